@@ -17,7 +17,7 @@
 // adds to the metrics in every one but the first.
 //
 // state 0: metrics fp32 {2}, the mean loss and the number of images or pixels {N, H, W} with the
-// largest y where the largest target is, the first of equal ones each; with targets that are 1 for
+// largest x where the largest target is, the first of equal ones each; with targets that are 1 for
 // a class and 0 for the others, the number of correct predictions. With one channel it is 0.
 // A target of kNoTarget (core/input/batch.h), a NaN, adds nothing to the loss and has dx = 0.
 #pragma once

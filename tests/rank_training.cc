@@ -147,7 +147,7 @@ Trained Run(const RankTraining& training, Session& session, int64_t first, int64
     REQUIRE_MESSAGE(loss.ok(), loss.status().ToString());
     losses.push_back(*loss);
   }
-  const Program alone = *BuildProgram(training.net(images), {.optimizer = {.momentum = kMomentum}});
+  const Program alone = *BuildProgram(training.net(images), {.optimizer = training.optimizer});
   return InOrder(std::move(losses), StateOf(session, alone));
 }
 
@@ -158,8 +158,7 @@ int64_t RankTraining::all_images() const {
 }
 
 TrainingOptions RankTraining::options(Communicator* communicator) const {
-  TrainingOptions options = {.optimizer = {.momentum = kMomentum, .weight_decay = kWeightDecay},
-                             .learning_rate = {.base = kLearningRate}};
+  TrainingOptions options = {.optimizer = optimizer, .learning_rate = {.base = kLearningRate}};
   options.seed = kSeed;
   options.training_only = true;
   options.communicator = communicator;
@@ -203,7 +202,7 @@ PlannerOptions TightPolicy(const RankTraining& training, size_t n, Device& devic
                            .all_images = training.all_images()};
   const int in_flight = static_cast<int>(n % 3);
   const Program program = *Lower(training.net(training.split[rank]),
-                                 {.optimizer = training.options(nullptr).optimizer,
+                                 {.optimizer = training.optimizer,
                                   .share = share,
                                   .sync_batch_norm = training.sync_batch_norm,
                                   .shard = ShardOf(share, training.shard_optimizer),

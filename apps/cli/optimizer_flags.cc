@@ -30,9 +30,7 @@ void OptimizerFlags::AddMemoryTo(FlagSet& flags) {
   flags.Add("momentum", "X", "momentum of SGD", Real(0, 1, &values_.momentum));
   flags.Add("clip-norm", "X", "scale gradients down so that their norm is at most X (0: do not)",
             Real(0, kMost, &values_.clip_norm));
-  flags.Add("ema", "X",
-            "keep moving averages of the weights with this decay, which are then evaluated and "
-            "written by --weights-out (0: do not)",
+  flags.Add("ema", "X", "keep moving averages of the weights with this decay (0: do not)",
             Real(0, kBelowOne, &values_.average_decay));
 }
 

@@ -60,6 +60,7 @@ absl::StatusOr<int> RunPeakBatch(const std::vector<std::string>& args) {
                         .apply = [](int64_t n, int64_t sub_batches, nets::NetOptions& net) {
                           net.batch = RoundUp(n, sub_batches);
                         }};
+  RETURN_IF_ERROR(given.optimizer.Check(flags));
   return FindAndPrint(given, nets, batch);
 }
 

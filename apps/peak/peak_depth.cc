@@ -51,6 +51,7 @@ absl::StatusOr<int> RunPeakDepth(const std::vector<std::string>& args) {
     return 0;
   }
   ASSIGN_OR_RETURN(const Growth depth, DepthOf(given.net.name));
+  RETURN_IF_ERROR(given.optimizer.Check(flags));
   return FindAndPrint(given, {given.net.name}, depth);
 }
 

@@ -47,6 +47,7 @@ bool IsSame(const NetFlags& a, const NetFlags& b) {
 void PeakFlags::AddTo(FlagSet& flags) {
   planning.AddTo(flags, "cuda:N, cpu or h200 (cuda:0 if there is one, else h200)",
                  BudgetUnits::kBytes);
+  optimizer.AddMemoryTo(flags);
   flags.Add("run", "confirm the result by training at that size on the device", &run);
   flags.Add("steps", "N", "training steps, with --run",
             Integer(1, std::numeric_limits<int32_t>::max(), &steps));
@@ -88,7 +89,9 @@ PlannerOptions PeakFinder::Unlimited() const {
 }
 
 absl::StatusOr<Program> PeakFinder::ProgramOf(const Graph& graph) const {
-  return Lower(graph, PlanningFlags::Lowering(choice_), target_.description);
+  ProgramOptions options = PlanningFlags::Lowering(choice_);
+  options.optimizer = flags_.optimizer.Get();
+  return Lower(graph, options, target_.description);
 }
 
 absl::StatusOr<int64_t> PeakFinder::MinimumAt(const std::string& net, int64_t n,
@@ -391,7 +394,8 @@ absl::StatusOr<PeakRun> PeakFinder::RunAtMost(const std::string& net, int64_t n)
 
 absl::StatusOr<PeakRun> PeakFinder::Run(NetFlags net, const PlannerOptions& options) const {
   ASSIGN_OR_RETURN(const Graph graph, net.Build());
-  ASSIGN_OR_RETURN(const TrialRun trial, RunTrial(graph, *target_.device, options, flags_.steps));
+  ASSIGN_OR_RETURN(const TrialRun trial,
+                   RunTrial(graph, *target_.device, options, flags_.steps, flags_.optimizer.Get()));
   return PeakRun{.trial = trial, .depth = net.options.depth};
 }
 

@@ -28,6 +28,7 @@
 #include "apps/cli/device_flag.h"
 #include "apps/cli/flags.h"
 #include "apps/cli/net_flags.h"
+#include "apps/cli/optimizer_flags.h"
 #include "apps/cli/planning_flags.h"
 #include "apps/peak/peak_search.h"
 #include "apps/train/trial_run.h"
@@ -38,6 +39,7 @@ namespace neap::apps {
 struct PeakFlags {
   NetFlags net;
   PlanningFlags planning;
+  OptimizerFlags optimizer;
   bool run = false;
   int64_t steps = 3;
   std::optional<int64_t> compared_batch = {};

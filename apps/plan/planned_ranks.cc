@@ -23,7 +23,7 @@ void PlannedRanks::AddTo(FlagSet& flags) {
             "with --ranks, batch norms use the statistics of the images of all ranks",
             &sync_batch_norm);
   flags.Add("shard-optimizer",
-            "with --ranks, each keeps momentum and fp32 masters of a part of the parameters only",
+            "with --ranks, each keeps moments and fp32 masters of a part of the parameters only",
             &shard_optimizer);
 }
 

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -43,22 +44,41 @@ LearningRate ToLearningRate(const Rate& rate) {
   return std::get<LearningRate>(rate);
 }
 
-// Errors: INVALID_ARGUMENT for an unknown name.
-absl::StatusOr<Optimizer::Rule> RuleOf(const std::string& optimizer) {
-  if (optimizer == "sgd") return Optimizer::Rule::kSgd;
-  if (optimizer == "adamw") return Optimizer::Rule::kAdamW;
-  return absl::InvalidArgumentError(
-      absl::StrCat("optimizer '", optimizer, "' is neither sgd nor adamw"));
+// Errors: INVALID_ARGUMENT for an unknown name, or an argument of the other optimizer.
+absl::StatusOr<Optimizer> ToOptimizer(const std::string& name, std::optional<float> momentum,
+                                      bool nesterov,
+                                      const std::optional<std::pair<float, float>>& betas,
+                                      std::optional<float> epsilon) {
+  Optimizer optimizer = {.nesterov = nesterov};
+  if (name == "sgd") {
+    if (betas.has_value() || epsilon.has_value())
+      return absl::InvalidArgumentError("betas and eps are those of optimizer 'adamw'");
+    optimizer.momentum = momentum.value_or(optimizer.momentum);
+    return optimizer;
+  }
+  if (name != "adamw")
+    return absl::InvalidArgumentError(
+        absl::StrCat("optimizer '", name.substr(0, 64), "' is neither sgd nor adamw"));
+  if (momentum.has_value() || nesterov)
+    return absl::InvalidArgumentError("momentum and nesterov are those of optimizer 'sgd'");
+  optimizer.rule = Optimizer::Rule::kAdamW;
+  if (betas.has_value()) std::tie(optimizer.beta1, optimizer.beta2) = *betas;
+  optimizer.epsilon = epsilon.value_or(optimizer.epsilon);
+  return optimizer;
 }
 
 void Construct(HeldSession* session, const Graph& net, std::optional<std::string> device,
                std::optional<Bytes> budget, std::optional<std::string> dtype, const Rate& rate,
-               const std::string& optimizer, float momentum, bool nesterov,
-               const std::pair<float, float>& betas, float epsilon, float weight_decay,
-               float clip_norm, float ema, uint64_t seed, std::optional<std::string> policy,
-               std::optional<Bytes> host_budget, std::optional<int64_t> sub_batches,
-               bool offload_params, bool strict, bool inference_only, bool training_only,
-               float label_smoothing) {
+               const std::string& rule, std::optional<float> momentum, bool nesterov,
+               const std::optional<std::pair<float, float>>& betas, std::optional<float> epsilon,
+               float weight_decay, float clip_norm, float ema, uint64_t seed,
+               std::optional<std::string> policy, std::optional<Bytes> host_budget,
+               std::optional<int64_t> sub_batches, bool offload_params, bool strict,
+               bool inference_only, bool training_only, float label_smoothing) {
+  Optimizer optimizer = Checked(ToOptimizer(rule, momentum, nesterov, betas, epsilon));
+  optimizer.weight_decay = weight_decay;
+  optimizer.clip_norm = clip_norm;
+  optimizer.average_decay = ema;
   const SessionArguments arguments = {.planning = {.device = std::move(device),
                                                    .budget = std::move(budget),
                                                    .host_budget = std::move(host_budget),
@@ -66,15 +86,7 @@ void Construct(HeldSession* session, const Graph& net, std::optional<std::string
                                                    .sub_batches = sub_batches,
                                                    .offload_params = offload_params,
                                                    .strict = strict},
-                                      .training = {.optimizer = {.rule = Checked(RuleOf(optimizer)),
-                                                                 .momentum = momentum,
-                                                                 .weight_decay = weight_decay,
-                                                                 .nesterov = nesterov,
-                                                                 .beta1 = betas.first,
-                                                                 .beta2 = betas.second,
-                                                                 .epsilon = epsilon,
-                                                                 .clip_norm = clip_norm,
-                                                                 .average_decay = ema},
+                                      .training = {.optimizer = optimizer,
                                                    .learning_rate = ToLearningRate(rate),
                                                    .seed = seed,
                                                    .inference_only = inference_only,
@@ -354,8 +366,8 @@ void BindFiles(nb::class_<HeldSession>& session) {
             Check(held.Use([](Session& s) { return s.ExchangeAverages(); }));
           },
           "Exchanges the parameters with their averages (`ema`), so that evaluate, predict, "
-          "state_dict and save_weights have\nthe averages. A second call exchanges them back, "
-          "before which step and save raise an error.")
+          "state_dict and save_weights have\nthe averages. A second call exchanges them back, and "
+          "load ends this, too; until then, step and save raise an error.")
       .def("state_dict", StateDict, nb::sig("def state_dict(self) -> dict[str, numpy.ndarray]"),
            "Parameters and running statistics, with PyTorch's names and shapes. The arrays are "
            "copies.");
@@ -383,10 +395,9 @@ void BindSession(nb::module_& module) {
   nb::class_<HeldSession> session(module, "Session");
   session.def("__init__", Construct, "net"_a, "device"_a = nb::none(), "budget"_a = nb::none(),
               "dtype"_a = nb::none(), nb::kw_only(), "lr"_a = 0.01F, "optimizer"_a = "sgd",
-              "momentum"_a = Optimizer{}.momentum, "nesterov"_a = false,
-              "betas"_a = std::pair(Optimizer{}.beta1, Optimizer{}.beta2),
-              "eps"_a = Optimizer{}.epsilon, "weight_decay"_a = 0.0F, "clip_norm"_a = 0.0F,
-              "ema"_a = 0.0F, "seed"_a = 1, "policy"_a = nb::none(), "host_budget"_a = nb::none(),
+              "momentum"_a = nb::none(), "nesterov"_a = false, "betas"_a = nb::none(),
+              "eps"_a = nb::none(), "weight_decay"_a = 0.0F, "clip_norm"_a = 0.0F, "ema"_a = 0.0F,
+              "seed"_a = 1, "policy"_a = nb::none(), "host_budget"_a = nb::none(),
               "sub_batches"_a = nb::none(), "offload_params"_a = false, "strict"_a = false,
               "inference_only"_a = false, "training_only"_a = false, "label_smoothing"_a = 0.0F);
   BindTraining(session);

@@ -1,6 +1,7 @@
 // What is done with the averages of a session's parameters instead of the parameters themselves.
 #pragma once
 
+#include "absl/status/status.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/run/session.h"
 
@@ -13,7 +14,8 @@ auto WithAverages(Session& session, const Action& action) -> decltype(action()) 
   if (!session.keeps_averages()) return action();
   RETURN_IF_ERROR(session.ExchangeAverages());
   auto result = action();
-  RETURN_IF_ERROR(session.ExchangeAverages());
+  const absl::Status back = session.ExchangeAverages();
+  if (result.ok()) RETURN_IF_ERROR(back);
   return result;
 }
 

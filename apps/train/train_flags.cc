@@ -148,7 +148,7 @@ void TrainFlags::AddTo(FlagSet& flags) {
             "with several ranks, batch norms use the statistics of the images of all ranks",
             &sync_batch_norm);
   flags.Add("shard-optimizer",
-            "with several ranks, each keeps momentum and fp32 masters of a part of the parameters "
+            "with several ranks, each keeps moments and fp32 masters of a part of the parameters "
             "only; not with fp16 or --offload-params",
             &shard_optimizer);
   flags.Add("json", "print JSON objects: one per line of progress, one at the end", &json);

@@ -26,9 +26,10 @@ absl::StatusOr<Batch> SyntheticBatch(const Program& program) {
 }  // namespace
 
 absl::StatusOr<TrialRun> RunTrial(const Graph& graph, Device& device, const PlannerOptions& options,
-                                  int64_t steps) {
+                                  int64_t steps, const Optimizer& optimizer) {
   ASSIGN_OR_RETURN(const Program program, Lower(graph, {}, device.description()));
-  const TrainingOptions steady = {.learning_rate = {.base = 0}};  // any other rate may diverge
+  // Any other rate may diverge.
+  const TrainingOptions steady = {.optimizer = optimizer, .learning_rate = {.base = 0}};
   ASSIGN_OR_RETURN(Session session, CreateSession(graph, device, options, steady));
   ASSIGN_OR_RETURN(Batch batch, SyntheticBatch(program));
   RepeatedBatch batches(std::move(batch));

@@ -10,6 +10,7 @@
 #include "neap/core/device/device.h"
 #include "neap/core/graph/graph.h"
 #include "neap/core/run/session.h"
+#include "neap/core/step/optimizer.h"
 #include "neap/memory/planner_options.h"
 
 namespace neap::apps {
@@ -23,6 +24,6 @@ struct TrialRun {
 
 // Errors: those of Session; RESOURCE_EXHAUSTED if it does not fit the budget or the device.
 absl::StatusOr<TrialRun> RunTrial(const Graph& graph, Device& device, const PlannerOptions& options,
-                                  int64_t steps);
+                                  int64_t steps, const Optimizer& optimizer = {});
 
 }  // namespace neap::apps

@@ -262,10 +262,13 @@ absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& path, const P
   for (const Tensor& tensor : program.tensors) {
     if (!IsSaved(tensor, contents)) continue;
     const absl::StatusOr<SafetensorsEntry> entry = reader.Find(tensor.name);
-    if (!entry.ok() && tensor.name == kLossScaleName) continue;
+    const bool may_lack = tensor.name == kLossScaleName || tensor.starts_as.has_value();
+    if (!entry.ok() && may_lack) continue;
     if (!entry.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ": tensor '", tensor.name, "' is missing"));
+      const bool is_of_optimizer = tensor.role == Role::kOptimizer;
+      return absl::InvalidArgumentError(absl::StrCat(
+          path, ": tensor '", tensor.name, "' is missing",
+          is_of_optimizer ? "; the file is of a training with another optimizer" : ""));
     }
     ASSIGN_OR_RETURN(std::vector<float> values, ReadTensor(path, tensor, reader, *entry));
     loaded.tensors.emplace_back(tensor.id, std::move(values));

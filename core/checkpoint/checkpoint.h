@@ -71,7 +71,8 @@ struct LoadedCheckpoint {
 absl::StatusOr<std::optional<TrainingPosition>> ReadTrainingPosition(const std::string& path);
 
 // A file without a position is read as weights. A file with a position must also have the
-// optimizer's tensors, except for a loss scale, which a file of another type does not have.
+// optimizer's tensors, except for a loss scale, which a file of another type does not have, and for
+// averages, which then begin with the parameters.
 absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& path, const Program& program);
 
 // Weights in memory: the values of a network's parameters and running statistics, in N, C, H, W

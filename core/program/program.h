@@ -153,7 +153,7 @@ inline constexpr int64_t kBucketBytes = 25 * kMiB;
 struct ProgramOptions {
   Mode mode = Mode::kTraining;
   Optimizer optimizer = {};
-  // Whether the persistent tensors are those of training. Without, there are neither momentum nor
+  // Whether the persistent tensors are those of training. Without, there are neither moments nor
   // fp32 masters of 16-bit parameters, which then are the parameters; only for Mode::kInference.
   bool trainable = true;
   Accounting accounting = Accounting::kExact;

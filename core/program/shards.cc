@@ -86,8 +86,7 @@ absl::Status CheckShard(const ProgramOptions& options, const GraphOptions& net) 
       (options.optimizer.clips() || options.optimizer.keeps_average()))
     return absl::InvalidArgumentError(
         "an optimizer that is sharded over the ranks can neither clip gradients, of which each "
-        "rank "
-        "has its own slices only, nor average weights");
+        "rank has its own slices only, nor average weights");
   if (!options.offload_params) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "an optimizer that is sharded over the ranks stays on the device; parameters cannot be kept "

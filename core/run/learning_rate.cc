@@ -36,7 +36,7 @@ float LearningRate::At(int64_t step) const {
     case Decay::kConstant:
       return base;
     case Decay::kStep:
-      return base * std::pow(factor, static_cast<float>(step / period));
+      return base * std::pow(factor, static_cast<float>((step - warmup_steps) / period));
     case Decay::kExponential:
       return static_cast<float>(
           base * std::pow(static_cast<double>(factor),
@@ -58,7 +58,12 @@ absl::Status CheckLearningRate(const LearningRate& rate) {
   RETURN_IF_ERROR(CheckRate("warmup_start", rate.warmup_start));
   RETURN_IF_ERROR(CheckRate("factor", rate.factor));
   RETURN_IF_ERROR(CheckSteps("warmup_steps", rate.warmup_steps));
-  return CheckSteps("period_steps", rate.period_steps);
+  RETURN_IF_ERROR(CheckSteps("period_steps", rate.period_steps));
+  const bool ends_early = rate.warmup_steps > 0 && rate.period_steps <= rate.warmup_steps;
+  if (rate.decay != LearningRate::Decay::kCosine || !ends_early) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("learning rate: the cosine ends with step ",
+                                                 rate.period_steps, ", but the warm-up with step ",
+                                                 rate.warmup_steps));
 }
 
 }  // namespace neap

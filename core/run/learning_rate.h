@@ -13,7 +13,7 @@ namespace neap {
 struct LearningRate {
   enum class Decay : uint8_t {
     kConstant,
-    kStep,         // times `factor` after every `period_steps`
+    kStep,         // times `factor` after every `period_steps` that follow the warm-up
     kExponential,  // times `factor` after `period_steps`, a little after every step
     kCosine,  // half a cosine from `base` at the end of the warm-up to `minimum` at `period_steps`
   };
@@ -29,7 +29,7 @@ struct LearningRate {
 };
 
 // Errors: INVALID_ARGUMENT naming the field: a base, minimum, start or factor that is negative,
-// infinite or NaN, or a negative number of steps.
+// infinite or NaN, a negative number of steps, or a cosine that ends before the warm-up does.
 absl::Status CheckLearningRate(const LearningRate& rate);
 
 }  // namespace neap

@@ -183,10 +183,10 @@ class Session {
   absl::Status LoadWeights(const NamedValues& weights);
 
   // Exchanges the values of every parameter with those of its average (Optimizer::average_decay),
-  // so that Evaluate(), Predict(), SaveWeights() and Weights() have the averages; a second call
-  // exchanges them back. Between the two, steps, changes of the graph and Save() are
-  // FAILED_PRECONDITION. Running statistics stay those of training. Errors: FAILED_PRECONDITION if
-  // there are no averages, or while a step is in flight.
+  // so that Evaluate(), Predict(), SaveWeights(), Weights() and Values() have the averages under
+  // the parameters' names; a second call, or a Load(), ends this. Until then, steps, changes of the
+  // graph and Save() are FAILED_PRECONDITION. Running statistics stay those of training. Errors:
+  // FAILED_PRECONDITION if there are no averages, or while a step is in flight.
   absl::Status ExchangeAverages();
   bool keeps_averages() const;  // of its parameters
 

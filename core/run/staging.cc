@@ -95,6 +95,10 @@ absl::Status CheckBatch(const Batch& batch, const Program& program) {
   RETURN_IF_ERROR(CheckSizes(batch, OfWholeBatch(program, program.images),
                              OfWholeBatch(program, program.labels), ValuesPerImage(program)));
   const Shape predictions = PredictionShape(program);
+  if (ReadsTargets(program) && predictions.c() == 1 && !batch.labels.empty()) {
+    return absl::InvalidArgumentError(
+        "labels cannot stand for the targets of one channel; give targets (floats)");
+  }
   const Shape labels =
       ReadsTargets(program) ? LabelShape(predictions) : OfWholeBatch(program, program.labels).shape;
   return CheckLabels(batch.labels, labels, predictions.c());

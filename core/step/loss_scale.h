@@ -4,7 +4,7 @@
 // The loss multiplies the gradient that it computes by `scale`, so every gradient is a multiple by
 // that factor, and the update divides by it. The largest scale that does not make a gradient
 // overflow is found by trying: the scale doubles after kGrowthInterval steps without an overflow,
-// and is halved after a step with one. Such a step changes no parameter, no momentum and no running
+// and is halved after a step with one. Such a step changes no parameter, no moment and no running
 // statistic. All of this happens on the device, without waiting for it:
 //
 //   step                          reads                  accumulates           writes

@@ -5,7 +5,7 @@
 //     g = g + weight_decay * w
 //     v = momentum * v + g
 //     w = w - learning_rate * v                             or, nesterov, of g + momentum * v
-//   AdamW, as torch.optim.AdamW, in the t-th update of the training, from 1:
+//   AdamW, as torch.optim.AdamW, but t counts the training's updates, not the parameter's:
 //     w = w - learning_rate * weight_decay * w
 //     m = beta1 * m + (1 - beta1) * g
 //     v = beta2 * v + (1 - beta2) * g * g

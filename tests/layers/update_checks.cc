@@ -57,6 +57,19 @@ void AddOperand(StepSignature& signature, Operand operand, const TensorSpec& spe
   signature.operands.push_back({operand, spec, access});
 }
 
+// Values for all operands that the step reads, but for the iteration's scalars.
+Values GivenTo(const StepSignature& signature, Numbers& numbers) {
+  Values given;
+  for (const OperandSpec& operand : signature.operands) {
+    if (operand.access == Access::kWrite || operand.operand == Iteration()) continue;
+    std::vector<double>& values = given[operand.operand] = numbers.Of(operand.tensor);
+    const Slot slot = operand.operand.slot;
+    if (slot != Slot::kSecondMoment && slot != Slot::kGradientNorm) continue;
+    for (double& value : values) value = std::abs(value);
+  }
+  return given;
+}
+
 }  // namespace
 
 void CheckManyUpdates(Backend& backend, const DeviceAccess& access) {
@@ -69,15 +82,8 @@ void CheckManyUpdates(Backend& backend, const DeviceAccess& access) {
       for (int k = 0; k < kTensors; ++k) params.push_back(SpecOf(k, dtype));
       const StepSignature all = UpdateSignature(Relu{}, params, optimizer);
       Numbers numbers;
-      Values given = {{Iteration(), {0.125, 3, 7}}};
-      for (const OperandSpec& operand : all.operands) {
-        const bool is_read = operand.access != Access::kWrite;
-        if (!is_read || operand.operand == Iteration()) continue;
-        std::vector<double>& values = given[operand.operand] = numbers.Of(operand.tensor);
-        const Slot slot = operand.operand.slot;
-        if (slot != Slot::kSecondMoment && slot != Slot::kGradientNorm) continue;
-        for (double& value : values) value = std::abs(value);
-      }
+      Values given = GivenTo(all, numbers);
+      given[Iteration()] = {0.125, 3, 7};
       const Values together = Run(backend, access, all, given);
       for (int k = 0; k < kTensors; ++k) {
         CAPTURE(k);
@@ -113,6 +119,41 @@ void CheckManyGradients(Backend& backend, const DeviceAccess& access) {
     last = k % 2 == 0 ? std::numeric_limits<double>::infinity() : std::nan("");
     CHECK(Run(backend, access, check, given).at(LossScaling()) == ScaleValues(1024, 1));
     last = finite;
+  }
+}
+
+void CheckScaledUpdates(Backend& backend, const DeviceAccess& access) {
+  constexpr double kScale = 1024, kSkipped = 2, kStep = 7;
+  for (const Optimizer& optimizer : SomeOptimizers()) {
+    CAPTURE(static_cast<int>(optimizer.rule));
+    CAPTURE(optimizer.clip_norm);
+    const StepSignature plain =
+        UpdateSignature(Relu{}, {SpecOf(5), SpecOf(4, DType::kFp16), SpecOf(9)}, optimizer);
+    StepSignature scaled = plain;
+    AddOperand(scaled, LossScaling(), VectorSpec(kLossScaleValues), Access::kRead);
+    Numbers numbers;
+    Values given = GivenTo(scaled, numbers);
+    given[Iteration()] = {0.125, kStep, 7};
+    given[LossScaling()] = {kScale, 0, 0, kSkipped};
+
+    Values unscaled = given;
+    unscaled.erase(LossScaling());
+    unscaled[Iteration()] = {0.125, kStep - kSkipped, 7};
+    for (auto& [operand, values] : unscaled) {
+      for (double& value : values) {
+        if (operand.slot == Slot::kParamGrad) value /= kScale;
+        if (operand.slot == Slot::kGradientNorm) value /= kScale * kScale;
+      }
+    }
+    CHECK(Run(backend, access, scaled, given) == Run(backend, access, plain, unscaled));
+
+    given[LossScaling()][2] = 1;
+    for (const auto& [operand, values] : Run(backend, access, scaled, given)) {
+      CAPTURE(ToString(operand));
+      const bool is_rounded = scaled.Has(Master(operand.index)) && operand.slot == Slot::kParam;
+      const std::vector<double>& before = given.at(is_rounded ? Master(operand.index) : operand);
+      CHECK(values == (is_rounded ? Rounded(scaled.Spec(operand), before) : before));
+    }
   }
 }
 

@@ -240,6 +240,26 @@ def test_optimizers(small_net, batches):
     first = _trained(small_net, batches)[0]
     for options in ({"nesterov": True}, {"clip_norm": 0.01}, {"optimizer": "adamw", "betas": (0.8, 0.9), "eps": 1e-6}):
         assert not numpy.array_equal(_trained(small_net, batches, **options)[0], first), options
+    for options in ({"betas": (0.9, 0.99)}, {"eps": 1e-6}, {"optimizer": "adamw", "momentum": 0.5}):
+        with pytest.raises(neap.Error, match="are those of optimizer"):
+            neap.Session(small_net, device="cpu", **options)
+
+
+def test_the_first_step_of_adamw_and_a_clipped_one(small_net, batches):
+    def change(**options):
+        with neap.Session(small_net, device="cpu", lr=0.01, **options) as session:
+            before = session.state_dict()
+            session.step(*batches[0])
+            after = session.state_dict()
+            return numpy.concatenate([(after[name] - before[name]).ravel() for name in before if "running" not in name
+                                      and "batches" not in name])
+
+    # m / (1 - beta1) is the gradient, the root of v / (1 - beta2) its size.
+    gradient = -100 * change(momentum=0)
+    expected = -0.01 * gradient / (abs(gradient) + 0.01)
+    assert abs(change(optimizer="adamw", betas=(0.8, 0.95), eps=0.01) - expected).max() < 1e-5
+    norm = numpy.linalg.norm(gradient)
+    assert numpy.linalg.norm(change(momentum=0, clip_norm=norm / 4)) == pytest.approx(0.01 * norm / 4, rel=1e-3)
 
 
 def _trained(net, batches, **options):

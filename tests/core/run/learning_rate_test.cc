@@ -25,6 +25,10 @@ TEST_CASE("steps, and an exponential decay through the same points") {
   CHECK(steps.At(9) == 0.5F);
   CHECK(steps.At(10) == 0.25F);
   CHECK(steps.At(25) == 0.125F);
+  LearningRate after_warmup = steps;
+  after_warmup.warmup_steps = 4;
+  CHECK(after_warmup.At(13) == 0.5F);
+  CHECK(after_warmup.At(14) == 0.25F);
   LearningRate exponential = steps;
   exponential.decay = Decay::kExponential;
   CHECK(exponential.At(0) == 0.5F);
@@ -60,6 +64,8 @@ TEST_CASE("rates out of range are refused, and their field is named") {
   refused({.warmup_steps = -1}, "warmup_steps -1");
   refused({.factor = -1}, "factor -1");
   CHECK(CheckLearningRate({}).ok());
+  const LearningRate early = {.warmup_steps = 5, .decay = Decay::kCosine, .period_steps = 5};
+  refused(early, "the cosine ends with step 5, but the warm-up with step 5");
 }
 
 }  // namespace neap

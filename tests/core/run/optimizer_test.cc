@@ -7,7 +7,12 @@
 #include <string>
 
 #include "neap/core/run/session.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/fully_connected.h"
+#include "neap/layers/softmax_cross_entropy.h"
 #include "neap/memory/create_session.h"
+#include "tests/rank_training.h"
 #include "tests/scratch_directory.h"
 #include "tests/small_training.h"
 
@@ -162,6 +167,34 @@ TEST_CASE("with 16-bit weights, masters are exchanged with their averages") {
   CHECK(Loss(*session) == loss);
 }
 
+TEST_CASE(
+    "ranks clip the gradients of the whole batch, average, and have the same bits in any plan") {
+  testing::RankTraining training = {
+      .net = {}, .split = {3, 1}, .steps = 8, .image_values = 3 * 8 * 8};
+  training.net = [](int64_t batch) {
+    Graph net({.name = "ranks", .batch = batch});
+    std::string x = net.Input({3, 8, 8});
+    x = net.Add("conv", Convolution{.out_channels = 8, .kernel = 3, .padding = 1}, {x});
+    x = net.Add("relu", Relu{}, {x});
+    net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {x}), SoftmaxCrossEntropy{});
+    return net;
+  };
+  training.bucket_bytes = 1000;
+  for (const Optimizer& optimizer :
+       {Optimizer{.nesterov = true, .clip_norm = 0.3F, .average_decay = 0.5F},
+        Optimizer{.rule = Optimizer::Rule::kAdamW, .clip_norm = 0.3F, .average_decay = 0.5F}}) {
+    training.optimizer = optimizer;
+    const Trained expected = testing::TrainOnThreads(training, {{.policy = "keep-all"}})[0];
+    const std::vector<PlannerOptions> tight = {testing::TightPolicy(training, 3),
+                                               testing::TightPolicy(training, 4, *OpenCpu(), 1)};
+    for (const Trained& trained : testing::TrainOnThreads(training, tight))
+      CHECK(AreSame(trained, expected));
+    // AdamW divides by gradients that are almost 0, so their last bits matter.
+    const bool is_adamw = optimizer.rule == Optimizer::Rule::kAdamW;
+    CHECK(testing::AreClose(expected, testing::TrainAlone(training), is_adamw ? 0.05F : 1e-4F));
+  }
+}
+
 TEST_CASE("training goes on from a checkpoint with the same bits, whatever the optimizer") {
   const auto device = OpenCpu();
   for (const Optimizer& optimizer :
@@ -188,8 +221,13 @@ TEST_CASE("training goes on from a checkpoint with the same bits, whatever the o
   const std::string file = directory.File("sgd.safetensors");
   REQUIRE(SessionWith(*device, {}).Save(file).ok());
   const absl::Status missing = session.Load(file);
-  CHECK(std::string(missing.message()).find("tensor 'conv1.weight.exp_avg' is missing") !=
-        std::string::npos);
+  CHECK(std::string(missing.message())
+            .find("tensor 'conv1.weight.exp_avg' is missing; the file "
+                  "is of a training with another optimizer") != std::string::npos);
+  // Averages can begin later.
+  Session averaged = SessionWith(*device, {.average_decay = 0.5F});
+  REQUIRE(averaged.Load(file).ok());
+  CHECK(ValuesOf(averaged, "fc.weight.average") == ValuesOf(averaged, "fc.weight"));
 }
 
 }  // namespace neap

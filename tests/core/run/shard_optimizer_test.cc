@@ -37,6 +37,7 @@ RankTraining WithShards(RankTraining training) {
 RankTraining RandomTraining(uint32_t seed, std::vector<int64_t> split,
                             const RandomGraphOptions& graph = {}) {
   RankTraining training = RandomRankTraining(seed, std::move(split));
+  if (seed % 2 == 1) training.optimizer = {.rule = Optimizer::Rule::kAdamW, .weight_decay = 0.1F};
   training.net = [seed, graph](int64_t batch) {
     RandomGraphOptions options = graph;
     options.batch = batch;

@@ -177,6 +177,7 @@ TEST_CASE("fully connected layers add up the gradients of sub-batches") {
 TEST_CASE("the optimizer's steps take the tensors of many layers") {
   CheckManyUpdates(*MakeCpuBackend(), HostAccess());
   CheckManyGradients(*MakeCpuBackend(), HostAccess());
+  CheckScaledUpdates(*MakeCpuBackend(), HostAccess());
   CheckGradientNorm(*MakeCpuBackend(), HostAccess());
   CheckManyStates(*MakeCpuBackend(), HostAccess());
 }

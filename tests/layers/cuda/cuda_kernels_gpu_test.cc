@@ -369,6 +369,7 @@ TEST_CASE("on the GPU too, the optimizer's steps take the tensors of many layers
   DeviceArena arena(*gpu);
   CheckManyUpdates(gpu->backend(), arena.Access());
   CheckManyGradients(gpu->backend(), arena.Access());
+  CheckScaledUpdates(gpu->backend(), arena.Access());
   CheckGradientNorm(gpu->backend(), arena.Access());
   CheckManyStates(gpu->backend(), arena.Access());
 }
