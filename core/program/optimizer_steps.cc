@@ -66,11 +66,9 @@ Step OptimizerSteps::Update(const std::vector<UpdatedLayer>& layers) const {
   return step;
 }
 
-Step OptimizerSteps::Check(const std::vector<UpdatedLayer>& layers, bool first) const {
+Step OptimizerSteps::Check(const std::vector<UpdatedLayer>& layers) const {
   Step step = {.id = {}, .layer = {}, .phase = Phase::kCheckGradients};
   ReadGradients(layers, step);
-  if (gradient_norm.has_value())
-    (first ? step.writes : step.accumulates).push_back({*gradient_norm, {Slot::kGradientNorm}});
   if (loss_scale.has_value()) step.accumulates.push_back({*loss_scale, {Slot::kLossScale}});
   return step;
 }

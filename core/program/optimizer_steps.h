@@ -32,8 +32,8 @@ struct OptimizerSteps {
   std::optional<TensorId> gradient_norm = std::nullopt;  // if gradients are clipped
 
   Step Update(const std::vector<UpdatedLayer>& layers) const;
-  // With a scaled loss or clipped gradients. `first`: of the iteration's checks.
-  Step Check(const std::vector<UpdatedLayer>& layers, bool first) const;
+  // With a scaled loss or clipped gradients, of which the caller adds the operand gradient_norm.
+  Step Check(const std::vector<UpdatedLayer>& layers) const;
   // With a scaled loss.
   Step UpdateScale() const;
 };

@@ -160,8 +160,7 @@ class ProgramBuilder {
     if (tensors.updated_group.empty()) return;
     const std::vector<UpdatedLayer> updated = Updated(tensors.updated_group);
     if (!ChecksGradients()) return Add(Steps().Update(updated), layer.id);
-    Add(Steps().Check(updated, /*first=*/!has_checked_), layer.id);
-    has_checked_ = true;
+    if (!gradient_norm_.has_value()) Add(Steps().Check(updated), layer.id);
   }
 
   // Whether all gradients wait for the last one, with which it is known how parameters are updated.
@@ -183,8 +182,38 @@ class ProgramBuilder {
     }
   }
 
-  // The end of an iteration whose gradients have been checked.
+  // The checks of clipped gradients, in the order of their names: the bits of their norm then
+  // depend neither on fusion nor on groups.
+  void CheckInOrder() {
+    struct Learned {
+      std::string name;
+      LayerId layer;
+      TensorId gradient;
+    };
+    std::vector<Learned> learned;
+    for (const ResolvedLayer& layer : graph_.layers) {
+      const std::vector<TensorId>& gradients = Tensors(layer.id).param_grads;
+      for (size_t i = 0; i < gradients.size(); ++i)
+        learned.push_back({ParamName(layer, layer.spec.params[i]), layer.id, gradients[i]});
+    }
+    std::sort(learned.begin(), learned.end(),
+              [](const Learned& a, const Learned& b) { return a.name < b.name; });
+    for (size_t first = 0; first < learned.size(); first += kMostTensorsOfGroup) {
+      const size_t end = std::min(first + kMostTensorsOfGroup, learned.size());
+      LayerPersistent persistent;
+      std::vector<TensorId> gradients;
+      for (size_t i = first; i < end; ++i) gradients.push_back(learned[i].gradient);
+      persistent.owned.resize(gradients.size());
+      Step check = Steps().Check({{&persistent, &gradients}});
+      std::vector<Use>& norm = first == 0 ? check.writes : check.accumulates;
+      norm.push_back({*gradient_norm_, {Slot::kGradientNorm}});
+      Add(std::move(check), learned[end - 1].layer);
+    }
+  }
+
+  // The end of an iteration whose gradients are checked.
   void UpdateChecked() {
+    if (gradient_norm_.has_value()) CheckInOrder();
     std::vector<LayerId> updated;
     for (size_t i = graph_.layers.size(); i-- > 0;) {
       const LayerTensors& tensors = Tensors(LayerId(i));
@@ -382,7 +411,6 @@ class ProgramBuilder {
   std::vector<LayerTensors> tensors_;  // by LayerId of a step
   TensorId iteration_;
   std::optional<TensorId> gradient_norm_;  // if gradients are clipped
-  bool has_checked_ = false;               // a step that checks gradients has been added
   PersistentTensors persistent_;
 };
 

@@ -38,9 +38,9 @@
 // whose old bytes may be gone, from their masters.
 //
 // The operand gradient_norm is the square of the norm, of gradients that are still multiplied by
-// the scale. Each check adds the sums of squares of its gradients one after another in the order of
-// backward, so that the result does not depend on how parameters are grouped. With clip_norm, as
-// with a scaled loss, the first update waits for the last check.
+// the scale. Checks come after the last gradient and add the sums of squares of the gradients one
+// after another, in the order of the parameters' names, so that the result depends neither on how
+// steps and layers are put together nor on the plan.
 #pragma once
 
 #include <cstdint>
