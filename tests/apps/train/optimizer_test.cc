@@ -41,7 +41,8 @@ TEST_CASE("every optimizer trains the digits, in a budget to the same losses") {
         Args{"--optimizer", "adamw", "--lr", "0.005", "--weight-decay", "0.05"},
         Args{"--optimizer", "adamw", "--lr", "0.005", "--clip-norm", "0.5", "--ema", "0.5"}}) {
     const Args flags =
-        Joined(Joined(kTiny, {"--data", "idx:" + Digits(), "--steps", "40"}), optimizer);
+        Joined(Joined(kTiny, {"--data", "idx:" + Digits(), "--steps", "40", "--log-every", "1"}),
+               optimizer);
     const std::vector<std::string> losses = LossesOf(RunForJson(flags));
     REQUIRE(losses.size() == 40);
     CHECK(std::stod(losses.back()) < 0.8 * std::stod(losses.front()));
