@@ -235,7 +235,7 @@ def test_the_learning_rate_may_depend_on_the_step(small_net, batches):
 def test_optimizers(small_net, batches):
     with pytest.raises(neap.Error, match="neither sgd nor adamw"):
         neap.Session(small_net, device="cpu", optimizer="adam")
-    with pytest.raises(neap.Error, match="nesterov needs"):
+    with pytest.raises(neap.Error, match="are those of optimizer 'sgd'"):
         neap.Session(small_net, device="cpu", optimizer="adamw", nesterov=True)
     first = _trained(small_net, batches)[0]
     for options in ({"nesterov": True}, {"clip_norm": 0.01}, {"optimizer": "adamw", "betas": (0.8, 0.9), "eps": 1e-6}):
