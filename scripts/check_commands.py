@@ -28,6 +28,7 @@ SUBSTITUTIONS = [
     ("cifar10:DIR", "cifar10:cifar", "", "a folder with a few images of random pixels"),
     ("--data imagefolder:imagenet/train", "--data imagefolder:images", "", "a folder with a few images of random pixels"),
     ("--augment --epochs 90", "--augment", "", "one step"),
+    ("--lr-schedule cosine --warmup 25000 --warmup-start 0.01", "", "", "which ends after the only step"),
     ("--val imagenet/val", "", "--image 32", "after one step, running statistics are not those of the images; a fiftieth of the work"),
     ("--weights-in torchvision.safetensors", None, "", "written by an earlier command of PREPARATIONS"),
     ("--database h200.db", None, "", "an earlier line of the page makes it, here for the CPU"),
