@@ -148,11 +148,12 @@ void CheckScaledUpdates(Backend& backend, const DeviceAccess& access) {
     CHECK(Run(backend, access, scaled, given) == Run(backend, access, plain, unscaled));
 
     given[LossScaling()][2] = 1;
-    for (const auto& [operand, values] : Run(backend, access, scaled, given)) {
+    for (const auto& result : Run(backend, access, scaled, given)) {
+      const Operand operand = result.first;
       CAPTURE(ToString(operand));
       const bool is_rounded = scaled.Has(Master(operand.index)) && operand.slot == Slot::kParam;
       const std::vector<double>& before = given.at(is_rounded ? Master(operand.index) : operand);
-      CHECK(values == (is_rounded ? Rounded(scaled.Spec(operand), before) : before));
+      CHECK(result.second == (is_rounded ? Rounded(scaled.Spec(operand), before) : before));
     }
   }
 }
