@@ -5,33 +5,23 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "neap/layers/activation.h"
-#include "neap/layers/batch_norm.h"
-#include "neap/layers/convolution.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/nets/inception_units.h"
 
 namespace neap::nets {
 namespace {
 
-// A convolution that keeps the size, followed by batch norm and ReLU.
-struct Unit {
-  int64_t out_channels = 0;
-  Extent2d kernel = 1;
-};
-// A unit whose 3x3 convolution has no padding, so the image shrinks.
-struct Shrink {
-  int64_t out_channels = 0;
-  int64_t stride = 2;
-};
+using Unit = InceptionUnit;
+using Shrink = ShrinkingUnit;
 
 // Adds torchvision's modules in sequence.
 class Trunk {
  public:
-  Trunk(Graph& net, std::string x) : net_(net), x_(std::move(x)) {}
+  Trunk(Graph& net, std::string x) : net_(net), units_(net, "relu"), x_(std::move(x)) {}
 
   const std::string& output() const { return x_; }
 
@@ -43,25 +33,9 @@ class Trunk {
   void InceptionE(const std::string& module);
 
  private:
-  std::string Add(const std::string& name, const Convolution& convolution, const std::string& x) {
-    std::string y = net_.Add(name + ".conv", convolution, {x});
-    y = net_.Add(name + ".bn", BatchNorm{.epsilon = 1e-3F}, {y});
-    return net_.Add(name + ".relu", Relu{}, {y});
-  }
-  std::string Add(const std::string& name, const Unit& unit, const std::string& x) {
-    return Add(name,
-               Convolution{.out_channels = unit.out_channels,
-                           .kernel = unit.kernel,
-                           .padding = {unit.kernel.h / 2, unit.kernel.w / 2},
-                           .bias = false},
-               x);
-  }
-  std::string Add(const std::string& name, const Shrink& unit, const std::string& x) {
-    return Add(
-        name,
-        Convolution{
-            .out_channels = unit.out_channels, .kernel = 3, .stride = unit.stride, .bias = false},
-        x);
+  template <typename AnyUnit>
+  std::string Add(const std::string& name, const AnyUnit& unit, const std::string& x) const {
+    return units_.Add(name, unit, x);
   }
   // Units called BRANCH_1, BRANCH_2, ...
   std::string Chain(const std::string& branch, const std::vector<Unit>& units) {
@@ -87,17 +61,18 @@ class Trunk {
   }
 
   Graph& net_;
+  InceptionUnits units_;
   std::string x_;
 };
 
 // 299x299x3 to 35x35x192.
 void Trunk::Stem() {
-  x_ = Add("Conv2d_1a_3x3", Shrink{32}, x_);
-  x_ = Add("Conv2d_2a_3x3", Shrink{32, 1}, x_);
+  x_ = Add("Conv2d_1a_3x3", Shrink{32, 2}, x_);
+  x_ = Add("Conv2d_2a_3x3", Shrink{32}, x_);
   x_ = Add("Conv2d_2b_3x3", Unit{64, 3}, x_);
   x_ = net_.Add("maxpool1", MaxPool{.kernel = 3, .stride = 2}, {x_});
   x_ = Add("Conv2d_3b_1x1", Unit{80}, x_);
-  x_ = Add("Conv2d_4a_3x3", Shrink{192, 1}, x_);
+  x_ = Add("Conv2d_4a_3x3", Shrink{192}, x_);
   x_ = net_.Add("maxpool2", MaxPool{.kernel = 3, .stride = 2}, {x_});
 }
 
@@ -112,8 +87,8 @@ void Trunk::InceptionA(const std::string& module, int64_t pool_features) {
 // 35x35 to 17x17.
 void Trunk::InceptionB(const std::string& module) {
   Join(module,
-       {Add(module + ".branch3x3", Shrink{384}, x_),
-        Chain(module + ".branch3x3dbl", {{64}, {96, 3}}, Shrink{96}), HalvedBranch(module)});
+       {Add(module + ".branch3x3", Shrink{384, 2}, x_),
+        Chain(module + ".branch3x3dbl", {{64}, {96, 3}}, Shrink{96, 2}), HalvedBranch(module)});
 }
 
 // Figure 6.
@@ -128,9 +103,10 @@ void Trunk::InceptionC(const std::string& module, int64_t channels_7x7) {
 
 // 17x17 to 8x8.
 void Trunk::InceptionD(const std::string& module) {
-  Join(module, {Chain(module + ".branch3x3", {{192}}, Shrink{320}),
-                Chain(module + ".branch7x7x3", {{192}, {192, {1, 7}}, {192, {7, 1}}}, Shrink{192}),
-                HalvedBranch(module)});
+  Join(module,
+       {Chain(module + ".branch3x3", {{192}}, Shrink{320, 2}),
+        Chain(module + ".branch7x7x3", {{192}, {192, {1, 7}}, {192, {7, 1}}}, Shrink{192, 2}),
+        HalvedBranch(module)});
 }
 
 // Figure 7.

@@ -5,33 +5,23 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "neap/layers/activation.h"
-#include "neap/layers/batch_norm.h"
-#include "neap/layers/convolution.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/nets/inception_units.h"
 
 namespace neap::nets {
 namespace {
 
-// A convolution that keeps the size, followed by batch norm and ReLU.
-struct Unit {
-  int64_t out_channels = 0;
-  Extent2d kernel = 1;
-};
-// A unit whose convolution has no padding, so the image shrinks.
-struct Shrink {
-  int64_t out_channels = 0;
-  int64_t stride = 1;
-};
+using Unit = InceptionUnit;
+using Shrink = ShrinkingUnit;
 
 // Adds the modules in sequence: features.0, features.1, ...
 class Features {
  public:
-  Features(Graph& net, std::string x) : net_(net), x_(std::move(x)) {}
+  Features(Graph& net, std::string x) : net_(net), units_(net, "act"), x_(std::move(x)) {}
 
   const std::string& output() const { return x_; }
 
@@ -47,25 +37,9 @@ class Features {
     return absl::StrCat("features.", index_, ".", part);
   }
 
-  std::string Add(const std::string& name, const Convolution& convolution, const std::string& x) {
-    std::string y = net_.Add(name + ".conv", convolution, {x});
-    y = net_.Add(name + ".bn", BatchNorm{.epsilon = 1e-3F}, {y});
-    return net_.Add(name + ".act", Relu{}, {y});
-  }
-  std::string Add(const std::string& name, const Unit& unit, const std::string& x) {
-    return Add(name,
-               Convolution{.out_channels = unit.out_channels,
-                           .kernel = unit.kernel,
-                           .padding = {unit.kernel.h / 2, unit.kernel.w / 2},
-                           .bias = false},
-               x);
-  }
-  std::string Add(const std::string& name, const Shrink& unit, const std::string& x) {
-    return Add(
-        name,
-        Convolution{
-            .out_channels = unit.out_channels, .kernel = 3, .stride = unit.stride, .bias = false},
-        x);
+  template <typename AnyUnit>
+  std::string Add(const std::string& name, const AnyUnit& unit, const std::string& x) const {
+    return units_.Add(name, unit, x);
   }
   // An nn.Sequential of units on `x`, numbered from `first`.
   std::string Chain(const std::string& branch, const std::vector<Unit>& units, std::string x,
@@ -93,6 +67,7 @@ class Features {
   }
 
   Graph& net_;
+  InceptionUnits units_;
   std::string x_;
   int index_ = 0;  // the current module's
 };

@@ -11,7 +11,8 @@ void BindNets(nanobind::module_& module);
 void BindData(nanobind::module_& module);
 void BindPlan(nanobind::module_& module);
 void BindPeak(nanobind::module_& module);
-void BindSession(nanobind::module_& module);
-void BindOnnx(nanobind::module_& module);  // after BindSession()
+void BindLearningRate(nanobind::module_& module);
+void BindSession(nanobind::module_& module);  // after BindLearningRate()
+void BindOnnx(nanobind::module_& module);     // after BindSession()
 
 }  // namespace neap::python

@@ -11,6 +11,7 @@ NB_MODULE(_neap, module) {
   neap::python::BindData(module);
   neap::python::BindPlan(module);
   neap::python::BindPeak(module);
+  neap::python::BindLearningRate(module);
   neap::python::BindSession(module);
   neap::python::BindOnnx(module);
 }

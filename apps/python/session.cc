@@ -11,7 +11,6 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -24,6 +23,7 @@
 #include "apps/python/graph_changes.h"
 #include "apps/python/held_session.h"
 #include "apps/python/planned.h"
+#include "apps/python/training_arguments.h"
 #include "neap/core/base/parallel.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/graph/with_options.h"
@@ -35,37 +35,6 @@ namespace {
 namespace nb = nanobind;
 using nb::literals::operator""_a;
 using Path = std::filesystem::path;
-
-// A constant rate, or one that depends on the step.
-using Rate = std::variant<float, LearningRate>;
-
-LearningRate ToLearningRate(const Rate& rate) {
-  if (const auto* const base = std::get_if<float>(&rate)) return {.base = *base};
-  return std::get<LearningRate>(rate);
-}
-
-// Errors: INVALID_ARGUMENT for an unknown name, or an argument of the other optimizer.
-absl::StatusOr<Optimizer> ToOptimizer(const std::string& name, std::optional<float> momentum,
-                                      bool nesterov,
-                                      const std::optional<std::pair<float, float>>& betas,
-                                      std::optional<float> epsilon) {
-  Optimizer optimizer = {.nesterov = nesterov};
-  if (name == "sgd") {
-    if (betas.has_value() || epsilon.has_value())
-      return absl::InvalidArgumentError("betas and eps are those of optimizer 'adamw'");
-    optimizer.momentum = momentum.value_or(optimizer.momentum);
-    return optimizer;
-  }
-  if (name != "adamw")
-    return absl::InvalidArgumentError(
-        absl::StrCat("optimizer '", name.substr(0, 64), "' is neither sgd nor adamw"));
-  if (momentum.has_value() || nesterov)
-    return absl::InvalidArgumentError("momentum and nesterov are those of optimizer 'sgd'");
-  optimizer.rule = Optimizer::Rule::kAdamW;
-  if (betas.has_value()) std::tie(optimizer.beta1, optimizer.beta2) = *betas;
-  optimizer.epsilon = epsilon.value_or(optimizer.epsilon);
-  return optimizer;
-}
 
 void Construct(HeldSession* session, const Graph& net, std::optional<std::string> device,
                std::optional<Bytes> budget, std::optional<std::string> dtype, const Rate& rate,
@@ -294,44 +263,6 @@ void BindResults(nb::module_& module) {
       .def_ro("arena_bytes", &MemoryUse::arena_bytes);
 }
 
-// Errors: INVALID_ARGUMENT for an unknown name.
-absl::StatusOr<LearningRate::Decay> DecayOf(const std::string& name) {
-  using Decay = LearningRate::Decay;
-  constexpr std::pair<const char*, Decay> kDecays[] = {{"constant", Decay::kConstant},
-                                                       {"step", Decay::kStep},
-                                                       {"exponential", Decay::kExponential},
-                                                       {"cosine", Decay::kCosine}};
-  for (const auto& [known, decay] : kDecays) {
-    if (name == known) return decay;
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "decay: '", name.substr(0, 64), "' is not 'constant', 'step', 'exponential' or 'cosine'"));
-}
-
-void BindRate(nb::module_& module) {
-  nb::class_<LearningRate>(
-      module, "LearningRate",
-      "Rises linearly from `warmup_start` times `base` over `warmup_steps`, "
-      "then follows `decay`: 'constant',\n'step' (times `factor` after every "
-      "`period_steps`), 'exponential' (the same, a little after every step) or\n"
-      "'cosine' (down to `minimum` at `period_steps`).")
-      .def(
-          "__init__",
-          [](LearningRate* rate, float base, int64_t warmup_steps, const std::string& decay,
-             int64_t period_steps, float factor, float minimum, float warmup_start) {
-            new (rate) LearningRate{.base = base,
-                                    .minimum = minimum,
-                                    .warmup_steps = warmup_steps,
-                                    .warmup_start = warmup_start,
-                                    .decay = Checked(DecayOf(decay)),
-                                    .period_steps = period_steps,
-                                    .factor = factor};
-          },
-          "base"_a, "warmup_steps"_a = 0, "decay"_a = "constant", "period_steps"_a = 1,
-          "factor"_a = 0.1F, nb::kw_only(), "minimum"_a = 0.0F, "warmup_start"_a = 0.0F)
-      .def("at", &LearningRate::At, "step"_a);
-}
-
 void BindTraining(nb::class_<HeldSession>& session) {
   session.def("_step", Step, "images"_a, "labels"_a)
       .def("_time_step", TimeStep, "images"_a, "labels"_a)
@@ -391,7 +322,6 @@ void BindProperties(nb::class_<HeldSession>& session) {
 
 void BindSession(nb::module_& module) {
   BindResults(module);
-  BindRate(module);
   nb::class_<HeldSession> session(module, "Session");
   session.def("__init__", Construct, "net"_a, "device"_a = nb::none(), "budget"_a = nb::none(),
               "dtype"_a = nb::none(), nb::kw_only(), "lr"_a = 0.01F, "optimizer"_a = "sgd",

@@ -50,7 +50,7 @@ absl::StatusOr<std::optional<Accuracy>> Evaluate(Session& session, const Dataset
 absl::Status CheckFinite(const Prediction& prediction, int64_t first);
 
 // How many images, of which each has one label, have it among the five classes with the largest
-// logits. Of equal ones, those of classes with smaller numbers come first.
+// logits. Classes with equal logits count in the order of their numbers.
 int64_t CorrectTop5(const Prediction& prediction, const std::vector<int32_t>& labels);
 
 // "97.22% (350 of 360 images), loss 0.0956", "71.20% (356 of 500 images), top-5 91.40%, loss 1.21"

@@ -175,12 +175,15 @@ absl::StatusOr<std::vector<float>> ReadTensor(const std::string& path, const Ten
   return values;
 }
 
+// Appends the tensors that are copies of loaded ones, and those that begin with their values and
+// were not loaded themselves.
 void AppendCopies(const Program& program, LoadedCheckpoint& loaded) {
   absl::flat_hash_map<TensorId, size_t> position;
   for (size_t i = 0; i < loaded.tensors.size(); ++i) position[loaded.tensors[i].first] = i;
   for (const Tensor& tensor : program.tensors) {
-    if (!tensor.copy_of.has_value() || !position.contains(*tensor.copy_of)) continue;
-    std::vector<float> values = loaded.tensors[position[*tensor.copy_of]].second;
+    const Tensor& original = program.Original(tensor);
+    if (position.contains(tensor.id) || !position.contains(original.id)) continue;
+    std::vector<float> values = loaded.tensors[position[original.id]].second;
     loaded.tensors.emplace_back(tensor.id, std::move(values));
   }
 }

@@ -62,7 +62,8 @@ absl::Status SaveCheckpoint(
 LossScale LossScaleFrom(const std::vector<float>& values);
 
 struct LoadedCheckpoint {
-  // In N, C, H, W order; with those that are copies of others (Tensor::copy_of).
+  // In N, C, H, W order; with those that are copies of others, or begin with their values
+  // (Program::Original()).
   std::vector<std::pair<TensorId, std::vector<float>>> tensors;
   std::optional<TrainingPosition> position;  // nullopt for a file of weights
 };

@@ -1,5 +1,9 @@
 #include "neap/core/program/optimizer_steps.h"
 
+#include <algorithm>
+
+#include "neap/core/program/update_groups.h"
+
 namespace neap {
 namespace {
 
@@ -71,6 +75,25 @@ Step OptimizerSteps::Check(const std::vector<UpdatedLayer>& layers) const {
   ReadGradients(layers, step);
   if (loss_scale.has_value()) step.accumulates.push_back({*loss_scale, {Slot::kLossScale}});
   return step;
+}
+
+std::vector<Step> OptimizerSteps::NormSteps(std::vector<NamedGradient> gradients) const {
+  std::sort(gradients.begin(), gradients.end(),
+            [](const NamedGradient& a, const NamedGradient& b) { return a.name < b.name; });
+  std::vector<Step> steps;
+  for (const NamedGradient& gradient : gradients) {
+    const bool is_first = steps.empty();
+    if (is_first || steps.back().reads.size() == kMostTensorsOfGroup) {
+      Step& step = steps.emplace_back(Check({}));
+      (is_first ? step.writes : step.accumulates)
+          .push_back({*gradient_norm, {Slot::kGradientNorm}});
+    }
+    Step& step = steps.back();
+    step.layer = gradient.layer;
+    step.reads.push_back(
+        {gradient.gradient, {Slot::kParamGrad, static_cast<int>(step.reads.size())}});
+  }
+  return steps;
 }
 
 Step OptimizerSteps::UpdateScale() const {

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "neap/core/program/persistent_tensors.h"
@@ -26,14 +27,25 @@ struct UpdatedLayer {
   const std::vector<TensorId>* gradients = nullptr;  // of its parameters; empty if it has none
 };
 
+// The gradient of a parameter.
+struct NamedGradient {
+  std::string name;
+  LayerId layer;
+  TensorId gradient;
+};
+
 struct OptimizerSteps {
   TensorId iteration;
   std::optional<TensorId> loss_scale;                    // if the loss is scaled
   std::optional<TensorId> gradient_norm = std::nullopt;  // if gradients are clipped
 
   Step Update(const std::vector<UpdatedLayer>& layers) const;
-  // With a scaled loss or clipped gradients, of which the caller adds the operand gradient_norm.
+  // With a scaled loss.
   Step Check(const std::vector<UpdatedLayer>& layers) const;
+  // With clipped gradients: the steps that compute the norm of them all. They read them in the
+  // order of their names, so that its bits depend neither on fusion nor on groups. Each has the
+  // layer of its last gradient.
+  std::vector<Step> NormSteps(std::vector<NamedGradient> gradients) const;
   // With a scaled loss.
   Step UpdateScale() const;
 };

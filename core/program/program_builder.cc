@@ -182,38 +182,21 @@ class ProgramBuilder {
     }
   }
 
-  // The checks of clipped gradients, in the order of their names: the bits of their norm then
-  // depend neither on fusion nor on groups.
-  void CheckInOrder() {
-    struct Learned {
-      std::string name;
-      LayerId layer;
-      TensorId gradient;
-    };
-    std::vector<Learned> learned;
+  std::vector<NamedGradient> ParamGrads() const {
+    std::vector<NamedGradient> gradients;
     for (const ResolvedLayer& layer : graph_.layers) {
-      const std::vector<TensorId>& gradients = Tensors(layer.id).param_grads;
-      for (size_t i = 0; i < gradients.size(); ++i)
-        learned.push_back({ParamName(layer, layer.spec.params[i]), layer.id, gradients[i]});
+      const std::vector<TensorId>& own = Tensors(layer.id).param_grads;
+      for (size_t i = 0; i < own.size(); ++i)
+        gradients.push_back({ParamName(layer, layer.spec.params[i]), layer.id, own[i]});
     }
-    std::sort(learned.begin(), learned.end(),
-              [](const Learned& a, const Learned& b) { return a.name < b.name; });
-    for (size_t first = 0; first < learned.size(); first += kMostTensorsOfGroup) {
-      const size_t end = std::min(first + kMostTensorsOfGroup, learned.size());
-      LayerPersistent persistent;
-      std::vector<TensorId> gradients;
-      for (size_t i = first; i < end; ++i) gradients.push_back(learned[i].gradient);
-      persistent.owned.resize(gradients.size());
-      Step check = Steps().Check({{&persistent, &gradients}});
-      std::vector<Use>& norm = first == 0 ? check.writes : check.accumulates;
-      norm.push_back({*gradient_norm_, {Slot::kGradientNorm}});
-      Add(std::move(check), learned[end - 1].layer);
-    }
+    return gradients;
   }
 
   // The end of an iteration whose gradients are checked.
   void UpdateChecked() {
-    if (gradient_norm_.has_value()) CheckInOrder();
+    if (gradient_norm_.has_value()) {
+      for (const Step& step : Steps().NormSteps(ParamGrads())) Add(step, step.layer);
+    }
     std::vector<LayerId> updated;
     for (size_t i = graph_.layers.size(); i-- > 0;) {
       const LayerTensors& tensors = Tensors(LayerId(i));

@@ -54,13 +54,7 @@ absl::StatusOr<std::vector<TensorImage>> PersistentValues::Images(
   for (const Tensor& tensor : stored_.tensors) {
     const Tensor* const own = tensor.role == Role::kOptimizer ? Own(tensor) : nullptr;
     if (own == nullptr) continue;
-    const auto original =
-        std::find_if(loaded.tensors.begin(), loaded.tensors.end(),
-                     [&](const auto& other) { return other.first == tensor.starts_as; });
-    const bool starts_as_loaded = original != loaded.tensors.end();
-    ASSIGN_OR_RETURN(
-        images.emplace_back(),
-        Image(*own, tensor, starts_as_loaded ? original->second : InitialValues(tensor, 0)));
+    ASSIGN_OR_RETURN(images.emplace_back(), Image(*own, tensor, InitialValues(tensor, 0)));
   }
   for (const auto& [id, values] : loaded.tensors) {
     const Tensor& tensor = stored_.tensor(id);

@@ -30,15 +30,13 @@ struct Rule {
       if (!(factor >= 1)) gradient_scale *= factor;
     }
     const double skipped = scale == nullptr ? 0.0 : static_cast<double>(scale->skipped);
-    const double updates = static_cast<double>(scalars.step) + 1 - skipped;
-    correction1 = BiasCorrection(optimizer.beta1, updates);
-    correction2 = BiasCorrection(optimizer.beta2, updates);
+    updates = static_cast<double>(scalars.step) + 1 - skipped;
   }
 
   const Optimizer& optimizer;
   float learning_rate = 0;
   float gradient_scale = 1;  // by which gradients are multiplied
-  float correction1 = 1, correction2 = 1;
+  double updates = 0;        // so far, with this one
 };
 
 // The tensors of one parameter; null if it has none.
@@ -69,8 +67,8 @@ void Sgd(const Rule& rule, const Updated& tensors) {
 void AdamW(const Rule& rule, const Updated& tensors) {
   const Optimizer& optimizer = rule.optimizer;
   const float decay = rule.learning_rate * optimizer.weight_decay;
-  const float rate = rule.learning_rate / rule.correction1;
-  const float root = std::sqrt(rule.correction2);
+  const float rate = rule.learning_rate / BiasCorrection(optimizer.beta1, rule.updates);
+  const float root = std::sqrt(BiasCorrection(optimizer.beta2, rule.updates));
   for (int64_t i = 0; i < tensors.elements; ++i) {
     const float gradient = tensors.gradient[i] * rule.gradient_scale;
     float& m = tensors.moment[i];

@@ -1,5 +1,7 @@
 // The examples in the headers of nets, compiled and not run.
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/graph/graph.h"
@@ -8,6 +10,7 @@
 #include "neap/nets/densenet.h"
 #include "neap/nets/efficientnet.h"
 #include "neap/nets/fcn.h"
+#include "neap/nets/inception_units.h"
 #include "neap/nets/inception_v3.h"
 #include "neap/nets/inception_v4.h"
 #include "neap/nets/inverted_residual.h"
@@ -46,6 +49,14 @@ void BuildEfficientNets() {
 
 // nets/fcn.h
 void BuildFcn() { Graph net = nets::Fcn8s({.image = 384, .batch = 8}); }
+
+// nets/inception_units.h
+void BuildInceptionStem(Graph& net) {
+  using namespace nets;
+  const InceptionUnits units(net, "relu");
+  std::string x = units.Add("Conv2d_1a_3x3", ShrinkingUnit{32, 2}, net.Input({3, 299, 299}));
+  x = units.Add("Conv2d_2b_3x3", InceptionUnit{64, 3}, x);
+}
 
 // nets/inception_v3.h
 void BuildInceptionV3() { Graph net = nets::InceptionV3({.batch = 32}); }

@@ -1,5 +1,6 @@
 // The norm of gradients: sums of squares of parts of tensors, then of each tensor, in an order that
 // depends on the tensors' sizes only.
+#include "neap/layers/cuda/kernels/block_reduce.cuh"
 #include "neap/layers/cuda/kernels/device_math.cuh"
 #include "neap/layers/cuda/kernels/optimizer.h"
 #include "neap/layers/cuda/kernels/tensor_blocks.cuh"
@@ -12,18 +13,6 @@ static_assert(kPart % (kThreads * kUnroll) == 0);
 using Blocks = TensorBlocks<kMostTensors>;
 static_assert(sizeof(GradientTensors) + sizeof(Blocks) + 32 <= 4096);
 
-// The sum of one value of each thread, in thread 0.
-__device__ double SumOfBlock(double value) {
-  __shared__ double values[kThreads];
-  values[threadIdx.x] = value;
-  __syncthreads();
-  for (int half = kThreads / 2; half > 0; half /= 2) {
-    if (static_cast<int>(threadIdx.x) < half) values[threadIdx.x] += values[threadIdx.x + half];
-    __syncthreads();
-  }
-  return values[0];
-}
-
 __global__ void __launch_bounds__(kThreads)
     PartsKernel(const __grid_constant__ GradientTensors t, const __grid_constant__ Blocks blocks,
                 float* parts) {
@@ -33,7 +22,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll 4
   for (size_t i = share.begin + threadIdx.x; i < share.end; i += kThreads)
     sum += values[i] * values[i];
-  const double of_block = SumOfBlock(static_cast<double>(sum));
+  const double of_block = BlockReduce<false>(static_cast<double>(sum));
   if (threadIdx.x == 0) parts[blockIdx.x] = static_cast<float>(of_block);
 }
 
@@ -46,8 +35,7 @@ __global__ void __launch_bounds__(kThreads)
     for (unsigned i = blocks.first[tensor] + threadIdx.x; i < blocks.first[tensor + 1];
          i += kThreads)
       sum += static_cast<double>(parts[i]);
-    total += static_cast<float>(SumOfBlock(sum));
-    __syncthreads();  // before the next tensor's values
+    total += static_cast<float>(BlockReduce<false>(sum));
   }
   if (threadIdx.x == 0) *squares = total;
 }

@@ -1,33 +1,16 @@
-// What the kernels of losses have in common: sums within a block, the means over the batch, and the
-// channels of each pixel.
+// What the kernels of losses have in common: the means over the batch, and the channels of each
+// pixel.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "neap/layers/cuda/kernels/block_reduce.cuh"
 #include "neap/layers/cuda/kernels/device_math.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
 #include "neap/layers/cuda/kernels/optimizer.h"
 
 namespace neap::kernels {
-
-// The maximum if kMax, otherwise the sum, in a fixed order. All threads get the result.
-template <bool kMax>
-__device__ float BlockReduce(float value) {
-  constexpr int kWarps = kThreads / 32;
-  __shared__ float warps[kWarps];
-#pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2) {
-    const float other = __shfl_xor_sync(~0U, value, offset);
-    value = kMax ? fmaxf(value, other) : value + other;
-  }
-  __syncthreads();
-  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = value;
-  __syncthreads();
-  value = warps[0];
-  for (int w = 1; w < kWarps; ++w) value = kMax ? fmaxf(value, warps[w]) : value + warps[w];
-  return value;
-}
 
 // Sums the losses and the numbers of correct predictions of `parts`. The loss is a mean over
 // `terms`.

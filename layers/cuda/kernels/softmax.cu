@@ -104,7 +104,7 @@ __device__ float2 Score(const Pixels& p, float smoothing, const T* column, int32
   float shifted = 0;
   for (int c = 0; c < p.classes; ++c) {
     const float other = ToFloat(column[c * p.Apart()]);
-    shifted += other - largest;
+    if (smoothing != 0.0F) shifted += other - largest;
     beaten |= !(c < label ? other < own : other <= own);
   }
   const float of_class = logf(sum) + largest - own;

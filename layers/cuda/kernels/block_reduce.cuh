@@ -1,0 +1,37 @@
+// A sum or a maximum over the threads of a block.
+#pragma once
+
+#include "neap/layers/cuda/kernels/device_math.cuh"
+
+namespace neap::kernels {
+
+// The maximum if kMax, otherwise the sum, in a fixed order. All threads of the block, kThreads,
+// call it and get the result; it may be called again at once.
+template <bool kMax, typename T>
+__device__ T BlockReduce(T value) {
+  constexpr int kWarps = kThreads / 32;
+  __shared__ T warps[kWarps];
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) {
+    const T other = __shfl_xor_sync(~0U, value, offset);
+    if constexpr (kMax) {
+      value = fmaxf(value, other);
+    } else {
+      value += other;
+    }
+  }
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = value;
+  __syncthreads();
+  value = warps[0];
+  for (int w = 1; w < kWarps; ++w) {
+    if constexpr (kMax) {
+      value = fmaxf(value, warps[w]);
+    } else {
+      value += warps[w];
+    }
+  }
+  return value;
+}
+
+}  // namespace neap::kernels

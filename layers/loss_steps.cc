@@ -1,0 +1,35 @@
+#include "neap/layers/loss_steps.h"
+
+#include "neap/core/step/operands.h"
+#include "neap/core/step/specify.h"
+
+namespace neap {
+
+using namespace operands;
+
+LayerSpec LossSpec(const LayerContext& context, double forward_flops) {
+  const TensorSpec& x = context.inputs[0];
+  const double elements = static_cast<double>(x.elements());
+  const bool same_type = !Is16Bit(x.dtype);  // of x and y
+  LayerSpec spec = {
+      .output = InFullPrecision(x),
+      .states = {{.name = "metrics", .tensor = VectorSpec(2), .in_checkpoint = false}},
+      .traits = {.independent_images = true}};
+  spec.steps.push_back({.reads = {X(0), X(1)},
+                        .writes = {Y(), State(0)},
+                        .accumulates_natively = {Slot::kState},
+                        .depends_on_part = true,
+                        .flops = forward_flops * elements});
+  if (same_type) spec.steps[0].in_place = {{Y(), X(0)}};
+  if (context.mode == Mode::kInference) return spec;
+  spec.steps.push_back({.phase = Phase::kBackwardData,
+                        .reads = {Y(), X(1)},
+                        .writes = {Dx(0)},
+                        .depends_on_part = true,
+                        .flops = 2 * elements});
+  if (same_type) spec.steps[1].in_place = {{Dx(0), Y()}};
+  if (context.scales_loss) spec.steps[1].reads.push_back(LossScaling());
+  return spec;
+}
+
+}  // namespace neap
