@@ -1,10 +1,18 @@
 #!/usr/bin/env bash
-# Runs all tests that need a GPU: the GPU test cases, compute-sanitizer on small training runs, equal bits in strict mode,
-# ResNet-50 for 50 steps. Several run at the same time, except those that measure the time or the memory of the GPU.
-# Uses build/bundle (scripts/bundle.sh) if it exists, otherwise builds. Logs go to ${OUT:-build/gpu}.
+# Runs all tests that need a GPU. Several run at the same time, in turn on the GPUs of this machine, except those that measure the
+# time or the memory of a GPU. Uses build/bundle (scripts/bundle.sh) if it exists, otherwise builds. Logs go to ${OUT:-build/gpu}.
+#   scripts/gpu_test.sh                 all parts
+#   scripts/gpu_test.sh alone ranks     some of them
 #   JOBS=4 scripts/gpu_test.sh          at most 4 at the same time, instead of half as many as there are processors
 #   SANITIZE=no scripts/gpu_test.sh     skips compute-sanitizer, which cannot run on every virtual machine; without this,
 #                                       a missing compute-sanitizer is a failure
+# Parts:
+#   cases       the GPU test cases
+#   training    small training runs, also under compute-sanitizer
+#   bits        equal bits under all policies in strict mode
+#   alone       the test cases that need a GPU for themselves
+#   ranks       two GPUs: equal bits under all policies, and one of two ranks killed
+#   resnet50    ResNet-50 for 50 steps
 set -uo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/gpu_environment.sh"
 cd "$root" || exit 1
@@ -30,26 +38,33 @@ check() {
 # Ends the script if a command was stopped.
 end_after_stop() { [ ! -e "$ended" ] || exit "$(cat "$ended")"; }
 
+# The GPUs, beginning with the next one: what starts beside others starts on each in turn.
+visible="${CUDA_VISIBLE_DEVICES:-$(seq -s, 0 $(($(gpu_count) - 1)))}"
+IFS=, read -ra gpus <<<"${visible:-0}"
 # start NAME COMMAND...: the same at the same time as others.
 start() {
   while [ "$(jobs -pr | wc -l)" -ge "$jobs" ]; do wait -n; done
   end_after_stop
   set -m
-  check "$@" &
+  CUDA_VISIBLE_DEVICES="$(IFS=,; echo "${gpus[*]}")" check "$@" &
   set +m
+  gpus=("${gpus[@]:1}" "${gpus[0]}")
 }
 
 # count TESTS FLAG...: how many test cases there are.
 count() { "$@" --count --no-colors | sed -n 's/.*: *\([0-9]*\)$/\1/p' | tail -1; }
 
 gpu_cases=(--no-colors --source-file='*_gpu_test.cc')
-alone='*/timed_*_gpu_test.cc,*/cuda_device_gpu_test.cc'  # which need the GPU for themselves
-for tests in "$programs"/*_tests; do
-  cases="$(count "$tests" "${gpu_cases[@]}" --source-file-exclude="$alone")"
-  for case in $(seq "${cases:-0}"); do
-    start "$(basename "$tests")_$case" "$tests" "${gpu_cases[@]}" --source-file-exclude="$alone" --first="$case" --last="$case"
+alone_files='*/timed_*_gpu_test.cc,*/cuda_device_gpu_test.cc'  # which need the GPU for themselves
+cases() {
+  local tests cases case
+  for tests in "$programs"/*_tests; do
+    cases="$(count "$tests" "${gpu_cases[@]}" --source-file-exclude="$alone_files")"
+    for case in $(seq "${cases:-0}"); do
+      start "$(basename "$tests")_$case" "$tests" "${gpu_cases[@]}" --source-file-exclude="$alone_files" --first="$case" --last="$case"
+    done
   done
-done
+}
 
 # One small training run per kind of layer, with few steps, because compute-sanitizer slows them down a hundredfold.
 declare -A small=(
@@ -65,13 +80,6 @@ declare -A small=(
 )
 sanitizer_limit_s=300
 sanitizer="$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)"
-if [ "${SANITIZE:-yes}" != yes ]; then
-  echo "gpu_test: compute-sanitizer: left out, SANITIZE=$SANITIZE"
-elif [ -z "$sanitizer" ]; then
-  echo "gpu_test: compute-sanitizer: NOT FOUND, so nothing was checked for stray accesses and races." >&2
-  echo "gpu_test: install it (part of the CUDA toolkit), or leave it out with SANITIZE=no" >&2
-  echo compute-sanitizer >>"$failed"
-fi
 # without_races COMMAND...: runs COMMAND under racecheck. Only races in neap's kernels count, because racecheck takes the barriers
 # of the libraries' kernels for Hopper (TMA) for races. Those are checked, too: where a filter (--kernel-name) leaves them out,
 # training in 16 bits ends with an internal error of compute-sanitizer.
@@ -86,15 +94,25 @@ without_races() {
   rm "$report"
   return "$status"
 }
-for name in "${!small[@]}"; do
-  read -ra net <<<"${small[$name]}"
-  training=("$programs/neap" train "${net[@]}" --data synthetic --device cuda:0 --steps 2)
-  start "train_$name" "${training[@]}"
-  if [ "${SANITIZE:-yes}" != yes ] || [ -z "$sanitizer" ]; then continue; fi
-  start "sanitizer_${name}_memcheck" timeout "$sanitizer_limit_s" \
-    "$sanitizer" --tool memcheck --error-exitcode 9 "${training[@]}"
-  start "sanitizer_${name}_racecheck" without_races "${training[@]}"
-done
+training() {
+  local name net training
+  if [ "${SANITIZE:-yes}" != yes ]; then
+    echo "gpu_test: compute-sanitizer: left out, SANITIZE=$SANITIZE"
+  elif [ -z "$sanitizer" ]; then
+    echo "gpu_test: compute-sanitizer: NOT FOUND, so nothing was checked for stray accesses and races." >&2
+    echo "gpu_test: install it (part of the CUDA toolkit), or leave it out with SANITIZE=no" >&2
+    echo compute-sanitizer >>"$failed"
+  fi
+  for name in "${!small[@]}"; do
+    read -ra net <<<"${small[$name]}"
+    training=("$programs/neap" train "${net[@]}" --data synthetic --device cuda:0 --steps 2)
+    start "train_$name" "${training[@]}"
+    if [ "${SANITIZE:-yes}" != yes ] || [ -z "$sanitizer" ]; then continue; fi
+    start "sanitizer_${name}_memcheck" timeout "$sanitizer_limit_s" \
+      "$sanitizer" --tool memcheck --error-exitcode 9 "${training[@]}"
+    start "sanitizer_${name}_racecheck" without_races "${training[@]}"
+  done
+}
 
 # strict_bits: with --strict, weights are bit-identical under every policy and budget; with two GPUs that can reach each other,
 # also if the second one holds the copies.
@@ -119,22 +137,26 @@ strict_bits() {
   done
   rm -r "$folder"
 }
-small_net=(resnet20 --batch 64)
-start strict_bits strict_bits "${small_net[@]}"
-start strict_bits_tf32 strict_bits "${small_net[@]}" --dtype tf32 --layout nhwc
-start strict_bits_bf16 strict_bits "${small_net[@]}" --dtype bf16 --layout nhwc
-start strict_bits_fp16 strict_bits "${small_net[@]}" --dtype fp16 --layout nhwc
-# With batch norms that are folded into convolutions.
-start strict_bits_folded_bf16 strict_bits resnet50 --batch 128 --image 128 --dtype bf16 --layout nhwc
-start strict_bits_folded_fp16 strict_bits resnet50 --batch 128 --image 128 --dtype fp16 --layout nhwc
-wait
-end_after_stop
+bits() {
+  local small_net
+  small_net=(resnet20 --batch 64)
+  start strict_bits strict_bits "${small_net[@]}"
+  start strict_bits_tf32 strict_bits "${small_net[@]}" --dtype tf32 --layout nhwc
+  start strict_bits_bf16 strict_bits "${small_net[@]}" --dtype bf16 --layout nhwc
+  start strict_bits_fp16 strict_bits "${small_net[@]}" --dtype fp16 --layout nhwc
+  # With batch norms that are folded into convolutions.
+  start strict_bits_folded_bf16 strict_bits resnet50 --batch 128 --image 128 --dtype bf16 --layout nhwc
+  start strict_bits_folded_fp16 strict_bits resnet50 --batch 128 --image 128 --dtype fp16 --layout nhwc
+}
 
-for tests in "$programs"/*_tests; do
-  cases="$(count "$tests" --source-file="$alone")"
-  [ "${cases:-0}" -eq 0 ] || check "$(basename "$tests")_alone" "$tests" --no-colors --source-file="$alone"
-  end_after_stop
-done
+alone() {
+  local tests cases
+  for tests in "$programs"/*_tests; do
+    cases="$(count "$tests" --source-file="$alone_files")"
+    [ "${cases:-0}" -eq 0 ] || check "$(basename "$tests")_alone" "$tests" --no-colors --source-file="$alone_files"
+    end_after_stop
+  done
+}
 
 # killed ROUND: of two ranks that torchrun has started, one is killed. The other ends soon, the checkpoint is whole, and training
 # goes on from it.
@@ -173,29 +195,52 @@ rank_bits() {
   done
   rm -r "$folder"
 }
-if [ "$(gpu_count)" -ge 2 ]; then
-  check rank_bits rank_bits
-  check rank_bits_bf16 rank_bits --dtype bf16 --layout nhwc
-  end_after_stop
-else
-  echo "gpu_test: rank_bits: left out, there are no two GPUs"
-fi
-if [ "$(gpu_count)" -ge 2 ] && python3 -c 'import torch.distributed.run' 2>/dev/null; then
-  for round in 1 2 3; do
-    check "killed_rank_$round" killed "$round"
+ranks() {
+  local round
+  if [ "$(gpu_count)" -ge 2 ]; then
+    check rank_bits rank_bits
+    check rank_bits_bf16 rank_bits --dtype bf16 --layout nhwc
     end_after_stop
-  done
-else
-  echo "gpu_test: killed_rank: left out, there are no two GPUs or no torchrun"
-fi
+  else
+    echo "gpu_test: rank_bits: left out, there are no two GPUs"
+  fi
+  if [ "$(gpu_count)" -ge 2 ] && python3 -c 'import torch.distributed.run' 2>/dev/null; then
+    for round in 1 2 3; do
+      check "killed_rank_$round" killed "$round"
+      end_after_stop
+    done
+  else
+    echo "gpu_test: killed_rank: left out, there are no two GPUs or no torchrun"
+  fi
+}
 
-for kind in 'fp32 nchw' 'tf32 nhwc' 'bf16 nhwc'; do
-  read -r dtype layout <<<"$kind"
-  check "resnet50_$dtype" "$programs/neap" train resnet50 --data synthetic --device cuda:0 --batch 128 --steps 50 \
-    --dtype "$dtype" --layout "$layout" --budget 16GiB
-  end_after_stop
-  tail -n 6 "$out/resnet50_$dtype.log"
+resnet50() {
+  local kind dtype layout
+  for kind in 'fp32 nchw' 'tf32 nhwc' 'bf16 nhwc'; do
+    read -r dtype layout <<<"$kind"
+    check "resnet50_$dtype" "$programs/neap" train resnet50 --data synthetic --device cuda:0 --batch 128 --steps 50 \
+      --dtype "$dtype" --layout "$layout" --budget 16GiB
+    end_after_stop
+    tail -n 6 "$out/resnet50_$dtype.log"
+  done
+}
+
+parts=(cases training bits alone ranks resnet50)
+[ $# -gt 0 ] || set -- "${parts[@]}"
+for name in "$@"; do
+  [[ " ${parts[*]} " == *" $name "* ]] || { echo "gpu_test: no part $name" >&2; exit 2; }
 done
+for name in "$@"; do
+  case "$name" in
+    alone | ranks | resnet50)
+      wait
+      end_after_stop
+      ;;
+  esac
+  "$name"
+done
+wait
+end_after_stop
 
 if [ -s "$failed" ]; then
   echo "gpu_test: failed: $(sort "$failed" | tr '\n' ' ')(logs in $out)"
