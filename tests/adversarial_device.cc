@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "neap/core/base/layout.h"
 #include "neap/core/base/status_macros.h"
 
 namespace neap {
@@ -283,6 +284,19 @@ absl::StatusOr<Buffer> AdversarialDevice::Allocate(MemoryKind kind, int64_t size
     streams->RunAll();
     streams->Remove(begin);
   });
+}
+
+// The values lie in the caller's memory, which has no guards.
+absl::Status AdversarialDevice::CopyFromNchw(Stream stream, const float* nchw,
+                                             const TensorSpec& spec, std::byte* stored) {
+  RETURN_IF_ERROR(streams_->status());
+  const Span place = {stored, spec.size_bytes()};
+  RETURN_IF_ERROR(streams_->CheckPlace("a copy's destination", place, true));
+  streams_->Enqueue(stream, {place}, [=] {
+    FromNchw({nchw, static_cast<size_t>(spec.elements())}, spec, stored);
+    return absl::OkStatus();
+  });
+  return absl::OkStatus();
 }
 
 absl::Status AdversarialDevice::Copy(Stream stream, void* destination, const void* source,

@@ -23,6 +23,10 @@ class ForwardingDevice : public Device {
                     int64_t size_bytes) override {
     return device_.Copy(stream, destination, source, size_bytes);
   }
+  absl::Status CopyFromNchw(Stream stream, const float* nchw, const TensorSpec& spec,
+                            std::byte* stored) override {
+    return device_.CopyFromNchw(stream, nchw, spec, stored);
+  }
   absl::StatusOr<Event> Record(Stream stream) override { return device_.Record(stream); }
   absl::StatusOr<Event> RecordTime(Stream stream) override { return device_.RecordTime(stream); }
   absl::StatusOr<double> ElapsedUs(const Event& earlier, const Event& later) override {

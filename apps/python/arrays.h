@@ -13,6 +13,9 @@ namespace neap::python {
 // An array in C order on the CPU; arguments of other types are made one in apps/python/neap.
 template <typename T>
 using InArray = nanobind::ndarray<const T, nanobind::c_contig, nanobind::device::cpu>;
+// An array in C order in a GPU's memory.
+template <typename T>
+using GpuArray = nanobind::ndarray<const T, nanobind::c_contig, nanobind::device::cuda>;
 template <typename T>
 using OutArray = nanobind::ndarray<nanobind::numpy, T>;
 
@@ -25,8 +28,8 @@ OutArray<T> ToNumpy(std::vector<T> values, const std::vector<int64_t>& shape) {
   return OutArray<T>(kept->data(), extents.size(), extents.data(), owner);
 }
 
-template <typename T>
-std::vector<int64_t> ShapeOf(const InArray<T>& array) {
+template <typename Array>
+std::vector<int64_t> ShapeOf(const Array& array) {
   return {array.shape_ptr(), array.shape_ptr() + array.ndim()};
 }
 

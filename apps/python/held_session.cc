@@ -1,5 +1,8 @@
 #include "apps/python/held_session.h"
 
+#include <string>
+
+#include "absl/strings/str_cat.h"
 #include "apps/cli/device_flag.h"
 #include "apps/python/errors.h"
 #include "apps/python/python_layer.h"
@@ -47,7 +50,16 @@ absl::StatusOr<HeldSession::Open> HeldSession::MakeOpen(const Graph& net,
   options.budget_bytes = flags.budget.bytes.value_or(kUnlimited);
   ASSIGN_OR_RETURN(const Graph graph, WithItsLoss(net));
   ASSIGN_OR_RETURN(Session session, CreateSession(graph, *device, options, arguments.training));
-  return Open{.device = std::move(device), .session = std::move(session), .net = net};
+  std::optional<int> gpu = apps::GpuIndex(flags.device);
+  if (!gpu.has_value() && device->description().kind == "cuda") gpu = 0;
+  return Open{.device = std::move(device), .session = std::move(session), .net = net, .gpu = gpu};
+}
+
+absl::Status HeldSession::CheckReads(int index) const {
+  if (open_->gpu == index) return absl::OkStatus();
+  const std::string own = open_->gpu.has_value() ? absl::StrCat("cuda:", *open_->gpu) : "cpu";
+  return absl::InvalidArgumentError(absl::StrCat("the images are in the memory of cuda:", index,
+                                                 ", but the session's device is ", own));
 }
 
 HeldSession::HeldSession(const Graph& net, const SessionArguments& arguments)

@@ -57,8 +57,10 @@ class HeldSession {
   void Close();
   bool is_closed();
 
-  // The network that the session was made for, and the last batch. Only for functions that Use()
-  // calls.
+  // Whether the session reads arrays in the memory of GPU `index`. Errors: INVALID_ARGUMENT for
+  // another than its device. This and the network that the session was made for, and the last
+  // batch, are only for functions that Use() calls.
+  absl::Status CheckReads(int index) const;
   const Graph& net() const { return open_->net; }
   Batch& given() { return open_->given; }
 
@@ -71,6 +73,7 @@ class HeldSession {
     std::unique_ptr<Device> device;
     Session session;
     Graph net;
+    std::optional<int> gpu;  // its index, unless the device is the CPU
     Batch given = {};
   };
   absl::StatusOr<Open> MakeOpen(const Graph& net, const SessionArguments& arguments) const;

@@ -24,7 +24,6 @@
 #include "apps/python/held_session.h"
 #include "apps/python/planned.h"
 #include "apps/python/training_arguments.h"
-#include "neap/core/base/parallel.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/graph/with_options.h"
 #include "neap/nets/onnx/onnx_file.h"
@@ -91,17 +90,26 @@ absl::Status Assign(const char* what, const InArray<T>& array, const std::vector
   return absl::OkStatus();
 }
 
-constexpr size_t kCopiedByThread = 1 << 20;  // elements
-constexpr size_t kMostThreads = 8;
+// Images on the host, or in the memory of the session's GPU.
+using Images = std::variant<InArray<float>, GpuArray<float>>;
 
-// Copies a batch into the session's own, whose memory is used again: pages that are new in each
-// step would take longer than the copy. Only for functions that Use() calls.
-absl::StatusOr<const Batch*> ToBatch(HeldSession& held, const InArray<float>& images,
+// Borrows the images; labels are copied into the session's own batch, whose memory is used again.
+// Only for functions that Use() calls.
+absl::StatusOr<const Batch*> ToBatch(HeldSession& held, const Images& given,
                                      const Answers& answers) {
   const BatchShape& shape = held.shape();
-  RETURN_IF_ERROR(CheckShape("images", ShapeOf(images), shape.image));
   Batch& batch = held.given();
-  batch.size = static_cast<int64_t>(images.shape(0));
+  RETURN_IF_ERROR(std::visit(
+      [&](const auto& images) -> absl::Status {
+        RETURN_IF_ERROR(CheckShape("images", ShapeOf(images), shape.image));
+        batch.size = static_cast<int64_t>(images.shape(0));
+        batch.borrowed = {images.data(), images.size()};
+        return absl::OkStatus();
+      },
+      given));
+  const auto* const on_gpu = std::get_if<GpuArray<float>>(&given);
+  batch.on_device = on_gpu != nullptr;
+  if (on_gpu != nullptr) RETURN_IF_ERROR(held.CheckReads(on_gpu->device_id()));
   batch.labels.clear();
   batch.targets.clear();
   if (const auto* const targets = std::get_if<InArray<float>>(&answers)) {
@@ -110,15 +118,10 @@ absl::StatusOr<const Batch*> ToBatch(HeldSession& held, const InArray<float>& im
     const auto& labels = std::get<InArray<int32_t>>(answers);
     RETURN_IF_ERROR(Assign("labels", labels, shape.labels, batch.size, batch.labels));
   }
-  batch.images.resize(images.size());
-  InParallel(images.size(), std::clamp<size_t>(images.size() / kCopiedByThread, 1, kMostThreads),
-             [&](size_t begin, size_t end) {
-               std::copy(images.data() + begin, images.data() + end, batch.images.data() + begin);
-             });
   return &batch;
 }
 
-float Step(HeldSession& held, const InArray<float>& images, const Answers& labels) {
+float Step(HeldSession& held, const Images& images, const Answers& labels) {
   return Checked(held.Use([&](Session& session) -> absl::StatusOr<float> {
     ASSIGN_OR_RETURN(const Batch* const batch, ToBatch(held, images, labels));
     return session.TrainStep(*batch);
@@ -126,7 +129,7 @@ float Step(HeldSession& held, const InArray<float>& images, const Answers& label
 }
 
 // Trains as Step() does; returns the seconds in the library, without what this package adds.
-double TimeStep(HeldSession& held, const InArray<float>& images, const Answers& labels) {
+double TimeStep(HeldSession& held, const Images& images, const Answers& labels) {
   return Checked(held.Use([&](Session& session) -> absl::StatusOr<double> {
     ASSIGN_OR_RETURN(const Batch* const batch, ToBatch(held, images, labels));
     const auto begin = std::chrono::steady_clock::now();
@@ -135,7 +138,7 @@ double TimeStep(HeldSession& held, const InArray<float>& images, const Answers& 
   }));
 }
 
-void Begin(HeldSession& held, const InArray<float>& images, const Answers& labels) {
+void Begin(HeldSession& held, const Images& images, const Answers& labels) {
   Check(held.Use([&](Session& session) -> absl::Status {
     ASSIGN_OR_RETURN(const Batch* const batch, ToBatch(held, images, labels));
     return session.Begin(*batch);
@@ -146,7 +149,7 @@ StepResult Finish(HeldSession& held) {
   return Checked(held.Use([](Session& session) { return session.Finish(); }));
 }
 
-StepResult EvaluateBatch(HeldSession& held, const InArray<float>& images, const Answers& labels) {
+StepResult EvaluateBatch(HeldSession& held, const Images& images, const Answers& labels) {
   return Checked(held.Use([&](Session& session) -> absl::StatusOr<StepResult> {
     ASSIGN_OR_RETURN(const Batch* const batch, ToBatch(held, images, labels));
     return session.Evaluate(*batch);

@@ -32,7 +32,7 @@ std::optional<double> PredictedMs(const Plan& plan) {
 std::optional<Fit> FitOfFile(const Plan& plan) {
   const Movement moved = TotalMovement(plan);
   if (plan.budget_bytes == kUnlimited && !IsAny(moved)) return std::nullopt;
-  return Fit{.moved = moved, .predicted_ms = PredictedMs(plan)};
+  return Fit{.moved = moved, .sub_batches = plan.sub_batches, .predicted_ms = PredictedMs(plan)};
 }
 
 absl::StatusOr<std::optional<Fit>> FindFit(const Program& program, const Plan& plan,
@@ -41,7 +41,7 @@ absl::StatusOr<std::optional<Fit>> FindFit(const Program& program, const Plan& p
                                            EngineCatalog& catalog) {
   const Movement moved = TotalMovement(plan);
   if (options.budget_bytes == kUnlimited && !IsAny(moved)) return std::nullopt;
-  Fit fit = {.moved = moved, .predicted_ms = PredictedMs(plan)};
+  Fit fit = {.moved = moved, .sub_batches = plan.sub_batches, .predicted_ms = PredictedMs(plan)};
   // By the cost model alone, kernels take the same time with any workspace.
   const bool same_runs = plan.sub_batches == program.options.sub_batches;
   if (same_runs && !IsAny(moved) && options.kernels.timings == nullptr) {
@@ -61,6 +61,8 @@ absl::StatusOr<std::optional<Fit>> FindFit(const Program& program, const Plan& p
 std::string ToText(const Fit& fit) {
   std::vector<std::string> done;
   const Movement& moved = fit.moved;
+  if (fit.sub_batches > 1)
+    done.push_back(absl::StrFormat("the batch in %d parts", fit.sub_batches));
   if (moved.offloaded_bytes + moved.prefetched_bytes > 0) {
     done.push_back(absl::StrFormat("%s to the %s, %s back", FormatBytes(moved.offloaded_bytes),
                                    moved.peer_offloaded_bytes > 0 ? "peer and the host" : "host",
@@ -78,7 +80,8 @@ std::string ToText(const Fit& fit) {
 }
 
 Json ToJson(const Fit& fit) {
-  return {{"offloaded_bytes", fit.moved.offloaded_bytes},
+  return {{"sub_batches", fit.sub_batches},
+          {"offloaded_bytes", fit.moved.offloaded_bytes},
           {"prefetched_bytes", fit.moved.prefetched_bytes},
           {"extra_forwards", fit.moved.extra_forwards},
           {"predicted_ms", OrNull(fit.predicted_ms)},

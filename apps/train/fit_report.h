@@ -13,6 +13,7 @@
 // a budget; nor for a plan from a file, whose prediction cannot be compared with one made here.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -29,6 +30,7 @@ namespace neap::apps {
 
 struct Fit {
   Movement moved = {};
+  int64_t sub_batches = 1;  // in which the batch is run (core/program/sub_batches.h)
   std::optional<double> predicted_ms = {};            // per step, by the plan
   std::optional<double> predicted_ms_unlimited = {};  // by a plan without a budget
 

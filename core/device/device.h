@@ -22,6 +22,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "neap/core/base/tensor.h"
 #include "neap/core/step/kernel.h"
 
 namespace neap {
@@ -119,6 +120,10 @@ class Device {
   // Enqueues a copy between any two of: the arena, pinned host memory, the peer's memory.
   virtual absl::Status Copy(Stream stream, void* destination, const void* source,
                             int64_t size_bytes) = 0;
+  // Enqueues FromNchw() (core/base/layout.h) of values in this device's memory, such as those of
+  // another library: after the work that the caller has enqueued on CUDA's legacy default stream.
+  virtual absl::Status CopyFromNchw(Stream stream, const float* nchw, const TensorSpec& spec,
+                                    std::byte* stored) = 0;
   virtual absl::StatusOr<Event> Record(Stream stream) = 0;
   // Like Record(), but the event also has a time, which costs some time on the stream.
   virtual absl::StatusOr<Event> RecordTime(Stream stream) = 0;

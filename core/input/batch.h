@@ -8,6 +8,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "absl/types/span.h"
+
 namespace neap {
 
 // The label of an image or pixel without a class. It adds nothing to the gradients and to the loss,
@@ -27,19 +29,33 @@ struct Batch {
   // target: {size, C, H, W} like these, with values or kNoTarget. From labels, such a network takes
   // the targets 1 for the class and 0 for the others, or without a class none.
   std::vector<float> targets = {};
+  // Instead of `images`, such values in the caller's memory, which a session reads without a copy of
+  // the batch. Those of the host are read until the call returns. Those in the memory of the
+  // session's device (`on_device`) are read until the step has finished, after the work that was
+  // enqueued on CUDA's legacy default stream before the call.
+  absl::Span<const float> borrowed = {};
+  bool on_device = false;
 };
+
+inline absl::Span<const float> ImagesOf(const Batch& batch) {
+  return batch.borrowed.empty() ? absl::MakeConstSpan(batch.images) : batch.borrowed;
+}
 
 // Images [first, first + count) of a batch that states its size.
 inline Batch PartOf(const Batch& batch, int64_t first, int64_t count) {
   const auto part = [&](const auto& values) {
-    const int64_t per_image = std::ssize(values) / batch.size;
+    const int64_t per_image = static_cast<int64_t>(values.size()) / batch.size;
     const auto begin = values.begin() + per_image * first;
     return std::remove_cvref_t<decltype(values)>(begin, begin + per_image * count);
   };
+  const int64_t borrowed = static_cast<int64_t>(batch.borrowed.size()) / batch.size;
   return {.images = part(batch.images),
           .labels = part(batch.labels),
           .size = count,
-          .targets = part(batch.targets)};
+          .targets = part(batch.targets),
+          .borrowed = batch.borrowed.subspan(static_cast<size_t>(first * borrowed),
+                                             static_cast<size_t>(count * borrowed)),
+          .on_device = batch.on_device};
 }
 
 }  // namespace neap

@@ -28,8 +28,9 @@ absl::StatusOr<std::vector<float>> ReadParts(const std::vector<TensorId>& parts,
 Batch WithoutLabels(absl::Span<const float> images, const Program& program) {
   const PerImage per_image = ValuesPerImage(program);
   const int64_t count = static_cast<int64_t>(images.size()) / per_image.values;
-  return {.images = {images.begin(), images.end()},
-          .labels = std::vector<int32_t>(static_cast<size_t>(count * per_image.labels), kNoLabel)};
+  return {.images = {},
+          .labels = std::vector<int32_t>(static_cast<size_t>(count * per_image.labels), kNoLabel),
+          .borrowed = images};
 }
 
 absl::StatusOr<StepResult> EvaluateBatch(Runtime& inference, Staging& staging, const Batch& batch) {
@@ -37,7 +38,9 @@ absl::StatusOr<StepResult> EvaluateBatch(Runtime& inference, Staging& staging, c
   const int64_t size = program.net.batch;
   ASSIGN_OR_RETURN(const int64_t count, ImagesIn(batch, program));
   Batch filled_up;  // a batch of the network's size is sent as it is, without a copy
-  if (count < size) filled_up = FilledUp(batch, program);
+  if (count < size) {
+    ASSIGN_OR_RETURN(filled_up, FilledUp(batch, program));
+  }
   RETURN_IF_ERROR(staging.Send(count < size ? filled_up : batch, {}, program, *inference.executor));
   RETURN_IF_ERROR(inference.Iterate(staging));
   ASSIGN_OR_RETURN(const Staging::Received received, staging.Await());

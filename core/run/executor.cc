@@ -22,7 +22,13 @@ absl::StatusOr<Executor> Executor::Create(const Program& program, const Plan& pl
   return Executor(device, communicator, std::move(bound));
 }
 
-absl::Status Executor::Send(absl::Span<const HostValue> batch) {
+absl::Status Executor::Send(absl::Span<const HostValue> batch,
+                            absl::Span<const DeviceValue> on_device) {
+  for (const DeviceValue& value : on_device) {
+    std::byte* const place = Address(value.tensor);
+    if (place == nullptr) continue;
+    RETURN_IF_ERROR(device_->CopyFromNchw(Stream::kCompute, value.nchw, value.spec, place));
+  }
   if (bound_.incoming_end > 0) return SendAhead(batch);
   for (const HostValue& value : batch) {
     std::byte* const place = Address(value.tensor);

@@ -74,9 +74,17 @@ class Executor {
     const std::byte* data = nullptr;
     int64_t size_bytes = 0;
   };
+  // An input in the device's memory: fp32 values in N, C, H, W order, from which the tensor's bytes
+  // are made.
+  struct DeviceValue {
+    TensorId tensor;
+    TensorSpec spec;
+    const float* nchw = nullptr;
+  };
   // Enqueues the copy of the next iteration's batch to the device, without the values for which the
   // plan has no place. The buffers may change once that iteration has finished.
-  absl::Status Send(absl::Span<const HostValue> batch);
+  absl::Status Send(absl::Span<const HostValue> batch,
+                    absl::Span<const DeviceValue> on_device = {});
 
   absl::Status Run();
   // Run() never records.

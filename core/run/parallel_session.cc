@@ -112,7 +112,7 @@ class ParallelSession::Impl {
   Session& rank(size_t rank) { return *sessions_[rank]; }
 
   absl::Status Begin(const Batch& whole) {
-    ASSIGN_OR_RETURN(const int64_t images, ImagesOf(whole));
+    ASSIGN_OR_RETURN(const int64_t images, SizeOf(whole));
     if (images != batch()) {
       return absl::InvalidArgumentError(
           absl::StrCat("a batch of ", images, " images, but the ranks train ", batch()));
@@ -137,7 +137,7 @@ class ParallelSession::Impl {
   }
 
   absl::StatusOr<StepResult> Evaluate(const Batch& whole) {
-    ASSIGN_OR_RETURN(const int64_t images, ImagesOf(whole));
+    ASSIGN_OR_RETURN(const int64_t images, SizeOf(whole));
     if (images > batch()) {
       return absl::InvalidArgumentError(
           absl::StrCat("a batch of ", images, " images, but the ranks have room for ", batch()));
@@ -185,13 +185,18 @@ class ParallelSession::Impl {
   }
 
  private:
-  static absl::StatusOr<int64_t> ImagesOf(const Batch& batch) {
-    if (batch.size > 0 && std::ssize(batch.images) % batch.size == 0 &&
-        std::ssize(batch.labels) % batch.size == 0 && std::ssize(batch.targets) % batch.size == 0)
+  static absl::StatusOr<int64_t> SizeOf(const Batch& batch) {
+    if (batch.on_device) {
+      return absl::InvalidArgumentError(
+          "images in the memory of a device are for the session of one device");
+    }
+    const auto values = static_cast<int64_t>(ImagesOf(batch).size());
+    if (batch.size > 0 && values % batch.size == 0 && std::ssize(batch.labels) % batch.size == 0 &&
+        std::ssize(batch.targets) % batch.size == 0)
       return batch.size;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a batch of ", batch.size, " images with ", batch.images.size(), " values and ",
-        batch.labels.size(), " labels and ", batch.targets.size(), " targets"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a batch of ", batch.size, " images with ", values, " values and ",
+                     batch.labels.size(), " labels and ", batch.targets.size(), " targets"));
   }
 
   // Calls call(rank) on the threads of all ranks at once. Returns the first error, with its rank,

@@ -116,7 +116,7 @@ class Session::Impl {
     RETURN_IF_ERROR(Settle(result.status()));
     if (prediction == nullptr) return result;
     ASSIGN_OR_RETURN(*prediction,
-                     ReadPrediction(memory_.inference(), std::ssize(batch.images), device_));
+                     ReadPrediction(memory_.inference(), std::ssize(ImagesOf(batch)), device_));
     return result;
   }
 

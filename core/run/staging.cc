@@ -37,6 +37,16 @@ void AddParts(const Program& program, const std::vector<TensorId>& parts, const 
   }
 }
 
+// The images of the parts of the batch, which lie in the device's memory one after another.
+std::vector<Executor::DeviceValue> PartsOnDevice(const Program& program, const float* images) {
+  std::vector<Executor::DeviceValue> values;
+  for (TensorId part : program.images) {
+    values.push_back({part, program.tensor(part).spec, images});
+    images += values.back().spec.elements();
+  }
+  return values;
+}
+
 bool ReadsTargets(const Program& program) {
   return program.tensor(program.labels.front()).spec.dtype == DType::kFp32;
 }
@@ -58,13 +68,13 @@ std::string AmountOfLabels(const Batch& batch) {
 
 absl::Status CheckSizes(const Batch& batch, const TensorSpec& images, const TensorSpec& labels,
                         const PerImage& per_image) {
-  const bool fits = static_cast<int64_t>(batch.images.size()) == images.elements() &&
-                    FitLabels(batch, per_image, images.shape.n()) &&
+  const int64_t values = std::ssize(ImagesOf(batch));
+  const bool fits = values == images.elements() && FitLabels(batch, per_image, images.shape.n()) &&
                     (batch.size == 0 || batch.size == images.shape.n());
   if (fits) return absl::OkStatus();
   const std::string size = batch.size == 0 ? "" : absl::StrCat(batch.size, " images, ");
   return absl::InvalidArgumentError(
-      absl::StrCat("the batch has ", size, AmountOfLabels(batch), " and ", batch.images.size(),
+      absl::StrCat("the batch has ", size, AmountOfLabels(batch), " and ", values,
                    " image values; the network's input is ", images.shape.ToString(), ", its ",
                    per_image.targets == 0 ? "labels " : "targets ", labels.shape.ToString()));
 }
@@ -146,23 +156,31 @@ PerImage ValuesPerImage(const Program& program) {
 
 absl::StatusOr<int64_t> ImagesIn(const Batch& batch, const Program& program) {
   const PerImage per_image = ValuesPerImage(program);
-  const int64_t count = std::ssize(batch.images) / per_image.values;
+  const int64_t values = std::ssize(ImagesOf(batch)), count = values / per_image.values;
   const bool fits = 1 <= count && count <= program.net.batch &&
-                    static_cast<int64_t>(batch.images.size()) == count * per_image.values &&
-                    FitLabels(batch, per_image, count) && (batch.size == 0 || batch.size == count);
+                    values == count * per_image.values && FitLabels(batch, per_image, count) &&
+                    (batch.size == 0 || batch.size == count);
   if (fits) return count;
   const std::string size = batch.size == 0 ? "" : absl::StrCat(batch.size, " images, ");
   return absl::InvalidArgumentError(absl::StrCat(
-      "the batch has ", size, batch.images.size(), " image values and ", AmountOfLabels(batch),
+      "the batch has ", size, values, " image values and ", AmountOfLabels(batch),
       "; the network takes 1 to ", program.net.batch, " images of ", per_image.values,
       " values with ", per_image.labels, per_image.labels == 1 ? " label" : " labels",
       per_image.targets == 0 ? "" : absl::StrCat(" or ", per_image.targets, " targets"), " each"));
 }
 
-Batch FilledUp(const Batch& batch, const Program& program) {
+absl::StatusOr<Batch> FilledUp(const Batch& batch, const Program& program) {
+  if (batch.on_device) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("images in the device's memory must be as many as the network's batch, ",
+                     program.net.batch));
+  }
   const PerImage per_image = ValuesPerImage(program);
-  Batch whole = batch;
-  whole.size = program.net.batch;
+  const absl::Span<const float> images = ImagesOf(batch);
+  Batch whole = {.images = {images.begin(), images.end()},
+                 .labels = batch.labels,
+                 .size = program.net.batch,
+                 .targets = batch.targets};
   whole.images.resize(static_cast<size_t>(whole.size * per_image.values));
   if (batch.targets.empty()) {
     whole.labels.resize(static_cast<size_t>(whole.size * per_image.labels), kNoLabel);
@@ -189,14 +207,19 @@ absl::StatusOr<Staging> Staging::Create(const Program& program, Device& device) 
 absl::Status Staging::Send(const Batch& batch, const IterationScalars& scalars,
                            const Program& program, Executor& executor) {
   RETURN_IF_ERROR(CheckBatch(batch, program));
-  FromNchw(batch.images, OfWholeBatch(program, program.images), images_.data());
   SendLabels(batch, program, labels_.data());
   std::memcpy(iteration_.data(), &scalars, sizeof(scalars));
   std::vector<Executor::HostValue> values;
-  AddParts(program, program.images, images_, values);
+  std::vector<Executor::DeviceValue> on_device;
+  if (batch.on_device) {
+    on_device = PartsOnDevice(program, ImagesOf(batch).data());
+  } else {
+    FromNchw(ImagesOf(batch), OfWholeBatch(program, program.images), images_.data());
+    AddParts(program, program.images, images_, values);
+  }
   AddParts(program, program.labels, labels_, values);
   AddParts(program, {program.iteration}, iteration_, values);
-  return executor.Send(values);
+  return executor.Send(values, on_device);
 }
 
 absl::Status Staging::Receive(const Program& program, const Executor& executor) {

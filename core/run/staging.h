@@ -38,14 +38,15 @@ PerImage ValuesPerImage(const Program& program);
 absl::StatusOr<int64_t> ImagesIn(const Batch& batch, const Program& program);
 
 // The batch, a smaller one than the network's, extended by images of zeros without labels or
-// targets.
-Batch FilledUp(const Batch& batch, const Program& program);
+// targets. Errors: INVALID_ARGUMENT for images in the device's memory.
+absl::StatusOr<Batch> FilledUp(const Batch& batch, const Program& program);
 
 class Staging {
  public:
   static absl::StatusOr<Staging> Create(const Program& program, Device& device);
 
-  // Enqueues the copy of the batch to the device; no persistent tensor is changed. Errors:
+  // Enqueues the copy of the batch to the device, or within it; no persistent tensor is changed.
+  // Errors:
   // INVALID_ARGUMENT for a batch of the wrong size, or, naming the image or pixel, for a label that
   // is not one of the network's classes; those of the device.
   absl::Status Send(const Batch& batch, const IterationScalars& scalars, const Program& program,

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "neap/core/base/layout.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/cpu/copy_queue.h"
 #include "neap/layers/cpu/cpu_backend.h"
@@ -94,6 +95,17 @@ absl::Status CpuDevice::Copy(Stream stream, void* destination, const void* sourc
     std::memmove(destination, source, static_cast<size_t>(size_bytes));
   }
   return absl::OkStatus();
+}
+
+absl::Status CpuDevice::CopyFromNchw(Stream stream, const float* nchw, const TensorSpec& spec,
+                                     std::byte* stored) {
+  const auto convert = [nchw, spec, stored] {
+    FromNchw({nchw, static_cast<size_t>(spec.elements())}, spec, stored);
+    return absl::OkStatus();
+  };
+  if (stream != Stream::kCompute) return Call(stream, convert);
+  RETURN_IF_ERROR(Health());
+  return convert();
 }
 
 absl::Status CpuDevice::Call(Stream stream, std::function<absl::Status()> work) {

@@ -69,6 +69,8 @@ class CpuDevice final : public Device {
 
   absl::Status Copy(Stream stream, void* destination, const void* source,
                     int64_t size_bytes) override;
+  absl::Status CopyFromNchw(Stream stream, const float* nchw, const TensorSpec& spec,
+                            std::byte* stored) override;
   // Enqueues work on a stream other than compute, for the engines of collectives
   // (layers/collectives). An error of it is returned by the next Await(), Synchronize() or other
   // call.

@@ -17,6 +17,7 @@
 #include "neap/layers/cuda/cuda_graph.h"
 #include "neap/layers/cuda/cuda_status.h"
 #include "neap/layers/cuda/event_pool.h"
+#include "neap/layers/cuda/from_nchw.h"
 
 namespace neap {
 namespace {
@@ -295,6 +296,18 @@ absl::Status CudaDevice::Copy(Stream stream, void* destination, const void* sour
   if (error == cudaSuccess) return absl::OkStatus();
   return impl_->Keep(CudaStatus(error, absl::StrCat("cudaMemcpyAsync(", std::string(Name(stream)),
                                                     ", ", size_bytes, " bytes)")));
+}
+
+absl::Status CudaDevice::CopyFromNchw(Stream stream, const float* nchw, const TensorSpec& spec,
+                                      std::byte* stored) {
+  RETURN_IF_ERROR(impl_->Enter());
+  ASSIGN_OR_RETURN(const Event given, impl_->events->Take());
+  const auto event = static_cast<cudaEvent_t>(given.get());
+  RETURN_IF_ERROR(
+      impl_->Keep(CudaStatus(cudaEventRecord(event, cudaStreamLegacy), "cudaEventRecord")));
+  RETURN_IF_ERROR(Wait(stream, given));
+  return impl_->Keep(
+      CudaStatus(cuda::FromNchw(nchw, spec, stored, impl_->stream(stream)), "FromNchw"));
 }
 
 absl::StatusOr<Event> CudaDevice::Record(Stream stream) {

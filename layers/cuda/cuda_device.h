@@ -69,6 +69,8 @@ class CudaDevice final : public Device {
 
   absl::Status Copy(Stream stream, void* destination, const void* source,
                     int64_t size_bytes) override;
+  absl::Status CopyFromNchw(Stream stream, const float* nchw, const TensorSpec& spec,
+                            std::byte* stored) override;
   absl::StatusOr<Event> Record(Stream stream) override;
   absl::StatusOr<Event> RecordTime(Stream stream) override;
   absl::StatusOr<double> ElapsedUs(const Event& earlier, const Event& later) override;

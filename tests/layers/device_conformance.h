@@ -12,6 +12,7 @@
 #include <random>
 #include <vector>
 
+#include "neap/core/base/layout.h"
 #include "neap/core/base/units.h"
 #include "neap/core/device/device.h"
 #include "neap/core/device/host_memory.h"
@@ -28,6 +29,7 @@ class DeviceConformance {
   void CopiesNothing();
   void CopiesRandomPieces(uint32_t seed);
   void CopiesToThePeerAndBack(uint32_t seed);
+  void ConvertsFromNchw(const TensorSpec& spec);
   void KeepsOrderWithinAStream();
   void ShowsCopiesAfterAWait();
   void AwaitsOneStreamOnly();
@@ -193,6 +195,30 @@ inline void DeviceConformance::CopiesToThePeerAndBack(uint32_t seed) {
   Copy(Stream::kCompute, to.data(), device.data() + kSize, kSize);
   Synchronize();
   CHECK(std::memcmp(from.data(), to.data(), kSize) == 0);
+}
+
+// Gives the bytes that the host makes of the same values.
+inline void DeviceConformance::ConvertsFromNchw(const TensorSpec& spec) {
+  CAPTURE(spec.shape.ToString());
+  CAPTURE(static_cast<int>(spec.dtype));
+  CAPTURE(static_cast<int>(spec.layout));
+  const int64_t values = spec.elements();
+  const Buffer host = New(MemoryKind::kPinnedHost, values * 4);
+  const Buffer given = New(MemoryKind::kDevice, values * 4);
+  const Buffer stored = New(MemoryKind::kDevice, spec.size_bytes());
+  const Buffer back = New(MemoryKind::kPinnedHost, spec.size_bytes());
+  auto* const nchw = reinterpret_cast<float*>(host.data());
+  std::mt19937 random(1);
+  for (int64_t i = 0; i < values; ++i)
+    nchw[i] = static_cast<float>(random() % 2000001) * 1e-5F - 10;
+  std::vector<std::byte> expected(static_cast<size_t>(spec.size_bytes()));
+  FromNchw({nchw, static_cast<size_t>(values)}, spec, expected.data());
+  Copy(Stream::kCompute, given.data(), host.data(), values * 4);
+  const auto* const on_device = reinterpret_cast<const float*>(given.data());
+  REQUIRE(device_.CopyFromNchw(Stream::kCompute, on_device, spec, stored.data()).ok());
+  Copy(Stream::kCompute, back.data(), stored.data(), spec.size_bytes());
+  Synchronize();
+  CHECK(std::memcmp(back.data(), expected.data(), expected.size()) == 0);
 }
 
 // Copies to the same bytes: on every stream, the last enqueued copy wins.
@@ -377,6 +403,12 @@ inline void CheckDeviceConformance(Device& device) {
   conformance.CopiesNothing();
   conformance.CopiesRandomPieces(/*seed=*/20260101);
   conformance.CopiesToThePeerAndBack(/*seed=*/20260102);
+  for (const Shape& shape : {Shape{2, 3, 9, 7}, Shape{3, 1, 8, 8}, Shape{2, 10, 5, 5}}) {
+    for (const DType dtype : {DType::kFp32, DType::kTf32, DType::kFp16, DType::kBf16}) {
+      for (const Layout layout : {Layout::kNchw, Layout::kNhwc})
+        conformance.ConvertsFromNchw({.shape = shape, .dtype = dtype, .layout = layout});
+    }
+  }
   conformance.KeepsOrderWithinAStream();
   conformance.ShowsCopiesAfterAWait();
   conformance.AwaitsOneStreamOnly();

@@ -29,8 +29,24 @@ class Loader:
             yield self._stream.next()
 
 
+def is_on_gpu(values) -> bool:
+    """Whether the values are an array in a GPU's memory."""
+    cuda = 2  # of DLDeviceType
+    return hasattr(values, "__dlpack_device__") and values.__dlpack_device__()[0] == cuda
+
+
+def _to_host(values):
+    """The values of a GPU's array on the host, by the method that PyTorch, or CuPy, has for it."""
+    for copy in ("cpu", "get"):
+        if hasattr(values, copy):
+            return getattr(values, copy)()
+    raise TypeError(f"{type(values).__name__} is in a GPU's memory and has neither cpu() nor get()")
+
+
 def to_array(values, dtype) -> numpy.ndarray:
-    """The values in C order as an array of this type: of NumPy arrays, sequences, and whatever has __dlpack__ on the CPU."""
+    """The values in C order as an array of this type: of NumPy arrays, sequences, and whatever has __dlpack__."""
+    if is_on_gpu(values):
+        values = _to_host(values)
     if not isinstance(values, numpy.ndarray) and hasattr(values, "__dlpack__"):
         values = numpy.from_dlpack(values)
     return numpy.ascontiguousarray(values, dtype)

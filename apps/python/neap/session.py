@@ -1,11 +1,12 @@
 """Session: a network on a device, training within a budget."""
+import collections
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy
 
 from neap import _neap
-from neap.data import to_array, to_images, to_labels, to_targets
+from neap.data import is_on_gpu, to_array, to_images, to_labels, to_targets
 from neap.errors import Error
 
 
@@ -32,7 +33,9 @@ class Session(_neap.Session):
     Images are arrays of floats (n, channels, height, width), labels arrays of integers (n,), or (n, height, width) for a network
     that labels pixels. A network whose loss reads targets takes arrays of floats of the predictions' shape, (n, channels) or
     (n, channels, height, width), in the place of labels, where NaN is no target; or labels, which stand for 1 for the class and
-    0 for the others. Arrays may be NumPy arrays or anything with __dlpack__ on the CPU.
+    0 for the others. Arrays may be NumPy arrays or anything with __dlpack__. Steps read images where they are, on the host or in
+    the memory of the session's GPU, after what was enqueued on CUDA's default stream; everything else is first copied to the
+    host if it is on a GPU. Images on a GPU must not change before the step has finished.
 
     Several threads may use one session; their calls run one after another. Ctrl-C during a call takes effect when it returns.
     """
@@ -40,6 +43,7 @@ class Session(_neap.Session):
     def __init__(self, net: _neap.Graph, *arguments: Any, **options: Any) -> None:
         super().__init__(net, *arguments, **options)
         self._custom_layers: dict[int, Any] = {}
+        self._in_flight: collections.deque[Any] = collections.deque()  # images of a GPU, which steps read until they finish
         self._keep_layers_of(net)
         if isinstance(net, _neap.OnnxGraph):
             _neap._start_from_weights(self, net)
@@ -66,15 +70,21 @@ class Session(_neap.Session):
 
     def step(self, images: Any, labels: Any) -> float:
         """Trains with one batch and returns its mean loss."""
-        return self._step(to_images(images), self._answers(labels))
+        return self._step(_given(images), self._answers(labels))
 
     def begin(self, images: Any, labels: Any) -> None:
         """The first half of a step: sends the batch and returns. Two steps may be in flight."""
-        self._begin(to_images(images), self._answers(labels))
+        images = _given(images)
+        self._begin(images, self._answers(labels))
+        self._in_flight.append(images)
 
     def finish(self) -> _neap.StepResult:
         """The second half: waits for the oldest step in flight."""
-        return self._finish()
+        try:
+            return self._finish()
+        finally:
+            if self._in_flight:
+                self._in_flight.popleft()
 
     def fit(self, batches: Iterable[tuple[Any, Any]], epochs: int = 1,
             on_step: Callable[[_neap.StepResult], object] | None = None) -> list[float]:
@@ -104,17 +114,17 @@ class Session(_neap.Session):
                 in_flight += 1
                 if in_flight == 2:
                     in_flight -= 1
-                    yield self._finish()
+                    yield self.finish()
             while in_flight:
                 in_flight -= 1
-                yield self._finish()
+                yield self.finish()
         finally:
             while in_flight:
                 in_flight -= 1
-                self._finish()
+                self.finish()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Takes parameters and running statistics from arrays, or whatever has __dlpack__ on the CPU, by PyTorch's names.
+        """Takes parameters and running statistics from arrays, or whatever has __dlpack__, by PyTorch's names.
 
         Training then starts at step 0. Raises neap.Error naming a tensor that is missing, unexpected or of another shape.
         """
@@ -168,6 +178,11 @@ class Session(_neap.Session):
             images, classes = to_images(images), self._answers(classes)
             for first in range(0, max(1, len(images)), self.batch):
                 yield images[first:first + self.batch], classes[first:first + self.batch]
+
+
+def _given(images: Any) -> Any:
+    """The images of a step, where they are."""
+    return images if is_on_gpu(images) else to_images(images)
 
 
 class _Silent:

@@ -74,6 +74,11 @@ cudaError_t MultiplyBackward(const ChannelShape& shape, ConstArray a, ConstArray
                              ConstArray dy, const ProductGradients& gradients, void* scratch,
                              cudaStream_t stream);
 
+// channels_last.cu. From N, C, H, W to N, H, W, C order, rounded to the stored type. All fields of
+// the shape count but channels_last.
+cudaError_t ChannelsLast(const ChannelShape& shape, const float* from, Array to,
+                         cudaStream_t stream);
+
 // elementwise.cu
 // y = sum of inputs[0 .. count-1], left to right; y may be inputs[0].
 inline constexpr int kMostAddends = 8;

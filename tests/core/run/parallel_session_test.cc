@@ -46,6 +46,26 @@ Batch WholeBatch(const RankTraining& training, int64_t step) {
   return training.PartOf(step, 0, training.all_images());
 }
 
+TEST_CASE("ranks train on images that are borrowed from the host, not from one device") {
+  const RankTraining training = RandomRankTraining(5, {2, 2});
+  const Ranks ranks(training.split);
+  absl::StatusOr<ParallelSession> owning = ranks.Open(training);
+  REQUIRE_MESSAGE(owning.ok(), owning.status().ToString());
+  const Batch whole = WholeBatch(training, 0);
+  const absl::StatusOr<float> expected = owning->TrainStep(whole);
+  const Ranks others(training.split);
+  absl::StatusOr<ParallelSession> session = others.Open(training);
+  REQUIRE_MESSAGE(session.ok(), session.status().ToString());
+  Batch borrowed = whole;
+  borrowed.images.clear();
+  borrowed.borrowed = whole.images;
+  borrowed.on_device = true;
+  CHECK(session->Begin(borrowed).message() ==
+        "images in the memory of a device are for the session of one device");
+  borrowed.on_device = false;
+  CHECK(session->TrainStep(borrowed).value() == expected.value());
+}
+
 TEST_CASE("a parallel session trains what ranks train for themselves") {
   const RankTraining training = RandomRankTraining(5, {2, 2});
   const Trained expected = TrainOnThreads(training, {{.policy = "liveness"}})[0];

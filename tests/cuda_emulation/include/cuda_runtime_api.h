@@ -30,6 +30,7 @@ inline constexpr unsigned cudaEventDefault = 0, cudaEventDisableTiming = 2;
 inline constexpr unsigned cudaHostAllocDefault = 0;
 
 using cudaStream_t = struct EmulatedStream*;
+#define cudaStreamLegacy (static_cast<cudaStream_t>(nullptr))
 using cudaEvent_t = struct EmulatedEvent*;
 using cudaGraph_t = struct EmulatedGraph*;
 using cudaGraphExec_t = struct EmulatedGraphExec*;
