@@ -86,9 +86,11 @@ absl::Status ReadForTraining(const ImageFolder& folder, float color_jitter,
                                            .crop = true,
                                            .color_jitter = color_jitter,
                                            .threads = state.range(0)}));
-  // The memory of as many batches as there are at a time is new only once.
-  ASSIGN_OR_RETURN(Batch batch, loader->Next());
-  ASSIGN_OR_RETURN(batch, loader->Next());
+  // Three batches exist at a time, whose memory is new only once.
+  Batch batch;
+  for (int i = 0; i < 3; ++i) {
+    ASSIGN_OR_RETURN(batch, loader->Next(std::move(batch)));
+  }
   for (auto _ : state) {
     ASSIGN_OR_RETURN(batch, loader->Next(std::move(batch)));
   }
