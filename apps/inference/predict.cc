@@ -1,6 +1,8 @@
 // neap predict: prints what trained weights predict for each image of a dataset.
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
+#include <iterator>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -119,7 +121,8 @@ absl::StatusOr<bool> PredictAll(const PredictFlags& flags, Inference& inference,
   for (int64_t first = 0; first < count; first += inference.input.batch) {
     if (Interrupted()) return false;
     ASSIGN_OR_RETURN(const Batch batch, ReadBatch(*inference.dataset, first,
-                                                  std::min(inference.input.batch, count - first)));
+                                                  std::min(inference.input.batch, count - first),
+                                                  flags.inference.reading.workers));
     ASSIGN_OR_RETURN(const Prediction prediction, inference.session.Predict(batch.images));
     RETURN_IF_ERROR(CheckFinite(prediction, first));
     for (int64_t i = 0; i < batch.size; ++i) emit(lines.Image(first + i, batch, prediction, i));
@@ -163,6 +166,9 @@ absl::StatusOr<int> RunPredict(const std::vector<std::string>& args) {
   ASSIGN_OR_RETURN(const bool complete, PredictAll(given, inference, lines, text));
   if (!complete) return InterruptedExitCode();
   if (!given.out.empty()) RETURN_IF_ERROR(WriteTextFile(given.out, text));
+  ASSIGN_OR_RETURN(const std::vector<std::string> skipped, inference.Skipped());
+  if (!skipped.empty())  // apart from the predictions
+    absl::FPrintF(stderr, "neap: %s", BadFilesText(skipped, std::ssize(skipped)));
   return 0;
 }
 
