@@ -59,6 +59,52 @@ void StoreFour(const Pixel* pixels, int64_t plane, float* to) {
   std::memcpy(to + 2 * plane, &blue, sizeof blue);
 }
 
+// One row of the result, of which `to` is the red one.
+struct RowOutput {
+  const Taps& columns;
+  const EvenTaps& even;
+  Pixel factor;
+  Pixel shift;
+  int64_t plane;
+
+  // With `kCount` weights for each output; 0 stands for any number.
+  template <int64_t kCount>
+  void Write(const Pixel* blended, float* to) const {
+    const auto output = [&](int64_t x) {
+      const int64_t count = kCount == 0 ? even.count : kCount;
+      const Pixel* const pixels = blended + (columns.first(x) - columns.begin());
+      const float* const weights = even.weights.data() + x * count;
+      Pixel sum = weights[0] * pixels[0];
+      for (int64_t k = 1; k < count; ++k) sum += weights[k] * pixels[k];
+      return sum * factor - shift;
+    };
+    int64_t x = 0;
+    for (; x + 4 <= columns.outputs(); x += 4) {
+      const std::array<Pixel, 4> four = {output(x), output(x + 1), output(x + 2), output(x + 3)};
+      StoreFour(four.data(), plane, to + x);
+    }
+    for (; x < columns.outputs(); ++x) {
+      const Pixel pixel = output(x);
+      for (int64_t c = 0; c < 3; ++c) to[c * plane + x] = pixel[c];
+    }
+  }
+
+  void Write(const Pixel* blended, float* to) const {
+    switch (even.count) {  // those of reductions up to 2.5
+      case 2:
+        return Write<2>(blended, to);
+      case 3:
+        return Write<3>(blended, to);
+      case 4:
+        return Write<4>(blended, to);
+      case 5:
+        return Write<5>(blended, to);
+      default:
+        return Write<0>(blended, to);
+    }
+  }
+};
+
 }  // namespace
 
 Taps::Taps(const Axis& axis) {
@@ -100,26 +146,11 @@ void Resample(const DecodedPart& from, const Taps& rows, const Taps& columns,
   const EvenTaps taps(columns);
   const int64_t width = columns.end() - columns.begin();
   std::vector<Pixel> blended(static_cast<size_t>(width + taps.count));  // the last have no weight
-  const auto output = [&](int64_t x) {
-    const Pixel* pixel = blended.data() + (columns.first(x) - columns.begin());
-    const float* weight = taps.weights.data() + x * taps.count;
-    Pixel sum = {};
-    for (int64_t k = 0; k < taps.count; ++k) sum += weight[k] * pixel[k];
-    return sum * factor - shift;
-  };
+  const RowOutput output = {columns, taps, factor, shift, plane};
   for (int64_t y = 0; y < rows.outputs(); ++y) {
     BlendRows(from.Row(rows.first(y)) + 4 * (columns.begin() - from.box.left), 4 * from.box.width(),
               rows.weights(y), 4 * width, reinterpret_cast<float*>(blended.data()));
-    float* const to = planes + y * columns.outputs();
-    int64_t x = 0;
-    for (; x + 4 <= columns.outputs(); x += 4) {
-      const std::array<Pixel, 4> four = {output(x), output(x + 1), output(x + 2), output(x + 3)};
-      StoreFour(four.data(), plane, to + x);
-    }
-    for (; x < columns.outputs(); ++x) {
-      const Pixel pixel = output(x);
-      for (int64_t c = 0; c < 3; ++c) to[c * plane + x] = pixel[c];
-    }
+    output.Write(blended.data(), planes + y * columns.outputs());
   }
 }
 
