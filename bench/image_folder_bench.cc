@@ -7,7 +7,6 @@
 #include <benchmark/benchmark.h>
 #include <stdlib.h>  // mkdtemp
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -78,31 +77,35 @@ const ImageFolder* OpenPhotographs(benchmark::State& state) {
   return nullptr;
 }
 
-absl::Status ReadForTraining(const ImageFolder& folder, float color_jitter,
-                             benchmark::State& state) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<Loader> loader,
-                   Loader::Create(folder, {.batch = kBatch,
-                                           .queue = 1,
-                                           .crop = true,
-                                           .color_jitter = color_jitter,
-                                           .threads = state.range(0)}));
+// Reads batches in the loop of the benchmark.
+absl::Status Read(Loader& loader, benchmark::State& state) {
   // Three batches exist at a time, whose memory is new only once.
   Batch batch;
   for (int i = 0; i < 3; ++i) {
-    ASSIGN_OR_RETURN(batch, loader->Next(std::move(batch)));
+    ASSIGN_OR_RETURN(batch, loader.Next(std::move(batch)));
   }
   for (auto _ : state) {
-    ASSIGN_OR_RETURN(batch, loader->Next(std::move(batch)));
+    ASSIGN_OR_RETURN(batch, loader.Next(std::move(batch)));
   }
   state.SetItemsProcessed(state.iterations() * kBatch);
   return absl::OkStatus();
 }
 
-void Train(benchmark::State& state, float color_jitter) {
+void Read(bool trains, float color_jitter, benchmark::State& state) {
   const ImageFolder* const folder = OpenPhotographs(state);
   if (folder == nullptr) return;
-  const absl::Status status = ReadForTraining(*folder, color_jitter, state);
+  const auto loader = Loader::Create(*folder, {.batch = kBatch,
+                                               .queue = 1,
+                                               .shuffle = trains,
+                                               .crop = trains,
+                                               .color_jitter = color_jitter,
+                                               .threads = state.range(0)});
+  const absl::Status status = loader.ok() ? Read(**loader, state) : loader.status();
   if (!status.ok()) state.SkipWithError(std::string(status.message()).c_str());
+}
+
+void Train(benchmark::State& state, float color_jitter) {
+  Read(/*trains=*/true, color_jitter, state);
 }
 BENCHMARK_CAPTURE(Train, crop, 0)
     ->ArgName("threads")
@@ -116,17 +119,7 @@ BENCHMARK_CAPTURE(Train, crop_and_colors, 0.4F)
     ->UseRealTime()
     ->MeasureProcessCPUTime();
 
-void Evaluate(benchmark::State& state) {
-  const ImageFolder* const folder = OpenPhotographs(state);
-  if (folder == nullptr) return;
-  int64_t first = 0;
-  for (auto _ : state) {
-    const auto batch = ReadBatch(*folder, first, kBatch, state.range(0));
-    if (!batch.ok()) state.SkipWithError(std::string(batch.status().message()).c_str());
-    first = (first + kBatch) % std::max<int64_t>(1, folder->size() - kBatch);
-  }
-  state.SetItemsProcessed(state.iterations() * kBatch);
-}
+void Evaluate(benchmark::State& state) { Read(/*trains=*/false, /*color_jitter=*/0, state); }
 BENCHMARK(Evaluate)->ArgName("threads")->Arg(1)->UseRealTime()->MeasureProcessCPUTime();
 
 }  // namespace

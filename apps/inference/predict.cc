@@ -3,8 +3,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <iterator>
+#include <memory>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -118,11 +120,13 @@ absl::StatusOr<bool> PredictAll(const PredictFlags& flags, Inference& inference,
   const int64_t count =
       std::min(flags.images.value_or(inference.dataset->size()), inference.dataset->size());
   emit(lines.Header());
+  ASSIGN_OR_RETURN(const std::unique_ptr<Loader> loader,
+                   Loader::InOrder(*inference.dataset, {.count = count}, inference.input.batch,
+                                   flags.inference.reading.workers));
+  Batch batch;
   for (int64_t first = 0; first < count; first += inference.input.batch) {
     if (Interrupted()) return false;
-    ASSIGN_OR_RETURN(const Batch batch, ReadBatch(*inference.dataset, first,
-                                                  std::min(inference.input.batch, count - first),
-                                                  flags.inference.reading.workers));
+    ASSIGN_OR_RETURN(batch, loader->Next(std::move(batch)));
     ASSIGN_OR_RETURN(const Prediction prediction, inference.session.Predict(batch.images));
     RETURN_IF_ERROR(CheckFinite(prediction, first));
     for (int64_t i = 0; i < batch.size; ++i) emit(lines.Image(first + i, batch, prediction, i));

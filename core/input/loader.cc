@@ -27,6 +27,11 @@ int64_t WholeBatch(const LoaderOptions& options) {
   return options.whole_batch == 0 ? options.batch : options.whole_batch;
 }
 
+// Of the batch of a step, in the sequence of epochs.
+int64_t FirstPosition(const LoaderOptions& options, int64_t step) {
+  return step * WholeBatch(options) + options.first_image;
+}
+
 absl::Status Check(const Dataset& dataset, const LoaderOptions& options, int64_t step) {
   const ImageShape shape = dataset.shape();
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
@@ -136,9 +141,10 @@ absl::Status ReadImage(const Dataset& dataset, const LoaderOptions& options, int
   return absl::OkStatus();
 }
 
+// Image i of the batch, whose first one is at `first` in the sequence of epochs.
 absl::Status ReadInto(Batch& batch, const Dataset& dataset, const LoaderOptions& options,
-                      int64_t step, int64_t i) {
-  return ReadImage(dataset, options, step * WholeBatch(options) + options.first_image + i,
+                      int64_t first, int64_t i) {
+  return ReadImage(dataset, options, first + i,
                    batch.images.data() + i * dataset.shape().elements(),
                    batch.labels.data() + i * dataset.labels());
 }
@@ -149,8 +155,9 @@ absl::StatusOr<Batch> BatchOfStep(const Dataset& dataset, const LoaderOptions& o
                                   int64_t step) {
   RETURN_IF_ERROR(Check(dataset, options, step));
   ASSIGN_OR_RETURN(Batch batch, Resized({}, dataset, options.batch));
+  const int64_t first = FirstPosition(options, step);
   RETURN_IF_ERROR(ReadAll(dataset, batch, options.threads,
-                          [&](int64_t i) { return ReadInto(batch, dataset, options, step, i); }));
+                          [&](int64_t i) { return ReadInto(batch, dataset, options, first, i); }));
   return batch;
 }
 
@@ -172,7 +179,7 @@ absl::StatusOr<Batch> ReadBatch(const Dataset& dataset, int64_t first, int64_t c
 // The first `begun` images are read or being read.
 struct Loader::PartlyRead {
   Batch batch;
-  int64_t step = 0;
+  int64_t first = 0;  // in the sequence of epochs
   int64_t begun = 0;
   int64_t ended = 0;
   int64_t failed = std::numeric_limits<int64_t>::max();  // the first image that has an error
@@ -184,9 +191,25 @@ struct Loader::PartlyRead {
 absl::StatusOr<std::unique_ptr<Loader>> Loader::Create(const Dataset& dataset,
                                                        LoaderOptions options) {
   RETURN_IF_ERROR(Check(dataset, options, options.first_step));
-  std::unique_ptr<Loader> loader(new Loader(dataset, options));
-  const size_t threads =
-      std::clamp(ThreadsFor(dataset, options.batch, options.threads), size_t{1}, AvailableCores());
+  const ImageRange endless = {.count = std::numeric_limits<int64_t>::max()};
+  return Start(std::unique_ptr<Loader>(new Loader(dataset, options, endless)));
+}
+
+absl::StatusOr<std::unique_ptr<Loader>> Loader::InOrder(const Dataset& dataset, ImageRange range,
+                                                        int64_t batch, int64_t threads) {
+  if (range.first < 0 || range.count < 1 || range.first > dataset.size() - range.count) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("no ", range.count, " images from ", range.first, " among ", dataset.size()));
+  }
+  const LoaderOptions options = {.batch = batch, .shuffle = false, .threads = threads};
+  RETURN_IF_ERROR(Check(dataset, options, 0));
+  return Start(std::unique_ptr<Loader>(new Loader(dataset, options, range)));
+}
+
+absl::StatusOr<std::unique_ptr<Loader>> Loader::Start(std::unique_ptr<Loader> loader) {
+  const LoaderOptions& options = loader->options_;
+  const size_t threads = std::clamp(ThreadsFor(loader->dataset_, options.batch, options.threads),
+                                    size_t{1}, AvailableCores());
   try {
     while (loader->threads_.size() < threads)
       loader->threads_.emplace_back([&loader = *loader] { loader.Run(); });
@@ -199,8 +222,8 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::Create(const Dataset& dataset,
   return loader;
 }
 
-Loader::Loader(const Dataset& dataset, LoaderOptions options)
-    : dataset_(dataset), options_(options), next_step_(options.first_step) {}
+Loader::Loader(const Dataset& dataset, LoaderOptions options, ImageRange positions)
+    : dataset_(dataset), options_(options), positions_(positions), next_step_(options.first_step) {}
 
 Loader::~Loader() {
   {
@@ -214,6 +237,8 @@ Loader::~Loader() {
 absl::StatusOr<Batch> Loader::Next(Batch used) {
   std::unique_lock lock(mutex_);
   if (used.size > 0) used_.push_back(std::move(used));
+  if (batches_.empty() && !begins_ && ImagesOfNextBatch() == 0)
+    return absl::OutOfRangeError("loader: all images have been read");
   changed_.wait(lock, [this] { return !batches_.empty() && batches_.front()->is_complete(); });
   if (!batches_.front()->error.ok()) return batches_.front()->error;
   Batch batch = std::move(batches_.front()->batch);
@@ -241,12 +266,20 @@ bool Loader::HasImage() const {
 }
 
 bool Loader::MayBegin() const {
-  return !begins_ && static_cast<int64_t>(batches_.size()) <= options_.queue;
+  return !begins_ && static_cast<int64_t>(batches_.size()) <= options_.queue &&
+         ImagesOfNextBatch() > 0;
+}
+
+int64_t Loader::ImagesOfNextBatch() const {
+  const int64_t earlier = next_step_ * WholeBatch(options_);
+  return std::clamp(positions_.count - earlier, int64_t{0}, options_.batch);
 }
 
 void Loader::BeginBatch(std::unique_lock<std::mutex>& lock) {
   auto begun = std::make_unique<PartlyRead>();
-  begun->step = next_step_++;
+  begun->first = positions_.first + FirstPosition(options_, next_step_);
+  const int64_t size = ImagesOfNextBatch();
+  ++next_step_;
   Batch used;
   if (!used_.empty()) {
     used = std::move(used_.back());
@@ -254,7 +287,7 @@ void Loader::BeginBatch(std::unique_lock<std::mutex>& lock) {
   }
   begins_ = true;
   lock.unlock();  // new memory takes long
-  absl::StatusOr<Batch> batch = Resized(std::move(used), dataset_, options_.batch);
+  absl::StatusOr<Batch> batch = Resized(std::move(used), dataset_, size);
   lock.lock();
   begins_ = false;
   if (batch.ok()) {
@@ -272,7 +305,7 @@ void Loader::ReadOne(std::unique_lock<std::mutex>& lock) {
   const int64_t i = reading.begun++;
   lock.unlock();
   absl::Status status = WithMemory(
-      dataset_, [&] { return ReadInto(reading.batch, dataset_, options_, reading.step, i); });
+      dataset_, [&] { return ReadInto(reading.batch, dataset_, options_, reading.first, i); });
   lock.lock();
   ++reading.ended;
   if (!status.ok()) {

@@ -1,5 +1,5 @@
-// Batches for training, read ahead by threads: one for small images, and all cores for many or for
-// photographs.
+// Batches for training and evaluation, read ahead by threads: one for small images, and all cores
+// for many or for photographs.
 //
 // Each thread takes the next image of the last batch that was begun. At the end of a batch none
 // waits for those that still read, for photographs differ by a factor of ten in the time they take:
@@ -19,6 +19,7 @@
 //                    Loader::Create(*dataset, {.batch = 64, .first_step = session.step()}));
 //   ASSIGN_OR_RETURN(Batch batch, loader->Next());
 //   ASSIGN_OR_RETURN(batch, loader->Next(std::move(batch)));  // its memory is used again
+//   ASSIGN_OR_RETURN(loader, Loader::InOrder(*dataset, {.count = dataset->size()}, /*batch=*/64));
 //
 // *Ownership*: borrows the dataset, which must outlive it. *Threads*: one at a time.
 #pragma once
@@ -62,11 +63,16 @@ struct LoaderOptions {
 absl::StatusOr<Batch> BatchOfStep(const Dataset& dataset, const LoaderOptions& options,
                                   int64_t step);
 
-// Images [first, first + count) without augmentation, fewer at the end of the dataset; for
-// evaluation. `threads` is that of LoaderOptions. Errors: those of Dataset::Read; INVALID_ARGUMENT
+// Images [first, first + count) without augmentation, fewer at the end of the dataset. `threads` is
+// that of LoaderOptions. Errors: those of Dataset::Read; INVALID_ARGUMENT
 // for a range outside of the dataset.
 absl::StatusOr<Batch> ReadBatch(const Dataset& dataset, int64_t first, int64_t count,
                                 int64_t threads = 0);
+
+struct ImageRange {
+  int64_t first = 0;
+  int64_t count = 0;
+};
 
 class Loader {
  public:
@@ -74,12 +80,18 @@ class Loader {
   // started.
   static absl::StatusOr<std::unique_ptr<Loader>> Create(const Dataset& dataset,
                                                         LoaderOptions options);
+  // Each image of the range once, in order and without augmentation, for evaluation: the batches of
+  // ReadBatch(), the last of which may be smaller. `threads` is that of LoaderOptions. Errors:
+  // also INVALID_ARGUMENT for a range that is empty or not within the dataset.
+  static absl::StatusOr<std::unique_ptr<Loader>> InOrder(const Dataset& dataset, ImageRange range,
+                                                         int64_t batch, int64_t threads = 0);
   // Waits for the images that are being read.
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  // Waits for the next batch. After an error, every call returns that error. The memory of `used`,
+  // Waits for the next batch. After an error, every call returns that error, and after the last
+  // batch of InOrder() OUT_OF_RANGE. The memory of `used`,
   // a batch that is no longer needed, is used again: the operating system takes longer to provide
   // new memory for large batches than a GPU takes to train on them.
   absl::StatusOr<Batch> Next(Batch used = {});
@@ -87,16 +99,19 @@ class Loader {
  private:
   struct PartlyRead;  // a batch
 
-  Loader(const Dataset& dataset, LoaderOptions options);
+  Loader(const Dataset& dataset, LoaderOptions options, ImageRange positions);
+  static absl::StatusOr<std::unique_ptr<Loader>> Start(std::unique_ptr<Loader> loader);
   void Run();
   // The following are called with the mutex locked by `lock`, and return so.
   bool HasImage() const;
   bool MayBegin() const;
+  int64_t ImagesOfNextBatch() const;  // 0 after the last
   void BeginBatch(std::unique_lock<std::mutex>& lock);
   void ReadOne(std::unique_lock<std::mutex>& lock);
 
   const Dataset& dataset_;
   const LoaderOptions options_;
+  const ImageRange positions_;  // in the sequence of epochs
   std::mutex mutex_;
   std::condition_variable changed_;
   // At most options_.queue + 1. Images of the last one are handed out.

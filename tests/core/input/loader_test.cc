@@ -319,6 +319,28 @@ TEST_CASE("options out of range are refused") {
   CHECK(absl::IsResourceExhausted(BatchOfStep(dataset, {.batch = kHuge}, 0).status()));
 }
 
+TEST_CASE("a loader in order gives each image of its range once, and then ends") {
+  const Counting dataset(50);
+  for (const int64_t threads : {1, 4}) {
+    const std::unique_ptr<Loader> loader = *Loader::InOrder(dataset, {7, 23}, 10, threads);
+    Batch batch;
+    for (int64_t first = 7; first < 30; first += 10) {
+      batch = *loader->Next(std::move(batch));
+      CHECK(Same(batch, *ReadBatch(dataset, first, std::min<int64_t>(10, 30 - first))));
+    }
+    CHECK(absl::IsOutOfRange(loader->Next().status()));
+    CHECK(absl::IsOutOfRange(loader->Next().status()));
+  }
+  CHECK(MustNext(**Loader::InOrder(dataset, {49, 1}, 10)).labels == std::vector<int32_t>{49});
+  for (const ImageRange& bad : {ImageRange{0, 0}, {-1, 5}, {48, 3}, {0, 51}})
+    CHECK(absl::IsInvalidArgument(Loader::InOrder(dataset, bad, 10).status()));
+  CHECK(absl::IsInvalidArgument(Loader::InOrder(dataset, {0, 5}, 0).status()));
+  const Counting broken(50, /*broken=*/25);
+  const std::unique_ptr<Loader> loader = *Loader::InOrder(broken, {20, 30}, 3, 4);
+  CHECK(MustNext(*loader).labels == std::vector<int32_t>{20, 21, 22});
+  for (int i = 0; i < 2; ++i) CHECK(loader->Next().status().message() == "file: byte 7: broken");
+}
+
 TEST_CASE("evaluation reads each image once, fewer in the last batch") {
   const Counting dataset(10);
   absl::StatusOr<Batch> batch = ReadBatch(dataset, 4, 4);
