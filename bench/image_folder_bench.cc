@@ -1,89 +1,126 @@
-// Reading of photographs: images/s of the loader for training and for evaluation, by number of
-// threads. 500 JPEG files of about 500 x 375 pixels, as in ImageNet, are made in a folder of /tmp
-// first.
+// Reading of photographs: images/s of the loader for training, by number of threads, and for
+// evaluation.
+//
+// NEAP_PHOTOGRAPHS names the folder with the photographs (bench/photographs.h). If it does not
+// exist, it is made, with NEAP_PHOTOGRAPH_COUNT files, and stays. Without it, 500 are made in /tmp,
+// and removed at the end. scripts/compare_loading.py compares the speed with PyTorch's.
 #include <benchmark/benchmark.h>
-#include <stdlib.h>
+#include <stdlib.h>  // mkdtemp
 
+#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
+#include <system_error>
+#include <utility>
 
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "bench/photographs.h"
+#include "neap/core/base/status_macros.h"
 #include "neap/core/input/image_folder.h"
 #include "neap/core/input/loader.h"
-#include "tests/image_files.h"
 
 namespace neap {
 namespace {
 
-constexpr int kImages = 500;
-constexpr int64_t kBatch = 100;
+constexpr int kUsualCount = 500;
+constexpr int64_t kBatch = 256;
 
-class PhotoFolder {
+std::string Variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+absl::StatusOr<int> Count() {
+  const std::string text = Variable("NEAP_PHOTOGRAPH_COUNT");
+  int count = kUsualCount;
+  if (text.empty() || (absl::SimpleAtoi(text, &count) && count > 0)) return count;
+  return absl::InvalidArgumentError(absl::StrCat("NEAP_PHOTOGRAPH_COUNT is '", text, "'"));
+}
+
+class Photographs {
  public:
-  PhotoFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "neap_bench_XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) return;
-    path_ = name;
-    std::filesystem::create_directory(path_ / "photographs");
-    for (int i = 0; i < kImages; ++i) {
-      // Around 500 x 375, upright or not.
-      const int more = i % 7 * 12 - 36;
-      const int width = i % 3 == 0 ? 375 + more : 500 + more;
-      const int height = i % 3 == 0 ? 500 - more : 375 - more;
-      const testing::TestImage photo = testing::Photo(width, height, static_cast<uint32_t>(i));
-      std::ofstream file(path_ / "photographs" / absl::StrCat(i, ".jpg"), std::ios::binary);
-      file << testing::JpegBytes(photo, {.quality = 95});
-    }
-  }
-  ~PhotoFolder() {
+  Photographs() : folder_(Open()) {}
+  ~Photographs() {
     std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
+    if (!temporary_.empty()) std::filesystem::remove_all(temporary_, ignored);
   }
-  std::string path() const { return path_.string(); }
+  const absl::StatusOr<std::unique_ptr<ImageFolder>>& folder() const { return folder_; }
 
  private:
-  std::filesystem::path path_;
+  absl::StatusOr<std::unique_ptr<ImageFolder>> Open() {
+    std::filesystem::path path = Variable("NEAP_PHOTOGRAPHS");
+    if (path.empty()) {
+      temporary_ = (std::filesystem::temp_directory_path() / "neap_bench_XXXXXX").string();
+      if (mkdtemp(temporary_.data()) == nullptr)
+        return absl::UnknownError(absl::StrCat(temporary_, ": the folder cannot be made"));
+      path = std::filesystem::path(temporary_) / "photographs";
+    }
+    if (!std::filesystem::exists(path)) {
+      ASSIGN_OR_RETURN(const int count, Count());
+      RETURN_IF_ERROR(MakePhotographs(path, count));
+    }
+    return ImageFolder::Open(path.string(), {});
+  }
+
+  std::string temporary_;  // empty: none
+  absl::StatusOr<std::unique_ptr<ImageFolder>> folder_;
 };
 
-// One folder for all benchmarks of the process.
-std::unique_ptr<ImageFolder> OpenPhotos(benchmark::State& state) {
-  static const PhotoFolder photos;
-  auto folder = ImageFolder::Open(photos.path(), {});
-  if (folder.ok()) return *std::move(folder);
-  state.SkipWithError(std::string(folder.status().message()).c_str());
+// One folder for all benchmarks of the process. Null after an error, which is reported.
+const ImageFolder* OpenPhotographs(benchmark::State& state) {
+  static const Photographs photographs;
+  if (photographs.folder().ok()) return photographs.folder()->get();
+  state.SkipWithError(std::string(photographs.folder().status().message()).c_str());
   return nullptr;
 }
 
-void Train(benchmark::State& state, float color_jitter) {
-  const auto folder = OpenPhotos(state);
-  if (folder == nullptr) return;
-  int64_t step = 0;
+// Reads batches in the loop of the benchmark.
+absl::Status Read(Loader& loader, benchmark::State& state) {
+  // Three batches exist at a time, whose memory is new only once.
+  Batch batch;
+  for (int i = 0; i < 3; ++i) {
+    ASSIGN_OR_RETURN(batch, loader.Next(std::move(batch)));
+  }
   for (auto _ : state) {
-    const auto batch = BatchOfStep(
-        *folder,
-        {.batch = kBatch, .crop = true, .color_jitter = color_jitter, .threads = state.range(0)},
-        step++);
-    if (!batch.ok()) state.SkipWithError(std::string(batch.status().message()).c_str());
+    ASSIGN_OR_RETURN(batch, loader.Next(std::move(batch)));
   }
   state.SetItemsProcessed(state.iterations() * kBatch);
+  return absl::OkStatus();
 }
-BENCHMARK_CAPTURE(Train, crop, 0)->Arg(1)->Arg(2)->Arg(4)->UseRealTime()->MeasureProcessCPUTime();
-BENCHMARK_CAPTURE(Train, crop_and_colors, 0.4F)->Arg(1)->UseRealTime()->MeasureProcessCPUTime();
 
-void Evaluate(benchmark::State& state) {
-  const auto folder = OpenPhotos(state);
+void Read(bool trains, float color_jitter, benchmark::State& state) {
+  const ImageFolder* const folder = OpenPhotographs(state);
   if (folder == nullptr) return;
-  int64_t first = 0;
-  for (auto _ : state) {
-    const auto batch = ReadBatch(*folder, first, kBatch, state.range(0));
-    if (!batch.ok()) state.SkipWithError(std::string(batch.status().message()).c_str());
-    first = (first + kBatch) % kImages;
-  }
-  state.SetItemsProcessed(state.iterations() * kBatch);
+  const auto loader = Loader::Create(*folder, {.batch = kBatch,
+                                               .queue = 1,
+                                               .shuffle = trains,
+                                               .crop = trains,
+                                               .color_jitter = color_jitter,
+                                               .threads = state.range(0)});
+  const absl::Status status = loader.ok() ? Read(**loader, state) : loader.status();
+  if (!status.ok()) state.SkipWithError(std::string(status.message()).c_str());
 }
-BENCHMARK(Evaluate)->Arg(1)->UseRealTime()->MeasureProcessCPUTime();
+
+void Train(benchmark::State& state, float color_jitter) {
+  Read(/*trains=*/true, color_jitter, state);
+}
+BENCHMARK_CAPTURE(Train, crop, 0)
+    ->ArgName("threads")
+    ->RangeMultiplier(2)
+    ->Range(1, 16)
+    ->UseRealTime()
+    ->MeasureProcessCPUTime();
+BENCHMARK_CAPTURE(Train, crop_and_colors, 0.4F)
+    ->ArgName("threads")
+    ->Arg(1)
+    ->UseRealTime()
+    ->MeasureProcessCPUTime();
+
+void Evaluate(benchmark::State& state) { Read(/*trains=*/false, /*color_jitter=*/0, state); }
+BENCHMARK(Evaluate)->ArgName("threads")->Arg(1)->UseRealTime()->MeasureProcessCPUTime();
 
 }  // namespace
 }  // namespace neap

@@ -21,6 +21,8 @@
 #   gpus         ResNet-50 (256 images for each GPU) and VGG-16 (64) on one GPU and on all of this machine, beside PyTorch's
 #                DistributedDataParallel: gpus-bf16, gpus-tf32, then gpus-third, ResNet-50 in bf16 in 1/3 of its memory, which
 #                are also parts of their own; gpus-compile: torch.compile. Not among "all parts"
+#   loading      photographs read beside PyTorch's DataLoader, by number of threads, and ResNet-50 at batch 256 in bf16 trained on
+#                them, beside one batch repeatedly; ends after 200 s
 #   steps        one training step against PyTorch in float64: steps-bf16, steps-fp16, steps-fp32, also parts of their own
 # The comparisons of a part end after ${LIMIT:-540} s (small: twice); what was not measured by then has "-" in the table.
 set -euo pipefail
@@ -126,6 +128,11 @@ options() {
   shown "$out/options_half" neap train "${fp16[@]}" "${train[@]}" --repeat-batch --half-accumulation || failed+=("options half")
 }
 
+loading() {
+  shown "$out/compare_loading" python3 -u scripts/compare_loading.py --neap "$programs/neap" \
+    --bench "$programs/image_folder_bench" --results "$out/compare.jsonl" --limit "${LIMIT:-200}" || failed+=(compare_loading)
+}
+
 # scaled LOG CASES ARGUMENT...: on one GPU and on all, in ${ROUNDS:-2} rounds. Arguments are neap's. Plans know how long sums
 # over the GPUs take.
 scaled() {
@@ -152,6 +159,7 @@ part() {
     fractions-*) fractions_of "${1#fractions-}" ;;
     sub-batches) sub_batches ;;
     options) options ;;
+    loading) loading ;;
     gpus) for name in gpus-bf16 gpus-tf32 gpus-third; do part "$name"; done ;;
     gpus-bf16) scaled gpus_bf16 resnet50:256:bf16:neap+eager,vgg16:64:bf16:neap+eager ;;
     gpus-tf32) scaled gpus_tf32 resnet50:256:tf32:neap+eager,vgg16:64:tf32:neap+eager ;;
@@ -172,7 +180,7 @@ part() {
   echo "commit $(git describe --always --dirty --exclude='*' 2>/dev/null || echo unknown)"
 } | tee "$out/machine.log"
 
-[ $# -gt 0 ] || set -- headline nets small steps options budgets tight fractions sub-batches
+[ $# -gt 0 ] || set -- headline nets small steps options loading budgets tight fractions sub-batches
 for name in "$@"; do part "$name"; done
 if [ ${#failed[@]} -gt 0 ]; then
   echo "gpu_bench: failed: ${failed[*]}" >&2

@@ -1,5 +1,8 @@
 // neap eval: the accuracy of trained weights on a dataset.
+#include <iterator>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "apps/cli/interrupt.h"
@@ -12,18 +15,21 @@
 namespace neap::apps {
 namespace {
 
-void Report(const InferenceFlags& flags, const Accuracy& accuracy) {
+void Report(const InferenceFlags& flags, const Accuracy& accuracy,
+            const std::vector<std::string>& skipped) {
   if (flags.json) {
     Json json = {{"net", flags.net.name},
                  {"weights", flags.weights},
                  {"data", flags.data},
                  {"split", flags.split}};
     json.update(ToJson(accuracy));
+    if (flags.reading.skip_bad) json["bad_files"] = skipped;
     PrintJson(json);
     return;
   }
   Print(absl::StrFormat("%s on %s (%s): %s\n", flags.weights, flags.data, flags.split,
                         ToText(accuracy)));
+  if (!skipped.empty()) Print(BadFilesText(skipped, std::ssize(skipped)));
 }
 
 }  // namespace
@@ -41,9 +47,11 @@ absl::StatusOr<int> RunEval(const std::vector<std::string>& args) {
   ASSIGN_OR_RETURN(Inference inference, OpenInference(given));
   WatchForInterrupt();
   ASSIGN_OR_RETURN(const std::optional<Accuracy> accuracy,
-                   Evaluate(inference.session, *inference.dataset, inference.input.batch));
+                   Evaluate(inference.session, *inference.dataset, inference.input.batch,
+                            /*communicator=*/nullptr, given.reading.workers));
   if (!accuracy.has_value()) return InterruptedExitCode();
-  Report(given, *accuracy);
+  ASSIGN_OR_RETURN(const std::vector<std::string> skipped, inference.Skipped());
+  Report(given, *accuracy, skipped);
   return 0;
 }
 

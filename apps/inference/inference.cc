@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "apps/cli/device_flag.h"
 #include "apps/cli/outcome.h"
 #include "neap/core/base/status_macros.h"
@@ -20,6 +21,7 @@ void InferenceFlags::AddTo(FlagSet& flags) {
   flags.Add("data", "SPEC", "synthetic, imagefolder:DIR, idx:DIR, cifar10:DIR or cifar100:DIR",
             Text(&data));
   flags.Add("split", "NAME", "which part of the data", OneOf({"test", "train"}, &split));
+  reading.AddTo(flags, "an imagefolder", "at the end");
   flags.Add("device", "DEVICE", "cpu or cuda:N (cuda:0 if there is one, else cpu)", Text(&device));
   flags.Add("json", "print JSON", &json);
 }
@@ -38,16 +40,26 @@ absl::Status LoadWeights(InferenceFlags& flags, Session& session) {
 absl::StatusOr<Inference> OpenInference(InferenceFlags& flags) {
   if (flags.weights.empty() && flags.net.File().path.empty())
     return BadUsage("--weights FILE is missing");
+  if (flags.reading.skip_bad && !absl::StartsWith(flags.data, kImageFolderPrefix))
+    return BadUsage("--skip-bad needs --data imagefolder:DIR");
   ASSIGN_OR_RETURN(const Graph graph, flags.net.Build());
   ASSIGN_OR_RETURN(std::unique_ptr<Device> device, OpenDevice(flags.device));
   ASSIGN_OR_RETURN(const Program program,
                    Lower(graph, {.mode = Mode::kInference}, device->description()));
   const NetInput input = InputOf(program);
   const Split split = flags.split == "test" ? Split::kTest : Split::kTrain;
-  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, OpenSplit(flags.data, input, split));
+  auto bad_files = flags.reading.skip_bad ? std::make_unique<BadFiles>() : nullptr;
+  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset,
+                   OpenSplit(flags.data, input, split, bad_files.get()));
   ASSIGN_OR_RETURN(Session session, CreateSession(graph, *device, {}, {.inference_only = true}));
   RETURN_IF_ERROR(LoadWeights(flags, session));
-  return Inference{std::move(device), std::move(dataset), input, std::move(session)};
+  return Inference{std::move(device), std::move(bad_files), std::move(dataset), input,
+                   std::move(session)};
+}
+
+absl::StatusOr<std::vector<std::string>> Inference::Skipped() const {
+  if (bad_files == nullptr) return std::vector<std::string>();
+  return bad_files->TakeNew(/*communicator=*/nullptr);
 }
 
 }  // namespace neap::apps

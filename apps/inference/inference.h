@@ -10,11 +10,14 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "apps/cli/flags.h"
 #include "apps/cli/net_flags.h"
+#include "apps/train/bad_files.h"
 #include "apps/train/batch_source.h"
+#include "apps/train/reading_flags.h"
 #include "neap/core/device/device.h"
 #include "neap/core/input/dataset.h"
 #include "neap/core/run/session.h"
@@ -26,6 +29,7 @@ struct InferenceFlags {
   std::string weights;  // empty: those that come with the network
   std::string data = "synthetic";
   std::string split = "test";
+  ReadingFlags reading;
   std::string device;  // empty: cuda:0 if there is one, else cpu
   bool json = false;
 
@@ -33,16 +37,21 @@ struct InferenceFlags {
   void AddTo(FlagSet& flags);
 };
 
-// *Ownership*: owns all three; the session borrows the device.
+// *Ownership*: owns all of it; the session borrows the device, and the dataset the list.
 struct Inference {
   std::unique_ptr<Device> device;
+  std::unique_ptr<BadFiles> bad_files;  // null without --skip-bad
   std::unique_ptr<Dataset> dataset;
   NetInput input;
   Session session;
+
+  // The errors of the files that were skipped.
+  absl::StatusOr<std::vector<std::string>> Skipped() const;
 };
 
-// Sets `weights` to the file with the weights. Errors: BadUsage() if there is none; those of the
-// network, the device, the dataset and the file.
+// Sets `weights` to the file with the weights. Errors: BadUsage() if there is none, and for
+// --skip-bad without a folder of images; those of the network, the device, the dataset and the
+// file.
 absl::StatusOr<Inference> OpenInference(InferenceFlags& flags);
 
 }  // namespace neap::apps

@@ -1,8 +1,12 @@
 // neap predict: prints what trained weights predict for each image of a dataset.
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
+#include <iterator>
+#include <memory>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -116,10 +120,13 @@ absl::StatusOr<bool> PredictAll(const PredictFlags& flags, Inference& inference,
   const int64_t count =
       std::min(flags.images.value_or(inference.dataset->size()), inference.dataset->size());
   emit(lines.Header());
+  ASSIGN_OR_RETURN(const std::unique_ptr<Loader> loader,
+                   Loader::InOrder(*inference.dataset, {.count = count}, inference.input.batch,
+                                   flags.inference.reading.workers));
+  Batch batch;
   for (int64_t first = 0; first < count; first += inference.input.batch) {
     if (Interrupted()) return false;
-    ASSIGN_OR_RETURN(const Batch batch, ReadBatch(*inference.dataset, first,
-                                                  std::min(inference.input.batch, count - first)));
+    ASSIGN_OR_RETURN(batch, loader->Next(std::move(batch)));
     ASSIGN_OR_RETURN(const Prediction prediction, inference.session.Predict(batch.images));
     RETURN_IF_ERROR(CheckFinite(prediction, first));
     for (int64_t i = 0; i < batch.size; ++i) emit(lines.Image(first + i, batch, prediction, i));
@@ -163,6 +170,9 @@ absl::StatusOr<int> RunPredict(const std::vector<std::string>& args) {
   ASSIGN_OR_RETURN(const bool complete, PredictAll(given, inference, lines, text));
   if (!complete) return InterruptedExitCode();
   if (!given.out.empty()) RETURN_IF_ERROR(WriteTextFile(given.out, text));
+  ASSIGN_OR_RETURN(const std::vector<std::string> skipped, inference.Skipped());
+  if (!skipped.empty())  // apart from the predictions
+    absl::FPrintF(stderr, "neap: %s", BadFilesText(skipped, std::ssize(skipped)));
   return 0;
 }
 

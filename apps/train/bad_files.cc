@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "apps/cli/output.h"
 #include "neap/core/base/status_macros.h"
 
@@ -31,6 +32,13 @@ absl::StatusOr<std::vector<std::string>> BadFiles::TakeNew(Communicator* communi
   for (const std::string& error : added)
     if (taken_.insert(error).second) fresh.push_back(error);
   return fresh;
+}
+
+std::string BadFilesText(const std::vector<std::string>& errors, int64_t all) {
+  std::string text =
+      absl::StrCat("skipped ", errors.size(), " files that cannot be decoded, ", all, " in all\n");
+  for (const std::string& error : errors) absl::StrAppend(&text, "  ", error, "\n");
+  return text;
 }
 
 }  // namespace neap::apps

@@ -6,6 +6,7 @@
 // *Threads*: Add() may be called from several at once, and during TakeNew().
 #pragma once
 
+#include <cstdint>
 #include <mutex>
 #include <set>
 #include <string>
@@ -32,5 +33,8 @@ class BadFiles {
   std::set<std::string> added_;  // and not taken
   std::set<std::string> taken_;
 };
+
+// "skipped 1 files that cannot be decoded, 3 in all", and a line for each error.
+std::string BadFilesText(const std::vector<std::string>& errors, int64_t all);
 
 }  // namespace neap::apps

@@ -30,7 +30,7 @@ absl::Status CheckSameClasses(const std::string& trained, const std::string& val
 
 absl::StatusOr<EpochEnd> EpochEnd::Open(const TrainFlags& flags, const NetInput& input,
                                         BadFiles* bad_files) {
-  EpochEnd end(input.batch, flags.batches.workers, bad_files);
+  EpochEnd end(input.batch, flags.batches.reading.workers, bad_files);
   const std::string& directory = flags.batches.validation;
   if (directory.empty()) return end;
   absl::string_view trained = flags.batches.data;

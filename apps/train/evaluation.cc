@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -31,10 +33,13 @@ absl::StatusOr<std::optional<Accuracy>> EvaluatePart(Session& session, const Dat
                                                      int64_t workers) {
   Accuracy accuracy;
   if (dataset.decodes()) accuracy.correct_top5 = 0;
+  if (begin == end) return accuracy;
+  ASSIGN_OR_RETURN(const std::unique_ptr<Loader> loader,
+                   Loader::InOrder(dataset, {begin, end - begin}, batch, workers));
+  Batch images;
   for (int64_t first = begin; first < end; first += batch) {
     if (Interrupted()) return std::nullopt;
-    ASSIGN_OR_RETURN(const Batch images,
-                     ReadBatch(dataset, first, std::min(batch, end - first), workers));
+    ASSIGN_OR_RETURN(images, loader->Next(std::move(images)));
     Prediction prediction;
     ASSIGN_OR_RETURN(const StepResult result,
                      session.Evaluate(images, dataset.decodes() ? &prediction : nullptr));

@@ -45,7 +45,7 @@ LoaderOptions LoaderOptionsFor(const TrainFlags& flags, const RankGroup& ranks,
                            .first_image = ranks.first_image(),
                            .seed = session.seed(),
                            .first_step = session.step(),
-                           .threads = flags.batches.workers};
+                           .threads = flags.batches.reading.workers};
   if (flags.batches.decodes()) {
     options.crop = flags.batches.augment;
     options.color_jitter = flags.batches.color_jitter;
@@ -182,7 +182,7 @@ class Training {
   }
 
   // Null without --skip-bad.
-  BadFiles* bad_files() { return flags_.batches.skip_bad ? &bad_files_ : nullptr; }
+  BadFiles* bad_files() { return flags_.batches.reading.skip_bad ? &bad_files_ : nullptr; }
 
   absl::StatusOr<int> TrainAndReport(Session& session, TrainReport& report,
                                      const EpochEnd& epoch_end) const {

@@ -16,7 +16,6 @@ namespace {
 
 constexpr int64_t kMostSteps = std::numeric_limits<int32_t>::max();
 constexpr int64_t kDefaultSteps = 100;
-constexpr int64_t kMostWorkers = 1024;
 
 void AddBatchFlags(FlagSet& flags, BatchFlags& batches) {
   flags.Add("data", "SPEC", "synthetic, imagefolder:DIR, idx:DIR, cifar10:DIR or cifar100:DIR",
@@ -33,16 +32,11 @@ void AddBatchFlags(FlagSet& flags, BatchFlags& batches) {
             "with --augment of an imagefolder, brightness, contrast and saturation change by up to "
             "this share",
             Real(0, 1, &batches.color_jitter));
-  flags.Add("workers", "N", "threads that read a batch (0: up to 16, if they are worth it)",
-            Integer(0, kMostWorkers, &batches.workers));
   flags.Add("val", "DIR",
             "report top-1 and top-5 accuracy on this folder of images, one folder for each class, "
             "after every epoch",
             Text(&batches.validation));
-  flags.Add("skip-bad",
-            "of files of an imagefolder or --val that cannot be decoded, train on the next image, "
-            "and list them after every epoch",
-            &batches.skip_bad);
+  batches.reading.AddTo(flags, "an imagefolder or --val", "after every epoch");
 }
 
 void AddRateFlags(FlagSet& flags, RateFlags& rate) {
@@ -89,7 +83,7 @@ absl::Status CheckImages(const TrainFlags& train, const FlagSet& flags) {
   const BatchFlags& batches = train.batches;
   if (flags.Given("color-jitter") && !(batches.augment && batches.decodes()))
     return BadUsage("--color-jitter needs --augment and --data imagefolder:DIR");
-  if (batches.skip_bad && !batches.decodes() && batches.validation.empty())
+  if (batches.reading.skip_bad && !batches.decodes() && batches.validation.empty())
     return BadUsage("--skip-bad needs --data imagefolder:DIR or --val DIR");
   if (train.evaluate && batches.decodes() && batches.batch_file.empty())
     return BadUsage("an imagefolder has no test split for --eval; use --val DIR");

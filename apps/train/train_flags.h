@@ -11,6 +11,7 @@
 #include "apps/cli/optimizer_flags.h"
 #include "apps/cli/planning_flags.h"
 #include "apps/cli/ranks.h"
+#include "apps/train/reading_flags.h"
 #include "neap/core/run/learning_rate.h"
 #include "neap/core/run/session.h"
 
@@ -22,9 +23,8 @@ struct BatchFlags {
   bool repeat = false;     // the first batch repeatedly
   bool augment = false;
   float color_jitter = 0;
-  int64_t workers = 0;     // 0: as many as are worth it
   std::string validation;  // a folder of images
-  bool skip_bad = false;
+  ReadingFlags reading;
 
   bool decodes() const;  // whether data is a folder of images
 };
@@ -79,7 +79,7 @@ struct TrainFlags {
   absl::StatusOr<TrainFlags> For(const RankGroup& ranks) const;
 
   // Whether there is something to do after every epoch.
-  bool HasEpochEnds() const { return batches.skip_bad || !batches.validation.empty(); }
+  bool HasEpochEnds() const { return batches.reading.skip_bad || !batches.validation.empty(); }
   // The total number of steps: --steps, or --epochs of a dataset of `images`; 100 without either.
   int64_t LastStep(int64_t images, int64_t batch) const;
   // The first step after the warm-up that begins at `first_step`, or the last step if there are

@@ -122,10 +122,7 @@ std::string EpochText(const EpochResult& result, std::optional<int64_t> epoch,
   if (result.validation.has_value())
     absl::StrAppendFormat(&text, "%s: top-1 %s\n", at, ToText(*result.validation));
   if (result.bad_files.empty()) return text;
-  absl::StrAppendFormat(&text, "%s: skipped %d files that cannot be decoded, %d in all\n", at,
-                        result.bad_files.size(), result.all_bad_files);
-  for (const std::string& error : result.bad_files) absl::StrAppend(&text, "  ", error, "\n");
-  return text;
+  return absl::StrCat(text, at, ": ", BadFilesText(result.bad_files, result.all_bad_files));
 }
 
 }  // namespace

@@ -30,6 +30,9 @@ constexpr double kCentralPart = 224.0 / 256;
 constexpr std::array<const char*, 3> kRead = {".jpg", ".jpeg", ".png"};
 constexpr std::array<const char*, 6> kNotRead = {".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"};
 
+// What is kept for the next image, by each thread. Hardly a photograph takes more.
+constexpr size_t kMostKeptBytes = size_t{1} << 24;
+
 template <size_t size>
 bool EndsWithOneOf(const std::string& name, const std::array<const char*, size>& suffixes) {
   return std::any_of(suffixes.begin(), suffixes.end(),
@@ -212,25 +215,44 @@ absl::Status ImageFolder::ReadGood(int64_t index, const RandomView* view, float*
 }
 
 absl::Status ImageFolder::ReadFile(int64_t index, const RandomView* view, float* pixels) const {
+  auto scratch = std::make_unique<Scratch>();
+  {
+    const std::lock_guard lock(mutex_);
+    if (!free_.empty()) {
+      scratch = std::move(free_.back());
+      free_.pop_back();
+    }
+  }
+  const absl::Status status = ReadWith(*scratch, index, view, pixels);
+  if (scratch->file.capacity() + scratch->decoded.pixels.capacity() <= kMostKeptBytes) {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(std::move(scratch));
+  }
+  return status;
+}
+
+absl::Status ImageFolder::ReadWith(Scratch& scratch, int64_t index, const RandomView* view,
+                                   float* pixels) const {
   ASSIGN_OR_RETURN(const ReadableFile file, ReadableFile::Open(path(index)));
   if (file.size_bytes() > kMostFileBytes) {
     return absl::DataLossError(absl::StrCat(file.path(), ": the file has ", file.size_bytes(),
                                             " bytes; at most ", kMostFileBytes, " are read"));
   }
-  std::vector<uint8_t> bytes(static_cast<size_t>(file.size_bytes()));
+  const auto size = static_cast<size_t>(file.size_bytes());
+  if (scratch.file.size() < size) scratch.file.resize(size);
+  const absl::Span<uint8_t> bytes(scratch.file.data(), size);
   RETURN_IF_ERROR(file.ReadAt(0, {reinterpret_cast<std::byte*>(bytes.data()), bytes.size()}));
   absl::StatusOr<std::unique_ptr<ImageDecoder>> decoder = OpenImage(bytes);
   const absl::Status status =
-      decoder.ok() ? Decode(**decoder, view, pixels) : std::move(decoder).status();
+      decoder.ok() ? Decode(**decoder, view, scratch.decoded, pixels) : std::move(decoder).status();
   if (status.ok()) return status;
   return absl::Status(status.code(), absl::StrCat(file.path(), ": ", status.message()));
 }
 
 absl::Status ImageFolder::Decode(ImageDecoder& decoder, const RandomView* view,
-                                 float* pixels) const {
+                                 DecodedPart& decoded, float* pixels) const {
   const Crop crop = view == nullptr ? CentralCrop(decoder.size(), shape_)
                                     : RandomCrop(*view, decoder.size(), shape_);
-  DecodedPart decoded;
   RETURN_IF_ERROR(decoder.Decode(crop.part, {shape_.w, shape_.h}, decoded));
   Convert(decoded, Taps(Reduced(crop.rows, decoded.reduction)),
           Taps(Reduced(crop.columns, decoded.reduction)), view, pixels);

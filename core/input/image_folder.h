@@ -20,12 +20,14 @@
 //   photos->classes();  // 1000
 //   photos->path(0);    // imagenet/train/n01440764/n01440764_10026.JPEG
 //
-// Only the part of a file that a crop needs is decoded, so damage elsewhere is not noticed.
+// Only the part of a file that a crop needs is decoded, so damage elsewhere is not noticed. The
+// memory for a file and its pixels is used again for the next one.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -65,13 +67,21 @@ class ImageFolder final : public Dataset {
   std::string path(int64_t index) const;
 
  private:
+  struct Scratch {
+    std::vector<uint8_t> file;  // its bytes, and then any
+    DecodedPart decoded;
+  };
+
   ImageFolder(std::string directory, ImageShape shape, const ImageFolderOptions& options)
       : directory_(std::move(directory)), shape_(shape), on_bad_file_(options.on_bad_file) {}
   absl::Status AddClass(const std::string& name);
   // `view` is null for evaluation.
   absl::Status ReadGood(int64_t index, const RandomView* view, float* pixels, int32_t* label) const;
   absl::Status ReadFile(int64_t index, const RandomView* view, float* pixels) const;
-  absl::Status Decode(ImageDecoder& decoder, const RandomView* view, float* pixels) const;
+  absl::Status ReadWith(Scratch& scratch, int64_t index, const RandomView* view,
+                        float* pixels) const;
+  absl::Status Decode(ImageDecoder& decoder, const RandomView* view, DecodedPart& decoded,
+                      float* pixels) const;
   void Convert(const DecodedPart& decoded, const Taps& rows, const Taps& columns,
                const RandomView* view, float* pixels) const;
 
@@ -81,6 +91,8 @@ class ImageFolder final : public Dataset {
   std::vector<std::string> class_names_;
   std::vector<int64_t> class_ends_;  // images of classes 0 .. i
   std::vector<std::string> names_;   // of files, within the folder
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<Scratch>> free_;  // as many as threads have read at a time
 };
 
 // The classes of the folder, without a look at its images. Errors: NOT_FOUND.

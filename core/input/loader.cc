@@ -20,11 +20,16 @@ namespace neap {
 namespace {
 
 // Fewer elements than this, about a millisecond of work, do not pay for a thread.
-constexpr size_t kElementsPerThread = 1 << 19;
+constexpr int64_t kElementsPerThread = 1 << 19;
 constexpr size_t kMostThreads = 16;
 
 int64_t WholeBatch(const LoaderOptions& options) {
   return options.whole_batch == 0 ? options.batch : options.whole_batch;
+}
+
+// Of the batch of a step, in the sequence of epochs.
+int64_t FirstPosition(const LoaderOptions& options, int64_t step) {
+  return step * WholeBatch(options) + options.first_image;
 }
 
 absl::Status Check(const Dataset& dataset, const LoaderOptions& options, int64_t step) {
@@ -84,11 +89,13 @@ absl::Status WithMemory(const Dataset& dataset, const Read& read) {
   }
 }
 
-// How many threads are worth it for a batch.
-size_t ThreadsFor(const Dataset& dataset, const Batch& batch, int64_t threads) {
+// How many threads are worth it for a batch of `size` images.
+size_t ThreadsFor(const Dataset& dataset, int64_t size, int64_t threads) {
   if (threads > 0) return static_cast<size_t>(threads);
-  return dataset.decodes() ? kMostThreads
-                           : std::min(batch.images.size() / kElementsPerThread, kMostThreads);
+  if (dataset.decodes()) return kMostThreads;
+  const int64_t images_per_thread =
+      std::max(kElementsPerThread / dataset.shape().elements(), int64_t{1});
+  return std::min(static_cast<size_t>(size / images_per_thread), kMostThreads);
 }
 
 // Calls read(i) for each image of a batch, large batches on several threads. The error is that of
@@ -108,7 +115,7 @@ absl::Status ReadAll(const Dataset& dataset, const Batch& batch, int64_t threads
     error = std::move(status);
     failed = i;
   };
-  EachInParallel(static_cast<size_t>(batch.size), ThreadsFor(dataset, batch, threads),
+  EachInParallel(static_cast<size_t>(batch.size), ThreadsFor(dataset, batch.size, threads),
                  [&] { return read_one; });
   return error;
 }
@@ -134,16 +141,12 @@ absl::Status ReadImage(const Dataset& dataset, const LoaderOptions& options, int
   return absl::OkStatus();
 }
 
-// `used` gives its memory to the batch.
-absl::StatusOr<Batch> ReadStep(const Dataset& dataset, const LoaderOptions& options, int64_t step,
-                               Batch used) {
-  ASSIGN_OR_RETURN(Batch batch, Resized(std::move(used), dataset, options.batch));
-  RETURN_IF_ERROR(ReadAll(dataset, batch, options.threads, [&](int64_t i) {
-    return ReadImage(dataset, options, step * WholeBatch(options) + options.first_image + i,
-                     batch.images.data() + i * dataset.shape().elements(),
-                     batch.labels.data() + i * dataset.labels());
-  }));
-  return batch;
+// Image i of the batch, whose first one is at `first` in the sequence of epochs.
+absl::Status ReadInto(Batch& batch, const Dataset& dataset, const LoaderOptions& options,
+                      int64_t first, int64_t i) {
+  return ReadImage(dataset, options, first + i,
+                   batch.images.data() + i * dataset.shape().elements(),
+                   batch.labels.data() + i * dataset.labels());
 }
 
 }  // namespace
@@ -151,7 +154,11 @@ absl::StatusOr<Batch> ReadStep(const Dataset& dataset, const LoaderOptions& opti
 absl::StatusOr<Batch> BatchOfStep(const Dataset& dataset, const LoaderOptions& options,
                                   int64_t step) {
   RETURN_IF_ERROR(Check(dataset, options, step));
-  return ReadStep(dataset, options, step, {});
+  ASSIGN_OR_RETURN(Batch batch, Resized({}, dataset, options.batch));
+  const int64_t first = FirstPosition(options, step);
+  RETURN_IF_ERROR(ReadAll(dataset, batch, options.threads,
+                          [&](int64_t i) { return ReadInto(batch, dataset, options, first, i); }));
+  return batch;
 }
 
 absl::StatusOr<Batch> ReadBatch(const Dataset& dataset, int64_t first, int64_t count,
@@ -169,21 +176,54 @@ absl::StatusOr<Batch> ReadBatch(const Dataset& dataset, int64_t first, int64_t c
   return batch;
 }
 
+// The first `begun` images are read or being read.
+struct Loader::PartlyRead {
+  Batch batch;
+  int64_t first = 0;  // in the sequence of epochs
+  int64_t begun = 0;
+  int64_t ended = 0;
+  int64_t failed = std::numeric_limits<int64_t>::max();  // the first image that has an error
+  absl::Status error;
+
+  bool is_complete() const { return ended == batch.size; }
+};
+
 absl::StatusOr<std::unique_ptr<Loader>> Loader::Create(const Dataset& dataset,
                                                        LoaderOptions options) {
   RETURN_IF_ERROR(Check(dataset, options, options.first_step));
-  std::unique_ptr<Loader> loader(new Loader(dataset, options));
+  const ImageRange endless = {.count = std::numeric_limits<int64_t>::max()};
+  return Start(std::unique_ptr<Loader>(new Loader(dataset, options, endless)));
+}
+
+absl::StatusOr<std::unique_ptr<Loader>> Loader::InOrder(const Dataset& dataset, ImageRange range,
+                                                        int64_t batch, int64_t threads) {
+  if (range.first < 0 || range.count < 1 || range.first > dataset.size() - range.count) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("no ", range.count, " images from ", range.first, " among ", dataset.size()));
+  }
+  const LoaderOptions options = {.batch = batch, .shuffle = false, .threads = threads};
+  RETURN_IF_ERROR(Check(dataset, options, 0));
+  return Start(std::unique_ptr<Loader>(new Loader(dataset, options, range)));
+}
+
+absl::StatusOr<std::unique_ptr<Loader>> Loader::Start(std::unique_ptr<Loader> loader) {
+  const LoaderOptions& options = loader->options_;
+  const size_t threads = std::clamp(ThreadsFor(loader->dataset_, options.batch, options.threads),
+                                    size_t{1}, AvailableCores());
   try {
-    loader->thread_ = std::thread([&loader = *loader] { loader.Run(); });
-  } catch (const std::system_error& error) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("cannot start the reading thread: ", error.what()));
+    while (loader->threads_.size() < threads)
+      loader->threads_.emplace_back([&loader = *loader] { loader.Run(); });
+  } catch (const std::system_error& error) {  // with one it works, too
+    if (loader->threads_.empty()) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("cannot start a reading thread: ", error.what()));
+    }
   }
   return loader;
 }
 
-Loader::Loader(const Dataset& dataset, LoaderOptions options)
-    : dataset_(dataset), options_(options) {}
+Loader::Loader(const Dataset& dataset, LoaderOptions options, ImageRange positions)
+    : dataset_(dataset), options_(options), positions_(positions), next_step_(options.first_step) {}
 
 Loader::~Loader() {
   {
@@ -191,46 +231,91 @@ Loader::~Loader() {
     stopping_ = true;
   }
   changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  for (std::thread& thread : threads_) thread.join();
 }
 
 absl::StatusOr<Batch> Loader::Next(Batch used) {
   std::unique_lock lock(mutex_);
   if (used.size > 0) used_.push_back(std::move(used));
-  changed_.wait(lock, [this] { return !queue_.empty(); });
-  if (!queue_.front().ok()) return queue_.front().status();
-  absl::StatusOr<Batch> batch = std::move(queue_.front());
-  queue_.pop_front();
+  if (batches_.empty() && !begins_ && ImagesOfNextBatch() == 0)
+    return absl::OutOfRangeError("loader: all images have been read");
+  changed_.wait(lock, [this] { return !batches_.empty() && batches_.front()->is_complete(); });
+  if (!batches_.front()->error.ok()) return batches_.front()->error;
+  Batch batch = std::move(batches_.front()->batch);
+  batches_.pop_front();
   lock.unlock();
   changed_.notify_all();
   return batch;
 }
 
 void Loader::Run() {
-  for (int64_t step = options_.first_step;; ++step) {
-    absl::StatusOr<Batch> batch = ReadStep(dataset_, options_, step, TakeUsed());
-    const bool ok = batch.ok();
-    if (!Push(std::move(batch)) || !ok) return;
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return stopping_ || failed_ || HasImage() || MayBegin(); });
+    if (stopping_ || failed_) return;
+    if (HasImage()) {
+      ReadOne(lock);
+    } else {
+      BeginBatch(lock);
+    }
   }
 }
 
-Batch Loader::TakeUsed() {
-  const std::lock_guard lock(mutex_);
-  if (used_.empty()) return {};
-  Batch batch = std::move(used_.back());
-  used_.pop_back();
-  return batch;
+bool Loader::HasImage() const {
+  return !batches_.empty() && batches_.back()->begun < batches_.back()->batch.size;
 }
 
-bool Loader::Push(absl::StatusOr<Batch> batch) {
-  std::unique_lock lock(mutex_);
-  changed_.wait(
-      lock, [this] { return stopping_ || static_cast<int64_t>(queue_.size()) < options_.queue; });
-  if (stopping_) return false;
-  queue_.push_back(std::move(batch));
-  lock.unlock();
+bool Loader::MayBegin() const {
+  return !begins_ && static_cast<int64_t>(batches_.size()) <= options_.queue &&
+         ImagesOfNextBatch() > 0;
+}
+
+int64_t Loader::ImagesOfNextBatch() const {
+  const int64_t earlier = next_step_ * WholeBatch(options_);
+  return std::clamp(positions_.count - earlier, int64_t{0}, options_.batch);
+}
+
+void Loader::BeginBatch(std::unique_lock<std::mutex>& lock) {
+  auto begun = std::make_unique<PartlyRead>();
+  begun->first = positions_.first + FirstPosition(options_, next_step_);
+  const int64_t size = ImagesOfNextBatch();
+  ++next_step_;
+  Batch used;
+  if (!used_.empty()) {
+    used = std::move(used_.back());
+    used_.pop_back();
+  }
+  begins_ = true;
+  lock.unlock();  // new memory takes long
+  absl::StatusOr<Batch> batch = Resized(std::move(used), dataset_, size);
+  lock.lock();
+  begins_ = false;
+  if (batch.ok()) {
+    begun->batch = *std::move(batch);
+  } else {
+    begun->error = std::move(batch).status();
+    failed_ = true;
+  }
+  batches_.push_back(std::move(begun));
   changed_.notify_all();
-  return true;
+}
+
+void Loader::ReadOne(std::unique_lock<std::mutex>& lock) {
+  PartlyRead& reading = *batches_.back();  // stays where it is, since it is not complete
+  const int64_t i = reading.begun++;
+  lock.unlock();
+  absl::Status status = WithMemory(
+      dataset_, [&] { return ReadInto(reading.batch, dataset_, options_, reading.first, i); });
+  lock.lock();
+  ++reading.ended;
+  if (!status.ok()) {
+    failed_ = true;
+    reading.ended += reading.batch.size - reading.begun;  // the others are not read
+    reading.begun = reading.batch.size;
+    if (i < reading.failed) reading.error = std::move(status);
+    reading.failed = std::min(reading.failed, i);
+  }
+  if (failed_ || reading.is_complete()) changed_.notify_all();
 }
 
 }  // namespace neap

@@ -1,5 +1,11 @@
-// Batches for training, read ahead by a thread, which divides the images of large batches among all
-// cores.
+// Batches for training and evaluation, read ahead by threads: one for small images, and all cores
+// for many or for photographs.
+//
+// Each thread takes the next image of the last batch that was begun. At the end of a batch none
+// waits for those that still read, for photographs differ by a factor of ten in the time they take:
+//
+//   thread 1 |k.0  |k.2|k.3    |k.5|k+1.0 |k+1.1  |k+1.3 ...       time ->
+//   thread 2 |k.1    |k.4   |k.6                |k+1.2 ...         k.6 is image 6 of step k
 //
 // A killed run must be able to resume as if nothing had happened, so the batch of step k depends
 // only on (dataset, options, k) and not on what was read before: the order of each epoch is a
@@ -13,6 +19,7 @@
 //                    Loader::Create(*dataset, {.batch = 64, .first_step = session.step()}));
 //   ASSIGN_OR_RETURN(Batch batch, loader->Next());
 //   ASSIGN_OR_RETURN(batch, loader->Next(std::move(batch)));  // its memory is used again
+//   ASSIGN_OR_RETURN(loader, Loader::InOrder(*dataset, {.count = dataset->size()}, /*batch=*/64));
 //
 // *Ownership*: borrows the dataset, which must outlive it. *Threads*: one at a time.
 #pragma once
@@ -47,7 +54,7 @@ struct LoaderOptions {
   // (core/image/random_view.h).
   bool crop = false;
   float color_jitter = 0;
-  // The most threads that read a batch; 0: as many as are worth it. The bits do not depend on it.
+  // The most threads that read; 0: as many as are worth it. The bits do not depend on it.
   int64_t threads = 0;
 };
 
@@ -56,43 +63,65 @@ struct LoaderOptions {
 absl::StatusOr<Batch> BatchOfStep(const Dataset& dataset, const LoaderOptions& options,
                                   int64_t step);
 
-// Images [first, first + count) without augmentation, fewer at the end of the dataset; for
-// evaluation. `threads` is that of LoaderOptions. Errors: those of Dataset::Read; INVALID_ARGUMENT
+// Images [first, first + count) without augmentation, fewer at the end of the dataset. `threads` is
+// that of LoaderOptions. Errors: those of Dataset::Read; INVALID_ARGUMENT
 // for a range outside of the dataset.
 absl::StatusOr<Batch> ReadBatch(const Dataset& dataset, int64_t first, int64_t count,
                                 int64_t threads = 0);
 
+struct ImageRange {
+  int64_t first = 0;
+  int64_t count = 0;
+};
+
 class Loader {
  public:
-  // Errors: INVALID_ARGUMENT for options out of range; RESOURCE_EXHAUSTED if the thread cannot be
+  // Errors: INVALID_ARGUMENT for options out of range; RESOURCE_EXHAUSTED if no thread can be
   // started.
   static absl::StatusOr<std::unique_ptr<Loader>> Create(const Dataset& dataset,
                                                         LoaderOptions options);
-  // Waits for the batch that is being read.
+  // Each image of the range once, in order and without augmentation, for evaluation: the batches of
+  // ReadBatch(), the last of which may be smaller. `threads` is that of LoaderOptions. Errors:
+  // also INVALID_ARGUMENT for a range that is empty or not within the dataset.
+  static absl::StatusOr<std::unique_ptr<Loader>> InOrder(const Dataset& dataset, ImageRange range,
+                                                         int64_t batch, int64_t threads = 0);
+  // Waits for the images that are being read.
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  // Waits for the next batch. After an error, every call returns that error. The memory of `used`,
+  // Waits for the next batch. After an error, every call returns that error, and after the last
+  // batch of InOrder() OUT_OF_RANGE. The memory of `used`,
   // a batch that is no longer needed, is used again: the operating system takes longer to provide
   // new memory for large batches than a GPU takes to train on them.
   absl::StatusOr<Batch> Next(Batch used = {});
 
  private:
-  Loader(const Dataset& dataset, LoaderOptions options);
+  struct PartlyRead;  // a batch
+
+  Loader(const Dataset& dataset, LoaderOptions options, ImageRange positions);
+  static absl::StatusOr<std::unique_ptr<Loader>> Start(std::unique_ptr<Loader> loader);
   void Run();
-  Batch TakeUsed();
-  // Returns false once the loader is being destroyed.
-  bool Push(absl::StatusOr<Batch> batch);
+  // The following are called with the mutex locked by `lock`, and return so.
+  bool HasImage() const;
+  bool MayBegin() const;
+  int64_t ImagesOfNextBatch() const;  // 0 after the last
+  void BeginBatch(std::unique_lock<std::mutex>& lock);
+  void ReadOne(std::unique_lock<std::mutex>& lock);
 
   const Dataset& dataset_;
   const LoaderOptions options_;
+  const ImageRange positions_;  // in the sequence of epochs
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<absl::StatusOr<Batch>> queue_;
+  // At most options_.queue + 1. Images of the last one are handed out.
+  std::deque<std::unique_ptr<PartlyRead>> batches_;
+  int64_t next_step_;
+  bool begins_ = false;      // a thread is providing the memory of the next batch
+  bool failed_ = false;      // nothing more is read
   std::vector<Batch> used_;  // at most as many as are in use at the same time
   bool stopping_ = false;
-  std::thread thread_;  // last, since it uses all other members
+  std::vector<std::thread> threads_;  // last, since they use all other members
 };
 
 }  // namespace neap

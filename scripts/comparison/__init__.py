@@ -1,4 +1,4 @@
-"""The parts of scripts/compare_pytorch.py.
+"""The parts of scripts/compare_pytorch.py and scripts/compare_loading.py.
 
   cases           which networks, batches and types are compared, and by which programs
   processes       programs in processes of their own, under a time limit
@@ -10,6 +10,8 @@
   floor           the time of a network's convolutions alone (in a process of its own)
   step_check      one training step of both sides against PyTorch in float64
   step_rule       which errors pass the step check
+  loading         the speed of reading photographs, and of training on them
+  pytorch_loading PyTorch's reading of photographs (in a process of its own)
 
-Only models, pytorch_speed, floor and step_check import PyTorch.
+Only models, pytorch_speed, floor, step_check and pytorch_loading import PyTorch.
 """

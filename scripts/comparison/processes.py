@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import os
 import signal
 import socket
@@ -28,14 +29,15 @@ class Deadline:
     def __init__(self, seconds):
         self._end = None if seconds is None else time.monotonic() + seconds
 
+    def left(self):
+        """Seconds."""
+        return math.inf if self._end is None else self._end - time.monotonic()
+
     def limit(self, seconds):
         """The limit of a measurement that may itself take `seconds`; OutOfTime if too little is left."""
-        if self._end is None:
-            return seconds
-        left = self._end - time.monotonic()
-        if left < LEAST_SECONDS:
+        if self.left() < LEAST_SECONDS:
             raise OutOfTime("not measured: no time was left")
-        return min(seconds, left)
+        return min(seconds, self.left())
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ absl::Status LoadBatch(const std::unique_ptr<Dataset>& dataset, const Session& s
                    Loader::Create(*dataset, {.batch = 64, .first_step = session.step()}));
   ASSIGN_OR_RETURN(Batch batch, loader->Next());
   ASSIGN_OR_RETURN(batch, loader->Next(std::move(batch)));  // its memory is used again
+  ASSIGN_OR_RETURN(loader, Loader::InOrder(*dataset, {.count = dataset->size()}, /*batch=*/64));
   return absl::OkStatus();
 }
 

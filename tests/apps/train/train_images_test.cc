@@ -1,4 +1,4 @@
-// neap train on folders of images: --val, --skip-bad, --log-dir.
+// neap train, eval and predict on folders of images: --val, --skip-bad, --log-dir.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -104,6 +104,43 @@ TEST_CASE("neap eval and predict read folders of images") {
   CHECK(evaluated.back().at("loss").get<double>() ==
         doctest::Approx(validation.at("loss").get<double>()).epsilon(1e-4));
   CHECK(RunNeap(Joined({"predict"}, net)).exit_code == 0);
+}
+
+TEST_CASE("neap eval and predict skip and list files that cannot be decoded, with any --workers") {
+  const Folders folders;
+  const std::string weights = folders.root.File("run.safetensors");
+  REQUIRE(RunNeap(Joined(TrainOn(folders.train), {"--steps", "1", "--save", weights})).exit_code ==
+          0);
+  const std::string bad = folders.val + "/green/101.jpg";
+  WriteText(bad, "no image");
+  const Args net = {
+      "resnet-cifar", "--depth",   "8",       "--image", "16",
+      "--classes",    "3",         "--batch", "4",       "--device",
+      "cpu",          "--weights", weights,   "--data",  "imagefolder:" + folders.val};
+  const std::string error = bad + ": the file is neither JPEG nor PNG";
+  for (const char* command : {"eval", "predict"})
+    CheckRefused(Joined({command}, net), 1, {error.c_str()});
+
+  const Args skips = Joined(net, {"--skip-bad"});
+  const Json evaluated = RunForJson(Joined({"eval"}, skips)).back();
+  CHECK(evaluated.at("bad_files") == Json::array({error}));
+  CHECK(evaluated.at("images") == 15);
+  CHECK(RunForJson(Joined({"eval"}, Joined(skips, {"--workers", "1"}))).back() == evaluated);
+  const std::string listed = "skipped 1 files that cannot be decoded, 1 in all\n  " + error + "\n";
+  const std::string text = RunNeap(Joined({"eval"}, skips)).out;
+  CHECK(text.find("of 15 images)") != std::string::npos);
+  CHECK(text.find(listed) != std::string::npos);
+
+  const Outcome predicted = RunNeap(Joined({"predict"}, skips));
+  CHECK(predicted.exit_code == 0);
+  CHECK(predicted.err == "neap: " + listed);
+  CHECK(std::count(predicted.out.begin(), predicted.out.end(), '\n') == 16);  // with the header
+  CHECK(RunNeap(Joined({"predict"}, Joined(skips, {"--workers", "1"}))).out == predicted.out);
+
+  for (const char* command : {"eval", "predict"}) {
+    CheckRefused(Joined({command}, Joined(skips, {"--data", "synthetic"})), 2,
+                 {"--skip-bad needs --data imagefolder:DIR"});
+  }
 }
 
 TEST_CASE("a file that cannot be decoded ends training, or is skipped and listed") {

@@ -160,6 +160,24 @@ TEST_CASE("large JPEG files are decoded with fewer pixels, which hardly changes 
   CHECK(sum / static_cast<double>(a.pixels.size()) < 2.5);
 }
 
+TEST_CASE("an image has the same bits after larger, smaller and damaged ones have been read") {
+  const ScratchDirectory root;
+  const std::string photo = JpegBytes(Photo(90, 70, 1));
+  Write(root, "class/a.jpg", photo);
+  Write(root, "class/b.png", PngBytes(Photo(200, 300, 2)));
+  Write(root, "class/c.jpg", photo.substr(0, photo.size() / 2));
+  Write(root, "class/d.jpg", JpegBytes(Photo(20, 30, 3)));
+  const auto folder = MustOpen(root, {.shape = {{3, 32, 32}}});
+  const std::vector<float> pixels = MustRead(*folder, 0).pixels;
+  MustRead(*folder, 1);
+  CHECK(MustRead(*folder, 0).pixels == pixels);
+  Sample damaged = {.pixels = pixels};
+  CHECK(folder->Read(2, damaged.pixels.data(), &damaged.label).message() ==
+        root.File("class/c.jpg") + ": Premature end of JPEG file");
+  MustRead(*folder, 3);
+  CHECK(MustRead(*folder, 0).pixels == pixels);
+}
+
 TEST_CASE("training reads the crop that was drawn, and mirrors it") {
   const ScratchDirectory root;
   Write(root, "a/1.png", PngBytes(Gradient(256, 256)));

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "neap/core/base/parallel.h"
 #include "neap/core/input/permutation.h"
 #include "tests/no_threads.h"
 
@@ -242,6 +243,52 @@ TEST_CASE("several threads read a large batch; its error is that of its first br
   CHECK(Same(ReadBatch(dataset, 0, 64).value(), *batch));
 }
 
+// Image 3 takes until image 5, of the next batch of 4, has been read, or ten seconds.
+class SlowThird final : public Dataset {
+ public:
+  int64_t size() const override { return 100; }
+  int64_t classes() const override { return 100; }
+  ImageShape shape() const override { return {1, 1, 1}; }
+  absl::Status Read(int64_t index, float* pixels, int32_t* label) const override {
+    for (int i = 0; index == 3 && i < 10000 && !has_read_next_; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (index == 5) has_read_next_ = true;
+    *pixels = static_cast<float>(index);
+    *label = index == 3 && !has_read_next_ ? -1 : static_cast<int32_t>(index);
+    return absl::OkStatus();
+  }
+
+ private:
+  mutable std::atomic<bool> has_read_next_ = false;
+};
+
+TEST_CASE("a thread begins the next batch while another reads the last image of this one") {
+  if (AvailableCores() < 2) {
+    MESSAGE("skipped: with one core there is one thread");
+    return;
+  }
+  const SlowThird dataset;
+  const std::unique_ptr<Loader> loader =
+      MustCreate(dataset, {.batch = 4, .queue = 1, .shuffle = false, .threads = 2});
+  CHECK(MustNext(*loader).labels == std::vector<int32_t>{0, 1, 2, 3});
+  CHECK(MustNext(*loader).labels == std::vector<int32_t>{4, 5, 6, 7});
+}
+
+TEST_CASE("several threads make the same batches, and return the first error after the good ones") {
+  const Counting dataset(100, /*broken=*/77);
+  const LoaderOptions options = {.batch = 9, .queue = 2, .shuffle = false, .threads = 8};
+  for (int round = 0; round < 20; ++round) {
+    const std::unique_ptr<Loader> loader = MustCreate(dataset, options);
+    Batch batch;
+    for (int64_t step = 0; step < 8; ++step) {
+      batch = *loader->Next(std::move(batch));
+      CHECK(Same(batch, BatchOfStep(dataset, options, step).value()));
+    }
+    CHECK(loader->Next().status().message() == "file: byte 7: broken");
+    CHECK(loader->Next().status().message() == "file: byte 7: broken");
+  }
+}
+
 TEST_CASE("the memory of a used batch is used again, for the same batches") {
   const Counting dataset(100);
   const std::unique_ptr<Loader> fresh = MustCreate(dataset, {.batch = 10});
@@ -270,6 +317,28 @@ TEST_CASE("options out of range are refused") {
     CHECK(absl::IsInvalidArgument(Loader::Create(dataset, bad).status()));
   }
   CHECK(absl::IsResourceExhausted(BatchOfStep(dataset, {.batch = kHuge}, 0).status()));
+}
+
+TEST_CASE("a loader in order gives each image of its range once, and then ends") {
+  const Counting dataset(50);
+  for (const int64_t threads : {1, 4}) {
+    const std::unique_ptr<Loader> loader = *Loader::InOrder(dataset, {7, 23}, 10, threads);
+    Batch batch;
+    for (int64_t first = 7; first < 30; first += 10) {
+      batch = *loader->Next(std::move(batch));
+      CHECK(Same(batch, *ReadBatch(dataset, first, std::min<int64_t>(10, 30 - first))));
+    }
+    CHECK(absl::IsOutOfRange(loader->Next().status()));
+    CHECK(absl::IsOutOfRange(loader->Next().status()));
+  }
+  CHECK(MustNext(**Loader::InOrder(dataset, {49, 1}, 10)).labels == std::vector<int32_t>{49});
+  for (const ImageRange& bad : {ImageRange{0, 0}, {-1, 5}, {48, 3}, {0, 51}})
+    CHECK(absl::IsInvalidArgument(Loader::InOrder(dataset, bad, 10).status()));
+  CHECK(absl::IsInvalidArgument(Loader::InOrder(dataset, {0, 5}, 0).status()));
+  const Counting broken(50, /*broken=*/25);
+  const std::unique_ptr<Loader> loader = *Loader::InOrder(broken, {20, 30}, 3, 4);
+  CHECK(MustNext(*loader).labels == std::vector<int32_t>{20, 21, 22});
+  for (int i = 0; i < 2; ++i) CHECK(loader->Next().status().message() == "file: byte 7: broken");
 }
 
 TEST_CASE("evaluation reads each image once, fewer in the last batch") {

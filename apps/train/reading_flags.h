@@ -1,0 +1,21 @@
+// The flags of `neap train`, `neap eval` and `neap predict` that say how the images of a dataset
+// are read: --workers and --skip-bad.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "apps/cli/flags.h"
+
+namespace neap::apps {
+
+struct ReadingFlags {
+  int64_t workers = 0;    // 0: as many as are worth it
+  bool skip_bad = false;  // BadFiles (apps/train/bad_files.h) has the files
+
+  // The flags refer to this object, which must not move. `folders` and `when` complete the help:
+  // "an imagefolder or --val", "after every epoch".
+  void AddTo(FlagSet& flags, const std::string& folders, const std::string& when);
+};
+
+}  // namespace neap::apps
