@@ -107,11 +107,14 @@ void BindNorms(nb::module_& module) {
 void BindPools(nb::module_& module) {
   module.def(
       "MaxPool",
-      [](const Extent& kernel, const Extent& stride, const Extent& padding) {
-        return Layer(MaxPool{
-            .kernel = ToExtent(kernel), .stride = ToExtent(stride), .padding = ToExtent(padding)});
+      [](const Extent& kernel, const Extent& stride, const Extent& padding, bool ceil_mode) {
+        return Layer(MaxPool{.kernel = ToExtent(kernel),
+                             .stride = ToExtent(stride),
+                             .padding = ToExtent(padding),
+                             .ceil_mode = ceil_mode});
       },
-      "kernel"_a = 2, "stride"_a = 2, "padding"_a = 0, "As torch.nn.MaxPool2d.");
+      "kernel"_a = 2, "stride"_a = 2, "padding"_a = 0, "ceil_mode"_a = false,
+      "As torch.nn.MaxPool2d.");
   module.def(
       "AveragePool",
       [](const Extent& kernel, const Extent& stride, const Extent& padding, bool count_padding) {

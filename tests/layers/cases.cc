@@ -99,10 +99,10 @@ class CaseList {
     Add(name, c, {shape});
     Add(name + ", relu", FusedConvolution{c}, {shape});
   }
-  void AddPool(Extent2d kernel, Extent2d stride, Extent2d padding, const Shape& shape) {
+  void AddMaxPool(const MaxPool& pool, const Shape& shape) {
     const std::string window =
-        absl::StrCat(Text(kernel), " stride ", Text(stride), " padding ", Text(padding));
-    const MaxPool pool = {kernel, stride, padding};
+        absl::StrCat(Text(pool.kernel), " stride ", Text(pool.stride), " padding ",
+                     Text(pool.padding), pool.ceil_mode ? " rounded up" : "");
     Add("max_pool " + window, pool, {shape});
     if (CanPoolRelu(pool)) {
       Add("relu, max_pool " + window, FusedRelu{.pool = pool}, {shape});
@@ -110,6 +110,11 @@ class CaseList {
       Add("batch_norm, relu, max_pool " + window, FusedBatchNorm{.relu = true, .pool = pool},
           {shape});
     }
+  }
+  void AddPool(Extent2d kernel, Extent2d stride, Extent2d padding, const Shape& shape) {
+    const std::string window =
+        absl::StrCat(Text(kernel), " stride ", Text(stride), " padding ", Text(padding));
+    AddMaxPool({kernel, stride, padding}, shape);
     Add("average_pool " + window, AveragePool{kernel, stride, padding}, {shape});
     if (padding == Extent2d(0)) return;
     Add("average_pool without padding " + window, AveragePool{kernel, stride, padding, false},
@@ -289,6 +294,12 @@ void CaseList::Pools() {
   AddPool(1, 1, 0, {1, 4, 1, 1});
   AddPool({3, 2}, {1, 2}, {1, 0}, {3, 4, 5, 6});
   AddPool(17, 3, 8, {2, 3, 20, 19});  // 289 elements in a window: a 4-byte index
+  AddMaxPool({.kernel = 3, .stride = 2, .ceil_mode = true}, {2, 16, 8, 12});
+  AddMaxPool({.kernel = 3, .stride = 2, .ceil_mode = true}, {2, 64, 24, 24});
+  AddMaxPool({.kernel = 3, .stride = 2, .ceil_mode = true}, {2, 8, 2, 2});
+  AddMaxPool({.kernel = {2, 4}, .stride = {3, 5}, .padding = {1, 2}, .ceil_mode = true},
+             {2, 5, 9, 13});
+  AddMaxPool({.kernel = 17, .stride = 5, .ceil_mode = true}, {2, 3, 20, 19});
   for (int i = 0; i < kRandomCasesPerLayer; ++i) {
     const Extent2d kernel = Extent(1, 4);
     const Extent2d padding = {dice_.Between(0, kernel.h / 2), dice_.Between(0, kernel.w / 2)};

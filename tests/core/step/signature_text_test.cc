@@ -180,8 +180,8 @@ auto Fields(LocalResponseNorm& d) {
   return std::tie(a, b, c, e);
 }
 auto Fields(MaxPool& d) {
-  auto& [a, b, c] = d;
-  return std::tie(a, b, c);
+  auto& [a, b, c, e] = d;
+  return std::tie(a, b, c, e);
 }
 auto Fields(AveragePool& d) {
   auto& [a, b, c, e] = d;

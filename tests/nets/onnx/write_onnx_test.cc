@@ -108,9 +108,10 @@ TEST_CASE("trained weights predict the same bits after they were written and rea
         source.Predict(batch.images)->probabilities);
 }
 
-TEST_CASE("activations with fields keep them") {
+TEST_CASE("layers with fields keep them") {
   Graph net({.name = "n", .batch = 2});
-  std::string x = net.Input({2, 4, 4});
+  std::string x = net.Input({2, 8, 8});
+  x = net.Add("pool", MaxPool{.kernel = 3, .stride = 2, .ceil_mode = true}, {x});
   x = net.Add("leaky", LeakyRelu{.negative_slope = 0.3F}, {x});
   x = net.Add("clip", Clip{.low = -1, .high = 0.7F}, {x});
   x = net.Add("gate", HardSigmoid{}, {x});
