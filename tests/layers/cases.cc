@@ -182,7 +182,7 @@ class CaseList {
     if (channels.size() > 1) add(1);
     Add(absl::StrCat("concat of batch_norms of ", absl::StrJoin(channels, "+")), layer, inputs);
   }
-  void AddLoss(const Shape& logits, Layout layout, float smoothing);
+  void AddLoss(const Shape& logits, Layout layout, const SoftmaxCrossEntropy& layer);
   Extent2d Extent(int64_t low, int64_t high) {
     const int64_t h = dice_.Between(low, high);
     return {h, dice_.Between(low, high)};
@@ -393,12 +393,12 @@ void CaseList::Dense() {
   }
 }
 
-void CaseList::AddLoss(const Shape& logits, Layout layout, float smoothing) {
-  LayerCase layer_case = {.name = absl::StrCat("softmax_cross_entropy smoothed by ", smoothing,
-                                               " on ", logits.ToString()),
-                          .layer = SoftmaxCrossEntropy{.label_smoothing = smoothing},
-                          .inputs = {{.shape = logits, .layout = layout},
-                                     {.shape = LabelShape(logits), .dtype = DType::kInt32}}};
+void CaseList::AddLoss(const Shape& logits, Layout layout, const SoftmaxCrossEntropy& layer) {
+  LayerCase layer_case = {
+      .name = absl::StrCat("softmax_cross_entropy ", layer.Parameters(), " on ", logits.ToString()),
+      .layer = layer,
+      .inputs = {{.shape = logits, .layout = layout},
+                 {.shape = LabelShape(logits), .dtype = DType::kInt32}}};
   cases_.push_back(std::move(layer_case));
 }
 
@@ -406,10 +406,14 @@ void CaseList::Losses() {
   for (const Shape& shape : {Shape{1, 1, 1, 1}, Shape{5, 10, 1, 1}, Shape{3, 1000, 1, 1},
                              Shape{2, 21, 7, 5}, Shape{1, 2, 1, 3}, Shape{3, 4, 20, 20}}) {
     for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
-      for (float smoothing : {0.0F, 0.1F}) AddLoss(shape, layout, smoothing);
+      AddLoss(shape, layout, {});
+      AddLoss(shape, layout, {.label_smoothing = 0.1F});
+      AddLoss(shape, layout, {.label_smoothing = 0.1F, .auxiliary_weight = 0.3F});
       const std::vector<TensorSpec> inputs(2, {.shape = shape, .layout = layout});
-      for (const Layer& loss : std::vector<Layer>{MeanSquaredError{}, BinaryCrossEntropy{}}) {
-        const std::string type(loss.type());
+      for (const Layer& loss : std::vector<Layer>{MeanSquaredError{}, BinaryCrossEntropy{},
+                                                  MeanSquaredError{.auxiliary_weight = 3},
+                                                  BinaryCrossEntropy{.auxiliary_weight = 0.3F}}) {
+        const std::string type = absl::StrCat(std::string(loss.type()), " ", loss.Parameters());
         cases_.push_back({absl::StrCat(type, " on ", inputs[0].ToString()), loss, inputs});
       }
     }
