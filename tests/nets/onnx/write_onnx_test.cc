@@ -131,6 +131,20 @@ TEST_CASE("layers with fields keep them") {
   }
 }
 
+TEST_CASE("auxiliary classifiers are left out") {
+  const ScratchDirectory directory;
+  const Graph plain = nets::Build("googlenet", {.batch = 2, .image = 64, .classes = 10}).value();
+  const Graph with =
+      nets::Build("googlenet", {.batch = 2, .image = 64, .classes = 10, .aux_logits = true})
+          .value();
+  const std::string path = directory.File("googlenet.onnx");
+  REQUIRE(nets::WriteOnnx(path, with, RandomWeights(with)).ok());
+  const absl::StatusOr<OnnxModel> read = nets::ReadOnnx(path, {.batch = 2});
+  REQUIRE_MESSAGE(read.ok(), read.status().ToString());
+  const auto device = CpuDevice::Open().value();
+  CHECK(PlanOf(read->graph, *device) == PlanOf(plain, *device));
+}
+
 TEST_CASE("scores of whole images are written as vectors") {
   Graph net({.name = "n", .batch = 2});
   std::string x = net.Input({2, 4, 4});
