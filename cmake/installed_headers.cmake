@@ -91,6 +91,7 @@ set(NEAP_INSTALLED_HEADERS
   nets/densenet.h
   nets/efficientnet.h
   nets/fcn.h
+  nets/googlenet.h
   nets/inception_v3.h
   nets/inception_v4.h
   nets/lenet.h

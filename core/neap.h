@@ -55,6 +55,7 @@
 #include "neap/nets/densenet.h"
 #include "neap/nets/efficientnet.h"
 #include "neap/nets/fcn.h"
+#include "neap/nets/googlenet.h"
 #include "neap/nets/inception_v3.h"
 #include "neap/nets/inception_v4.h"
 #include "neap/nets/lenet.h"

@@ -20,12 +20,22 @@ absl::Status CheckPadding(Extent2d kernel, Extent2d padding) {
                                                  kernel.w));
 }
 
-absl::StatusOr<TensorSpec> PooledOutput(const LayerContext& context, const Window& window) {
+// An error if the window is larger than the padded image.
+absl::StatusOr<Extent2d> PositionsOf(const TensorSpec& x, const Window& window, bool ceil_mode) {
+  const auto& [kernel, stride, padding, dilation] = window;
+  const Extent2d rounded_up(CeilPositions(x.shape.h(), kernel.h, stride.h, padding.h, padding.h),
+                            CeilPositions(x.shape.w(), kernel.w, stride.w, padding.w, padding.w));
+  if (ceil_mode && rounded_up.h > 0 && rounded_up.w > 0) return rounded_up;
+  return WindowOutput(x, window);
+}
+
+absl::StatusOr<TensorSpec> PooledOutput(const LayerContext& context, const Window& window,
+                                        bool ceil_mode = false) {
   RETURN_IF_ERROR(CheckImageInputs(context, 1));
   RETURN_IF_ERROR(CheckWindow(window));
   RETURN_IF_ERROR(CheckPadding(window.kernel, window.padding));
   const TensorSpec& x = context.inputs[0];
-  ASSIGN_OR_RETURN(const Extent2d out, WindowOutput(x, window));
+  ASSIGN_OR_RETURN(const Extent2d out, PositionsOf(x, window, ceil_mode));
   return WithShape(x, {x.shape.n(), x.shape.c(), out.h, out.w});
 }
 
@@ -41,11 +51,13 @@ LayerSpec AverageSpec(TensorSpec output, double flops, Mode mode) {
 }  // namespace
 
 std::string MaxPool::Parameters() const {
-  return ParameterText({{"kernel", kernel}, {"stride", stride}, {"padding", padding}});
+  std::string text = ParameterText({{"kernel", kernel}, {"stride", stride}, {"padding", padding}});
+  if (ceil_mode) absl::StrAppend(&text, " ", ParameterText({{"ceil_mode", ceil_mode}}));
+  return text;
 }
 
 absl::StatusOr<LayerSpec> MaxPool::Specify(const LayerContext& context) const {
-  ASSIGN_OR_RETURN(TensorSpec y, PooledOutput(context, {kernel, stride, padding}));
+  ASSIGN_OR_RETURN(TensorSpec y, PooledOutput(context, {kernel, stride, padding}, ceil_mode));
   const double outputs = static_cast<double>(y.elements());
   LayerSpec spec = {.output = y, .traits = {.independent_images = true}};
   spec.steps.push_back(

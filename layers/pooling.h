@@ -10,6 +10,12 @@
 // has 1 byte per output, or 4 if the window exceeds 256 elements. NaN counts as larger than any
 // number, as in PyTorch.
 //
+// With ceil_mode, max pooling has one more window where windows at equal distances do not end with
+// the image, unless that window would begin behind the image. It holds what the image has there:
+//
+//   7 pixels, kernel 3, stride 3, no padding
+//   |0 1 2|3 4 5|6    |   3 outputs, or 2 without ceil_mode
+//
 // Backward of global average pooling accumulates natively: it adds to a dx that already holds a
 // partial sum, as where squeeze and excitation pools what it multiplies (layers/multiply.h).
 //
@@ -30,10 +36,23 @@ struct MaxPool {
   Extent2d kernel = 2;
   Extent2d stride = 2;
   Extent2d padding = 0;  // at most half the kernel
+  bool ceil_mode = false;
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  // ceil_mode only if it is set.
   std::string Parameters() const;
   friend bool operator==(const MaxPool&, const MaxPool&) = default;
 };
+
+// Number of window positions along one axis with ceil_mode, for an image with `before` and `after`
+// pixels of padding: ceil((size + before + after - kernel) / stride) + 1, or one less if the last
+// window would begin behind the image; 0 if there is none. (WindowPositions() rounds down.)
+constexpr int64_t CeilPositions(int64_t size, int64_t kernel, int64_t stride, int64_t before,
+                                int64_t after) {
+  const int64_t slack = size + before + after - kernel;
+  if (slack <= -stride) return 0;
+  const int64_t last = (slack + stride - 1) / stride;  // the position of the last window
+  return last * stride < size + before ? last + 1 : last;
+}
 
 // The index of a window whose maximum is not positive, if a ReLU is in the same pass.
 inline constexpr uint8_t kNotPositive = 255;

@@ -21,7 +21,11 @@ absl::Status CheckLabels(const TensorSpec& labels, const TensorSpec& logits) {
 }  // namespace
 
 std::string SoftmaxCrossEntropy::Parameters() const {
-  return label_smoothing == 0 ? "" : ParameterText({{"label_smoothing", label_smoothing}});
+  std::string text =
+      label_smoothing == 0 ? "" : ParameterText({{"label_smoothing", label_smoothing}});
+  if (!auxiliary_weight.has_value()) return text;
+  if (!text.empty()) text += " ";
+  return text + ParameterText({{"auxiliary_weight", *auxiliary_weight}});
 }
 
 absl::StatusOr<LayerSpec> SoftmaxCrossEntropy::Specify(const LayerContext& context) const {
@@ -36,7 +40,7 @@ absl::StatusOr<LayerSpec> SoftmaxCrossEntropy::Specify(const LayerContext& conte
   const TensorSpec& logits = context.inputs[0];
   RETURN_IF_ERROR(CheckImageInputs({.inputs = {logits}}, 1));
   RETURN_IF_ERROR(CheckLabels(context.inputs[1], logits));
-  return LossSpec(context, 5);
+  return LossSpec(context, 5, auxiliary_weight);
 }
 
 }  // namespace neap

@@ -19,8 +19,11 @@
 // The target of an image or pixel is 1 for its class and 0 for the others, or with label smoothing
 // e (Szegedy et al., Rethinking the Inception Architecture, section 7) 1 - e + e/C and e/C, as in
 // torch.nn.CrossEntropyLoss. Its loss is the sum of -target * log(y) over the classes.
+//
+// With an auxiliary weight it is an auxiliary loss (layers/loss_steps.h).
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "neap/core/step/layer.h"
@@ -30,10 +33,11 @@ namespace neap {
 struct SoftmaxCrossEntropy {
   static constexpr std::string_view kType = "softmax_cross_entropy";
   float label_smoothing = 0;  // in [0, 1)
-  // Errors: INVALID_ARGUMENT for labels of another shape than the logits, and a label smoothing
-  // outside [0, 1).
+  std::optional<float> auxiliary_weight = std::nullopt;
+  // Errors: INVALID_ARGUMENT for labels of another shape than the logits, a label smoothing outside
+  // [0, 1), and a weight that is not positive.
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
-  // Empty without label smoothing.
+  // Empty without label smoothing and weight.
   std::string Parameters() const;
   friend bool operator==(const SoftmaxCrossEntropy&, const SoftmaxCrossEntropy&) = default;
 };

@@ -5,8 +5,9 @@
 
 namespace neap::nets {
 
-std::string InceptionUnits::Add(const std::string& name, const Convolution& convolution,
+std::string InceptionUnits::Add(const std::string& name, Convolution convolution,
                                 const std::string& x) const {
+  convolution.bias = false;
   std::string y = net_.Add(name + ".conv", convolution, {x});
   y = net_.Add(name + ".bn", BatchNorm{.epsilon = 1e-3F}, {y});
   return net_.Add(name + "." + activation_, Relu{}, {y});
@@ -17,18 +18,14 @@ std::string InceptionUnits::Add(const std::string& name, const InceptionUnit& un
   return Add(name,
              Convolution{.out_channels = unit.out_channels,
                          .kernel = unit.kernel,
-                         .padding = {unit.kernel.h / 2, unit.kernel.w / 2},
-                         .bias = false},
+                         .padding = {unit.kernel.h / 2, unit.kernel.w / 2}},
              x);
 }
 
 std::string InceptionUnits::Add(const std::string& name, const ShrinkingUnit& unit,
                                 const std::string& x) const {
-  return Add(
-      name,
-      Convolution{
-          .out_channels = unit.out_channels, .kernel = 3, .stride = unit.stride, .bias = false},
-      x);
+  return Add(name,
+             Convolution{.out_channels = unit.out_channels, .kernel = 3, .stride = unit.stride}, x);
 }
 
 }  // namespace neap::nets

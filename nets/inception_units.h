@@ -1,5 +1,5 @@
-// The convolutions of Inception v3 and v4: each is followed by batch norm and a ReLU, layers called
-// NAME.conv, NAME.bn and NAME.ACTIVATION.
+// The convolutions of GoogLeNet and Inception v3 and v4: each is followed by batch norm and a ReLU,
+// layers called NAME.conv, NAME.bn and NAME.ACTIVATION.
 //
 //   const InceptionUnits units(net, "relu");
 //   std::string x = units.Add("Conv2d_1a_3x3", ShrinkingUnit{32, 2}, net.Input({3, 299, 299}));
@@ -35,11 +35,10 @@ class InceptionUnits {
   // Each returns the name of its last layer.
   std::string Add(const std::string& name, const InceptionUnit& unit, const std::string& x) const;
   std::string Add(const std::string& name, const ShrinkingUnit& unit, const std::string& x) const;
+  // Any other convolution, which gets no bias.
+  std::string Add(const std::string& name, Convolution convolution, const std::string& x) const;
 
  private:
-  std::string Add(const std::string& name, const Convolution& convolution,
-                  const std::string& x) const;
-
   Graph& net_;
   std::string activation_;
 };

@@ -18,6 +18,8 @@ namespace {
 using Unit = InceptionUnit;
 using Shrink = ShrinkingUnit;
 
+constexpr float kAuxiliaryWeight = 0.4F;
+
 // Adds torchvision's modules in sequence.
 class Trunk {
  public:
@@ -31,6 +33,8 @@ class Trunk {
   void InceptionC(const std::string& module, int64_t channels_7x7);
   void InceptionD(const std::string& module);
   void InceptionE(const std::string& module);
+  // Predictions of what the trunk has computed so far.
+  std::string AuxiliaryClassifier(const std::string& module, int64_t classes);
 
  private:
   template <typename AnyUnit>
@@ -121,6 +125,15 @@ void Trunk::InceptionE(const std::string& module) {
                 AveragedBranch(module, 192)});
 }
 
+// Figure 8, with the pooling of section 6. 17x17x768 to 1x1.
+std::string Trunk::AuxiliaryClassifier(const std::string& module, int64_t classes) {
+  std::string y = net_.Add(module + ".pool", AveragePool{.kernel = 5, .stride = 3}, {x_});
+  y = Add(module + ".conv0", Unit{128}, y);
+  y = Add(module + ".conv1", Convolution{.out_channels = 768, .kernel = 5}, y);
+  y = net_.Add(module + ".avgpool", GlobalAveragePool{}, {y});
+  return net_.Add(module + ".fc", FullyConnected{.out_features = classes}, {y});
+}
+
 }  // namespace
 
 Graph InceptionV3(const InceptionV3Options& options) {
@@ -138,6 +151,8 @@ Graph InceptionV3(const InceptionV3Options& options) {
   trunk.InceptionC("Mixed_6c", 160);
   trunk.InceptionC("Mixed_6d", 160);
   trunk.InceptionC("Mixed_6e", 192);
+  std::string auxiliary;
+  if (options.aux_logits) auxiliary = trunk.AuxiliaryClassifier("AuxLogits", options.classes);
   trunk.InceptionD("Mixed_7a");
   trunk.InceptionE("Mixed_7b");
   trunk.InceptionE("Mixed_7c");
@@ -146,6 +161,8 @@ Graph InceptionV3(const InceptionV3Options& options) {
   x = net.Add("dropout", Dropout{.probability = options.dropout}, {x});
   x = net.Add("fc", FullyConnected{.out_features = options.classes}, {x});
   net.Loss(x, SoftmaxCrossEntropy{});
+  if (options.aux_logits)
+    net.AuxiliaryLoss(auxiliary, SoftmaxCrossEntropy{.auxiliary_weight = kAuxiliaryWeight});
   return net;
 }
 

@@ -1,7 +1,8 @@
-// Inception v3 (Szegedy et al., 2015), as torchvision's `inception_v3` without its auxiliary
-// classifier, which it has for training only: 23,834,568 parameters at 299x299. Its weights are
-// those of torchvision without the tensors called AuxLogits. Those that torchvision offers for
-// download were trained with another normalisation of the images (its transform_input).
+// Inception v3 (Szegedy et al., 2015), as torchvision's `inception_v3`: 23,834,568 parameters, and
+// with its auxiliary classifier, which it has for training only, 27,161,264. Weights have
+// torchvision's names and shapes; without the classifier, there are no tensors called AuxLogits.
+// Those that torchvision offers for download were trained with another normalisation of the images
+// (its transform_input).
 //
 //   Graph net = nets::InceptionV3({.batch = 32});
 #pragma once
@@ -13,11 +14,12 @@
 namespace neap::nets {
 
 struct InceptionV3Options {
-  int64_t image = 299;  // height and width; at least 75
+  int64_t image = 299;  // height and width; at least 75, and 299 with the auxiliary classifier
   int64_t classes = 1000;
   int64_t batch = 1;
   int64_t channels = 3;
-  float dropout = 0.5F;  // before the classifier
+  float dropout = 0.5F;     // before the classifier
+  bool aux_logits = false;  // an auxiliary classifier, with a loss of weight 0.4
   DType dtype = DType::kFp32;
   Layout layout = Layout::kNchw;
 };

@@ -12,6 +12,7 @@
 #include "neap/nets/densenet.h"
 #include "neap/nets/efficientnet.h"
 #include "neap/nets/fcn.h"
+#include "neap/nets/googlenet.h"
 #include "neap/nets/inception_v3.h"
 #include "neap/nets/inception_v4.h"
 #include "neap/nets/lenet.h"
@@ -35,6 +36,7 @@ Options WithOverrides(Options base, const NetOptions& options) {
   base.dtype = options.dtype;
   base.layout = options.layout;
   if constexpr (requires { base.dropout; }) base.dropout = options.dropout.value_or(base.dropout);
+  if constexpr (requires { base.aux_logits; }) base.aux_logits = options.aux_logits;
   return base;
 }
 
@@ -94,6 +96,7 @@ constexpr int64_t kMaxDenseElements = int64_t{1} << 30;
 // The options that only some networks have, and their limits.
 struct Takes {
   bool dropout = false;
+  bool aux_logits = false;
   bool blocks = false;
   bool growth_rate = false;
   Depths depths = {};
@@ -101,6 +104,7 @@ struct Takes {
   int64_t most_elements = kMaxElements;  // of the input
 };
 constexpr Takes kDropout = {.dropout = true};
+constexpr Takes kAuxiliary = {.dropout = true, .aux_logits = true};
 constexpr Takes kDeep = {.blocks = true, .depths = {.step = 3, .offset = 2 + 3 * (6 + 32 + 6)}};
 constexpr Takes kDense = {.most_elements = kMaxDenseElements};
 constexpr Takes Dense(bool blocks, Depths depths) {
@@ -144,10 +148,15 @@ constexpr Entry kEntries[] = {
     {ForImageNet("vgg101", "VGG-19 deepened to 98 convolutions, for moDNN's VGG-101"),
      [](const NetOptions& o) { return Vgg(WithOverrides(VggOptions{.convolutions = kVgg101}, o)); },
      kDropout},
-    {ForImageNet("inception_v3", "Inception v3 as in torchvision, without the auxiliary classifier",
+    {ForImageNet("googlenet",
+                 "GoogLeNet as in torchvision, with --aux-logits for its auxiliary classifiers"),
+     [](const NetOptions& o) { return GoogLeNet(WithOverrides(GoogLeNetOptions{}, o)); },
+     kAuxiliary},
+    {ForImageNet("inception_v3",
+                 "Inception v3 as in torchvision, with --aux-logits for its auxiliary classifier",
                  299),
      [](const NetOptions& o) { return InceptionV3(WithOverrides(InceptionV3Options{}, o)); },
-     kDropout},
+     kAuxiliary},
     {ForImageNet("inception_v4", "Inception v4 as in timm", 299),
      [](const NetOptions& o) { return InceptionV4(WithOverrides(InceptionV4Options{}, o)); },
      kDropout},
@@ -279,6 +288,7 @@ absl::Status CheckOwnOptions(const Entry& entry, const NetOptions& options) {
   const Takes& takes = entry.takes;
   RETURN_IF_ERROR(CheckTaken(entry, "blocks", takes.blocks, options.blocks.has_value()));
   RETURN_IF_ERROR(CheckTaken(entry, "dropout", takes.dropout, options.dropout.has_value()));
+  RETURN_IF_ERROR(CheckTaken(entry, "aux-logits", takes.aux_logits, options.aux_logits));
   RETURN_IF_ERROR(
       CheckTaken(entry, "growth-rate", takes.growth_rate, options.growth_rate.has_value()));
   RETURN_IF_ERROR(CheckDepth(entry, options.depth));

@@ -39,6 +39,7 @@ struct NetOptions {
   std::optional<std::array<int64_t, 4>> blocks = {};  // "resnet" and "densenet" only
   std::optional<int64_t> growth_rate = {};            // "densenet..." without a number only
   std::optional<float> dropout = {};                  // probability; for networks with dropout
+  bool aux_logits = false;  // auxiliary classifiers; for networks that can have them
   DType dtype = DType::kFp32;
   Layout layout = Layout::kNchw;
 };

@@ -10,13 +10,15 @@
 
 namespace neap::nets {
 
-// The same layers, with this label smoothing in the loss (layers/softmax_cross_entropy.h). Errors:
-// INVALID_ARGUMENT naming the layer for a loss without labels to smooth, unless it is 0; a value
-// outside [0, 1) is found by Resolve().
+// The same layers, with this label smoothing in the losses (layers/softmax_cross_entropy.h).
+// Errors: INVALID_ARGUMENT naming the layer for a loss without labels to smooth, unless it is 0; a
+// value outside [0, 1) is found by Resolve().
 absl::StatusOr<Graph> WithLabelSmoothing(const Graph& net, float label_smoothing);
 
-// The same layers, but for the loss and what it reads besides the predictions: `loss`, which reads
-// targets as in Graph::TargetLoss(). Errors: those of Resolve(net).
+// The same layers, but for the losses and what they read besides the predictions: `loss`, which
+// reads targets as in Graph::TargetLoss(). Auxiliary losses become losses of its type with the
+// weights that they had. Errors: those of Resolve(net); INVALID_ARGUMENT naming the layer of an
+// auxiliary loss if that or `loss` is none of neap's.
 absl::StatusOr<Graph> WithTargetLoss(const Graph& net, const Layer& loss);
 
 }  // namespace neap::nets

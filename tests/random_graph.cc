@@ -50,6 +50,7 @@ class Generator {
       x = Chance(3) && x.size >= 4 ? Shrink(x) : Block(x, 0);
     }
     Classify(x);
+    if (options_.auxiliary) AddAuxiliary(passed);
     return Chance(4) ? Shuffled() : std::move(net_);
   }
 
@@ -248,6 +249,19 @@ class Generator {
     }
     net_.Loss(net_.Add("fc", FullyConnected{.out_features = options_.classes}, {x.name}),
               SoftmaxCrossEntropy{});
+  }
+
+  void AddAuxiliary(const std::vector<Value>& passed) {
+    for (int64_t i = Between(1, 2); i > 0; --i) {
+      const int64_t from = Between(0, static_cast<int64_t>(passed.size()) - 1);
+      Value x = passed[static_cast<size_t>(from)];
+      if (Chance(2)) x = ConvBnRelu(x, Between(1, options_.max_channels));
+      if (Chance(2)) x = Same("global_pool", GlobalAveragePool{}, x);
+      const std::string scores = net_.Add(
+          Named("fc_auxiliary"), FullyConnected{.out_features = options_.classes}, {x.name});
+      const float weight = static_cast<float>(Between(1, 5)) / 10;
+      net_.AuxiliaryLoss(scores, SoftmaxCrossEntropy{.auxiliary_weight = weight});
+    }
   }
 
   // The same network with its layers stated in another order.

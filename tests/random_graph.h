@@ -37,6 +37,8 @@ struct RandomGraphOptions {
   // With inverted residual blocks of networks for mobile devices: depthwise convolutions, squeeze
   // and excitation, products, and activations that others do not have.
   bool mobile = false;
+  // With an auxiliary loss or two, for predictions from values on the main path.
+  bool auxiliary = false;
 };
 
 Graph RandomGraph(uint32_t seed, const RandomGraphOptions& options = {});

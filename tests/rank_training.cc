@@ -182,13 +182,14 @@ Batch RankTraining::PartOf(int64_t step, int64_t first, int64_t count) const {
 }
 
 RankTraining RandomRankTraining(uint32_t seed, std::vector<int64_t> split) {
-  return {
-      .net =
-          [seed](int64_t batch) { return RandomGraph(seed, {.batch = batch, .dropout = false}); },
-      .split = std::move(split),
-      .steps = 3,
-      .image_values = 3 * 8 * 8,
-      .bucket_bytes = seed % 3 == 0 ? kBucketBytes : int64_t{200} * (seed % 3)};
+  const auto net = [seed](int64_t batch) {
+    return RandomGraph(seed, {.batch = batch, .dropout = false, .auxiliary = seed % 3 == 1});
+  };
+  return {.net = net,
+          .split = std::move(split),
+          .steps = 3,
+          .image_values = 3 * 8 * 8,
+          .bucket_bytes = seed % 3 == 0 ? kBucketBytes : int64_t{200} * (seed % 3)};
 }
 
 PlannerOptions TightPolicy(const RankTraining& training, size_t n) {

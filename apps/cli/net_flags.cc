@@ -68,7 +68,8 @@ absl::Status CheckOnnxOptions(const nets::NetOptions& options) {
                                        {"--depth", options.depth.has_value()},
                                        {"--blocks", options.blocks.has_value()},
                                        {"--growth-rate", options.growth_rate.has_value()},
-                                       {"--dropout", options.dropout.has_value()}}) {
+                                       {"--dropout", options.dropout.has_value()},
+                                       {"--aux-logits", options.aux_logits}}) {
     if (is_given) return BadUsage(absl::StrCat("a network from an ONNX file takes no ", flag));
   }
   return absl::OkStatus();
@@ -129,6 +130,10 @@ void NetFlags::AddImagesTo(FlagSet& flags) {
             Integer(1, kMost, &options.growth_rate));
   flags.Add("dropout", "P", "probability of dropout, for networks with dropout layers",
             Probability(&options.dropout));
+  flags.Add(
+      "aux-logits",
+      "with the auxiliary classifiers of googlenet and inception_v3, which only training runs",
+      &options.aux_logits);
 }
 
 void NetFlags::AddLossTo(FlagSet& flags) {
@@ -154,6 +159,7 @@ std::string NetFlags::Arguments() const {
   if (options.classes.has_value()) add("classes", *options.classes);
   if (options.growth_rate.has_value()) add("growth-rate", *options.growth_rate);
   if (options.dropout.has_value()) add("dropout", *options.dropout);
+  if (options.aux_logits) absl::StrAppend(&text, " --aux-logits");
   if (loss != defaults.loss) add("loss", loss);
   if (label_smoothing.has_value()) add("label-smoothing", *label_smoothing);
   if (options.depth.has_value()) add("depth", *options.depth);

@@ -107,6 +107,18 @@ void BindGraph(nb::module_& module) {
            "BinaryCrossEntropy have\ntargets=(channels, height, width), the shape of an image's "
            "predictions.")
       .def(
+          "auxiliary_loss",
+          [](Graph& graph, const std::string& predictions, const Layer& layer) {
+            return graph.AuxiliaryLoss(predictions, layer);
+          },
+          "predictions"_a, "layer"_a,
+          "Adds a loss such as SoftmaxCrossEntropy(auxiliary_weight=0.3) of other predictions, "
+          "with "
+          "the labels or\ntargets of the loss, which has been added before. Training minimises and "
+          "reports the loss plus the\nweighted auxiliary ones; evaluation and prediction leave "
+          "them "
+          "out.")
+      .def(
           "with_options",
           [](const nb::handle graph, std::optional<int64_t> batch, std::optional<std::string> dtype,
              std::optional<std::string> layout) {

@@ -1,9 +1,11 @@
 // The layers as functions of their fields, with the names and defaults of the C++ structs.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/variant.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -45,6 +47,16 @@ template <typename Definition>
 void BindWithoutFields(nb::module_& module, const char* name, const char* text) {
   module.def(
       name, [] { return Layer(Definition{}); }, text);
+}
+
+template <typename Definition>
+void BindTargetLoss(nb::module_& module, const char* name, const char* text) {
+  module.def(
+      name,
+      [](std::optional<float> auxiliary_weight) {
+        return Layer(Definition{.auxiliary_weight = auxiliary_weight});
+      },
+      "auxiliary_weight"_a = nb::none(), text);
 }
 
 void BindConvolutions(nb::module_& module) {
@@ -107,11 +119,14 @@ void BindNorms(nb::module_& module) {
 void BindPools(nb::module_& module) {
   module.def(
       "MaxPool",
-      [](const Extent& kernel, const Extent& stride, const Extent& padding) {
-        return Layer(MaxPool{
-            .kernel = ToExtent(kernel), .stride = ToExtent(stride), .padding = ToExtent(padding)});
+      [](const Extent& kernel, const Extent& stride, const Extent& padding, bool ceil_mode) {
+        return Layer(MaxPool{.kernel = ToExtent(kernel),
+                             .stride = ToExtent(stride),
+                             .padding = ToExtent(padding),
+                             .ceil_mode = ceil_mode});
       },
-      "kernel"_a = 2, "stride"_a = 2, "padding"_a = 0, "As torch.nn.MaxPool2d.");
+      "kernel"_a = 2, "stride"_a = 2, "padding"_a = 0, "ceil_mode"_a = false,
+      "As torch.nn.MaxPool2d.");
   module.def(
       "AveragePool",
       [](const Extent& kernel, const Extent& stride, const Extent& padding, bool count_padding) {
@@ -175,14 +190,19 @@ void BindLayers(nb::module_& module) {
   BindWithoutFields<Concat>(module, "Concat", "Two or more tensors along the channels.");
   module.def(
       "SoftmaxCrossEntropy",
-      [](float label_smoothing) {
-        return Layer(SoftmaxCrossEntropy{.label_smoothing = label_smoothing});
+      [](float label_smoothing, std::optional<float> auxiliary_weight) {
+        return Layer(SoftmaxCrossEntropy{.label_smoothing = label_smoothing,
+                                         .auxiliary_weight = auxiliary_weight});
       },
-      "label_smoothing"_a = 0.0F, "As torch.nn.CrossEntropyLoss, for Graph.loss().");
-  BindWithoutFields<MeanSquaredError>(module, "MeanSquaredError",
-                                      "As torch.nn.MSELoss, for Graph.loss(targets=).");
-  BindWithoutFields<BinaryCrossEntropy>(module, "BinaryCrossEntropy",
-                                        "As torch.nn.BCEWithLogitsLoss, for Graph.loss(targets=).");
+      "label_smoothing"_a = 0.0F, "auxiliary_weight"_a = nb::none(),
+      "As torch.nn.CrossEntropyLoss, for Graph.loss(), or with a weight for "
+      "Graph.auxiliary_loss().");
+  BindTargetLoss<MeanSquaredError>(module, "MeanSquaredError",
+                                   "As torch.nn.MSELoss, for Graph.loss(targets=), or with a "
+                                   "weight for Graph.auxiliary_loss().");
+  BindTargetLoss<BinaryCrossEntropy>(module, "BinaryCrossEntropy",
+                                     "As torch.nn.BCEWithLogitsLoss, for Graph.loss(targets=), or "
+                                     "with a weight for Graph.auxiliary_loss().");
 }
 
 }  // namespace neap::python

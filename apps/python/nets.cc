@@ -34,12 +34,12 @@ void BindNet(nb::module_& module, const std::string& python_name, const std::str
              std::string name) {
   module.def(
       python_name.c_str(),
-      [name = std::move(name)](std::optional<int64_t> batch, std::optional<int64_t> image,
-                               std::optional<int64_t> channels, std::optional<int64_t> classes,
-                               std::optional<int64_t> depth,
-                               std::optional<std::array<int64_t, 4>> blocks,
-                               std::optional<int64_t> growth_rate, std::optional<float> dropout,
-                               const std::string& dtype, const std::string& layout) {
+      [name = std::move(name)](
+          std::optional<int64_t> batch, std::optional<int64_t> image,
+          std::optional<int64_t> channels, std::optional<int64_t> classes,
+          std::optional<int64_t> depth, std::optional<std::array<int64_t, 4>> blocks,
+          std::optional<int64_t> growth_rate, std::optional<float> dropout, bool aux_logits,
+          const std::string& dtype, const std::string& layout) {
         return Checked(nets::Build(name, {.batch = batch,
                                           .image = image,
                                           .channels = channels,
@@ -48,13 +48,14 @@ void BindNet(nb::module_& module, const std::string& python_name, const std::str
                                           .blocks = blocks,
                                           .growth_rate = growth_rate,
                                           .dropout = dropout,
+                                          .aux_logits = aux_logits,
                                           .dtype = Checked(ParseDType(dtype)),
                                           .layout = Checked(ParseLayout(layout))}));
       },
       nb::kw_only(), "batch"_a = 32, "image"_a = nb::none(), "channels"_a = nb::none(),
       "classes"_a = nb::none(), "depth"_a = nb::none(), "blocks"_a = nb::none(),
-      "growth_rate"_a = nb::none(), "dropout"_a = nb::none(), "dtype"_a = "fp32",
-      "layout"_a = "nchw", text.c_str());
+      "growth_rate"_a = nb::none(), "dropout"_a = nb::none(), "aux_logits"_a = false,
+      "dtype"_a = "fp32", "layout"_a = "nchw", text.c_str());
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "neap/core/graph/graph.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -53,7 +54,7 @@ absl::StatusOr<std::vector<std::vector<size_t>>> ConnectInputs(const Graph& grap
   }
   for (size_t i = 0; i < read.size(); ++i) {
     const GraphLayer& layer = graph.layers()[i];
-    if (!read[i] && layer.role != LayerRole::kLoss) {
+    if (!read[i] && !IsLoss(layer.role)) {
       return LayerError(layer.name, "its output is unused (only a loss may end a network)");
     }
   }
@@ -73,7 +74,7 @@ absl::Status CheckEnds(const Graph& graph) {
   }
   if (losses != 1)
     return absl::InvalidArgumentError(
-        absl::StrCat("a network has one loss, but this one has ", losses));
+        absl::StrCat("a network has one main loss, but this one has ", losses));
   return absl::OkStatus();
 }
 
@@ -119,13 +120,52 @@ absl::Status CheckRole(const GraphLayer& layer, const LayerSpec& spec) {
   if (spec.steps.empty() && !IsSource(layer.role)) {
     return LayerError(layer.name, "has no forward step, and is neither the images nor the labels");
   }
-  if (layer.role != LayerRole::kLoss) return absl::OkStatus();
+  if (!IsLoss(layer.role)) return absl::OkStatus();
   const TensorSpec metrics = {.shape = {2}};
-  if (!spec.states.empty() && spec.states[0].tensor == metrics) return absl::OkStatus();
-  return LayerError(
-      layer.name,
-      "a loss keeps the mean loss and the number of correct predictions in its state 0, "
-      "fp32 of shape 2");
+  if (spec.states.empty() || spec.states[0].tensor != metrics) {
+    return LayerError(
+        layer.name,
+        "a loss keeps the mean loss and the number of correct predictions in its state 0, "
+        "fp32 of shape 2");
+  }
+  const bool is_auxiliary = layer.role == LayerRole::kAuxiliaryLoss;
+  if (spec.states[0].accumulates != is_auxiliary) {
+    return LayerError(layer.name, is_auxiliary
+                                      ? "an auxiliary loss needs an auxiliary weight, with "
+                                        "which it adds to the main loss"
+                                      : "the main loss has an auxiliary weight");
+  }
+  const bool has_others = spec.states.size() > 1 || !spec.params.empty();
+  if (!is_auxiliary || !has_others) return absl::OkStatus();
+  return LayerError(layer.name, "an auxiliary loss has no parameters or states of its own");
+}
+
+// Marks the layers on which only auxiliary losses depend.
+void MarkTrainingOnly(ResolvedGraph& graph) {
+  std::vector<bool> needed(graph.layers.size(), false);  // by others
+  for (auto layer = graph.layers.rbegin(); layer != graph.layers.rend(); ++layer) {
+    if (layer->role == LayerRole::kLoss) needed[layer->id.index()] = true;
+    layer->training_only = !needed[layer->id.index()];
+    if (layer->training_only) continue;
+    for (LayerId input : layer->inputs) needed[input.index()] = true;
+  }
+}
+
+// Losses run in any order, and all but the first one add to the metrics.
+absl::Status CheckMetricsAdd(const ResolvedGraph& graph) {
+  const auto is_auxiliary = [](const ResolvedLayer& layer) {
+    return layer.role == LayerRole::kAuxiliaryLoss;
+  };
+  if (std::none_of(graph.layers.begin(), graph.layers.end(), is_auxiliary)) return absl::OkStatus();
+  for (const ResolvedLayer& layer : graph.layers) {
+    if (!IsLoss(layer.role)) continue;
+    const std::vector<Slot>& native = layer.spec.steps.front().accumulates_natively;
+    if (std::find(native.begin(), native.end(), Slot::kState) != native.end()) continue;
+    return LayerError(layer.name,
+                      "the loss cannot add to its metrics, which auxiliary losses need "
+                      "(StepSpec::accumulates_natively)");
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<LayerSpec> SpecifyChecked(const GraphLayer& layer, const LayerContext& context) {
@@ -141,8 +181,7 @@ absl::StatusOr<LayerSpec> SpecifyChecked(const GraphLayer& layer, const LayerCon
   }
   RETURN_IF_ERROR(CheckRole(layer, *spec));
   RETURN_IF_ERROR(CheckStates(layer, *spec));
-  if (context.scales_loss && layer.role == LayerRole::kLoss)
-    RETURN_IF_ERROR(CheckScale(layer, *spec));
+  if (context.scales_loss && IsLoss(layer.role)) RETURN_IF_ERROR(CheckScale(layer, *spec));
   RETURN_IF_ERROR(CheckSize(layer.name, spec->output));
   for (const ParamSpec& param : spec->params) RETURN_IF_ERROR(CheckSize(layer.name, param.tensor));
   return spec;
@@ -210,6 +249,17 @@ std::string Graph::TargetLoss(std::string predictions, Layer loss, Shape chw) {
   return Add({"loss", std::move(loss), {std::move(predictions), "targets"}, LayerRole::kLoss});
 }
 
+std::string Graph::AuxiliaryLoss(const std::string& predictions, Layer loss) {
+  std::string wanted = "labels";
+  for (const GraphLayer& layer : layers_) {
+    if (layer.role == LayerRole::kLabels) wanted = layer.name;
+  }
+  return Add({absl::StrCat(predictions, ".loss"),
+              std::move(loss),
+              {predictions, std::move(wanted)},
+              LayerRole::kAuxiliaryLoss});
+}
+
 bool ScalesLoss(const GraphOptions& options) { return options.dtype == DType::kFp16; }
 
 absl::StatusOr<ResolvedGraph> Resolve(const Graph& graph, Mode mode) {
@@ -244,6 +294,8 @@ absl::StatusOr<ResolvedGraph> Resolve(const Graph& graph, Mode mode) {
     ASSIGN_OR_RETURN(out.spec, SpecifyChecked(layer, context));
     resolved.layers.push_back(std::move(out));
   }
+  RETURN_IF_ERROR(CheckMetricsAdd(resolved));
+  MarkTrainingOnly(resolved);
   return resolved;
 }
 

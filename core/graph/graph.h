@@ -40,13 +40,17 @@ struct GraphOptions {
 bool ScalesLoss(const GraphOptions& options);
 
 // The layer's part in the input and output of an iteration. A network has exactly one layer of each
-// role but kInner.
+// role but kInner and kAuxiliaryLoss, of which it has any number.
 enum class LayerRole : uint8_t {
   kInner,
   kImages,  // the batch's images
   kLabels,  // the batch's labels or targets
   kLoss,  // its state 0 is the iteration's result: fp32 {mean loss, number of correct predictions}
+  kAuxiliaryLoss,  // adds to that state, in training
 };
+constexpr bool IsLoss(LayerRole role) {
+  return role == LayerRole::kLoss || role == LayerRole::kAuxiliaryLoss;
+}
 
 struct GraphLayer {
   std::string name;
@@ -74,6 +78,12 @@ class Graph {
   // Like Loss(), with a layer such as MeanSquaredError that compares predictions {N, C, H, W} with
   // a target for each element, of the layer "targets"; `chw` is {C, H, W}.
   std::string TargetLoss(std::string predictions, Layer loss, Shape chw);
+  // Adds an auxiliary loss, such as SoftmaxCrossEntropy{.auxiliary_weight = 0.3F}. It compares
+  // other predictions of the same shape with the labels or targets of the main loss, which has been
+  // added before. Training minimises, and reports, the main loss plus the weighted auxiliary ones.
+  // Evaluation and prediction leave out the auxiliary losses and the layers that only they need.
+  // Returns the layer's name, PREDICTIONS.loss.
+  std::string AuxiliaryLoss(const std::string& predictions, Layer loss);
 
   const GraphOptions& options() const { return options_; }
   const std::vector<GraphLayer>& layers() const { return layers_; }
@@ -93,6 +103,8 @@ struct ResolvedLayer {
   LayerSpec spec;
   // The layers by which the parameters and states are named (ParamSpec::owner); empty: this one.
   std::vector<std::string> owners = {};
+  // Only auxiliary losses depend on it. Inference has its parameters and states, but no steps.
+  bool training_only = false;
 };
 // The role of the layer's output in training: input, label or activation.
 Role OutputRole(const ResolvedLayer& layer);
@@ -106,8 +118,9 @@ struct ResolvedGraph {
 // Orders the layers (core/graph/order.h), infers shapes and checks everything.
 // Errors: INVALID_ARGUMENT naming the layer: unknown input, duplicate name, cycle, unused output
 // (other than a loss), shapes that do not fit, tensors with no elements, a layer with neither
-// inputs nor a forward step, no input, no loss or several, a loss that does not keep its result or,
-// if the loss is scaled, does not read the scale.
+// inputs nor a forward step, no input, no main loss or several, a loss that does not keep its
+// result or, if the loss is scaled, does not read the scale; an auxiliary loss that does not add to
+// the result or has tensors of its own, or a main loss that cannot add to it.
 absl::StatusOr<ResolvedGraph> Resolve(const Graph& graph, Mode mode);
 
 }  // namespace neap

@@ -83,9 +83,9 @@ class Fusion {
     reader = std::move(second);
   }
 
-  // Whether it is part of a later layer. Only the loss is read by none.
+  // Whether it is part of a later layer. Only losses are read by none.
   bool IsReplaced(LayerId layer) const {
-    return readers_[layer.index()] == 0 && graph_.layers[layer.index()].role != LayerRole::kLoss;
+    return readers_[layer.index()] == 0 && !IsLoss(graph_.layers[layer.index()].role);
   }
 
   // Whether a single reader sees the output of `producer`, and nothing else.

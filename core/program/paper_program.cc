@@ -21,10 +21,11 @@ class PaperBuilder {
       outputs_.push_back(NewTensor(layer.name, OutputRole(layer), layer.spec.output));
       for (LayerId input : layer.inputs) ++readers_[input.index()];
     }
+    const bool trains = program_.options.mode == Mode::kTraining;
     for (const ResolvedLayer& layer : graph_.layers) {
-      if (!layer.inputs.empty()) Forward(layer);
+      if (!layer.inputs.empty() && (trains || !layer.training_only)) Forward(layer);
     }
-    if (program_.options.mode == Mode::kTraining) {
+    if (trains) {
       for (size_t i = graph_.layers.size(); i-- > 0;) {
         if (!graph_.layers[i].inputs.empty()) Backward(graph_.layers[i]);
       }

@@ -194,8 +194,8 @@ struct Program {
   std::vector<Tensor> tensors;
   std::vector<Step> steps;
   // Input and output of an iteration; exact accounting only. There is an element for each
-  // sub-batch, in the order of their images. `predictions` are the outputs of the loss. Their bytes
-  // are still valid when an iteration of inference has ended (MatchesProgram() checks it).
+  // sub-batch, in the order of their images. `predictions` are the outputs of the main loss. Their
+  // bytes are still valid when an iteration of inference has ended (MatchesProgram() checks it).
   std::vector<TensorId> images, labels, predictions;
   TensorId iteration, metrics;
   std::optional<TensorId> loss_scale = std::nullopt;  // struct LossScale, if the loss is scaled

@@ -42,8 +42,7 @@ class ProgramBuilder {
 
   Program Build() {
     AddLayers();
-    for (const ResolvedLayer& layer : graph_.layers)
-      Tensors(layer.id).persistent = persistent_.Make(layer);
+    MakePersistent();
     persistent_.MakeLossScale();
     iteration_ = NewTensor("iteration", Role::kInput, {Shape{4}, DType::kInt32, Layout::kNchw});
     for (const ResolvedLayer& layer : graph_.layers) {
@@ -75,6 +74,19 @@ class ProgramBuilder {
     for (int64_t i = 0; i < count; ++i) add_all({i, count});
     if (count > 1) add_all({});
   }
+  // An auxiliary loss has the metrics of the main one.
+  void MakePersistent() {
+    for (const ResolvedLayer& layer : graph_.layers) {
+      if (layer.role == LayerRole::kAuxiliaryLoss) continue;
+      Tensors(layer.id).persistent = persistent_.Make(layer);
+      if (layer.role == LayerRole::kLoss)
+        program_.metrics = Tensors(layer.id).persistent.states.front();
+    }
+    for (const ResolvedLayer& layer : graph_.layers) {
+      if (layer.role == LayerRole::kAuxiliaryLoss)
+        Tensors(layer.id).persistent.states = {program_.metrics};
+    }
+  }
   size_t FirstLayer() const { return static_cast<size_t>(sub_batch_.index) * graph_.layers.size(); }
   bool IsLastSubBatch() const { return sub_batch_.index + 1 == sub_batch_.count; }
   LayerTensors& Tensors(LayerId layer) { return tensors_[FirstLayer() + layer.index()]; }
@@ -94,8 +106,11 @@ class ProgramBuilder {
   }
 
   void RunSubBatch() {
-    for (const ResolvedLayer& layer : graph_.layers) Forward(layer);
-    if (program_.options.mode == Mode::kInference) return;
+    const bool infers = program_.options.mode == Mode::kInference;
+    for (const ResolvedLayer& layer : graph_.layers) {
+      if (!(infers && layer.training_only)) Forward(layer);
+    }
+    if (infers) return;
     if (IsLastSubBatch()) GroupUpdates();
     for (size_t i = graph_.layers.size(); i-- > 0;) Backward(graph_.layers[i]);
     if (IsLastSubBatch() && ChecksGradients()) UpdateChecked();
@@ -123,10 +138,7 @@ class ProgramBuilder {
     tensors.output = NewOfSubBatch(layer.name, OutputRole(layer), layer.spec.output);
     if (layer.role == LayerRole::kImages) program_.images.push_back(*tensors.output);
     if (layer.role == LayerRole::kLabels) program_.labels.push_back(*tensors.output);
-    if (layer.role == LayerRole::kLoss) {
-      program_.metrics = tensors.persistent.states[0];
-      program_.predictions.push_back(*tensors.output);
-    }
+    if (layer.role == LayerRole::kLoss) program_.predictions.push_back(*tensors.output);
     for (const SavedSpec& saved : layer.spec.saved) {
       tensors.saved.push_back(
           NewOfSubBatch(absl::StrCat(layer.name, ".", saved.name), Role::kSaved, saved.tensor));
@@ -134,6 +146,7 @@ class ProgramBuilder {
     for (const StepSpec& spec : layer.spec.steps) {
       if (spec.phase == Phase::kForward) AddStep(layer, spec);
     }
+    if (IsLoss(layer.role)) has_metrics_ = true;
   }
 
   void Backward(const ResolvedLayer& layer) {
@@ -262,13 +275,15 @@ class ProgramBuilder {
     }
     for (Operand operand : spec.rerun_reads)
       step.rerun_reads.push_back({TensorOf(layer, operand), operand});
-    for (Operand operand : spec.accumulates)
-      step.accumulates.push_back({TensorOf(layer, operand), operand});
+    for (Operand operand : spec.accumulates) {
+      (AddsTo(layer, operand, true) ? step.accumulates : step.writes)
+          .push_back({TensorOf(layer, operand), operand});
+    }
     for (Operand operand : spec.writes) {
       if (operand.slot == Slot::kInputGrad) {
         AddGradient(layer, operand.index, spec, step);
       } else {
-        (AddsTo(operand) ? step.accumulates : step.writes)
+        (AddsTo(layer, operand, false) ? step.accumulates : step.writes)
             .push_back({TensorOf(layer, operand), operand});
       }
     }
@@ -281,10 +296,12 @@ class ProgramBuilder {
     program_.steps.push_back(std::move(step));
   }
 
-  // Whether the sub-batches before this one have written it.
-  bool AddsTo(Operand written) const {
-    return sub_batch_.index > 0 &&
-           (written.slot == Slot::kParamGrad || written.slot == Slot::kState);
+  // Whether the step adds to an operand that it writes, or accumulates into: other losses or the
+  // sub-batches before this one have written it.
+  bool AddsTo(const ResolvedLayer& layer, Operand operand, bool accumulates) const {
+    if (IsLoss(layer.role) && operand == Operand{Slot::kState, 0}) return has_metrics_;
+    return accumulates || (sub_batch_.index > 0 &&
+                           (operand.slot == Slot::kParamGrad || operand.slot == Slot::kState));
   }
 
   bool WantsAnyWrite(const ResolvedLayer& layer, const StepSpec& spec) const {
@@ -394,6 +411,7 @@ class ProgramBuilder {
   std::vector<LayerTensors> tensors_;  // by LayerId of a step
   TensorId iteration_;
   std::optional<TensorId> gradient_norm_;  // if gradients are clipped
+  bool has_metrics_ = false;               // a loss has written them
   PersistentTensors persistent_;
 };
 

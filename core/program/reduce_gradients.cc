@@ -215,14 +215,14 @@ uint64_t HashOfCollectives(const Program& program) {
 
 absl::Status CheckSums(const Program& program) {
   if (program.options.share.ranks == 1) return absl::OkStatus();
-  const auto writes_predictions = [&](const Step& step) {
-    return std::any_of(step.writes.begin(), step.writes.end(), [&](const Use& use) {
-      const std::vector<TensorId>& ids = program.predictions;
-      return std::find(ids.begin(), ids.end(), use.tensor) != ids.end();
-    });
+  const auto is_metrics = [&](const Use& use) { return use.tensor == program.metrics; };
+  const auto computes_metrics = [&](const Step& step) {
+    return IsOfLayer(step.phase) &&
+           (std::any_of(step.writes.begin(), step.writes.end(), is_metrics) ||
+            std::any_of(step.accumulates.begin(), step.accumulates.end(), is_metrics));
   };
   for (const Step& step : program.steps) {
-    if (writes_predictions(step) && !step.depends_on_part) {
+    if (computes_metrics(step) && !step.depends_on_part) {
       return absl::InvalidArgumentError(
           absl::StrCat(program.StepName(step),
                        ": the loss takes the mean over its own images, not "

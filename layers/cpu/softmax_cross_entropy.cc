@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "neap/core/input/batch.h"
-#include "neap/core/step/loss_scale.h"
 #include "neap/layers/cpu/candidates.h"
 #include "neap/layers/cpu/loss_columns.h"
 
@@ -57,8 +56,8 @@ Score SoftmaxColumn(Column<const float> logits, int64_t classes, int32_t label, 
   return {.loss = (1 - smoothing) * of_class + smoothing * of_all, .correct = correct};
 }
 
-float SmoothingOf(const LoopArgs& args) {
-  return args.signature.layer.As<SoftmaxCrossEntropy>()->label_smoothing;
+const SoftmaxCrossEntropy& LayerOf(const LoopArgs& args) {
+  return *args.signature.layer.As<SoftmaxCrossEntropy>();
 }
 
 void Forward(const LoopArgs& args) {
@@ -66,7 +65,7 @@ void Forward(const LoopArgs& args) {
   const float* const logits = args.Get<float>(X(0));
   const int32_t* const labels = args.Get<int32_t>(X(1));
   float* const y = args.Get<float>(Y());
-  const auto smoothing = static_cast<double>(SmoothingOf(args));
+  const auto smoothing = static_cast<double>(LayerOf(args).label_smoothing);
   double loss = 0;
   int64_t correct = 0;
   for (int64_t i = 0; i < columns.count; ++i) {
@@ -75,12 +74,8 @@ void Forward(const LoopArgs& args) {
     loss += score.loss;
     correct += score.correct ? 1 : 0;
   }
-  float* const metrics = args.Find<float>(State(0));
-  if (metrics == nullptr || args.signature.rerun) return;
   const auto labels_of_batch = static_cast<double>(columns.CountInBatch(args.signature));
-  const bool adds = args.signature.Accumulates(State(0));
-  metrics[0] = (adds ? metrics[0] : 0) + static_cast<float>(loss / labels_of_batch);
-  metrics[1] = (adds ? metrics[1] : 0) + static_cast<float>(correct);
+  StoreMetrics(args, LayerOf(args).auxiliary_weight, loss / labels_of_batch, correct);
 }
 
 void Backward(const LoopArgs& args) {
@@ -88,16 +83,16 @@ void Backward(const LoopArgs& args) {
   const float* const probabilities = args.Get<float>(Y());
   const int32_t* const labels = args.Get<int32_t>(X(1));
   float* const gradients = args.Get<float>(Dx());
-  const LossScale* const scaling = args.Find<LossScale>(LossScaling());
-  const float scale = scaling == nullptr ? 1.0F : scaling->scale;
+  const float factor = GradientFactor(args, LayerOf(args).auxiliary_weight);
   const auto count = static_cast<float>(columns.CountInBatch(args.signature));
-  const float of_others = SmoothingOf(args) / static_cast<float>(columns.channels);
-  const float of_class = 1.0F - SmoothingOf(args) + of_others;
+  const float smoothing = LayerOf(args).label_smoothing;
+  const float of_others = smoothing / static_cast<float>(columns.channels);
+  const float of_class = 1.0F - smoothing + of_others;
   for (int64_t i = 0; i < columns.count; ++i) {
     const Column<const float> y = columns.Of(probabilities, i);
     const Column<float> dx = columns.Of(gradients, i);
     for (int64_t c = 0; c < columns.channels; ++c) {
-      const float gradient = (y[c] - (c == labels[i] ? of_class : of_others)) / count * scale;
+      const float gradient = (y[c] - (c == labels[i] ? of_class : of_others)) / count * factor;
       dx[c] = labels[i] == kNoLabel ? 0.0F : gradient;
     }
   }

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
-#include "neap/core/step/loss_scale.h"
 #include "neap/layers/cpu/candidates.h"
 #include "neap/layers/cpu/loss_columns.h"
 
@@ -13,12 +13,14 @@ namespace {
 using namespace operands;
 
 struct SquaredError {
+  using Definition = MeanSquaredError;
   static constexpr float kFactor = 2;  // of the gradient
   static float Output(float x) { return x; }
   static double Loss(double x, double target) { return (x - target) * (x - target); }
 };
 
 struct SigmoidCrossEntropy {
+  using Definition = BinaryCrossEntropy;
   static constexpr float kFactor = 1;
   static float Output(float x) {
     const float e = std::exp(-std::abs(x));
@@ -51,6 +53,11 @@ bool IsCorrect(Column<const float> x, Column<const float> targets, int64_t chann
   return true;
 }
 
+template <typename Kind>
+std::optional<float> WeightOf(const LoopArgs& args) {
+  return args.signature.layer.As<typename Kind::Definition>()->auxiliary_weight;
+}
+
 // y may overwrite x: of each image or pixel, x is read before y is written.
 template <typename Kind>
 void Forward(const LoopArgs& args) {
@@ -68,13 +75,9 @@ void Forward(const LoopArgs& args) {
       y[c] = Kind::Output(x[c]);
     }
   }
-  float* const metrics = args.Find<float>(State(0));
-  if (metrics == nullptr || args.signature.rerun) return;
   const auto elements =
       static_cast<double>(columns.CountInBatch(args.signature) * columns.channels);
-  const bool adds = args.signature.Accumulates(State(0));
-  metrics[0] = (adds ? metrics[0] : 0) + static_cast<float>(loss / elements);
-  metrics[1] = (adds ? metrics[1] : 0) + static_cast<float>(correct);
+  StoreMetrics(args, WeightOf<Kind>(args), loss / elements, correct);
 }
 
 template <typename Kind>
@@ -83,12 +86,11 @@ void Backward(const LoopArgs& args) {
   const float* const y = args.Get<float>(Y());
   const float* const targets = args.Get<float>(X(1));
   float* const dx = args.Get<float>(Dx());
-  const LossScale* const scaling = args.Find<LossScale>(LossScaling());
-  const float scale = scaling == nullptr ? 1.0F : scaling->scale;
+  const float factor = GradientFactor(args, WeightOf<Kind>(args));
   const Columns columns(spec);
   const auto elements = static_cast<float>(columns.CountInBatch(args.signature) * columns.channels);
   for (int64_t i = 0; i < spec.elements(); ++i) {
-    const float gradient = Kind::kFactor * (y[i] - targets[i]) / elements * scale;
+    const float gradient = Kind::kFactor * (y[i] - targets[i]) / elements * factor;
     dx[i] = std::isnan(targets[i]) ? 0.0F : gradient;
   }
 }

@@ -1,4 +1,6 @@
 // Losses: builds launches from signatures.
+#include <optional>
+
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/cuda/candidates.h"
 #include "neap/layers/softmax_cross_entropy.h"
@@ -10,9 +12,11 @@ namespace {
 using namespace operands;
 
 // Without a place if the step does not measure.
-kernels::LossMetrics MetricsOf(const LaunchArgs& a) {
+kernels::LossMetrics MetricsOf(const LaunchArgs& a, std::optional<float> auxiliary_weight) {
   return {.mean_and_correct = a.signature.rerun ? nullptr : a.Find<float>(State(0)),
-          .add = a.signature.Accumulates(State(0))};
+          .add = a.signature.Accumulates(State(0)),
+          .weight = auxiliary_weight.value_or(1),
+          .counts = !auxiliary_weight.has_value()};
 }
 
 // The labels or targets, which a step that does not measure need not read.
@@ -25,13 +29,13 @@ cudaError_t SoftmaxLaunch(const LaunchArgs& a) {
   const kernels::ChannelShape shape = ChannelShapeOf(a.signature.Spec(Y()));
   const int64_t labels_of_batch =
       a.signature.part.WholeCount(shape.outer * shape.inner, a.signature.Spec(Y()).shape.n());
-  const float smoothing = a.signature.layer.As<SoftmaxCrossEntropy>()->label_smoothing;
+  const auto& [smoothing, auxiliary_weight] = *a.signature.layer.As<SoftmaxCrossEntropy>();
   if (a.signature.phase != Phase::kForward) {
     return kernels::SoftmaxCrossEntropyBackward(
-        shape, labels_of_batch, smoothing, a.Get<float>(Y()), a.Find<int32_t>(X(1)),
-        a.Find<LossScale>(LossScaling()), a.Array(Dx()), a.stream);
+        shape, labels_of_batch, smoothing, auxiliary_weight.value_or(1), a.Get<float>(Y()),
+        a.Find<int32_t>(X(1)), a.Find<LossScale>(LossScaling()), a.Array(Dx()), a.stream);
   }
-  const kernels::LossMetrics metrics = MetricsOf(a);
+  const kernels::LossMetrics metrics = MetricsOf(a, auxiliary_weight);
   return kernels::SoftmaxCrossEntropy(shape, labels_of_batch, smoothing, a.Array(X()),
                                       Measured<int32_t>(a, metrics), a.Get<float>(Y()), metrics,
                                       a.run.workspace, a.stream);
@@ -39,17 +43,21 @@ cudaError_t SoftmaxLaunch(const LaunchArgs& a) {
 
 cudaError_t TargetLossLaunch(const LaunchArgs& a) {
   const TensorSpec& y = a.signature.Spec(Y());
-  const kernels::TargetLossKind kind = a.signature.layer.As<MeanSquaredError>() != nullptr
+  const auto* const squared = a.signature.layer.As<MeanSquaredError>();
+  const kernels::TargetLossKind kind = squared != nullptr
                                            ? kernels::TargetLossKind::kSquaredError
                                            : kernels::TargetLossKind::kSigmoidCrossEntropy;
+  const std::optional<float> auxiliary_weight =
+      squared != nullptr ? squared->auxiliary_weight
+                         : a.signature.layer.As<BinaryCrossEntropy>()->auxiliary_weight;
   const kernels::ChannelShape shape = ChannelShapeOf(y);
   const int64_t elements_of_batch = a.signature.part.WholeCount(y.elements(), y.shape.n());
   if (a.signature.phase != Phase::kForward) {
-    return kernels::TargetLossBackward(kind, shape, elements_of_batch, a.Get<float>(Y()),
-                                       a.Find<float>(X(1)), a.Find<LossScale>(LossScaling()),
-                                       a.Array(Dx()), a.stream);
+    return kernels::TargetLossBackward(kind, shape, elements_of_batch, auxiliary_weight.value_or(1),
+                                       a.Get<float>(Y()), a.Find<float>(X(1)),
+                                       a.Find<LossScale>(LossScaling()), a.Array(Dx()), a.stream);
   }
-  const kernels::LossMetrics metrics = MetricsOf(a);
+  const kernels::LossMetrics metrics = MetricsOf(a, auxiliary_weight);
   return kernels::TargetLoss(kind, shape, elements_of_batch, a.Array(X()),
                              Measured<float>(a, metrics), a.Get<float>(Y()), metrics,
                              a.run.workspace, a.stream);

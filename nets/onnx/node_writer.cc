@@ -196,7 +196,9 @@ absl::Status NodeWriter::WriteLinear(const ResolvedLayer& layer) {
 
 bool NodeWriter::WritePooling(const ResolvedLayer& layer) {
   if (const auto* const max = layer.layer.As<MaxPool>()) {
-    SetWindow(AddNode(layer, "MaxPool", Axes::kImages), max->kernel, max->stride, max->padding);
+    Node& node = AddNode(layer, "MaxPool", Axes::kImages);
+    SetWindow(node, max->kernel, max->stride, max->padding);
+    if (max->ceil_mode) SetInt(node, "ceil_mode", 1);
     return true;
   }
   if (const auto* const average = layer.layer.As<AveragePool>()) {

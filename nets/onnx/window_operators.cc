@@ -66,17 +66,21 @@ absl::StatusOr<Padding> ReadPadding(NodeReader& node, const Window& window, cons
 // One axis of a window with padding on both sides, as one with the same on both, if the window has
 // the same positions then.
 absl::StatusOr<int64_t> EqualPadding(int64_t size, int64_t kernel, int64_t stride, int64_t dilation,
-                                     int64_t before, int64_t after) {
-  const int64_t slack = size + before + after - dilation * (kernel - 1) - 1;
-  const int64_t positions = slack < 0 ? 0 : slack / stride + 1;
-  if (before == after || positions == WindowPositions(size, kernel, stride, before, dilation))
-    return before;
+                                     int64_t before, int64_t after, bool ceil_mode) {
+  const int64_t reach = dilation * (kernel - 1) + 1;
+  const auto positions = [&](int64_t behind) -> int64_t {
+    if (ceil_mode) return CeilPositions(size, reach, stride, before, behind);
+    const int64_t slack = size + before + behind - reach;
+    return slack < 0 ? 0 : slack / stride + 1;
+  };
+  if (before == after || positions(after) == positions(before)) return before;
   return absl::UnimplementedError(absl::StrCat("its padding is ", before, " before and ", after,
                                                " after the image, which moves its window"));
 }
 
 // Kernel, stride, padding and dilation, with padding from a node before.
-absl::StatusOr<Window> ReadWindow(NodeReader& node, const ImageValue& x, Extent2d kernel) {
+absl::StatusOr<Window> ReadWindow(NodeReader& node, const ImageValue& x, Extent2d kernel,
+                                  bool ceil_mode = false) {
   Window window = {.kernel = kernel};
   ASSIGN_OR_RETURN(window.stride, Pair(node, "strides", {1, 1}));
   ASSIGN_OR_RETURN(window.dilation, Pair(node, "dilations", {1, 1}));
@@ -86,10 +90,10 @@ absl::StatusOr<Window> ReadWindow(NodeReader& node, const ImageValue& x, Extent2
   const Padding& before = x.padding;
   ASSIGN_OR_RETURN(window.padding.h,
                    EqualPadding(shape.h(), kernel.h, window.stride.h, window.dilation.h,
-                                own.top + before.top, own.bottom + before.bottom));
+                                own.top + before.top, own.bottom + before.bottom, ceil_mode));
   ASSIGN_OR_RETURN(window.padding.w,
                    EqualPadding(shape.w(), kernel.w, window.stride.w, window.dilation.w,
-                                own.left + before.left, own.right + before.right));
+                                own.left + before.left, own.right + before.right, ceil_mode));
   RETURN_IF_ERROR(CheckWindow(window));
   return window;
 }
@@ -122,28 +126,27 @@ absl::StatusOr<std::vector<Weight>> ReadWeights(NodeReader& node) {
   return weights;
 }
 
-// True if the window of a pooling that rounds up has more positions than of one that rounds down.
-bool HasFurtherPosition(int64_t size, int64_t kernel, int64_t stride, int64_t padding) {
-  const int64_t slack = size + 2 * padding - kernel;
-  if (slack < 0 || slack % stride == 0) return false;
-  return (slack / stride + 1) * stride < size + padding;  // it begins within the image
-}
+struct PoolWindow {
+  Window window;
+  bool ceil_mode = false;  // and the number of positions depends on it
+};
 
-absl::StatusOr<Window> ReadPool(NodeReader& node, const ImageValue& x) {
+absl::StatusOr<PoolWindow> ReadPool(NodeReader& node, const ImageValue& x) {
   RETURN_IF_ERROR(CheckIsImage(x));
   ASSIGN_OR_RETURN(const Extent2d kernel, Pair(node, "kernel_shape", {}));
-  ASSIGN_OR_RETURN(const Window window, ReadWindow(node, x, kernel));
+  const bool ceil_mode = node.Int("ceil_mode", 0) != 0;
+  ASSIGN_OR_RETURN(const Window window, ReadWindow(node, x, kernel, ceil_mode));
   if (window.dilation != Extent2d(1))
     return Not("dilations", {window.dilation.h, window.dilation.w}, "neap's poolings have none");
+  const auto has_further = [](int64_t size, int64_t k, int64_t stride, int64_t padding) {
+    return CeilPositions(size, k, stride, padding, padding) >
+           WindowPositions(size, k, stride, padding);
+  };
   const neap::Shape& shape = x.spec.shape;
-  if (node.Int("ceil_mode", 0) != 0 &&
-      (HasFurtherPosition(shape.h(), kernel.h, window.stride.h, window.padding.h) ||
-       HasFurtherPosition(shape.w(), kernel.w, window.stride.w, window.padding.w))) {
-    return absl::UnimplementedError(
-        absl::StrCat("attribute 'ceil_mode' is 1, and the window passes the end of the image ",
-                     shape.h(), "x", shape.w()));
-  }
-  return window;
+  const auto& [extent, stride, padding, dilation] = window;
+  const bool depends = has_further(shape.h(), extent.h, stride.h, padding.h) ||
+                       has_further(shape.w(), extent.w, stride.w, padding.w);
+  return PoolWindow{window, ceil_mode && depends};
 }
 
 }  // namespace
@@ -191,17 +194,25 @@ absl::Status ConvTranspose(NodeReader& node, NetworkBuilder& network) {
 
 absl::Status MaxPool(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
-  ASSIGN_OR_RETURN(const Window window, ReadPool(node, x));
+  ASSIGN_OR_RETURN(const PoolWindow pool, ReadPool(node, x));
   node.Int("storage_order", 0);  // of the second output
-  return network.AddLayer(
-      node.proto(),
-      neap::MaxPool{.kernel = window.kernel, .stride = window.stride, .padding = window.padding},
-      {std::move(x)});
+  return network.AddLayer(node.proto(),
+                          neap::MaxPool{.kernel = pool.window.kernel,
+                                        .stride = pool.window.stride,
+                                        .padding = pool.window.padding,
+                                        .ceil_mode = pool.ceil_mode},
+                          {std::move(x)});
 }
 
 absl::Status AveragePool(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(ImageValue x, node.PaddedImage(0));
-  ASSIGN_OR_RETURN(const Window window, ReadPool(node, x));
+  ASSIGN_OR_RETURN(const PoolWindow pool, ReadPool(node, x));
+  if (pool.ceil_mode) {
+    return absl::UnimplementedError(
+        absl::StrCat("attribute 'ceil_mode' is 1, and the window passes the end of the image ",
+                     x.spec.shape.h(), "x", x.spec.shape.w()));
+  }
+  const Window& window = pool.window;
   const bool count_padding = node.Int("count_include_pad", 0) != 0;
   if (!count_padding && x.padding != Padding{})
     return absl::UnimplementedError("a Pad before it is counted, its own padding is not");

@@ -47,7 +47,7 @@ absl::Status WriteGraph(const ResolvedGraph& network, const NamedValues& weights
     if (layer.role == LayerRole::kLoss) {
       writer.WriteOutput(layer.inputs[0]);
     }
-    if (layer.role != LayerRole::kInner) continue;
+    if (layer.role != LayerRole::kInner || layer.training_only) continue;
     const absl::Status written = writer.Write(layer);
     if (absl::IsUnimplemented(written)) {
       unknown.push_back(absl::StrCat("'", layer.name, "' (", std::string(layer.layer.type()), ")"));

@@ -32,4 +32,10 @@ void ReadTargets(neap::Graph& net, const std::string& x) {
   net.TargetLoss(x, neap::MeanSquaredError{}, {2, 32, 32});
 }
 
+// docs/own-network.md
+void AddAuxiliaryLoss(neap::Graph& net, const std::string& x, const std::string& aux) {
+  net.Loss(x, neap::SoftmaxCrossEntropy{});
+  net.AuxiliaryLoss(aux, neap::SoftmaxCrossEntropy{.auxiliary_weight = 0.3F});
+}
+
 }  // namespace neap::header_examples::graph

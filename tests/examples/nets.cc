@@ -10,6 +10,7 @@
 #include "neap/nets/densenet.h"
 #include "neap/nets/efficientnet.h"
 #include "neap/nets/fcn.h"
+#include "neap/nets/googlenet.h"
 #include "neap/nets/inception_units.h"
 #include "neap/nets/inception_v3.h"
 #include "neap/nets/inception_v4.h"
@@ -49,6 +50,9 @@ void BuildEfficientNets() {
 
 // nets/fcn.h
 void BuildFcn() { Graph net = nets::Fcn8s({.image = 384, .batch = 8}); }
+
+// nets/googlenet.h
+void BuildGoogLeNet() { Graph net = nets::GoogLeNet({.batch = 32, .aux_logits = true}); }
 
 // nets/inception_units.h
 void BuildInceptionStem(Graph& net) {

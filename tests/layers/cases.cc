@@ -99,10 +99,10 @@ class CaseList {
     Add(name, c, {shape});
     Add(name + ", relu", FusedConvolution{c}, {shape});
   }
-  void AddPool(Extent2d kernel, Extent2d stride, Extent2d padding, const Shape& shape) {
+  void AddMaxPool(const MaxPool& pool, const Shape& shape) {
     const std::string window =
-        absl::StrCat(Text(kernel), " stride ", Text(stride), " padding ", Text(padding));
-    const MaxPool pool = {kernel, stride, padding};
+        absl::StrCat(Text(pool.kernel), " stride ", Text(pool.stride), " padding ",
+                     Text(pool.padding), pool.ceil_mode ? " rounded up" : "");
     Add("max_pool " + window, pool, {shape});
     if (CanPoolRelu(pool)) {
       Add("relu, max_pool " + window, FusedRelu{.pool = pool}, {shape});
@@ -110,6 +110,11 @@ class CaseList {
       Add("batch_norm, relu, max_pool " + window, FusedBatchNorm{.relu = true, .pool = pool},
           {shape});
     }
+  }
+  void AddPool(Extent2d kernel, Extent2d stride, Extent2d padding, const Shape& shape) {
+    const std::string window =
+        absl::StrCat(Text(kernel), " stride ", Text(stride), " padding ", Text(padding));
+    AddMaxPool({kernel, stride, padding}, shape);
     Add("average_pool " + window, AveragePool{kernel, stride, padding}, {shape});
     if (padding == Extent2d(0)) return;
     Add("average_pool without padding " + window, AveragePool{kernel, stride, padding, false},
@@ -177,7 +182,7 @@ class CaseList {
     if (channels.size() > 1) add(1);
     Add(absl::StrCat("concat of batch_norms of ", absl::StrJoin(channels, "+")), layer, inputs);
   }
-  void AddLoss(const Shape& logits, Layout layout, float smoothing);
+  void AddLoss(const Shape& logits, Layout layout, const SoftmaxCrossEntropy& layer);
   Extent2d Extent(int64_t low, int64_t high) {
     const int64_t h = dice_.Between(low, high);
     return {h, dice_.Between(low, high)};
@@ -289,6 +294,12 @@ void CaseList::Pools() {
   AddPool(1, 1, 0, {1, 4, 1, 1});
   AddPool({3, 2}, {1, 2}, {1, 0}, {3, 4, 5, 6});
   AddPool(17, 3, 8, {2, 3, 20, 19});  // 289 elements in a window: a 4-byte index
+  AddMaxPool({.kernel = 3, .stride = 2, .ceil_mode = true}, {2, 16, 8, 12});
+  AddMaxPool({.kernel = 3, .stride = 2, .ceil_mode = true}, {2, 64, 24, 24});
+  AddMaxPool({.kernel = 3, .stride = 2, .ceil_mode = true}, {2, 8, 2, 2});
+  AddMaxPool({.kernel = {2, 4}, .stride = {3, 5}, .padding = {1, 2}, .ceil_mode = true},
+             {2, 5, 9, 13});
+  AddMaxPool({.kernel = 17, .stride = 5, .ceil_mode = true}, {2, 3, 20, 19});
   for (int i = 0; i < kRandomCasesPerLayer; ++i) {
     const Extent2d kernel = Extent(1, 4);
     const Extent2d padding = {dice_.Between(0, kernel.h / 2), dice_.Between(0, kernel.w / 2)};
@@ -382,12 +393,12 @@ void CaseList::Dense() {
   }
 }
 
-void CaseList::AddLoss(const Shape& logits, Layout layout, float smoothing) {
-  LayerCase layer_case = {.name = absl::StrCat("softmax_cross_entropy smoothed by ", smoothing,
-                                               " on ", logits.ToString()),
-                          .layer = SoftmaxCrossEntropy{.label_smoothing = smoothing},
-                          .inputs = {{.shape = logits, .layout = layout},
-                                     {.shape = LabelShape(logits), .dtype = DType::kInt32}}};
+void CaseList::AddLoss(const Shape& logits, Layout layout, const SoftmaxCrossEntropy& layer) {
+  LayerCase layer_case = {
+      .name = absl::StrCat("softmax_cross_entropy ", layer.Parameters(), " on ", logits.ToString()),
+      .layer = layer,
+      .inputs = {{.shape = logits, .layout = layout},
+                 {.shape = LabelShape(logits), .dtype = DType::kInt32}}};
   cases_.push_back(std::move(layer_case));
 }
 
@@ -395,10 +406,14 @@ void CaseList::Losses() {
   for (const Shape& shape : {Shape{1, 1, 1, 1}, Shape{5, 10, 1, 1}, Shape{3, 1000, 1, 1},
                              Shape{2, 21, 7, 5}, Shape{1, 2, 1, 3}, Shape{3, 4, 20, 20}}) {
     for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
-      for (float smoothing : {0.0F, 0.1F}) AddLoss(shape, layout, smoothing);
+      AddLoss(shape, layout, {});
+      AddLoss(shape, layout, {.label_smoothing = 0.1F});
+      AddLoss(shape, layout, {.label_smoothing = 0.1F, .auxiliary_weight = 0.3F});
       const std::vector<TensorSpec> inputs(2, {.shape = shape, .layout = layout});
-      for (const Layer& loss : std::vector<Layer>{MeanSquaredError{}, BinaryCrossEntropy{}}) {
-        const std::string type(loss.type());
+      for (const Layer& loss : std::vector<Layer>{MeanSquaredError{}, BinaryCrossEntropy{},
+                                                  MeanSquaredError{.auxiliary_weight = 3},
+                                                  BinaryCrossEntropy{.auxiliary_weight = 0.3F}}) {
+        const std::string type = absl::StrCat(std::string(loss.type()), " ", loss.Parameters());
         cases_.push_back({absl::StrCat(type, " on ", inputs[0].ToString()), loss, inputs});
       }
     }

@@ -2,16 +2,37 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "neap/core/input/batch.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/target_loss.h"
 
 namespace neap::testing {
 namespace {
 
 using namespace operands;
 using Vector = std::vector<double>;
+
+// The results of a loss with this weight, from those of the same loss without.
+template <typename Definition>
+Values Weighted(const StepSignature& signature, const Values& given, Values results) {
+  const std::optional<float> weight = signature.layer.As<Definition>()->auxiliary_weight;
+  if (!weight.has_value()) return results;
+  const auto factor = static_cast<double>(*weight);
+  for (auto& [operand, values] : results) {
+    if (operand == Dx()) {
+      for (double& value : values) value *= factor;
+    } else if (operand == State(0)) {
+      const bool adds = signature.Accumulates(State(0));
+      values = {factor * values[0] + (adds ? given.at(State(0))[0] : 0),
+                adds ? given.at(State(0))[1] : 0};
+    }
+  }
+  return results;
+}
 
 // The position of class c of label i in logits {N, C, H, W}.
 size_t ClassAt(const Shape& shape, size_t label, size_t c) {
@@ -92,10 +113,7 @@ Values TargetLoss(const StepSignature& signature, const Values& given, double fa
   return {{Y(), y}, {State(0), metrics}};
 }
 
-}  // namespace
-
-Values ReferenceSoftmaxCrossEntropy(const StepSignature& signature, const Values& given) {
-  if (signature.phase == Phase::kForward) return SoftmaxForward(signature, given);
+Values SoftmaxBackward(const StepSignature& signature, const Values& given) {
   const Shape& shape = signature.Spec(Y()).shape;
   const size_t classes = static_cast<size_t>(shape.c());
   const Vector& labels = given.at(X(1));
@@ -110,20 +128,28 @@ Values ReferenceSoftmaxCrossEntropy(const StepSignature& signature, const Values
   return {{Dx(), dx}};
 }
 
+}  // namespace
+
+Values ReferenceSoftmaxCrossEntropy(const StepSignature& signature, const Values& given) {
+  const bool forward = signature.phase == Phase::kForward;
+  return Weighted<SoftmaxCrossEntropy>(
+      signature, given,
+      forward ? SoftmaxForward(signature, given) : SoftmaxBackward(signature, given));
+}
+
 Values ReferenceMeanSquaredError(const StepSignature& signature, const Values& given) {
-  return TargetLoss(
-      signature, given, 2, [](double x, double target) { return (x - target) * (x - target); },
-      [](double x) { return x; });
+  const auto loss = [](double x, double target) { return (x - target) * (x - target); };
+  return Weighted<MeanSquaredError>(
+      signature, given, TargetLoss(signature, given, 2, loss, [](double x) { return x; }));
 }
 
 Values ReferenceBinaryCrossEntropy(const StepSignature& signature, const Values& given) {
   const auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
-  return TargetLoss(
-      signature, given, 1,
-      [&](double x, double target) {
-        return -target * std::log(sigmoid(x)) - (1 - target) * std::log(sigmoid(-x));
-      },
-      sigmoid);
+  const auto loss = [&](double x, double target) {
+    return -target * std::log(sigmoid(x)) - (1 - target) * std::log(sigmoid(-x));
+  };
+  return Weighted<BinaryCrossEntropy>(signature, given,
+                                      TargetLoss(signature, given, 1, loss, sigmoid));
 }
 
 }  // namespace neap::testing

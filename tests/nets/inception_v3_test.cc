@@ -6,14 +6,33 @@
 
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/softmax_cross_entropy.h"
 #include "neap/nets/registry.h"
 #include "tests/nets/resolved.h"
 
 namespace neap::nets {
 namespace {
 
-TEST_CASE("Inception v3 has torchvision's number of parameters without the auxiliary classifier") {
+TEST_CASE("Inception v3 has torchvision's numbers of parameters") {
   CHECK(ParameterCount(Resolved(InceptionV3({})).graph()) == 23'834'568);
+  CHECK(ParameterCount(Resolved(InceptionV3({.aux_logits = true})).graph()) == 27'161'264);
+}
+
+TEST_CASE("Inception v3's auxiliary classifier is torchvision's, for training only") {
+  const Resolved net(InceptionV3({.batch = 2, .aux_logits = true}));
+  CHECK(net.shape("AuxLogits.pool") == "2x768x5x5");
+  CHECK(net.shape("AuxLogits.conv0.conv") == "2x128x5x5");
+  CHECK(net.shape("AuxLogits.conv1.conv") == "2x768x1x1");
+  CHECK(net.shape("AuxLogits.fc") == "2x1000x1x1");
+  const auto keys = net.keys();
+  CHECK(keys.size() == 96 * 5 + 4);
+  for (const char* key : {"AuxLogits.conv0.conv.weight", "AuxLogits.conv1.bn.running_mean",
+                          "AuxLogits.fc.weight", "AuxLogits.fc.bias"})
+    CHECK(keys.count(key) == 1);
+  CHECK(net.layer("AuxLogits.fc.loss").layer ==
+        Layer(SoftmaxCrossEntropy{.auxiliary_weight = 0.4F}));
+  for (const ResolvedLayer& layer : net.graph().layers)
+    CHECK(layer.training_only == (layer.name.find("AuxLogits") == 0));
 }
 
 TEST_CASE("Inception v3's modules have torchvision's shapes") {
@@ -59,6 +78,7 @@ TEST_CASE("Inception v3 normalises with an epsilon of 1e-3 and averages the padd
 TEST_CASE("Inception v3 takes images of size 75 and larger") {
   CHECK(Resolve(InceptionV3({.image = 75}), Mode::kTraining).ok());
   CHECK_FALSE(Resolve(InceptionV3({.image = 74}), Mode::kTraining).ok());
+  CHECK_FALSE(Resolve(InceptionV3({.image = 298, .aux_logits = true}), Mode::kTraining).ok());
 }
 
 }  // namespace

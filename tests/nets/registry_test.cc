@@ -73,6 +73,7 @@ TEST_CASE("networks built by name have their known parameter counts") {
                                                     {"efficientnet_b3", 12'233'232},
                                                     {"regnet_y_400mf", 4'344'144},
                                                     {"resnet20", 272'474},
+                                                    {"googlenet", 6'624'904},
                                                     {"inception_v3", 23'834'568},
                                                     {"inception_v4", 42'679'816},
                                                     {"densenet121", 7'978'856},
@@ -141,6 +142,7 @@ TEST_CASE("an unknown name is answered with the closest known ones") {
 
 TEST_CASE("an option that a network does not have is refused by name") {
   CHECK(Contains(Refusal("vgg16", {.depth = 19}), "'vgg16' takes no depth"));
+  CHECK(Contains(Refusal("resnet50", {.aux_logits = true}), "'resnet50' takes no aux-logits"));
   CHECK(Contains(Refusal("resnet20", {.depth = 26}), "'resnet20' takes no depth"));
   CHECK(Contains(Refusal("resnet50", {.blocks = {{1, 1, 1, 1}}}), "'resnet50' takes no blocks"));
 }

@@ -53,7 +53,7 @@ class Resolved {
     for (const ResolvedLayer& layer : graph_.layers) {
       for (const ParamSpec& param : layer.spec.params) keys.insert(layer.name + "." + param.name);
       for (const StateSpec& state : layer.spec.states) {
-        if (layer.name != "loss") keys.insert(layer.name + "." + state.name);
+        if (!IsLoss(layer.role)) keys.insert(layer.name + "." + state.name);
       }
     }
     return keys;

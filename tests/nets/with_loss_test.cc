@@ -3,10 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <vector>
 
 #include "neap/core/step/specify.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
+#include "neap/nets/googlenet.h"
 #include "neap/nets/lenet.h"
 #include "neap/nets/unet.h"
 
@@ -60,6 +62,29 @@ TEST_CASE("a loss against targets reads one for each prediction") {
   CHECK(nets::WithLabelSmoothing(changed, 0.1F).status().message() ==
         "layer 'loss': a loss of type binary_cross_entropy has no labels to smooth");
   CHECK(absl::IsInvalidArgument(nets::WithTargetLoss(Graph({}), MeanSquaredError{}).status()));
+}
+
+TEST_CASE("auxiliary losses change with the main one and keep their weights") {
+  const Graph net = nets::GoogLeNet({.image = 64, .batch = 2, .aux_logits = true});
+  const auto losses_of = [](const Graph& graph) {
+    std::vector<Layer> losses;
+    for (const GraphLayer& layer : graph.layers()) {
+      if (layer.role == LayerRole::kAuxiliaryLoss) losses.push_back(layer.layer);
+    }
+    return losses;
+  };
+  const Graph smoothed = nets::WithLabelSmoothing(net, 0.1F).value();
+  CHECK(losses_of(smoothed) ==
+        std::vector<Layer>(2,
+                           SoftmaxCrossEntropy{.label_smoothing = 0.1F, .auxiliary_weight = 0.3F}));
+  const Graph against_targets = nets::WithTargetLoss(net, BinaryCrossEntropy{}).value();
+  CHECK(losses_of(against_targets) ==
+        std::vector<Layer>(2, BinaryCrossEntropy{.auxiliary_weight = 0.3F}));
+  CHECK(Resolve(against_targets, Mode::kTraining).ok());
+  CHECK(
+      nets::WithTargetLoss(net, SoftmaxCrossEntropy{}).status().message() ==
+      "layer 'aux1.fc2.loss': an auxiliary loss of type softmax_cross_entropy cannot become one of "
+      "type softmax_cross_entropy with the same weight");
 }
 
 }  // namespace

@@ -25,13 +25,13 @@ static __global__ void __launch_bounds__(kThreads)
   correct = BlockReduce<false>(correct);
   if (threadIdx.x != 0) return;
   float* const sums = metrics.mean_and_correct;
-  sums[0] = (metrics.add ? sums[0] : 0.0F) + loss / terms;
-  sums[1] = (metrics.add ? sums[1] : 0.0F) + correct;
+  sums[0] = (metrics.add ? sums[0] : 0.0F) + metrics.weight * (loss / terms);
+  sums[1] = (metrics.add ? sums[1] : 0.0F) + (metrics.counts ? correct : 0.0F);
 }
 
 // The factor of all gradients. A loss scale is a power of two, so the product is exact.
-__device__ __forceinline__ float ScaleOf(const LossScale* loss_scale) {
-  return loss_scale == nullptr ? 1.0F : loss_scale->scale;
+__device__ __forceinline__ float FactorOf(float weight, const LossScale* loss_scale) {
+  return loss_scale == nullptr ? weight : weight * loss_scale->scale;
 }
 
 // The classes of each pixel, with a stride of `apart` elements.

@@ -81,14 +81,15 @@ struct Targets {
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     SoftmaxBackward(size_t n, Divider<uint32_t> classes, float images, Targets targets,
-                    const float* y, const int32_t* labels, const LossScale* loss_scale, T* dx) {
+                    float weight, const float* y, const int32_t* labels,
+                    const LossScale* loss_scale, T* dx) {
   const size_t i = static_cast<size_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= n) return;
   uint32_t c = 0;
   const uint32_t image = classes.Split(static_cast<uint32_t>(i), c);
   const int32_t label = labels[image];
   const float target = static_cast<uint32_t>(label) == c ? targets.of_class : targets.of_others;
-  const float gradient = (y[i] - target) / images * ScaleOf(loss_scale);
+  const float gradient = (y[i] - target) / images * FactorOf(weight, loss_scale);
   dx[i] = RoundTo<T>(label == kNoLabel ? 0.0F : gradient);
 }
 
@@ -136,17 +137,17 @@ __global__ void __launch_bounds__(kThreads)
 
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
-    SoftmaxPixelsBackward(Pixels p, float count, Targets targets, const float* y,
+    SoftmaxPixelsBackward(Pixels p, float count, Targets targets, float weight, const float* y,
                           const int32_t* labels, const LossScale* loss_scale, T* dx) {
   const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= p.labels) return;
   const size_t first = p.First(i), apart = p.Apart();
   const int32_t label = labels[i];
-  const float scale = ScaleOf(loss_scale);
+  const float factor = FactorOf(weight, loss_scale);
   for (int c = 0; c < p.classes; ++c) {
     const size_t at = first + c * apart;
     const float gradient = (y[at] - (c == label ? targets.of_class : targets.of_others)) / count;
-    dx[at] = RoundTo<T>(label == kNoLabel ? 0.0F : gradient * scale);
+    dx[at] = RoundTo<T>(label == kNoLabel ? 0.0F : gradient * factor);
   }
 }
 
@@ -180,9 +181,9 @@ cudaError_t SoftmaxCrossEntropy(const ChannelShape& s, int64_t labels_of_batch, 
 }
 
 cudaError_t SoftmaxCrossEntropyBackward(const ChannelShape& s, int64_t labels_of_batch,
-                                        float smoothing, const float* y, const int32_t* labels,
-                                        const LossScale* loss_scale, Array dx,
-                                        cudaStream_t stream) {
+                                        float smoothing, float weight, const float* y,
+                                        const int32_t* labels, const LossScale* loss_scale,
+                                        Array dx, cudaStream_t stream) {
   if (!Countable(s)) return cudaErrorInvalidValue;
   const int64_t n = s.outer * s.channels;
   const float count = static_cast<float>(labels_of_batch);
@@ -190,11 +191,11 @@ cudaError_t SoftmaxCrossEntropyBackward(const ChannelShape& s, int64_t labels_of
   const auto run = [&]<typename T>() {
     if (s.inner == 1) {
       SoftmaxBackward<<<static_cast<unsigned>(CeilDiv(n, kThreads)), kThreads, 0, stream>>>(
-          static_cast<size_t>(n), Divider<uint32_t>(s.channels), count, targets, y, labels,
+          static_cast<size_t>(n), Divider<uint32_t>(s.channels), count, targets, weight, y, labels,
           loss_scale, As<T>(dx));
     } else {
       SoftmaxPixelsBackward<<<static_cast<unsigned>(LossParts(s)), kThreads, 0, stream>>>(
-          Pixels(s), count, targets, y, labels, loss_scale, As<T>(dx));
+          Pixels(s), count, targets, weight, y, labels, loss_scale, As<T>(dx));
     }
     return cudaGetLastError();
   };

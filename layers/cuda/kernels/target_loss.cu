@@ -115,12 +115,13 @@ __global__ void __launch_bounds__(kThreads)
 
 template <typename Kind, typename T>
 __global__ void __launch_bounds__(kThreads)
-    TargetBackward(size_t n, float elements, const float* y, const float* targets,
+    TargetBackward(size_t n, float elements, float weight, const float* y, const float* targets,
                    const LossScale* loss_scale, T* dx) {
   const size_t i = static_cast<size_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= n) return;
   const float target = targets[i];
-  const float gradient = Kind::kFactor * (y[i] - target) / elements * ScaleOf(loss_scale);
+  const float factor = FactorOf(weight, loss_scale);
+  const float gradient = Kind::kFactor * (y[i] - target) / elements * factor;
   dx[i] = RoundTo<T>(isnan(target) ? 0.0F : gradient);
 }
 
@@ -147,14 +148,14 @@ cudaError_t Forward(const ChannelShape& s, int64_t elements_of_batch, ConstArray
 }
 
 template <typename Kind>
-cudaError_t Backward(const ChannelShape& s, int64_t elements_of_batch, const float* y,
+cudaError_t Backward(const ChannelShape& s, int64_t elements_of_batch, float weight, const float* y,
                      const float* targets, const LossScale* loss_scale, Array dx,
                      cudaStream_t stream) {
   const int64_t n = s.outer * s.channels * s.inner;
   const auto run = [&]<typename T>() {
     TargetBackward<Kind><<<static_cast<unsigned>(CeilDiv(n, kThreads)), kThreads, 0, stream>>>(
-        static_cast<size_t>(n), static_cast<float>(elements_of_batch), y, targets, loss_scale,
-        As<T>(dx));
+        static_cast<size_t>(n), static_cast<float>(elements_of_batch), weight, y, targets,
+        loss_scale, As<T>(dx));
     return cudaGetLastError();
   };
   return WithElement(run, dx);
@@ -172,12 +173,13 @@ cudaError_t TargetLoss(TargetLossKind kind, const ChannelShape& s, int64_t eleme
 }
 
 cudaError_t TargetLossBackward(TargetLossKind kind, const ChannelShape& s,
-                               int64_t elements_of_batch, const float* y, const float* targets,
-                               const LossScale* loss_scale, Array dx, cudaStream_t stream) {
+                               int64_t elements_of_batch, float weight, const float* y,
+                               const float* targets, const LossScale* loss_scale, Array dx,
+                               cudaStream_t stream) {
   if (!Countable(s)) return cudaErrorInvalidValue;
   const auto backward = kind == TargetLossKind::kSquaredError ? Backward<SquaredError>
                                                               : Backward<SigmoidCrossEntropy>;
-  return backward(s, elements_of_batch, y, targets, loss_scale, dx, stream);
+  return backward(s, elements_of_batch, weight, y, targets, loss_scale, dx, stream);
 }
 
 }  // namespace neap::kernels

@@ -67,5 +67,20 @@ TEST_CASE("only cross-entropy has labels to smooth") {
         std::string::npos);
 }
 
+TEST_CASE("auxiliary classifiers are trained and saved") {
+  const ScratchDirectory directory;
+  const std::string weights = directory.File("googlenet.safetensors");
+  const Args plain = {"train",     "googlenet", "--batch",  "2",   "--image", "64",
+                      "--classes", "4",         "--device", "cpu", "--steps", "1"};
+  const Args with = Joined(plain, {"--aux-logits"});
+  const double alone = std::stod(LossesOf(RunForJson(plain)).at(0));
+  const double sum =
+      std::stod(LossesOf(RunForJson(Joined(with, {"--weights-out", weights}))).at(0));
+  CHECK(sum > alone + 0.3);
+  RunForJson(Joined(with, {"--weights-in", weights}));
+  CHECK(RunNeap(Joined(plain, {"--weights-in", weights})).err.find("aux1.conv.conv.weight") !=
+        std::string::npos);
+}
+
 }  // namespace
 }  // namespace neap::testing

@@ -175,7 +175,7 @@ TEST_CASE("a network has one loss and one input") {
   const std::string x = two.Add("fc", FullyConnected{.out_features = 10}, {two.Input({1, 4, 4})});
   two.Loss(x, SoftmaxCrossEntropy{});
   two.Add({"loss2", SoftmaxCrossEntropy{}, {x, "labels"}, LayerRole::kLoss});
-  CHECK(ErrorOf(two) == "a network has one loss, but this one has 2");
+  CHECK(ErrorOf(two) == "a network has one main loss, but this one has 2");
 
   CHECK(ErrorOf(NewGraph()) == "a network has one input, but this one has 0");
 }
@@ -233,6 +233,42 @@ TEST_CASE("a graph built from another's layers is the same network") {
   CHECK(OutputRole(resolved.layers[0]) == Role::kInput);
   CHECK(OutputRole(resolved.layers[1]) == Role::kActivation);
   CHECK(OutputRole(resolved.layers[2]) == Role::kLabel);
+}
+
+TEST_CASE("only auxiliary losses depend on the layers that inference leaves out") {
+  Graph net = NewGraph();
+  std::string x = net.Input({1, 4, 4});
+  x = net.Add("trunk", Relu{}, {x});
+  const std::string y = net.Add("aux.relu", Relu{}, {x});
+  const std::string scores = net.Add("aux.fc", FullyConnected{.out_features = 10}, {y});
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 10}, {x}), SoftmaxCrossEntropy{});
+  CHECK(net.AuxiliaryLoss(scores, SoftmaxCrossEntropy{.auxiliary_weight = 0.3F}) == "aux.fc.loss");
+  for (const Mode mode : {Mode::kTraining, Mode::kInference}) {
+    const ResolvedGraph resolved = Resolve(net, mode).value();
+    for (const ResolvedLayer& layer : resolved.layers)
+      CHECK(layer.training_only == (layer.name.find("aux.") == 0));
+  }
+}
+
+TEST_CASE("an auxiliary loss has a weight, and the main loss has none") {
+  const auto error_of = [](const SoftmaxCrossEntropy& main, const SoftmaxCrossEntropy& auxiliary) {
+    Graph net = NewGraph();
+    const std::string x = net.Input({1, 4, 4});
+    net.Loss(net.Add("fc", FullyConnected{.out_features = 10}, {x}), main);
+    net.AuxiliaryLoss(net.Add("aux", FullyConnected{.out_features = 10}, {x}), auxiliary);
+    return ErrorOf(net);
+  };
+  CHECK(error_of({}, {}) ==
+        "layer 'aux.loss': an auxiliary loss needs an auxiliary weight, with which it adds to the "
+        "main loss");
+  CHECK(error_of({.auxiliary_weight = 1.0F}, {.auxiliary_weight = 1.0F}) ==
+        "layer 'loss': the main loss has an auxiliary weight");
+  CHECK(error_of({}, {.auxiliary_weight = 0.0F}) ==
+        "layer 'aux.loss': its auxiliary weight is 0, expected a positive number");
+  Graph alone = NewGraph();
+  const std::string x = alone.Input({1, 4, 4});
+  alone.AuxiliaryLoss(x, SoftmaxCrossEntropy{.auxiliary_weight = 1.0F});
+  CHECK(ErrorOf(alone) == "layer 'input.loss': input 'labels' is not a layer");
 }
 
 }  // namespace

@@ -79,7 +79,8 @@ TEST_CASE("random networks of all types train to the same bits whatever the plan
                                       .layout = layout,
                                       .residual = seed / 7 % 4 == 1,
                                       .dense = seed / 7 % 4 == 2,
-                                      .mobile = seed / 7 % 4 == 3};
+                                      .mobile = seed / 7 % 4 == 3,
+                                      .auxiliary = seed / 4 % 3 == 1};
     const Graph graph = testing::RandomGraph(seed, of);
     const TrainingOptions training = TrainingOf(seed);
     of.fusion = false;

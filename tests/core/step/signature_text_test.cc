@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <tuple>
 
 #include "absl/container/flat_hash_map.h"
@@ -180,14 +181,22 @@ auto Fields(LocalResponseNorm& d) {
   return std::tie(a, b, c, e);
 }
 auto Fields(MaxPool& d) {
-  auto& [a, b, c] = d;
-  return std::tie(a, b, c);
+  auto& [a, b, c, e] = d;
+  return std::tie(a, b, c, e);
 }
 auto Fields(AveragePool& d) {
   auto& [a, b, c, e] = d;
   return std::tie(a, b, c, e);
 }
 auto Fields(SoftmaxCrossEntropy& d) {
+  auto& [a, b] = d;
+  return std::tie(a, b);
+}
+auto Fields(MeanSquaredError& d) {
+  auto& [a] = d;
+  return std::tie(a);
+}
+auto Fields(BinaryCrossEntropy& d) {
   auto& [a] = d;
   return std::tie(a);
 }
@@ -214,6 +223,7 @@ std::vector<bool> Others(bool v) { return {!v}; }
 std::vector<float> Others(float v) {
   return {std::nextafter(v, 1e9F), std::nextafter(v, -1e9F), v + 1};
 }
+std::vector<std::optional<float>> Others(std::optional<float>) { return {0.3F, 1.0F}; }
 std::vector<Extent2d> Others(Extent2d v) {
   return {{v.h + 1, v.w}, {v.h, v.w + 1}, {v.h + 1, v.w + 1}, {v.h + 10, v.w}};
 }
@@ -260,14 +270,19 @@ TEST_CASE("two definitions never have the same text, whichever field they differ
   all.AddVariants(MaxPool{});
   all.AddVariants(AveragePool{});
   all.AddVariants(SoftmaxCrossEntropy{});
+  all.AddVariants(SoftmaxCrossEntropy{.label_smoothing = 0.1F});
+  all.AddVariants(MeanSquaredError{});
+  all.AddVariants(BinaryCrossEntropy{});
   all.AddVariants(TransposedConvolution{});
   all.AddVariants(Images{.tensor = Fp32({8, 3, 4, 4})});
   all.AddVariants(Labels{.tensor = Fp32({8})});
   all.AddVariants(Targets{.tensor = Fp32({8, 3, 4, 4})});
   CHECK(SoftmaxCrossEntropy{}.Parameters().empty());
+  CHECK(MeanSquaredError{}.Parameters().empty());
+  CHECK(BinaryCrossEntropy{}.Parameters().empty());
+  CHECK(MaxPool{}.Parameters() == "kernel=2x2 stride=2x2 padding=0x0");
   for (const Layer& layer :
-       std::vector<Layer>{Relu{}, Sigmoid{}, Tanh{}, Add{}, Concat{}, GlobalAveragePool{},
-                          MeanSquaredError{}, BinaryCrossEntropy{}}) {
+       std::vector<Layer>{Relu{}, Sigmoid{}, Tanh{}, Add{}, Concat{}, GlobalAveragePool{}}) {
     all.Add(layer);
     CHECK(layer.Parameters().empty());
   }

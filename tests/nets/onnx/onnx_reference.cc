@@ -87,10 +87,13 @@ void Each(const T& t, const std::function<void(int64_t, int64_t, int64_t, int64_
         for (int64_t w = 0; w < t.dims[3]; ++w) visit(n, c, h, w);
 }
 
-int64_t Windows(int64_t size, int64_t kernel, int64_t stride, int64_t pads, int64_t dilation,
-                bool ceil) {
-  const int64_t slack = size + pads - dilation * (kernel - 1) - 1;
-  return (ceil ? (slack + stride - 1) / stride : slack / stride) + 1;
+// Rounded up, a window that would begin behind the image is left out.
+int64_t Windows(int64_t size, int64_t kernel, int64_t stride, int64_t before, int64_t after,
+                int64_t dilation, bool ceil) {
+  const int64_t slack = size + before + after - dilation * (kernel - 1) - 1;
+  if (!ceil) return slack / stride + 1;
+  const int64_t last = (slack + stride - 1) / stride;
+  return last * stride < size + before ? last + 1 : last;
 }
 
 T Conv(const Run& run) {
@@ -103,8 +106,8 @@ T Conv(const Run& run) {
   const int64_t kh = weight.dims[2];
   const int64_t kw = weight.dims[3];
   T y = Zeros({x.dims[0], weight.dims[0],
-               Windows(x.dims[2], kh, stride[0], pads[0] + pads[2], dilation[0], false),
-               Windows(x.dims[3], kw, stride[1], pads[1] + pads[3], dilation[1], false)});
+               Windows(x.dims[2], kh, stride[0], pads[0], pads[2], dilation[0], false),
+               Windows(x.dims[3], kw, stride[1], pads[1], pads[3], dilation[1], false)});
   Each(y, [&](int64_t n, int64_t o, int64_t h, int64_t w) {
     double sum = run.in.size() > 2 ? run.in[2].values[static_cast<size_t>(o)] : 0;
     const int64_t first = o / (weight.dims[0] / groups) * weight.dims[1];
@@ -156,8 +159,8 @@ T Pool(const Run& run, bool max) {
   const bool ceil = run.Int("ceil_mode", 0) != 0;
   const bool count_padding = run.Int("count_include_pad", 0) != 0;
   T y = Zeros({x.dims[0], x.dims[1],
-               Windows(x.dims[2], kernel[0], stride[0], pads[0] + pads[2], 1, ceil),
-               Windows(x.dims[3], kernel[1], stride[1], pads[1] + pads[3], 1, ceil)});
+               Windows(x.dims[2], kernel[0], stride[0], pads[0], pads[2], 1, ceil),
+               Windows(x.dims[3], kernel[1], stride[1], pads[1], pads[3], 1, ceil)});
   Each(y, [&](int64_t n, int64_t c, int64_t h, int64_t w) {
     double largest = -std::numeric_limits<double>::infinity();
     double sum = 0;

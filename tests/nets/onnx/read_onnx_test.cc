@@ -145,6 +145,20 @@ TEST_CASE("poolings compute what ONNX says") {
                 {},
                 {{"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 2}}, {"ceil_mode", int64_t{1}}},
                 3 * 3 * 3});
+  CheckOneNode({"MaxPool",
+                {2, 3, 8, 6},
+                {},
+                {{"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 2}}, {"ceil_mode", int64_t{1}}},
+                3 * 4 * 3});
+  // Rounded up, a third window would begin in the padding behind the image.
+  CheckOneNode({"MaxPool",
+                {2, 3, 5, 5},
+                {},
+                {{"kernel_shape", Ints{2, 2}},
+                 {"strides", Ints{3, 3}},
+                 {"pads", Ints{0, 1, 1, 0}},
+                 {"ceil_mode", int64_t{1}}},
+                3 * 2 * 2});
   for (const int64_t counts : {0, 1}) {
     CheckOneNode({"AveragePool",
                   {2, 3, 7, 8},

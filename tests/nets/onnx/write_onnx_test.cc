@@ -108,9 +108,10 @@ TEST_CASE("trained weights predict the same bits after they were written and rea
         source.Predict(batch.images)->probabilities);
 }
 
-TEST_CASE("activations with fields keep them") {
+TEST_CASE("layers with fields keep them") {
   Graph net({.name = "n", .batch = 2});
-  std::string x = net.Input({2, 4, 4});
+  std::string x = net.Input({2, 8, 8});
+  x = net.Add("pool", MaxPool{.kernel = 3, .stride = 2, .ceil_mode = true}, {x});
   x = net.Add("leaky", LeakyRelu{.negative_slope = 0.3F}, {x});
   x = net.Add("clip", Clip{.low = -1, .high = 0.7F}, {x});
   x = net.Add("gate", HardSigmoid{}, {x});
@@ -128,6 +129,20 @@ TEST_CASE("activations with fields keep them") {
     CHECK(read->graph.layers()[i].layer == net.layers()[i].layer);
     CHECK(read->graph.layers()[i].inputs == net.layers()[i].inputs);
   }
+}
+
+TEST_CASE("auxiliary classifiers are left out") {
+  const ScratchDirectory directory;
+  const Graph plain = nets::Build("googlenet", {.batch = 2, .image = 64, .classes = 10}).value();
+  const Graph with =
+      nets::Build("googlenet", {.batch = 2, .image = 64, .classes = 10, .aux_logits = true})
+          .value();
+  const std::string path = directory.File("googlenet.onnx");
+  REQUIRE(nets::WriteOnnx(path, with, RandomWeights(with)).ok());
+  const absl::StatusOr<OnnxModel> read = nets::ReadOnnx(path, {.batch = 2});
+  REQUIRE_MESSAGE(read.ok(), read.status().ToString());
+  const auto device = CpuDevice::Open().value();
+  CHECK(PlanOf(read->graph, *device) == PlanOf(plain, *device));
 }
 
 TEST_CASE("scores of whole images are written as vectors") {
