@@ -29,8 +29,8 @@ struct Batch {
   // target: {size, C, H, W} like these, with values or kNoTarget. From labels, such a network takes
   // the targets 1 for the class and 0 for the others, or without a class none.
   std::vector<float> targets = {};
-  // Instead of `images`, such values in the caller's memory, which a session reads without a copy of
-  // the batch. Those of the host are read until the call returns. Those in the memory of the
+  // Instead of `images`, such values in the caller's memory, which a session reads without a copy
+  // of the batch. Those of the host are read until the call returns. Those in the memory of the
   // session's device (`on_device`) are read until the step has finished, after the work that was
   // enqueued on CUDA's legacy default stream before the call.
   absl::Span<const float> borrowed = {};
