@@ -1,6 +1,4 @@
 // FromNchw() (core/base/layout.h) within the memory of a GPU.
-//
-//   RETURN_IF_ERROR(CudaStatus(cuda::FromNchw(nchw, spec, stored, stream), "FromNchw"));
 #pragma once
 
 #include <cuda_runtime_api.h>
