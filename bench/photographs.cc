@@ -115,6 +115,8 @@ bool Write(const fs::path& path, const std::string& bytes) {
 absl::Status MakePhotographs(const fs::path& folder, int count) {
   const fs::path incomplete = folder.string() + ".incomplete";
   std::error_code error;
+  fs::remove_all(incomplete, error);  // of a run that was interrupted
+  if (error) return SystemError(incomplete, error);
   for (int c = 0; c < kClasses; ++c) {
     fs::create_directories(incomplete / absl::StrCat("class", c), error);
     if (error) return SystemError(incomplete, error);

@@ -39,7 +39,7 @@ def thread_counts(text):
 
 
 def training_case(text):
-    return None if text == NONE else cases.parse_cases(text)[0]
+    return None if text == NONE else cases.parse_case(text)
 
 
 def arguments_parser():

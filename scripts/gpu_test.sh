@@ -13,6 +13,7 @@
 #   alone       the test cases that need a GPU for themselves
 #   ranks       two GPUs: equal bits under all policies, and one of two ranks killed
 #   resnet50    ResNet-50 for 50 steps
+#   python      the Python package, if python3 has it, beside PyTorch and pytest
 set -uo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/gpu_environment.sh"
 cd "$root" || exit 1
@@ -225,14 +226,23 @@ resnet50() {
   done
 }
 
-parts=(cases training bits alone ranks resnet50)
+python() {
+  if python3 -c 'import neap, pytest, torch' 2>/dev/null; then
+    NEAP_TREE="$root" NEAP_COMMAND="$programs/neap" \
+      check python python3 -B -m pytest -p no:cacheprovider -q -rs tests/apps/python/gpu_tensor_test.py
+  else
+    echo "gpu_test: python: left out, python3 lacks neap, PyTorch or pytest"
+  fi
+}
+
+parts=(cases training bits alone ranks resnet50 python)
 [ $# -gt 0 ] || set -- "${parts[@]}"
 for name in "$@"; do
   [[ " ${parts[*]} " == *" $name "* ]] || { echo "gpu_test: no part $name" >&2; exit 2; }
 done
 for name in "$@"; do
   case "$name" in
-    alone | ranks | resnet50)
+    alone | ranks | resnet50 | python)
       wait
       end_after_stop
       ;;

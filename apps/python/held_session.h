@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "apps/python/arrays.h"
 #include "apps/python/planning_arguments.h"
 #include "apps/python/released.h"
 #include "neap/core/device/device.h"
@@ -57,12 +59,16 @@ class HeldSession {
   void Close();
   bool is_closed();
 
+  // The following are only for functions that Use() calls.
+  //
   // Whether the session reads arrays in the memory of GPU `index`. Errors: INVALID_ARGUMENT for
-  // another than its device. This and the network that the session was made for, and the last
-  // batch, are only for functions that Use() calls.
+  // another than its device.
   absl::Status CheckReads(int index) const;
+  // The network that the session was made for, the last batch, and for each step in flight the
+  // images that it reads in a GPU's memory.
   const Graph& net() const { return open_->net; }
   Batch& given() { return open_->given; }
+  std::deque<std::optional<GpuArray<float>>>& in_flight() { return open_->in_flight; }
 
   const BatchShape& shape() const { return shape_; }
   int64_t batch() const { return batch_; }
@@ -70,6 +76,7 @@ class HeldSession {
 
  private:
   struct Open {
+    std::deque<std::optional<GpuArray<float>>> in_flight = {};  // outlives the session's steps
     std::unique_ptr<Device> device;
     Session session;
     Graph net;

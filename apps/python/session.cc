@@ -141,15 +141,23 @@ double TimeStep(HeldSession& held, const Images& images, const Answers& labels) 
 void Begin(HeldSession& held, const Images& images, const Answers& labels) {
   Check(held.Use([&](Session& session) -> absl::Status {
     ASSIGN_OR_RETURN(const Batch* const batch, ToBatch(held, images, labels));
-    return session.Begin(*batch);
+    RETURN_IF_ERROR(session.Begin(*batch));
+    // Of a tensor of another type or order, these are a copy that only this call and they have.
+    const auto* const on_gpu = std::get_if<GpuArray<float>>(&images);
+    held.in_flight().push_back(on_gpu == nullptr ? std::nullopt : std::optional(*on_gpu));
+    return absl::OkStatus();
   }));
 }
 
 StepResult Finish(HeldSession& held) {
-  return Checked(held.Use([](Session& session) { return session.Finish(); }));
+  return Checked(held.Use([&](Session& session) {
+    absl::StatusOr<StepResult> result = session.Finish();
+    if (!held.in_flight().empty()) held.in_flight().pop_front();
+    return result;
+  }));
 }
 
-StepResult EvaluateBatch(HeldSession& held, const Images& images, const Answers& labels) {
+StepResult EvaluateBatch(HeldSession& held, const InArray<float>& images, const Answers& labels) {
   return Checked(held.Use([&](Session& session) -> absl::StatusOr<StepResult> {
     ASSIGN_OR_RETURN(const Batch* const batch, ToBatch(held, images, labels));
     return session.Evaluate(*batch);

@@ -130,10 +130,12 @@ absl::Status CheckRole(const GraphLayer& layer, const LayerSpec& spec) {
   }
   const bool is_auxiliary = layer.role == LayerRole::kAuxiliaryLoss;
   if (spec.states[0].accumulates != is_auxiliary) {
-    return LayerError(layer.name, is_auxiliary
-                                      ? "an auxiliary loss needs an auxiliary weight, with "
-                                        "which it adds to the main loss"
-                                      : "the main loss has an auxiliary weight");
+    return LayerError(
+        layer.name, is_auxiliary
+                        ? "an auxiliary loss needs an auxiliary weight, with which it adds to the "
+                          "main loss (StateSpec::accumulates of its state 0)"
+                        : "the main loss has an auxiliary weight, or accumulates its state 0 "
+                          "(StateSpec::accumulates), as only auxiliary losses do");
   }
   const bool has_others = spec.states.size() > 1 || !spec.params.empty();
   if (!is_auxiliary || !has_others) return absl::OkStatus();

@@ -62,9 +62,10 @@ absl::Status Check(const Dataset& dataset, const LoaderOptions& options, int64_t
   return absl::OkStatus();
 }
 
-// `batch` with the sizes for `size` images, and any values.
-absl::StatusOr<Batch> Resized(Batch batch, const Dataset& dataset, int64_t size) {
+// A batch of `size` images with any values, in the memory of `used`.
+absl::StatusOr<Batch> Resized(Batch used, const Dataset& dataset, int64_t size) {
   const ImageShape shape = dataset.shape();
+  Batch batch = {.images = std::move(used.images), .labels = std::move(used.labels), .size = size};
   try {
     int64_t pixels = 0;
     if (__builtin_mul_overflow(size, shape.elements(), &pixels)) throw std::bad_alloc();
@@ -74,7 +75,6 @@ absl::StatusOr<Batch> Resized(Batch batch, const Dataset& dataset, int64_t size)
     return absl::ResourceExhaustedError(
         absl::StrCat("no memory for a batch of ", size, " images of ", ToString(shape)));
   }
-  batch.size = size;
   return batch;
 }
 
@@ -201,7 +201,7 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::InOrder(const Dataset& dataset, 
     return absl::InvalidArgumentError(
         absl::StrCat("no ", range.count, " images from ", range.first, " among ", dataset.size()));
   }
-  const LoaderOptions options = {.batch = batch, .shuffle = false, .threads = threads};
+  const LoaderOptions options = {.batch = batch, .queue = 1, .shuffle = false, .threads = threads};
   RETURN_IF_ERROR(Check(dataset, options, 0));
   return Start(std::unique_ptr<Loader>(new Loader(dataset, options, range)));
 }

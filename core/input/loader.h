@@ -91,9 +91,9 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
 
   // Waits for the next batch. After an error, every call returns that error, and after the last
-  // batch of InOrder() OUT_OF_RANGE. The memory of `used`,
-  // a batch that is no longer needed, is used again: the operating system takes longer to provide
-  // new memory for large batches than a GPU takes to train on them.
+  // batch of InOrder() OUT_OF_RANGE. The memory of `used`, a batch that is no longer needed, is
+  // used again: the operating system takes longer to provide new memory for large batches than a
+  // GPU takes to train on them.
   absl::StatusOr<Batch> Next(Batch used = {});
 
  private:

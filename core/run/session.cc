@@ -241,7 +241,7 @@ class Session::Impl {
     Staging& staging = staging_[static_cast<size_t>(step_ % kMaxInFlight)];
     RETURN_IF_ERROR(Settle(staging.Send(batch, scalars, program(), executor())));
     values_.StepBegun();
-    RETURN_IF_ERROR(Damages("step", iterate(staging)));
+    RETURN_IF_ERROR(Damages("step", Settle(iterate(staging))));
     ++step_;
     ++in_flight_;
     return absl::OkStatus();

@@ -47,6 +47,11 @@ std::vector<Executor::DeviceValue> PartsOnDevice(const Program& program, const f
   return values;
 }
 
+absl::Status CheckBorrowed(const Batch& batch) {
+  if (!batch.on_device || !batch.borrowed.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError("the batch is on the device, but has no borrowed images there");
+}
+
 bool ReadsTargets(const Program& program) {
   return program.tensor(program.labels.front()).spec.dtype == DType::kFp32;
 }
@@ -102,6 +107,7 @@ Shape PredictionShape(const Program& program) {
 }
 
 absl::Status CheckBatch(const Batch& batch, const Program& program) {
+  RETURN_IF_ERROR(CheckBorrowed(batch));
   RETURN_IF_ERROR(CheckSizes(batch, OfWholeBatch(program, program.images),
                              OfWholeBatch(program, program.labels), ValuesPerImage(program)));
   const Shape predictions = PredictionShape(program);

@@ -78,6 +78,14 @@ absl::StatusOr<int64_t> EqualPadding(int64_t size, int64_t kernel, int64_t strid
                                                " after the image, which moves its window"));
 }
 
+// The padding of the node and of a Pad before it.
+absl::StatusOr<Padding> WholePadding(NodeReader& node, const Window& window, const ImageValue& x) {
+  ASSIGN_OR_RETURN(const Padding own, ReadPadding(node, window, x.spec.shape));
+  const Padding& before = x.padding;
+  return Padding{own.top + before.top, own.left + before.left, own.bottom + before.bottom,
+                 own.right + before.right};
+}
+
 // Kernel, stride, padding and dilation, with padding from a node before.
 absl::StatusOr<Window> ReadWindow(NodeReader& node, const ImageValue& x, Extent2d kernel,
                                   bool ceil_mode = false) {
@@ -86,14 +94,13 @@ absl::StatusOr<Window> ReadWindow(NodeReader& node, const ImageValue& x, Extent2
   ASSIGN_OR_RETURN(window.dilation, Pair(node, "dilations", {1, 1}));
   RETURN_IF_ERROR(CheckWindow(window));
   const neap::Shape& shape = x.spec.shape;
-  ASSIGN_OR_RETURN(const Padding own, ReadPadding(node, window, shape));
-  const Padding& before = x.padding;
+  ASSIGN_OR_RETURN(const Padding padding, WholePadding(node, window, x));
   ASSIGN_OR_RETURN(window.padding.h,
                    EqualPadding(shape.h(), kernel.h, window.stride.h, window.dilation.h,
-                                own.top + before.top, own.bottom + before.bottom, ceil_mode));
+                                padding.top, padding.bottom, ceil_mode));
   ASSIGN_OR_RETURN(window.padding.w,
                    EqualPadding(shape.w(), kernel.w, window.stride.w, window.dilation.w,
-                                own.left + before.left, own.right + before.right, ceil_mode));
+                                padding.left, padding.right, ceil_mode));
   RETURN_IF_ERROR(CheckWindow(window));
   return window;
 }
@@ -126,27 +133,24 @@ absl::StatusOr<std::vector<Weight>> ReadWeights(NodeReader& node) {
   return weights;
 }
 
-struct PoolWindow {
-  Window window;
-  bool ceil_mode = false;  // and the number of positions depends on it
-};
-
-absl::StatusOr<PoolWindow> ReadPool(NodeReader& node, const ImageValue& x) {
+absl::StatusOr<Window> ReadPool(NodeReader& node, const ImageValue& x, bool ceil_mode) {
   RETURN_IF_ERROR(CheckIsImage(x));
   ASSIGN_OR_RETURN(const Extent2d kernel, Pair(node, "kernel_shape", {}));
-  const bool ceil_mode = node.Int("ceil_mode", 0) != 0;
   ASSIGN_OR_RETURN(const Window window, ReadWindow(node, x, kernel, ceil_mode));
-  if (window.dilation != Extent2d(1))
-    return Not("dilations", {window.dilation.h, window.dilation.w}, "neap's poolings have none");
-  const auto has_further = [](int64_t size, int64_t k, int64_t stride, int64_t padding) {
-    return CeilPositions(size, k, stride, padding, padding) >
-           WindowPositions(size, k, stride, padding);
+  if (window.dilation == Extent2d(1)) return window;
+  return Not("dilations", {window.dilation.h, window.dilation.w}, "neap's poolings have none");
+}
+
+// Whether the window has more positions in ceil_mode.
+bool DependsOnCeil(const neap::Shape& x, const Window& window, const Padding& padding) {
+  const auto depends = [](int64_t size, int64_t kernel, int64_t stride, int64_t before,
+                          int64_t after) {
+    const int64_t slack = size + before + after - kernel;
+    const int64_t floor = slack < 0 ? 0 : slack / stride + 1;
+    return CeilPositions(size, kernel, stride, before, after) > floor;
   };
-  const neap::Shape& shape = x.spec.shape;
-  const auto& [extent, stride, padding, dilation] = window;
-  const bool depends = has_further(shape.h(), extent.h, stride.h, padding.h) ||
-                       has_further(shape.w(), extent.w, stride.w, padding.w);
-  return PoolWindow{window, ceil_mode && depends};
+  return depends(x.h(), window.kernel.h, window.stride.h, padding.top, padding.bottom) ||
+         depends(x.w(), window.kernel.w, window.stride.w, padding.left, padding.right);
 }
 
 }  // namespace
@@ -194,25 +198,29 @@ absl::Status ConvTranspose(NodeReader& node, NetworkBuilder& network) {
 
 absl::Status MaxPool(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
-  ASSIGN_OR_RETURN(const PoolWindow pool, ReadPool(node, x));
+  const bool ceil_mode = node.Int("ceil_mode", 0) != 0;
+  ASSIGN_OR_RETURN(const Window window, ReadPool(node, x, ceil_mode));
   node.Int("storage_order", 0);  // of the second output
-  return network.AddLayer(node.proto(),
-                          neap::MaxPool{.kernel = pool.window.kernel,
-                                        .stride = pool.window.stride,
-                                        .padding = pool.window.padding,
-                                        .ceil_mode = pool.ceil_mode},
-                          {std::move(x)});
+  const auto& [h, w] = window.padding;
+  return network.AddLayer(
+      node.proto(),
+      neap::MaxPool{.kernel = window.kernel,
+                    .stride = window.stride,
+                    .padding = window.padding,
+                    .ceil_mode = ceil_mode && DependsOnCeil(x.spec.shape, window, {h, w, h, w})},
+      {std::move(x)});
 }
 
 absl::Status AveragePool(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(ImageValue x, node.PaddedImage(0));
-  ASSIGN_OR_RETURN(const PoolWindow pool, ReadPool(node, x));
-  if (pool.ceil_mode) {
+  const bool ceil_mode = node.Int("ceil_mode", 0) != 0;
+  ASSIGN_OR_RETURN(const Window window, ReadPool(node, x, /*ceil_mode=*/false));
+  ASSIGN_OR_RETURN(const Padding padding, WholePadding(node, window, x));
+  if (ceil_mode && DependsOnCeil(x.spec.shape, window, padding)) {
     return absl::UnimplementedError(
         absl::StrCat("attribute 'ceil_mode' is 1, and the window passes the end of the image ",
                      x.spec.shape.h(), "x", x.spec.shape.w()));
   }
-  const Window& window = pool.window;
   const bool count_padding = node.Int("count_include_pad", 0) != 0;
   if (!count_padding && x.padding != Padding{})
     return absl::UnimplementedError("a Pad before it is counted, its own padding is not");

@@ -166,7 +166,7 @@ class Comparison:
         if self._copying is None:
             try:
                 self._copying = copy_speed(self._arguments, self._arguments.training, self._limit())
-            except Failure as failure:
+            except (Failure, OSError) as failure:
                 self._failed("copying to the GPU", failure)
 
     def _limit(self):
@@ -180,7 +180,7 @@ class Comparison:
             self._has_pytorch = False
             print(f"PyTorch is not measured: {missing}", flush=True)
             return
-        except Failure as failure:
+        except (Failure, OSError) as failure:
             self._failed(program, failure)
             self._results.add({"kind": "loading", "program": program, "gpu": self._gpu, "error": str(failure)})
             return

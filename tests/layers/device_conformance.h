@@ -29,7 +29,8 @@ class DeviceConformance {
   void CopiesNothing();
   void CopiesRandomPieces(uint32_t seed);
   void CopiesToThePeerAndBack(uint32_t seed);
-  void ConvertsFromNchw(const TensorSpec& spec);
+  // The values begin `offset` elements after an aligned address.
+  void ConvertsFromNchw(const TensorSpec& spec, int64_t offset);
   void KeepsOrderWithinAStream();
   void ShowsCopiesAfterAWait();
   void AwaitsOneStreamOnly();
@@ -198,13 +199,13 @@ inline void DeviceConformance::CopiesToThePeerAndBack(uint32_t seed) {
 }
 
 // Gives the bytes that the host makes of the same values.
-inline void DeviceConformance::ConvertsFromNchw(const TensorSpec& spec) {
+inline void DeviceConformance::ConvertsFromNchw(const TensorSpec& spec, int64_t offset) {
   CAPTURE(spec.shape.ToString());
   CAPTURE(static_cast<int>(spec.dtype));
   CAPTURE(static_cast<int>(spec.layout));
   const int64_t values = spec.elements();
   const Buffer host = New(MemoryKind::kPinnedHost, values * 4);
-  const Buffer given = New(MemoryKind::kDevice, values * 4);
+  const Buffer given = New(MemoryKind::kDevice, (offset + values) * 4);
   const Buffer stored = New(MemoryKind::kDevice, spec.size_bytes());
   const Buffer back = New(MemoryKind::kPinnedHost, spec.size_bytes());
   auto* const nchw = reinterpret_cast<float*>(host.data());
@@ -213,8 +214,8 @@ inline void DeviceConformance::ConvertsFromNchw(const TensorSpec& spec) {
     nchw[i] = static_cast<float>(random() % 2000001) * 1e-5F - 10;
   std::vector<std::byte> expected(static_cast<size_t>(spec.size_bytes()));
   FromNchw({nchw, static_cast<size_t>(values)}, spec, expected.data());
-  Copy(Stream::kCompute, given.data(), host.data(), values * 4);
-  const auto* const on_device = reinterpret_cast<const float*>(given.data());
+  Copy(Stream::kCompute, given.data() + offset * 4, host.data(), values * 4);
+  const auto* const on_device = reinterpret_cast<const float*>(given.data()) + offset;
   REQUIRE(device_.CopyFromNchw(Stream::kCompute, on_device, spec, stored.data()).ok());
   Copy(Stream::kCompute, back.data(), stored.data(), spec.size_bytes());
   Synchronize();
@@ -405,8 +406,10 @@ inline void CheckDeviceConformance(Device& device) {
   conformance.CopiesToThePeerAndBack(/*seed=*/20260102);
   for (const Shape& shape : {Shape{2, 3, 9, 7}, Shape{3, 1, 8, 8}, Shape{2, 10, 5, 5}}) {
     for (const DType dtype : {DType::kFp32, DType::kTf32, DType::kFp16, DType::kBf16}) {
-      for (const Layout layout : {Layout::kNchw, Layout::kNhwc})
-        conformance.ConvertsFromNchw({.shape = shape, .dtype = dtype, .layout = layout});
+      for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+        const TensorSpec spec = {.shape = shape, .dtype = dtype, .layout = layout};
+        for (const int64_t offset : {0, 1}) conformance.ConvertsFromNchw(spec, offset);
+      }
     }
   }
   conformance.KeepsOrderWithinAStream();

@@ -7,7 +7,7 @@ from neap._neap import BatchStream, Dataset
 
 
 class Loader:
-    """Batches of a dataset, read ahead by a thread.
+    """Batches of a dataset, read ahead by several threads.
 
     Iterating over it once is an epoch of len(loader) batches; every image comes once in each pass through the dataset. The
     batches depend on the arguments alone: those of a loader with first_step=k are those that another has after k batches.
@@ -36,11 +36,11 @@ def is_on_gpu(values) -> bool:
 
 
 def _to_host(values):
-    """The values of a GPU's array on the host, by the method that PyTorch, or CuPy, has for it."""
+    """The values of a GPU's array on the host: by the method that PyTorch, or CuPy, has for it, or as NumPy asks for them."""
     for copy in ("cpu", "get"):
         if hasattr(values, copy):
             return getattr(values, copy)()
-    raise TypeError(f"{type(values).__name__} is in a GPU's memory and has neither cpu() nor get()")
+    return numpy.asarray(values)
 
 
 def to_array(values, dtype) -> numpy.ndarray:

@@ -1,5 +1,4 @@
 """Session: a network on a device, training within a budget."""
-import collections
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -43,7 +42,6 @@ class Session(_neap.Session):
     def __init__(self, net: _neap.Graph, *arguments: Any, **options: Any) -> None:
         super().__init__(net, *arguments, **options)
         self._custom_layers: dict[int, Any] = {}
-        self._in_flight: collections.deque[Any] = collections.deque()  # images of a GPU, which steps read until they finish
         self._keep_layers_of(net)
         if isinstance(net, _neap.OnnxGraph):
             _neap._start_from_weights(self, net)
@@ -74,23 +72,18 @@ class Session(_neap.Session):
 
     def begin(self, images: Any, labels: Any) -> None:
         """The first half of a step: sends the batch and returns. Two steps may be in flight."""
-        images = _given(images)
-        self._begin(images, self._answers(labels))
-        self._in_flight.append(images)
+        self._begin(_given(images), self._answers(labels))
 
     def finish(self) -> _neap.StepResult:
         """The second half: waits for the oldest step in flight."""
-        try:
-            return self._finish()
-        finally:
-            if self._in_flight:
-                self._in_flight.popleft()
+        return self._finish()
 
     def fit(self, batches: Iterable[tuple[Any, Any]], epochs: int = 1,
             on_step: Callable[[_neap.StepResult], object] | None = None) -> list[float]:
         """Trains with all batches, `epochs` times, and returns the mean loss of each epoch.
 
-        While a batch trains, the next one is taken from `batches`. The progress is shown if tqdm is installed. After Ctrl-C or an
+        While a batch trains, the next one is taken from `batches`: images on a GPU must stay as they are until the next pair but
+        one is taken. The progress is shown if tqdm is installed. After Ctrl-C or an
         error of `batches`, the steps that have begun are finished, and the session can go on.
         """
         losses = []
@@ -114,14 +107,14 @@ class Session(_neap.Session):
                 in_flight += 1
                 if in_flight == 2:
                     in_flight -= 1
-                    yield self.finish()
+                    yield self._finish()
             while in_flight:
                 in_flight -= 1
-                yield self.finish()
+                yield self._finish()
         finally:
             while in_flight:
                 in_flight -= 1
-                self.finish()
+                self._finish()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Takes parameters and running statistics from arrays, or whatever has __dlpack__, by PyTorch's names.

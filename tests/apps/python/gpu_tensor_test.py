@@ -86,6 +86,24 @@ def test_tensors_on_the_gpu_train_to_the_same_bits(torch, small_net, batches):
         assert (values == other_state[name]).all(), name
 
 
+def test_tensors_of_another_type_or_order_are_read_as_they_are_given(torch, small_net, batches):
+    def copies():
+        for images, labels in batches * 4:
+            tensor = torch.from_numpy(images).cuda()
+            for given in (tensor.double(), tensor.to(memory_format=torch.channels_last), tensor.half()):
+                yield given, labels
+
+    expected = []
+    with neap.Session(small_net, device="cuda:0", strict=True) as session:
+        for images, labels in batches * 4:
+            halves = numpy.asarray(images, "f2").astype("f4")
+            expected += [session.step(values, labels) for values in (images, images, halves)]
+    losses = []
+    with neap.Session(small_net, device="cuda:0", strict=True) as session:
+        session.fit(copies(), on_step=lambda result: losses.append(result.loss))
+    assert losses == expected
+
+
 def test_a_step_reads_what_pytorch_has_enqueued_before(torch, small_net, batches):
     images, labels = batches[0]
     with neap.Session(small_net, device="cuda:0") as session, neap.Session(small_net, device="cuda:0") as other:

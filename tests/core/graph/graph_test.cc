@@ -260,9 +260,10 @@ TEST_CASE("an auxiliary loss has a weight, and the main loss has none") {
   };
   CHECK(error_of({}, {}) ==
         "layer 'aux.loss': an auxiliary loss needs an auxiliary weight, with which it adds to the "
-        "main loss");
+        "main loss (StateSpec::accumulates of its state 0)");
   CHECK(error_of({.auxiliary_weight = 1.0F}, {.auxiliary_weight = 1.0F}) ==
-        "layer 'loss': the main loss has an auxiliary weight");
+        "layer 'loss': the main loss has an auxiliary weight, or accumulates its state 0 "
+        "(StateSpec::accumulates), as only auxiliary losses do");
   CHECK(error_of({}, {.auxiliary_weight = 0.0F}) ==
         "layer 'aux.loss': its auxiliary weight is 0, expected a positive number");
   Graph alone = NewGraph();

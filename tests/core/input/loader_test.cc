@@ -304,7 +304,16 @@ TEST_CASE("the memory of a used batch is used again, for the same batches") {
   }
   CHECK(places.size() <= 4);  // one in use, one queued, one being read, and one given back
   Batch small = {.images = {1}, .labels = {0}, .size = 1};  // another size is no obstacle
-  for (int i = 0; i < 4; ++i) CHECK(Same(*reusing->Next(small), MustNext(*fresh)));
+  small.targets = {1};
+  small.borrowed = small.images;
+  small.on_device = true;
+  for (int i = 0; i < 4; ++i) {
+    const absl::StatusOr<Batch> batch = reusing->Next(small);
+    CHECK(Same(*batch, MustNext(*fresh)));
+    CHECK(batch->targets.empty());
+    CHECK(batch->borrowed.empty());
+    CHECK(!batch->on_device);
+  }
 }
 
 TEST_CASE("options out of range are refused") {

@@ -3,10 +3,16 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "neap/core/run/session.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/fully_connected.h"
+#include "neap/layers/softmax_cross_entropy.h"
+#include "neap/memory/create_session.h"
 #include "tests/small_training.h"
 
 namespace neap {
@@ -27,6 +33,19 @@ Trained TrainOn(Session session, const std::vector<Batch>& batches) {
   trained[0].push_back(evaluated->loss);
   AppendState(trained, session);
   return trained;
+}
+
+// A network whose batch can be run in parts.
+Session InParts(Device& device) {
+  Graph net({.name = "parts", .batch = 8});
+  std::string x = net.Input({3, 8, 8});
+  x = net.Add("conv1", Convolution{.out_channels = 4, .kernel = 3, .padding = 1}, {x});
+  x = net.Add("relu1", Relu{}, {x});
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {x}), SoftmaxCrossEntropy{});
+  absl::StatusOr<Session> session =
+      CreateSession(net, device, {.policy = "liveness", .sub_batches = 4, .strict = true});
+  REQUIRE_MESSAGE(session.ok(), session.status().ToString());
+  return *std::move(session);
 }
 
 // The images of batches in the device's memory.
@@ -75,6 +94,7 @@ void CheckBorrowedBatches(Device& device) {
         AreSame(TrainOn(MakeSession(device, options, {}, layout), on_device.batches()), expected));
     CHECK(AreSame(TrainOn(MakeSession(device, tight, {}, layout), on_device.batches()), expected));
   }
+  CHECK(AreSame(TrainOn(InParts(device), on_device.batches()), TrainOn(InParts(device), owned)));
 }
 
 }  // namespace neap

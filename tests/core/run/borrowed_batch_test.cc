@@ -59,6 +59,9 @@ TEST_CASE("a batch with a wrong number of borrowed images is refused") {
     Batch short_one = Borrowing(batch, on_device);
     short_one.borrowed.remove_suffix(1);
     CHECK(session.Begin(short_one).code() == absl::StatusCode::kInvalidArgument);
+    Batch own = batch;
+    own.on_device = on_device;
+    CHECK(session.TrainStep(own).ok() == !on_device);
     CHECK(session.TrainStep(Borrowing(batch, on_device)).ok());
   }
 }

@@ -173,7 +173,8 @@ T Pool(const Run& run, bool max) {
           largest = std::max(largest, At(x, n, c, row, column));
           sum += At(x, n, c, row, column);
         }
-        if (count_padding || Inside(x, row, column)) count += 1;
+        const bool in_padded = row < x.dims[2] + pads[2] && column < x.dims[3] + pads[3];
+        if (count_padding ? in_padded : Inside(x, row, column)) count += 1;
       }
     At(y, n, c, h, w) = max ? largest : sum / count;
   });

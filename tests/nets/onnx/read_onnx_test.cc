@@ -170,6 +170,16 @@ TEST_CASE("poolings compute what ONNX says") {
                   3 * 4 * 8});
   }
   CheckOneNode({"AveragePool", {2, 3, 4, 4}, {}, {{"kernel_shape", Ints{1, 1}}}, 3 * 4 * 4});
+  // The same positions with and without ceil_mode.
+  CheckOneNode({"AveragePool",
+                {2, 3, 5, 5},
+                {},
+                {{"kernel_shape", Ints{3, 3}},
+                 {"strides", Ints{2, 2}},
+                 {"pads", Ints{1, 1, 1, 1}},
+                 {"count_include_pad", int64_t{1}},
+                 {"ceil_mode", int64_t{1}}},
+                3 * 3 * 3});
   CheckOneNode({"GlobalAveragePool", {2, 6, 5, 4}, {}, {}, 6});
   CheckOneNode({"ReduceMean", {2, 6, 5, 4}, {}, {{"axes", Ints{-1, 2}}}, 6});
 }
