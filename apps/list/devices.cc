@@ -177,6 +177,8 @@ absl::StatusOr<int> RunDevices(const std::vector<std::string>& args) {
     Print(flags.HelpText());
     return 0;
   }
+  if (database == "none")
+    return BadUsage("--database none: the times that are measured are kept in a file");
   if (!ranks.empty()) return MeasureCollectives(ranks, database, json);
   ASSIGN_OR_RETURN(std::vector<Listed> devices, ListDevices());
   Json all = Json::array();

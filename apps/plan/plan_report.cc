@@ -61,7 +61,11 @@ std::string RanksText(const PlanReport& report) {
                           "  gathers              %d, %s, because the optimizer is sharded\n",
                           sums.gathers, FormatBytes(sums.gathered_bytes));
   }
-  if (sums.ms == 0) return text;
+  if (sums.ms == 0) {
+    return text +
+           "  sums over ranks      taken to cost nothing: neap devices --measure-collectives times "
+           "them, --link predicts\n";
+  }
   absl::StrAppendFormat(&text, "  sums over ranks      %.3f ms, %.1f%% beneath computation\n",
                         sums.ms, 100 * sums.hidden_ms / sums.ms);
   return text;
@@ -158,7 +162,7 @@ std::string ToText(const PlanReport& report) {
     absl::StrAppendFormat(&text, "  parameters on host   %s between their uses\n",
                           FormatBytes(report.result.plan.host_resident_bytes));
   }
-  absl::StrAppendFormat(&text, "  placement bound      %s; gap %.2f%% (%s)\n",
+  absl::StrAppendFormat(&text, "  placement bound      %s of the minimum budget; gap %.2f%% (%s)\n",
                         FormatBytes(stats.placement_lower_bound), GapPercent(stats),
                         report.placement);
   absl::StrAppendFormat(&text, "  layer-wise bound     %.3f MiB at step %d; l_peak is %.3f MiB\n",

@@ -38,8 +38,19 @@ TEST_CASE("measured sums are kept, and plans for as many ranks take their time f
         doctest::Approx(1e3 * bytes / 1e9).epsilon(0.1));
 }
 
-TEST_CASE("a single rank has no sums to measure") {
+TEST_CASE("a plan for ranks says that sums without a time are taken to cost nothing") {
+  const std::vector<std::string> plan = {"plan", "lenet",      "--batch", "8",       "--device",
+                                         "cpu",  "--database", "none",    "--ranks", "2"};
+  std::vector<std::string> linked = plan;
+  linked.insert(linked.end(), {"--link", "1GB"});
+  CHECK(RunNeap(plan).out.find("sums over ranks      taken to cost nothing") != std::string::npos);
+  CHECK(RunNeap(linked).out.find("taken to cost nothing") == std::string::npos);
+}
+
+TEST_CASE("a single rank has no sums to measure, and without a file there is no place for times") {
   CheckRefused({"devices", "--measure-collectives", "cpu"}, 2, {"needs several devices"});
+  CheckRefused({"devices", "--measure-collectives", "cpu,cpu", "--database", "none"}, 2,
+               {"kept in a file"});
 }
 
 }  // namespace
