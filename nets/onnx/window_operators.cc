@@ -202,13 +202,12 @@ absl::Status MaxPool(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(const Window window, ReadPool(node, x, ceil_mode));
   node.Int("storage_order", 0);  // of the second output
   const auto& [h, w] = window.padding;
-  return network.AddLayer(
-      node.proto(),
-      neap::MaxPool{.kernel = window.kernel,
-                    .stride = window.stride,
-                    .padding = window.padding,
-                    .ceil_mode = ceil_mode && DependsOnCeil(x.spec.shape, window, {h, w, h, w})},
-      {std::move(x)});
+  const neap::MaxPool layer = {
+      .kernel = window.kernel,
+      .stride = window.stride,
+      .padding = window.padding,
+      .ceil_mode = ceil_mode && DependsOnCeil(x.spec.shape, window, {h, w, h, w})};
+  return network.AddLayer(node.proto(), layer, {std::move(x)});
 }
 
 absl::Status AveragePool(NodeReader& node, NetworkBuilder& network) {
