@@ -108,7 +108,9 @@ TEST_CASE("with a budget the text has what is moved and recomputed to fit, and t
   const std::string nothing = "  to fit           nothing moves, nothing is run again; predicted ";
   CHECK(RunNeap(roomy).out.find(nothing) != std::string::npos);
   CHECK(RunNeap(roomy).out.find(" ms a step (+0.0% against no budget)\n") != std::string::npos);
-  const Args parts = Joined(kTiny, {"--steps", "1", "--budget", "1GiB", "--sub-batches", "2"});
+  const Args parts = {"train",     "lenet",    "--batch",       "8",       "--data",
+                      "synthetic", "--device", "cpu",           "--steps", "1",
+                      "--budget",  "1GiB",     "--sub-batches", "2"};
   CHECK(RunForJson(parts).front().at("fit").at("sub_batches") == 2);
   CHECK(RunNeap(parts).out.find("  to fit           the batch in 2 parts; predicted ") !=
         std::string::npos);
