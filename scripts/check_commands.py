@@ -26,6 +26,8 @@ import zlib
 SUBSTITUTIONS = [
     ("build/release/neap", "neap", "", "the command under test is given"),
     ("cifar10:DIR", "cifar10:cifar", "", "a folder with a few images of random pixels"),
+    ("--data idx:examples/data/digits --image 8 --channels 1 --classes 10", "--data cifar10:cifar", "--epochs 1",
+     "pages are read outside of the tree: a folder with a few images of random pixels"),
     ("--data imagefolder:imagenet/train", "--data imagefolder:images", "", "a folder with a few images of random pixels"),
     ("--augment --epochs 90", "--augment", "", "one step"),
     ("--lr-schedule cosine --warmup 25000 --warmup-start 0.01", "", "", "which ends after the only step"),
