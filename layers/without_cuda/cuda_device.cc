@@ -28,6 +28,9 @@ absl::StatusOr<int64_t> CudaDevice::UsedBytes() { return WithoutCuda(); }
 absl::StatusOr<std::optional<int64_t>> CudaDevice::LibraryBytes() { return WithoutCuda(); }
 Backend& CudaDevice::backend() { return *impl_->backend; }
 absl::Status CudaDevice::Copy(Stream, void*, const void*, int64_t) { return WithoutCuda(); }
+absl::Status CudaDevice::CopyFromNchw(Stream, const float*, const TensorSpec&, std::byte*) {
+  return WithoutCuda();
+}
 absl::StatusOr<Event> CudaDevice::Record(Stream) { return WithoutCuda(); }
 absl::StatusOr<Event> CudaDevice::RecordTime(Stream) { return WithoutCuda(); }
 absl::StatusOr<double> CudaDevice::ElapsedUs(const Event&, const Event&) { return WithoutCuda(); }

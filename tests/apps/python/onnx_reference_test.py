@@ -183,7 +183,7 @@ def pool(model):
     window = model.window()
     if model.operator == "AveragePool" and model.pick(True, False) and "auto_pad" not in window:
         window["count_include_pad"] = 1
-    if "auto_pad" not in window:
+    if model.operator == "MaxPool" and "auto_pad" not in window:
         window["ceil_mode"] = model.pick(0, 1)
     return model.add(model.operator, "x", **window)
 

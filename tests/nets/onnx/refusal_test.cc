@@ -65,6 +65,19 @@ TEST_CASE("all nodes that neap cannot train are named in one message") {
     CheckSays(status, absl::StatusCode::kUnimplemented, text);
 }
 
+TEST_CASE("averages whose last window passes the padded end in ceil_mode are refused") {
+  OnnxBuilder model({1, 2, 3, 3});
+  const std::string pool = model.Node("AveragePool", {"x"},
+                                      {{"kernel_shape", Ints{3, 3}},
+                                       {"strides", Ints{2, 2}},
+                                       {"pads", Ints{1, 1, 0, 0}},
+                                       {"count_include_pad", int64_t{1}},
+                                       {"ceil_mode", int64_t{1}}});
+  model.EndWithClasses(pool, 2);
+  CheckSays(StatusOf(model), absl::StatusCode::kUnimplemented,
+            "attribute 'ceil_mode' is 1, and the window passes the end of the image 3x3");
+}
+
 TEST_CASE("what a network cannot be is refused with the reason") {
   REQUIRE(StatusOf(SmallModel()).ok());
   using Change = std::function<void(OnnxBuilder&)>;
