@@ -66,16 +66,19 @@ TEST_CASE("all nodes that neap cannot train are named in one message") {
 }
 
 TEST_CASE("averages whose last window passes the padded end in ceil_mode are refused") {
-  OnnxBuilder model({1, 2, 3, 3});
-  const std::string pool = model.Node("AveragePool", {"x"},
-                                      {{"kernel_shape", Ints{3, 3}},
-                                       {"strides", Ints{2, 2}},
-                                       {"pads", Ints{1, 1, 0, 0}},
-                                       {"count_include_pad", int64_t{1}},
-                                       {"ceil_mode", int64_t{1}}});
-  model.EndWithClasses(pool, 2);
-  CheckSays(StatusOf(model), absl::StatusCode::kUnimplemented,
-            "attribute 'ceil_mode' is 1, and the window passes the end of the image 3x3");
+  const auto refused = [](int64_t size, int64_t before, const std::string& text) {
+    OnnxBuilder model({1, 2, size, size});
+    const std::string pool = model.Node("AveragePool", {"x"},
+                                        {{"kernel_shape", Ints{3, 3}},
+                                         {"strides", Ints{2, 2}},
+                                         {"pads", Ints{before, before, 0, 0}},
+                                         {"count_include_pad", int64_t{1}},
+                                         {"ceil_mode", int64_t{1}}});
+    model.EndWithClasses(pool, 2);
+    CheckSays(StatusOf(model), absl::StatusCode::kUnimplemented, text);
+  };
+  refused(4, 0, "attribute 'ceil_mode' is 1, and the window passes the end of the image 4x4");
+  refused(3, 1, "its padding is 1 before and 0 after the image, which moves its window");
 }
 
 TEST_CASE("what a network cannot be is refused with the reason") {
