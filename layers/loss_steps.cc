@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/step/operands.h"
+#include "neap/core/step/parameter_text.h"
 #include "neap/core/step/specify.h"
 
 namespace neap {
@@ -42,6 +43,11 @@ absl::StatusOr<LayerSpec> LossSpec(const LayerContext& context, double forward_f
   if (same_type) spec.steps[1].in_place = {{Dx(0), Y()}};
   if (context.scales_loss) spec.steps[1].reads.push_back(LossScaling());
   return spec;
+}
+
+std::string WeightText(std::optional<float> auxiliary_weight) {
+  if (!auxiliary_weight.has_value()) return "";
+  return ParameterText({{"auxiliary_weight", *auxiliary_weight}});
 }
 
 }  // namespace neap

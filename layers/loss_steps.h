@@ -7,6 +7,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "neap/core/step/layer.h"
 
@@ -19,5 +20,8 @@ namespace neap {
 // Errors: INVALID_ARGUMENT for a weight that is not positive and finite.
 absl::StatusOr<LayerSpec> LossSpec(const LayerContext& context, double forward_flops,
                                    std::optional<float> auxiliary_weight);
+
+// The weight as a part of a loss's Parameters(); empty if there is none.
+std::string WeightText(std::optional<float> auxiliary_weight);
 
 }  // namespace neap

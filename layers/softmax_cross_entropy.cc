@@ -21,11 +21,10 @@ absl::Status CheckLabels(const TensorSpec& labels, const TensorSpec& logits) {
 }  // namespace
 
 std::string SoftmaxCrossEntropy::Parameters() const {
-  std::string text =
-      label_smoothing == 0 ? "" : ParameterText({{"label_smoothing", label_smoothing}});
-  if (!auxiliary_weight.has_value()) return text;
-  if (!text.empty()) text += " ";
-  return text + ParameterText({{"auxiliary_weight", *auxiliary_weight}});
+  const std::string weight = WeightText(auxiliary_weight);
+  if (label_smoothing == 0) return weight;
+  const std::string smoothing = ParameterText({{"label_smoothing", label_smoothing}});
+  return weight.empty() ? smoothing : absl::StrCat(smoothing, " ", weight);
 }
 
 absl::StatusOr<LayerSpec> SoftmaxCrossEntropy::Specify(const LayerContext& context) const {

@@ -2,7 +2,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/step/parameter_text.h"
 #include "neap/core/step/specify.h"
 #include "neap/layers/loss_steps.h"
 
@@ -24,11 +23,6 @@ absl::StatusOr<LayerSpec> SpecifyTargetLoss(const LayerContext& context, double 
                                                    " for predictions of ", x.ToString()));
   }
   return LossSpec(context, flops_of_an_element, auxiliary_weight);
-}
-
-std::string WeightText(std::optional<float> auxiliary_weight) {
-  if (!auxiliary_weight.has_value()) return "";
-  return ParameterText({{"auxiliary_weight", *auxiliary_weight}});
 }
 
 }  // namespace

@@ -63,15 +63,21 @@ absl::StatusOr<Padding> ReadPadding(NodeReader& node, const Window& window, cons
   return Padding{pads[0], pads[1], pads[2], pads[3]};
 }
 
+// Number of positions along one axis of a window that covers `reach` pixels.
+int64_t Positions(int64_t size, int64_t reach, int64_t stride, int64_t before, int64_t after,
+                  bool ceil_mode) {
+  if (ceil_mode) return CeilPositions(size, reach, stride, before, after);
+  const int64_t slack = size + before + after - reach;
+  return slack < 0 ? 0 : slack / stride + 1;
+}
+
 // One axis of a window with padding on both sides, as one with the same on both, if the window has
 // the same positions then.
 absl::StatusOr<int64_t> EqualPadding(int64_t size, int64_t kernel, int64_t stride, int64_t dilation,
                                      int64_t before, int64_t after, bool ceil_mode) {
   const int64_t reach = dilation * (kernel - 1) + 1;
-  const auto positions = [&](int64_t behind) -> int64_t {
-    if (ceil_mode) return CeilPositions(size, reach, stride, before, behind);
-    const int64_t slack = size + before + behind - reach;
-    return slack < 0 ? 0 : slack / stride + 1;
+  const auto positions = [&](int64_t behind) {
+    return Positions(size, reach, stride, before, behind, ceil_mode);
   };
   if (before == after || positions(after) == positions(before)) return before;
   return absl::UnimplementedError(absl::StrCat("its padding is ", before, " before and ", after,
@@ -145,9 +151,8 @@ absl::StatusOr<Window> ReadPool(NodeReader& node, const ImageValue& x, bool ceil
 bool DependsOnCeil(const neap::Shape& x, const Window& window, const Padding& padding) {
   const auto depends = [](int64_t size, int64_t kernel, int64_t stride, int64_t before,
                           int64_t after) {
-    const int64_t slack = size + before + after - kernel;
-    const int64_t floor = slack < 0 ? 0 : slack / stride + 1;
-    return CeilPositions(size, kernel, stride, before, after) > floor;
+    return Positions(size, kernel, stride, before, after, /*ceil_mode=*/true) >
+           Positions(size, kernel, stride, before, after, /*ceil_mode=*/false);
   };
   return depends(x.h(), window.kernel.h, window.stride.h, padding.top, padding.bottom) ||
          depends(x.w(), window.kernel.w, window.stride.w, padding.left, padding.right);

@@ -11,26 +11,21 @@ template <bool kMax, typename T>
 __device__ T BlockReduce(T value) {
   constexpr int kWarps = kThreads / 32;
   __shared__ T warps[kWarps];
-#pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2) {
-    const T other = __shfl_xor_sync(~0U, value, offset);
+  const auto combine = [](T a, T b) {
     if constexpr (kMax) {
-      value = fmaxf(value, other);
+      return fmaxf(a, b);
     } else {
-      value += other;
+      return a + b;
     }
-  }
+  };
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2)
+    value = combine(value, __shfl_xor_sync(~0U, value, offset));
   __syncthreads();
   if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = value;
   __syncthreads();
   value = warps[0];
-  for (int w = 1; w < kWarps; ++w) {
-    if constexpr (kMax) {
-      value = fmaxf(value, warps[w]);
-    } else {
-      value += warps[w];
-    }
-  }
+  for (int w = 1; w < kWarps; ++w) value = combine(value, warps[w]);
   return value;
 }
 
