@@ -65,7 +65,7 @@ class Photographs {
     return ImageFolder::Open(path.string(), {});
   }
 
-  std::string temporary_;  // empty: none
+  std::string temporary_;  // the folder that is removed at the end; empty if there is none
   absl::StatusOr<std::unique_ptr<ImageFolder>> folder_;
 };
 

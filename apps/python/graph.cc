@@ -113,11 +113,9 @@ void BindGraph(nb::module_& module) {
           },
           "predictions"_a, "layer"_a,
           "Adds a loss such as SoftmaxCrossEntropy(auxiliary_weight=0.3) of other predictions, "
-          "with "
-          "the labels or\ntargets of the loss, which has been added before. Training minimises and "
-          "reports the loss plus the\nweighted auxiliary ones; evaluation and prediction leave "
-          "them "
-          "out.")
+          "with the labels or\ntargets of the loss, which has been added before. Training "
+          "minimises and reports the loss plus the\nweighted auxiliary ones; evaluation and "
+          "prediction leave them out.")
       .def(
           "with_options",
           [](const nb::handle graph, std::optional<int64_t> batch, std::optional<std::string> dtype,

@@ -64,8 +64,8 @@ absl::StatusOr<Batch> BatchOfStep(const Dataset& dataset, const LoaderOptions& o
                                   int64_t step);
 
 // Images [first, first + count) without augmentation, fewer at the end of the dataset. `threads` is
-// that of LoaderOptions. Errors: those of Dataset::Read; INVALID_ARGUMENT
-// for a range outside of the dataset.
+// that of LoaderOptions. Errors: those of Dataset::Read; INVALID_ARGUMENT for a range outside of
+// the dataset.
 absl::StatusOr<Batch> ReadBatch(const Dataset& dataset, int64_t first, int64_t count,
                                 int64_t threads = 0);
 

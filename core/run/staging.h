@@ -46,9 +46,8 @@ class Staging {
   static absl::StatusOr<Staging> Create(const Program& program, Device& device);
 
   // Enqueues the copy of the batch to the device, or within it; no persistent tensor is changed.
-  // Errors:
-  // INVALID_ARGUMENT for a batch of the wrong size, or, naming the image or pixel, for a label that
-  // is not one of the network's classes; those of the device.
+  // Errors: INVALID_ARGUMENT for a batch of the wrong size, or, naming the image or pixel, for a
+  // label that is not one of the network's classes; those of the device.
   absl::Status Send(const Batch& batch, const IterationScalars& scalars, const Program& program,
                     Executor& executor);
   // Enqueues the copy of the iteration's result to the host: in training, with the loss scale.

@@ -83,8 +83,8 @@ class Session(_neap.Session):
         """Trains with all batches, `epochs` times, and returns the mean loss of each epoch.
 
         While a batch trains, the next one is taken from `batches`: images on a GPU must stay as they are until the next pair but
-        one is taken. The progress is shown if tqdm is installed. After Ctrl-C or an
-        error of `batches`, the steps that have begun are finished, and the session can go on.
+        one is taken. The progress is shown if tqdm is installed. After Ctrl-C or an error of `batches`, the steps that have begun
+        are finished, and the session can go on.
         """
         losses = []
         for epoch in range(epochs):
