@@ -7,10 +7,11 @@
   scripts/compare_pytorch.py --cases resnet50:256:bf16 --gpus 2    on one GPU and on two, as a share of linear
   scripts/compare_pytorch.py --table                           the latest measurements of the results file, again
   scripts/compare_pytorch.py --step-check --dtype bf16         one training step against PyTorch in float64
+  scripts/compare_pytorch.py --step-check --onnx --batches 5   the same of networks that neap reads from what PyTorch exports
 
-A case is NET:BATCH:DTYPE[:PROGRAM+...] or a set: basic, headline, nets, small, small-tf32, small-bf16. Networks have PyTorch's
-names (alexnet is neap's alexnet-torchvision). Programs: neap, eager, floor, compile, and for batches up to 32 reduce-overhead,
-which is torch.compile with CUDA graphs. Arguments after -- are passed to neap train.
+A case is NET:BATCH:DTYPE[:PROGRAM+...] or a set: basic, headline, nets, small, small-tf32, small-bf16, mobile. Networks have
+PyTorch's names (alexnet is neap's alexnet-torchvision). Programs: neap, eager, floor, compile, and for batches up to 32
+reduce-overhead, which is torch.compile with CUDA graphs. Arguments after -- are passed to neap train.
 
 The speed of both is the median over the steps after the warm-up of 10. PyTorch's batch stays on the GPU, in the case's type and
 layout; neap copies one from pinned host memory in every step. Both train with cross-entropy and SGD with momentum (PyTorch's
@@ -61,7 +62,11 @@ def arguments_parser():
     parser.add_argument("--step-check", action="store_true", help="compare one step instead of speeds")
     parser.add_argument("--dtype", default="fp32", choices=cases.DTYPES, help="of the step check (default: %(default)s)")
     parser.add_argument("--networks", help="of the step check (fp32: resnet18,alexnet; else resnet50,densenet121,vgg16,alexnet)")
-    parser.add_argument("--batch", type=int, default=32, help="of the step check (default: %(default)s)")
+    parser.add_argument("--onnx", action="store_true", help="let neap read the networks of the step check from the ONNX files "
+                        "that PyTorch exports (default networks: sixteen)")
+    parser.add_argument("--batch", type=int, default=32, help="images of a batch of the step check (default: %(default)s)")
+    parser.add_argument("--batches", type=int, default=1, metavar="N", help="of the step check, each from the same weights "
+                        "(default: %(default)s)")
     parser.add_argument("--loss-scale", type=float, default=1024, help="PyTorch's, of the step check in fp16 (%(default)g)")
     parser.add_argument("--ranks", type=int, default=1, help=argparse.SUPPRESS)  # of a worker
     parser.add_argument("--worker", help=argparse.SUPPRESS)  # one measurement of PyTorch, in a process of its own
@@ -82,8 +87,12 @@ def work(request):
 
 def check_steps(arguments):
     from comparison import step_check
-    names = arguments.networks or step_check.DEFAULT_NETWORKS.get(arguments.dtype, step_check.DEFAULT_NETWORKS_16)
-    return step_check.compare(arguments, arguments.dtype, [cases.network_name(name) for name in names.split(",")])
+    names = arguments.networks or step_check.default_networks(arguments.dtype, arguments.onnx)
+    networks = [cases.network_name(name) for name in names.split(",")]
+    only_onnx = [name for name in networks if cases.NETWORKS[name].neap is None and not arguments.onnx]
+    if only_onnx:
+        raise ValueError(f"neap reads {', '.join(only_onnx)} from ONNX files only: add --onnx")
+    return step_check.compare(arguments, arguments.dtype, networks)
 
 
 def compare_speeds(arguments):

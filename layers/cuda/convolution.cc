@@ -12,6 +12,7 @@
 #include "neap/layers/cuda/candidates.h"
 #include "neap/layers/cuda/cuda_status.h"
 #include "neap/layers/cuda/cudnn_engines.h"
+#include "neap/layers/cuda/depthwise_convolution.h"
 #include "neap/layers/cuda/pointwise_convolution.h"
 #include "neap/layers/cuda/space_to_depth.h"
 #include "neap/layers/cuda/weight_gradient.h"
@@ -117,10 +118,12 @@ class ConvolutionKernel final : public StreamKernel {
   bool plan_is_all_;
 };
 
-absl::StatusOr<std::unique_ptr<ConvolutionPlan>> BuildOwn(const SharedRuntime& runtime,
-                                                          const ConvolutionProblem& problem,
-                                                          const std::string&) {
-  return BuildPointwise(runtime, problem);
+// The function that builds the plan of neap's only engine of a kind, whatever its id.
+using BuildOne = absl::StatusOr<std::unique_ptr<ConvolutionPlan>> (*)(const SharedRuntime&,
+                                                                      const ConvolutionProblem&);
+auto Only(BuildOne build) {
+  return [build](const SharedRuntime& runtime, const ConvolutionProblem& problem,
+                 const std::string&) { return build(runtime, problem); };
 }
 
 // Says in the engine's id and notes that it adds in fp16.
@@ -185,9 +188,11 @@ absl::StatusOr<OrderedCandidates> CandidatesFor(const ConvolutionProblem& proble
   append(deep_engines, BuildSpaceToDepth,
          SpaceToDepthIsFirstChoice(problem) ? candidates.first : candidates.rest);
   if (const std::optional<Engine> pointwise = PointwiseEngine(problem)) {
-    append({*pointwise}, BuildOwn,
+    append({*pointwise}, Only(BuildPointwise),
            PointwiseIsFirstChoice(problem) ? candidates.first : candidates.rest);
   }
+  if (const std::optional<Engine> depthwise = DepthwiseEngine(problem))
+    append({*depthwise}, Only(BuildDepthwise), candidates.first);
   if (candidates.first.empty() && candidates.rest.empty()) return listed.status();
   return candidates;
 }

@@ -4,6 +4,7 @@ A case is written NET:BATCH:DTYPE or NET:BATCH:DTYPE:PROGRAM+PROGRAM, or is the 
 """
 
 from dataclasses import dataclass
+from typing import Optional
 
 NEAP = "neap"
 EAGER = "eager"
@@ -18,7 +19,7 @@ LARGEST_SMALL_BATCH = 32  # up to here the CPU's launches may limit the speed, w
 
 @dataclass(frozen=True)
 class Network:
-    neap: str  # the network's name in `neap nets`
+    neap: Optional[str]  # the network's name in `neap nets`; None: neap reads it from an ONNX file only
     library: str = "torchvision"
     image: int = 224
     options: tuple = ()  # of the library's constructor, where its defaults are not neap's
@@ -37,7 +38,24 @@ NETWORKS = {
     "densenet121": Network("densenet121"),
     "densenet169": Network("densenet169"),
     "densenet201": Network("densenet201"),
+    "inception_v3": Network("inception_v3", "torchvision", 299, (("aux_logits", False), ("init_weights", False))),
     "inception_v4": Network("inception_v4", "timm", 299, (("drop_rate", 0.2),)),
+    "googlenet": Network("googlenet", "torchvision", 224, (("aux_logits", False), ("init_weights", False))),
+    "wide_resnet50_2": Network("wide_resnet50_2"),
+    "resnext50_32x4d": Network("resnext50_32x4d"),
+    "regnet_y_400mf": Network("regnet_y_400mf"),
+    "mobilenet_v2": Network("mobilenet_v2"),
+    "mobilenet_v3_small": Network("mobilenet_v3_small"),
+    "mobilenet_v3_large": Network("mobilenet_v3_large"),
+    "efficientnet_b0": Network("efficientnet_b0", "torchvision", 224, (("stochastic_depth_prob", 0.0),)),
+    # In ONNX files.
+    "squeezenet1_1": Network(None),
+    "mnasnet0_5": Network(None),
+    "dla34": Network(None, "timm"),
+    "lcnet_050": Network(None, "timm"),
+    "repvgg_a0": Network(None, "timm"),
+    "resnet26d": Network(None, "timm"),
+    "selecsls42": Network(None, "timm"),
 }
 
 
@@ -66,6 +84,7 @@ SETS = {
     "small-tf32": "resnet50:8:tf32,resnet50:16:tf32,resnet50:32:tf32",
     "small-bf16": "resnet50:8:bf16,resnet50:16:bf16,resnet50:32:bf16",
     "small": "small-tf32,small-bf16",
+    "mobile": "mobilenet_v2:256:bf16,mobilenet_v3_large:256:bf16,efficientnet_b0:128:bf16,mobilenet_v2:128:fp32:neap+eager",
 }
 
 
@@ -94,7 +113,10 @@ def parse_case(text):
     for program in programs:
         if program not in PROGRAMS:
             raise ValueError(f"'{text}': no program '{program}', only: {', '.join(PROGRAMS)}")
-    return Case(network_name(parts[0]), batch, parts[2], programs)
+    network = network_name(parts[0])
+    if NETWORKS[network].neap is None:
+        raise ValueError(f"'{text}': neap reads {network} from ONNX files only")
+    return Case(network, batch, parts[2], programs)
 
 
 def parse_cases(text):

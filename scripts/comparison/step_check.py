@@ -2,7 +2,8 @@
 
 fp32 runs in NCHW, other types channels-last; 16-bit types are PyTorch's autocast with fp32 weights. In fp16 the two sides
 multiply the loss by different factors: PyTorch by --loss-scale, neap by 65536, with which it begins every training. Dropout is
-disabled on both sides. A batch file holds fp32 images in N, C, H, W order, then int32 labels.
+disabled on both sides. A batch file holds fp32 images in N, C, H, W order, then int32 labels. neap trains its own network, or
+with --onnx what PyTorch exports.
 
 Weights as they are initialised, and images of noise, are of no use in 16 bits: rounding flips so many ReLUs that PyTorch's own
 gradients of ResNet-50 in bf16 have an error of 1.3, more than that of no gradients at all. Fewer flip if each residual block
@@ -10,27 +11,37 @@ adds little to its input, as after zero-initialisation, if the biases of batch n
 more than noise.
 """
 
+import copy
+import inspect
 import os
 import tempfile
 
 import torch
 from safetensors.torch import load_file, save_file
 from torchvision.models.resnet import BasicBlock, Bottleneck
+from torchvision.ops import StochasticDepth
 
 from .cases import NETWORKS
 from .models import MOMENTUM, WEIGHT_DECAY, autocast, make_network, memory_format, set_precision, sgd
 from .processes import Failure, field, run_neap
 from .speed import Results
-from .step_rule import Row, check, print_rows, summary_table
+from .step_rule import Row, Step, check, print_rows, summary_table
 
 DEFAULT_NETWORKS = {"fp32": "resnet18,alexnet"}
 DEFAULT_NETWORKS_16 = "resnet50,densenet121,vgg16,alexnet"
-WITH_DROPOUT = ("alexnet", "vgg16", "vgg19", "inception_v4")
+NETWORKS_IN_ONNX = ("alexnet,resnet18,resnext50_32x4d,densenet121,googlenet,squeezenet1_1,mnasnet0_5,mobilenet_v2,"
+                    "mobilenet_v3_small,efficientnet_b0,regnet_y_400mf,dla34,lcnet_050,repvgg_a0,resnet26d,selecsls42")
+WITH_DROPOUT = ("alexnet", "vgg16", "vgg19", "googlenet", "inception_v3", "inception_v4", "mobilenet_v2", "mobilenet_v3_small",
+                "mobilenet_v3_large", "efficientnet_b0")
 WITH_ADAPTIVE_POOLING = ("alexnet", "vgg16", "vgg19")  # in front of the classifier: nothing to do at 224x224
 BLOCK_SCALE = 0.2  # of the last batch norm of a residual block, in types less exact than fp32
 BIAS_SHIFTS = {True: 0.25, False: 0.5}  # of the biases of batch norms, with and without residual blocks, likewise
 LEARNING_RATE = 0.1  # large, so that rounding of the weights does not hide the gradients
 CLASSES = 1000
+
+
+def default_networks(dtype, onnx):
+    return NETWORKS_IN_ONNX if onnx else DEFAULT_NETWORKS.get(dtype, DEFAULT_NETWORKS_16)
 
 
 def reduce_noise(model):
@@ -58,7 +69,7 @@ def make_model(network, dtype):
     if network in WITH_ADAPTIVE_POOLING:
         model.avgpool = torch.nn.Identity()  # whose backward is deterministic, unlike that of adaptive pooling
     for module in model.modules():
-        if isinstance(module, torch.nn.Dropout):
+        if isinstance(module, (torch.nn.Dropout, StochasticDepth)):
             module.eval()
         if isinstance(module, torch.nn.BatchNorm2d):
             module.running_mean.normal_(0, 0.1)
@@ -72,29 +83,40 @@ def make_model(network, dtype):
     return model
 
 
+def write_onnx(model, images, path):
+    """The model as it trains, without dropout, for any number of images. By tracing, which keeps batch norms."""
+    tracing = {"dynamo": False} if "dynamo" in inspect.signature(torch.onnx.export).parameters else {}
+    model = copy.deepcopy(model)
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0  # neap trains with a file's dropout even if the file is for inference
+    torch.onnx.export(model, (images,), path, training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False,
+                      input_names=["images"], dynamic_axes={"images": {0: "n"}}, **tracing)
+
+
 class StepCheck:
-    """The inputs of one network's step."""
+    """One network's step, from the same weights with every batch."""
 
     def __init__(self, arguments, network, dtype):
         self.arguments, self.network, self.dtype = arguments, network, dtype
         self.layout = "nchw" if dtype == "fp32" else "nhwc"
         self.loss_scale = arguments.loss_scale if dtype == "fp16" else 1.0
-        model = make_model(network, dtype)
-        self.weights = {name: tensor.clone() for name, tensor in model.state_dict().items()
+        self.model = make_model(network, dtype)
+        self.weights = {name: tensor.clone() for name, tensor in self.model.state_dict().items()
                         if not name.endswith("num_batches_tracked")}
-        self.parameters = [name for name, _ in model.named_parameters()]
-        side = NETWORKS[network].image
-        self.images = make_images(arguments.batch, side, dtype)
-        self.labels = torch.randint(0, CLASSES, (arguments.batch,))
+        self.parameters = [name for name, _ in self.model.named_parameters()]
+        self.draw_batch()
+
+    def draw_batch(self):
+        self.images = make_images(self.arguments.batch, NETWORKS[self.network].image, self.dtype)
+        self.labels = torch.randint(0, CLASSES, (self.arguments.batch,))
 
     def pytorch(self, exact):
         """One step in float64 or in the type; returns the loss and the state afterwards, in float64 on the host."""
         device = self.arguments.device
         dtype = torch.float64 if exact else torch.float32
         layout = memory_format("nchw" if exact else self.layout)
-        model = make_model(self.network, self.dtype)
-        model.load_state_dict(self.weights, strict=False)
-        model.to(device, dtype, memory_format=layout)
+        model = copy.deepcopy(self.model).to(device, dtype, memory_format=layout)
         optimizer = sgd(model, LEARNING_RATE)
         images = self.images.to(device, dtype).contiguous(memory_format=layout)
         with autocast(device, "fp32" if exact else self.dtype):
@@ -120,9 +142,13 @@ class StepCheck:
             with open(batch_file, "wb") as file:
                 file.write(self.images.contiguous().numpy().astype("<f4").tobytes())
                 file.write(self.labels.to(torch.int32).numpy().astype("<i4").tobytes())
+            network = NETWORKS[self.network].neap
             flags = ["--dropout", "0"] if self.network in WITH_DROPOUT else []
+            if arguments.onnx:
+                network, flags = os.path.join(folder, "model.onnx"), []
+                write_onnx(self.model, self.images[:2], network)
             record = run_neap(arguments.neap, [
-                NETWORKS[self.network].neap, *flags, "--device", arguments.device, "--batch", str(arguments.batch),
+                network, *flags, "--device", arguments.device, "--batch", str(arguments.batch),
                 "--dtype", self.dtype, "--layout", self.layout, "--weights-in", weights_in, "--weights-out", weights_out,
                 "--batch-file", batch_file, "--steps", "1", "--lr", str(LEARNING_RATE), "--momentum", str(MOMENTUM),
                 "--weight-decay", str(WEIGHT_DECAY), *arguments.neap_arguments], arguments.measurement_limit)
@@ -140,8 +166,8 @@ class StepCheck:
         return Row(name, "change" if is_change else "value", kind, (exact[name] - before).norm().item(),
                    (actual[name] - exact[name]).norm().item(), (expected[name] - exact[name]).norm().item())
 
-    def run(self):
-        """The summary of step_rule.check."""
+    def differences(self):
+        """Those of the loss, of all parameters and of all running statistics."""
         exact_loss, exact = self.pytorch(exact=True)
         pytorch_loss, expected = self.pytorch(exact=False)
         if torch.device(self.arguments.device).type == "cuda":
@@ -149,9 +175,8 @@ class StepCheck:
         neap_loss, actual = self.neap()
         loss = Row("loss", "value", "loss", abs(exact_loss), abs(neap_loss - exact_loss), abs(pytorch_loss - exact_loss))
         rows = {name: self.row(name, exact, expected, actual) for name in self.weights}
-        parameters = [row for name, row in rows.items() if name in self.parameters]
-        running_statistics = [row for name, row in rows.items() if name not in self.parameters]
-        return check(self.network, self.dtype, loss, parameters, running_statistics)
+        return Step(loss, [row for name, row in rows.items() if name in self.parameters],
+                    [row for name, row in rows.items() if name not in self.parameters])
 
 
 def compare(arguments, dtype, networks):
@@ -162,7 +187,12 @@ def compare(arguments, dtype, networks):
     for network in networks:
         set_precision(dtype)
         try:
-            summary = StepCheck(arguments, network, dtype).run()
+            step = StepCheck(arguments, network, dtype)
+            steps = [step.differences()]
+            for _ in range(arguments.batches - 1):
+                step.draw_batch()
+                steps.append(step.differences())
+            summary = check(network, dtype, steps)
         except Failure as failure:
             failed.append(f"{network}: FAILED: {failure}")
             print(f"\n{failed[-1]}", flush=True)

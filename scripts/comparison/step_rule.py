@@ -2,7 +2,8 @@
 
 An error is |difference| / |expected|, norms over a tensor, against PyTorch in float64. Rounding flips ReLUs near 0, so the
 gradients of early layers differ between any two programs by far more than rounding; PyTorch's own error in the same type shows by
-how much. neap passes if its errors are at most `factor` times PyTorch's plus `floor`, for
+how much. Where few flip, one step may have none in PyTorch and one in neap: of several batches (--batches) the median of neap's
+errors and the largest of PyTorch's count. neap passes if its errors are at most `factor` times PyTorch's plus `floor`, for
 
   the loss, the norm over the changes of all parameters, the median over the parameters, and the worst tensor;
   every single tensor, parameters and running statistics.
@@ -62,6 +63,26 @@ class Row:
         return self._error(self.pytorch, self.expected)
 
 
+@dataclass(frozen=True)
+class Step:
+    """The step with one batch."""
+    loss: Row
+    parameters: list
+    statistics: list  # of batch norms
+
+
+def over_batches(pairs):
+    """The median of neap's errors, and the largest of PyTorch's."""
+    neap, pytorch = zip(*pairs)
+    return statistics.median(neap), max(pytorch)
+
+
+def combined(rows):
+    """One tensor with every batch."""
+    neap, pytorch = over_batches((row.neap_error, row.pytorch_error) for row in rows)
+    return Row(rows[0].name, rows[0].what, rows[0].kind, 1.0, neap, pytorch)
+
+
 def limits(rule, rows):
     """The largest error of neap that passes, for each row."""
     kinds = {}
@@ -78,13 +99,15 @@ def norm(rows):
             Row("", "", "", expected, 0, math.hypot(*(row.pytorch for row in rows))).pytorch_error)
 
 
-def check(network, dtype, loss, parameters, statistics_rows):
+def check(network, dtype, steps):
     """The summary of a network, with the field `passed`; `rows` has each row with its limit."""
     rule = RULES[dtype]
-    tensors = parameters + statistics_rows
+    loss = combined([step.loss for step in steps])
+    parameters = [combined(rows) for rows in zip(*(step.parameters for step in steps))]
+    tensors = parameters + [combined(rows) for rows in zip(*(step.statistics for step in steps))]
     neap = [row.neap_error for row in tensors]
     pytorch = [row.pytorch_error for row in tensors]
-    figures = {"loss": (loss.neap_error, loss.pytorch_error), "norm": norm(parameters),
+    figures = {"loss": (loss.neap_error, loss.pytorch_error), "norm": over_batches(norm(step.parameters) for step in steps),
                "median": (statistics.median(row.neap_error for row in parameters),
                           statistics.median(row.pytorch_error for row in parameters)), "worst": (max(neap), max(pytorch))}
     rows = [(loss, rule.limit(loss.pytorch_error)), *zip(tensors, limits(rule, tensors))]

@@ -121,6 +121,7 @@ class CaseList {
         {shape});
   }
   void AddRandomConvolution();
+  void AddRandomDepthwise();
   void AddTransposed(const TransposedConvolution& t, const Shape& shape);
   void AddFusedNorms(const Shape& shape) {
     Add("batch_norm, relu", FusedBatchNorm{.relu = true}, {shape});
@@ -214,6 +215,19 @@ void CaseList::AddRandomConvolution() {
                      dice_.Between(least.w, least.w + 8)});
 }
 
+void CaseList::AddRandomDepthwise() {
+  const int64_t side = dice_.Coin() ? 3 : 5;
+  const int64_t channels = dice_.Between(2, 5) * (dice_.Coin() ? 1 : 8);
+  const Convolution c = {.out_channels = channels,
+                         .kernel = side,
+                         .stride = dice_.Between(1, 2),
+                         .padding = Extent(0, side),
+                         .groups = channels,
+                         .bias = dice_.Coin()};
+  AddConvolution(c, {dice_.Between(1, 4), channels, dice_.Between(side, side + 8),
+                     dice_.Between(side, side + 8)});
+}
+
 void CaseList::Convolutions() {
   AddConvolution({.out_channels = 8, .kernel = 3, .padding = 1}, {2, 3, 7, 6});
   AddConvolution({.out_channels = 16, .kernel = 3, .padding = 1, .bias = false}, {2, 16, 8, 8});
@@ -235,7 +249,12 @@ void CaseList::Convolutions() {
   AddConvolution(
       {.out_channels = 12, .kernel = 2, .stride = {2, 3}, .padding = {0, 1}, .groups = 3},
       {2, 12, 2, 2});
+  AddConvolution({.out_channels = 8, .kernel = 5, .stride = 2, .padding = 2, .groups = 8},
+                 {2, 8, 9, 8});
+  AddConvolution({.out_channels = 136, .kernel = 3, .padding = 1, .groups = 136},
+                 {3, 136, 14, 15});  // several blocks of channels and of pixels
   for (int i = 0; i < 2 * kRandomCasesPerLayer; ++i) AddRandomConvolution();
+  for (int i = 0; i < kRandomCasesPerLayer; ++i) AddRandomDepthwise();
 }
 
 void CaseList::FoldedConvolutions() {

@@ -11,7 +11,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from comparison import processes, speed, table  # noqa: E402
+from comparison import cases, processes, speed, step_rule, table  # noqa: E402
 
 ERROR = {"error": "exit code 1"}
 STOPPED = {"error": "stopped after 180 s", "out_of_time": True}
@@ -60,6 +60,36 @@ class PassedTest(unittest.TestCase):
     def test_a_run_that_measured_nothing_fails(self):
         self.assertFalse(speed.passed([record("floor", **STOPPED)]))
         self.assertFalse(speed.passed([]))
+
+
+class StepRuleTest(unittest.TestCase):
+    """Of a network with two parameters, in fp32: errors of at most four times PyTorch's plus 1e-5 pass."""
+
+    def step(self, neap, pytorch):
+        rows = [step_rule.Row(name, "change", "weight", 2.0, 2 * neap, 2 * pytorch) for name in ("conv.weight", "fc.weight")]
+        return step_rule.Step(step_rule.Row("loss", "value", "loss", 7.0, 0.0, 0.0), rows, [])
+
+    def check(self, *errors):
+        return step_rule.check("network", "fp32", [self.step(*pair) for pair in errors])
+
+    def test_errors_are_compared_with_those_of_pytorch(self):
+        self.assertTrue(self.check((4e-3, 1e-3))["passed"])
+        failed = self.check((5e-3, 1e-3))
+        self.assertEqual(failed["beyond"], ["conv.weight", "fc.weight"])
+        self.assertEqual(failed["exceeded"], ["norm", "median", "worst"])
+
+    def test_a_flipped_relu_in_one_of_several_batches_passes_and_in_most_of_them_does_not(self):
+        self.assertFalse(self.check((1e-3, 1e-6))["passed"])
+        self.assertTrue(self.check((1e-3, 1e-6), (1e-6, 1e-6), (1e-6, 1e-6))["passed"])
+        self.assertFalse(self.check((1e-3, 1e-6), (1e-3, 1e-6), (1e-6, 1e-6))["passed"])
+        self.assertTrue(self.check((1e-3, 1e-6), (1e-3, 1e-6), (1e-6, 1e-3))["passed"])
+
+
+class CasesTest(unittest.TestCase):
+
+    def test_a_network_that_neap_reads_from_onnx_files_only_has_no_speed(self):
+        with self.assertRaisesRegex(ValueError, "neap reads dla34 from ONNX files only"):
+            cases.parse_cases("dla34:32:fp32")
 
 
 class TableTest(unittest.TestCase):

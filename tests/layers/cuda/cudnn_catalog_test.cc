@@ -228,6 +228,34 @@ TEST_CASE("matrix products are the first choice for gradients of an fp32 1x1 con
   CHECK(first(grouped, DType::kFp32, Layout::kNchw) != "cublaslt-1x1");
 }
 
+TEST_CASE("neap's own kernels are the first choice for depthwise convolutions") {
+  const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
+  if (!catalog) return;
+  const auto is_first = [&](const Convolution& layer, DType dtype, Layout layout) {
+    int first = 0;
+    for (const StepSignature& step : Signatures(layer, {{16, 64, 28, 28}, dtype, layout}))
+      first += catalog->Engines(step).value().front().id == "neap-depthwise" ? 1 : 0;
+    return first;
+  };
+  for (int64_t kernel : {3, 5}) {
+    for (int64_t stride : {1, 2}) {
+      const Convolution depthwise = {
+          .out_channels = 64, .kernel = kernel, .stride = stride, .padding = 1, .groups = 64};
+      CHECK(is_first(depthwise, DType::kFp32, Layout::kNchw) == 3);
+      CHECK(is_first(depthwise, DType::kTf32, Layout::kNhwc) == 3);
+      CHECK(is_first(depthwise, DType::kBf16, Layout::kNhwc) == 3);
+      CHECK(is_first(depthwise, DType::kFp16, Layout::kNhwc) == 3);
+    }
+  }
+  for (const Convolution& other :
+       {Convolution{.out_channels = 64, .kernel = 3, .groups = 32},
+        Convolution{.out_channels = 128, .kernel = 3, .groups = 64},
+        Convolution{.out_channels = 64, .kernel = 3, .dilation = 2, .groups = 64},
+        Convolution{.out_channels = 64, .kernel = 3, .stride = {1, 2}, .groups = 64},
+        Convolution{.out_channels = 64, .kernel = 7, .groups = 64}})
+    CHECK(is_first(other, DType::kBf16, Layout::kNhwc) == 0);
+}
+
 TEST_CASE("a first layer also has engines by space to depth") {
   const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
   if (!catalog) return;
