@@ -8,6 +8,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/operands.h"
 #include "neap/core/step/specify.h"
+#include "neap/layers/activated_batch_norm.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/join.h"
 #include "neap/layers/joined_batch_norms.h"
@@ -215,6 +216,8 @@ std::optional<Layer> FusedBatchNorm::FusedWith(const Layer& reader, int input) c
     return fused;
   }
   if (adds || concatenates) return std::nullopt;
+  if (const auto activation = ActivationOf(reader))
+    return ActivatedBatchNorm{.norm = norm, .activation = *activation};
   fused.adds = true;
   if (reader.As<Add>() != nullptr) return fused;
   // The other addend has been normalised, too.

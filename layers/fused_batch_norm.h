@@ -8,7 +8,7 @@
 // and the sums, concatenations and averages without the ReLU. Networks do not contain it. The
 // fusion pass (core/program/fuse.h) makes it of BatchNorms, an Add of two tensors, a Concat, a
 // Relu, and a MaxPool or a GlobalAveragePool. It computes the same bits as these layers one after
-// another.
+// another. Other activations are a matter of layers/activated_batch_norm.h.
 //
 //   step                 reads                                         writes
 //   forward (training)   x_0, x_1, gamma, beta                         y, mean, invstd, mask, index

@@ -1,6 +1,6 @@
 #include "neap/layers/activation.h"
 
-#include "neap/layers/cpu/channel_rows.h"
+#include "neap/layers/cpu/activation_functions.h"
 #include "neap/layers/cpu/onednn.h"
 
 namespace neap::cpu {
@@ -12,64 +12,14 @@ using dnnl::algorithm;
 // What backward reads besides dy.
 Operand OfGradient(const StepSignature& signature) { return signature.Has(Y()) ? Y() : X(); }
 
-// Own loops for the functions that need no exponential, because oneDNN's turn NaN into 0, which
-// hides a diverged network. Gradient(value, dy) gets x or y, as the layer's table says.
-struct ReluFunction {
-  explicit ReluFunction(const StepSignature&) {}
-  float Value(float x) const { return ReluOf(x); }
-  float Gradient(float y, float dy) const { return y <= 0 ? 0 : dy; }
-};
-
-struct LeakyReluFunction {
-  explicit LeakyReluFunction(const StepSignature& signature)
-      : slope(signature.layer.As<LeakyRelu>()->negative_slope) {}
-  float Value(float x) const { return x > 0 ? x : x * slope; }
-  float Gradient(float y, float dy) const { return y > 0 ? dy : dy * slope; }
-  float slope;
-};
-
-struct ClipFunction {
-  explicit ClipFunction(const StepSignature& signature)
-      : bounds(signature.layer.As<Clip>()->RoundedTo(signature.Spec(Y()).dtype)) {}
-  float Value(float x) const {
-    const float raised = x <= bounds.low ? bounds.low : x;
-    return raised >= bounds.high ? bounds.high : raised;
-  }
-  float Gradient(float y, float dy) const {
-    const float below = y >= bounds.high ? 0 : dy;
-    return y <= bounds.low ? 0 : below;
-  }
-  Clip bounds;
-};
-
-struct HardSigmoidFunction {
-  explicit HardSigmoidFunction(const StepSignature&) {}
-  float Value(float x) const {
-    const float raised = x <= -3 ? 0 : (x + 3) * kSixth;
-    return x >= 3 ? 1 : raised;
-  }
-  float Gradient(float x, float dy) const {
-    const float below = x >= 3 ? 0 : dy * kSixth;
-    return x <= -3 ? 0 : below;
-  }
-  static constexpr float kSixth = 1.0F / 6.0F;
-};
-
-struct HardSwishFunction {
-  explicit HardSwishFunction(const StepSignature&) {}
-  float Value(float x) const {
-    const float raised = x <= -3 ? 0 : x * (x + 3) * (1.0F / 6.0F);
-    return x >= 3 ? x : raised;
-  }
-  float Gradient(float x, float dy) const {
-    const float below = x >= 3 ? dy : dy * (x * (1.0F / 3.0F) + 0.5F);
-    return x <= -3 ? 0 : below;
-  }
-};
+template <typename Function>
+Function FunctionFrom(const StepSignature& signature) {
+  return {*signature.layer.As<typename Function::Of>(), signature.operands.front().tensor.dtype};
+}
 
 template <typename Function>
 void ForwardLoop(const LoopArgs& args) {
-  const Function function(args.signature);
+  const Function function = FunctionFrom<Function>(args.signature);
   const float* const x = args.Get<float>(X());
   float* const y = args.Get<float>(Y());
   const int64_t elements = args.Elements(X());
@@ -79,7 +29,7 @@ void ForwardLoop(const LoopArgs& args) {
 
 template <typename Function>
 void BackwardLoop(const LoopArgs& args) {
-  const Function function(args.signature);
+  const Function function = FunctionFrom<Function>(args.signature);
   const float* const value = args.Get<float>(OfGradient(args.signature));
   const float* const dy = args.Get<float>(Dy());
   float* const dx = args.Get<float>(Dx());
@@ -97,23 +47,22 @@ Candidates Loops(const StepSignature& signature) {
   return OwnLoop(signature, forward ? ForwardLoop<Function> : BackwardLoop<Function>);
 }
 
-// A function of oneDNN's: its algorithms, and their parameter alpha.
+// A function of oneDNN's.
 struct Eltwise {
   algorithm forward;
   algorithm backward;
-  float alpha = 0;
 };
 
 dnnl::eltwise_forward::primitive_desc ForwardDesc(const Origin& origin, algorithm which,
-                                                  float alpha, const dnnl::memory::desc& data) {
-  return {{dnnl::prop_kind::forward_training, which, data, alpha}, UserScratchpad(), origin.engine};
+                                                  const dnnl::memory::desc& data) {
+  return {{dnnl::prop_kind::forward_training, which, data}, UserScratchpad(), origin.engine};
 }
 
 Candidates EltwiseForward(const StepSignature& signature, const Eltwise& eltwise) {
   const Origin origin;
   const dnnl::memory::desc data = FlatDesc(signature.Spec(X()));
   return {PrimitiveCandidate(signature, "onednn", origin,
-                             ForwardDesc(origin, eltwise.forward, eltwise.alpha, data),
+                             ForwardDesc(origin, eltwise.forward, data),
                              {{DNNL_ARG_SRC, data, X()}, {DNNL_ARG_DST, data, Y()}})};
 }
 
@@ -121,9 +70,9 @@ Candidates EltwiseBackward(const StepSignature& signature, const Eltwise& eltwis
   const Operand value = OfGradient(signature);
   const dnnl::memory::desc data = FlatDesc(signature.Spec(value));
   Origin origin;
-  const auto hint = ForwardDesc(origin, eltwise.backward, eltwise.alpha, data);
+  const auto hint = ForwardDesc(origin, eltwise.backward, data);
   origin.forward = hint;
-  const dnnl::eltwise_backward::primitive_desc desc({eltwise.backward, data, data, eltwise.alpha},
+  const dnnl::eltwise_backward::primitive_desc desc({eltwise.backward, data, data},
                                                     UserScratchpad(), origin.engine, hint);
   return {PrimitiveCandidate(signature, "onednn", origin, desc,
                              {{value == Y() ? DNNL_ARG_DST : DNNL_ARG_SRC, data, value},
@@ -170,7 +119,7 @@ absl::StatusOr<Candidates> TanhSteps(const StepSignature& signature) {
 }
 
 absl::StatusOr<Candidates> SiluSteps(const StepSignature& signature) {
-  return Eltwises(signature, {algorithm::eltwise_swish, algorithm::eltwise_swish, 1.0F});
+  return Loops<SiluFunction>(signature);
 }
 
 }  // namespace neap::cpu

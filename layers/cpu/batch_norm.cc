@@ -113,9 +113,7 @@ void TrainingForward(const LoopArgs& args) {
 
 void InferenceForward(const LoopArgs& args) {
   const auto normalisation = [&](const Norm& norm, float* invstd) {
-    const float* const running_var = norm.Get(args, State(norm.first + 1));
-    for (int64_t c = 0; c < norm.part.rows.channels; ++c)
-      invstd[c] = InverseDeviation(static_cast<double>(running_var[c]), norm.layer.epsilon);
+    RunningDeviations(args, norm, invstd);
     return NormalisationOf(args, norm, invstd);
   };
   float* const workspace = args.Workspace<float>();
@@ -205,23 +203,21 @@ void Backward(const LoopArgs& args) {
   }
 }
 
-int64_t PerChannelBytes(const StepSignature& signature, size_t bytes) {
-  return NormalisedSpec(signature).shape.c() * static_cast<int64_t>(bytes);
+NormWorkspace WorkspaceOf(const StepSignature& signature) {
+  return NormWorkspaceBytes(NormalisedSpec(signature).shape.c());
 }
 
 }  // namespace
 
 absl::StatusOr<Candidates> BatchNormForward(const StepSignature& signature) {
-  if (signature.mode == Mode::kInference) {
-    return OwnLoop(signature, InferenceForward, PerChannelBytes(signature, 2 * sizeof(float)));
-  }
+  if (signature.mode == Mode::kInference)
+    return OwnLoop(signature, InferenceForward, WorkspaceOf(signature).inference);
   if (signature.rerun) return OwnLoop(signature, TrainingForward);
-  return OwnLoop(signature, TrainingForward, PerChannelBytes(signature, 2 * sizeof(double)));
+  return OwnLoop(signature, TrainingForward, WorkspaceOf(signature).training);
 }
 
 absl::StatusOr<Candidates> BatchNormBackward(const StepSignature& signature) {
-  return OwnLoop(signature, Backward,
-                 PerChannelBytes(signature, 2 * sizeof(double) + 2 * sizeof(float)));
+  return OwnLoop(signature, Backward, WorkspaceOf(signature).backward);
 }
 
 }  // namespace neap::cpu

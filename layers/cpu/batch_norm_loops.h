@@ -80,6 +80,13 @@ inline float InverseDeviation(double variance, float epsilon) {
   return static_cast<float>(1.0 / std::sqrt(variance + static_cast<double>(epsilon)));
 }
 
+// Writes 1 / the deviation of the running statistics.
+inline void RunningDeviations(const LoopArgs& args, const Norm& norm, float* invstd) {
+  const float* const variance = norm.Get(args, operands::State(norm.first + 1));
+  for (int64_t c = 0; c < norm.part.rows.channels; ++c)
+    invstd[c] = InverseDeviation(static_cast<double>(variance[c]), norm.layer.epsilon);
+}
+
 // Writes the mean of x per channel, and the sum of squared deviations from it. Two passes, because
 // subtracting the mean first avoids cancellation.
 inline void Moments(const ChannelPart& part, const float* x, double* mean, double* squares) {
@@ -181,6 +188,15 @@ void BackwardFrom(const LoopArgs& args, const Norm& norm, Gradient dz, float* dx
       dx[i] += round(gradient(i, c, whole));
     });
   });
+}
+
+// The workspace of a batch norm's steps, or of two whose tensors have as many channels.
+struct NormWorkspace {
+  int64_t training, inference, backward;
+};
+inline NormWorkspace NormWorkspaceBytes(int64_t channels) {
+  constexpr int64_t kFloat = sizeof(float), kDouble = sizeof(double);
+  return {2 * kDouble * channels, 2 * kFloat * channels, (2 * kDouble + 2 * kFloat) * channels};
 }
 
 }  // namespace neap::cpu

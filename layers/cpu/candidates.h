@@ -48,6 +48,8 @@ absl::StatusOr<Candidates> LrnForward(const StepSignature& signature);
 absl::StatusOr<Candidates> LrnBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> BatchNormForward(const StepSignature& signature);
 absl::StatusOr<Candidates> BatchNormBackward(const StepSignature& signature);
+absl::StatusOr<Candidates> ActivatedBatchNormForward(const StepSignature& signature);
+absl::StatusOr<Candidates> ActivatedBatchNormBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> BatchNormStatisticsForward(const StepSignature& signature);
 absl::StatusOr<Candidates> BatchNormStatisticsBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> BatchNormApplyForward(const StepSignature& signature);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "neap/layers/activated_batch_norm.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/catalog/table_backend.h"
@@ -88,6 +89,8 @@ std::vector<KernelRow> RoundingRows() {
       {kLayer<BatchNorm>, Phase::kBackwardData, cpu::BatchNormBackward},
       {kLayer<FusedBatchNorm>, Phase::kForward, cpu::BatchNormForward},
       {kLayer<FusedBatchNorm>, Phase::kBackwardData, cpu::BatchNormBackward},
+      {kLayer<ActivatedBatchNorm>, Phase::kForward, cpu::ActivatedBatchNormForward},
+      {kLayer<ActivatedBatchNorm>, Phase::kBackwardData, cpu::ActivatedBatchNormBackward},
       {kLayer<FusedConvolution>, Phase::kBackwardActivation,
        cpu::FusedConvolutionBackwardActivation},
       {kLayer<FoldedConvolution>, Phase::kForward, cpu::FoldedConvolutionForward},

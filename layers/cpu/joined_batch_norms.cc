@@ -43,9 +43,7 @@ ChannelPart PartOf(const StepSignature& signature, const JoinedInput& place) {
 Normalisation Summarised(const LoopArgs& args, const Norm& norm) {
   if (args.signature.mode == Mode::kInference) {
     float* const invstd = args.Workspace<float>();
-    const float* const running_var = norm.Get(args, State(norm.first + 1));
-    for (int64_t c = 0; c < norm.part.rows.channels; ++c)
-      invstd[c] = InverseDeviation(static_cast<double>(running_var[c]), norm.layer.epsilon);
+    RunningDeviations(args, norm, invstd);
     return NormalisationOf(args, norm, invstd);
   }
   if (!args.signature.rerun) {

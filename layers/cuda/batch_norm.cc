@@ -1,9 +1,11 @@
 // Batch norm, alone and fused: builds launches from signatures.
 #include "neap/layers/batch_norm.h"
 
+#include <variant>
 #include <vector>
 
 #include "neap/core/base/status_macros.h"
+#include "neap/layers/activated_batch_norm.h"
 #include "neap/layers/cuda/batch_norm_reads.h"
 #include "neap/layers/cuda/candidates.h"
 #include "neap/layers/cuda/pool_shape.h"
@@ -95,6 +97,32 @@ cudaError_t BatchNormBackward(const LaunchArgs& a) {
                                     a.stream);
 }
 
+kernels::BatchNormActivation ActivationOf(const LaunchArgs& a) {
+  using Function = kernels::BatchNormActivation::Function;
+  const auto& activation = a.signature.layer.As<ActivatedBatchNorm>()->activation;
+  if (const Clip* const clip = std::get_if<Clip>(&activation)) {
+    const Clip rounded = clip->RoundedTo(a.signature.Spec(X()).dtype);
+    return {Function::kClip, rounded.low, rounded.high};
+  }
+  return {std::holds_alternative<Silu>(activation) ? Function::kSilu : Function::kHardSwish};
+}
+
+cudaError_t ActivatedForward(const LaunchArgs& a) {
+  const BatchNorm& norm = a.signature.layer.As<ActivatedBatchNorm>()->norm;
+  const cudaError_t error = Statistics(a, norm, 0);
+  if (error != cudaSuccess) return error;
+  return kernels::BatchNormActivated(ChannelShapeOf(a.signature.Spec(X())),
+                                     BatchNormReads(a, norm, 0, a.Array(X())), ActivationOf(a),
+                                     a.Array(Y()), a.stream);
+}
+
+cudaError_t ActivatedBackward(const LaunchArgs& a) {
+  const BatchNorm& norm = a.signature.layer.As<ActivatedBatchNorm>()->norm;
+  return kernels::BatchNormActivatedBackward(
+      ChannelShapeOf(a.signature.Spec(X())), BatchNormReads(a, norm, 0, a.Array(X())),
+      ActivationOf(a), a.Array(Dy()), SumsOf(a, 0), a.Array(Dx()), a.Reduction(), a.stream);
+}
+
 static_assert(FusedBatchNorm::kMostParts <= kernels::kMostParts);
 std::vector<kernels::BatchNormPart> PartsOf(const LaunchArgs& a) {
   std::vector<kernels::BatchNormPart> parts;
@@ -151,6 +179,18 @@ absl::StatusOr<Candidates> BatchNormCandidates(const StepSignature& signature,
   const OwnLaunch of_parts = forward ? ForwardOfParts : BackwardOfParts;
   return OwnKernel(signature, runtime, in_parts ? of_parts : whole,
                    reduces ? kernels::ChannelScratchBytes(shape, type) : 0);
+}
+
+absl::StatusOr<Candidates> ActivatedBatchNormCandidates(const StepSignature& signature,
+                                                        const SharedRuntime& runtime) {
+  RETURN_IF_ERROR(CheckFp32(signature, {Slot::kParam}));
+  const TensorSpec& x = signature.Spec(X());
+  const kernels::ChannelShape shape = ChannelShapeOf(x);
+  const bool forward = signature.phase == Phase::kForward;
+  const bool reduces = !forward || HasStatistics(signature, 0);
+  if (reduces) RETURN_IF_ERROR(CheckFits32(signature, shape.outer * shape.inner));
+  return OwnKernel(signature, runtime, forward ? ActivatedForward : ActivatedBackward,
+                   reduces ? kernels::ChannelScratchBytes(shape, ElementOf(x.dtype)) : 0);
 }
 
 }  // namespace neap::cuda

@@ -3,6 +3,7 @@
 
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/cuda/candidates.h"
+#include "neap/layers/cuda/kernels/batch_norm.h"
 
 namespace neap::cuda {
 

@@ -5,6 +5,7 @@
 
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/cuda/cuda_status.h"
+#include "neap/layers/cuda/kernels/batch_norm.h"
 
 namespace neap::cuda {
 namespace {

@@ -119,6 +119,8 @@ absl::StatusOr<Candidates> FullyConnectedCandidates(const StepSignature& signatu
                                                     const SharedRuntime& runtime);
 absl::StatusOr<Candidates> BatchNormCandidates(const StepSignature& signature,
                                                const SharedRuntime& runtime);
+absl::StatusOr<Candidates> ActivatedBatchNormCandidates(const StepSignature& signature,
+                                                        const SharedRuntime& runtime);
 absl::StatusOr<Candidates> BatchNormStatisticsCandidates(const StepSignature& signature,
                                                          const SharedRuntime& runtime);
 absl::StatusOr<Candidates> BatchNormApplyCandidates(const StepSignature& signature,

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/layers/activated_batch_norm.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/catalog/table_backend.h"
@@ -56,6 +57,7 @@ constexpr TableEntry kTable[] = {
     {kLayer<FullyConnected>, FullyConnectedCandidates},
     {kLayer<BatchNorm>, BatchNormCandidates},
     {kLayer<FusedBatchNorm>, BatchNormCandidates},
+    {kLayer<ActivatedBatchNorm>, ActivatedBatchNormCandidates},
     {kLayer<BatchNormStatistics>, BatchNormStatisticsCandidates},
     {kLayer<BatchNormApply>, BatchNormApplyCandidates},
     {kLayer<JoinedBatchNorms>, JoinedBatchNormsCandidates},

@@ -25,6 +25,7 @@
 #include "neap/layers/cuda/candidates.h"
 #include "neap/layers/cuda/cuda_status.h"
 #include "neap/layers/cuda/image_parts.h"
+#include "neap/layers/cuda/kernels/batch_norm.h"
 #include "neap/layers/cuda/kernels/folded_convolution.h"
 #include "neap/layers/cuda/matmul.h"
 

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "neap/core/graph/source.h"
+#include "neap/layers/activated_batch_norm.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
@@ -125,6 +126,10 @@ class CaseList {
   void AddTransposed(const TransposedConvolution& t, const Shape& shape);
   void AddFusedNorms(const Shape& shape) {
     Add("batch_norm, relu", FusedBatchNorm{.relu = true}, {shape});
+    const BatchNorm norm = {.epsilon = 1e-3F, .momentum = 0.3F};
+    Add("batch_norm, clip", ActivatedBatchNorm{norm, Clip{-0.7123F, 1.0591F}}, {shape});
+    Add("batch_norm, hard_swish", ActivatedBatchNorm{norm, HardSwish{}}, {shape});
+    Add("batch_norm, silu", ActivatedBatchNorm{norm, Silu{}}, {shape});
     Add("batch_norm, add", FusedBatchNorm{.adds = true}, {shape, shape});
     Add("batch_norm, add, relu", FusedBatchNorm{.adds = true, .relu = true}, {shape, shape});
     const BatchNorm other = {.epsilon = 1e-3F, .momentum = 0.3F};

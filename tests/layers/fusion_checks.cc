@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "neap/layers/activated_batch_norm.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/fused_batch_norm.h"
@@ -161,6 +162,31 @@ void CheckAverages(const Runner& runner, const FusedBatchNorm& fused, const Tens
                 runner.Run(norm, inputs, 1, unpooled));
 }
 
+void CheckActivated(const Runner& runner, const ActivatedBatchNorm& fused, const Layer& activation,
+                    const TensorSpec& x) {
+  const LayerSpec spec = Layer(fused).Specify({.inputs = {x}}).value();
+  const Values given = RandomValues({.name = "", .layer = fused, .inputs = {x}}, spec, 7);
+  const auto apart = [&](Mode mode) {
+    Values results = runner.Run(fused.norm, {x}, 0, given, false, mode);
+    const Values normalised = {{X(), results.at(Y())}};
+    results[Y()] = runner.Run(activation, {x}, 0, normalised, false, mode).at(Y());
+    return results;
+  };
+  const Values forward = runner.Run(fused, {x}, 0, given);
+  CheckSameBits(forward, apart(Mode::kTraining));
+  CheckSameBits(runner.Run(fused, {x}, 0, given, false, Mode::kInference), apart(Mode::kInference));
+  const Values rerun = runner.Run(fused, {x}, 0, With(given, forward), /*rerun=*/true);
+  CHECK(rerun.at(Y()) == forward.at(Y()));
+
+  const Values normalised = {{X(), runner.Run(fused.norm, {x}, 0, given).at(Y())},
+                             {Y(), forward.at(Y())},
+                             {Dy(), given.at(Dy())}};
+  Values before = With(given, forward);
+  before[Dy()] = runner.Run(activation, {x}, 1, normalised).at(Dx());
+  CheckSameBits(runner.Run(fused, {x}, 1, With(given, forward)),
+                runner.Run(fused.norm, {x}, 1, before));
+}
+
 // The first engine of the forward step that has a kernel for the ReLU behind it.
 std::string PlainEngine(Backend& backend, const Layer& layer, const TensorSpec& x) {
   const std::vector<Engine> engines =
@@ -244,6 +270,20 @@ void CheckAveragedBatchNorm(Backend& backend, const DeviceAccess& access, DType 
         fused.addend_norm = BatchNorm{.epsilon = 1e-3F, .momentum = 0.3F};
         CheckAverages({backend, access}, fused, x);
       }
+    }
+  }
+}
+
+void CheckActivatedBatchNorm(Backend& backend, const DeviceAccess& access, DType dtype) {
+  const BatchNorm norm = {.epsilon = 1e-3F, .momentum = 0.3F};
+  for (const Shape& shape : {Shape{8, 64, 7, 7}, Shape{2, 5, 3, 5}, Shape{64, 16, 12, 12}}) {
+    for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+      const TensorSpec x = {shape, dtype, layout};
+      CAPTURE(x.ToString());
+      const Clip clip = {-0.7123F, 1.0591F};
+      CheckActivated({backend, access}, {norm, clip}, clip, x);
+      CheckActivated({backend, access}, {norm, HardSwish{}}, HardSwish{}, x);
+      CheckActivated({backend, access}, {norm, Silu{}}, Silu{}, x);
     }
   }
 }

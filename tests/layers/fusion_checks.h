@@ -1,5 +1,6 @@
-// Checks that a batch norm which reads the parts of a concatenation, or stores only the averages of
-// its images, computes the bits of the layers that it replaces. For the tests of several backends.
+// Checks that a batch norm which reads the parts of a concatenation, stores only the averages of
+// its images, or has an activation behind it, computes the bits of the layers that it replaces. For
+// the tests of several backends.
 #pragma once
 
 #include "tests/layers/harness.h"
@@ -17,6 +18,9 @@ void CheckJoinedBatchNorms(Backend& backend, const DeviceAccess& access, DType d
 // The same for global average pooling of a batch norm, with and without a sum and its second batch
 // norm; and in inference.
 void CheckAveragedBatchNorm(Backend& backend, const DeviceAccess& access, DType dtype);
+
+// The same for a batch norm with an activation behind it.
+void CheckActivatedBatchNorm(Backend& backend, const DeviceAccess& access, DType dtype);
 
 // For GPUs, where a kernel behind a convolution with a ReLU adds the bias: y has the bits of a
 // convolution without a bias by the same engine and of a ReLU that adds it, the gradient before the

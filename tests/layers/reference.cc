@@ -309,6 +309,7 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"lrn", Lrn},
                               {"batch_norm", ReferenceBatchNorm},
                               {"fused_batch_norm", ReferenceBatchNorm},
+                              {"activated_batch_norm", ReferenceActivatedBatchNorm},
                               {"joined_batch_norms", ReferenceJoinedBatchNorms},
                               {"batch_norm_statistics", ReferenceBatchNormStatistics},
                               {"batch_norm_apply", ReferenceBatchNormApply},

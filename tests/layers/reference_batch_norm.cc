@@ -4,11 +4,14 @@
 #include <cmath>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "neap/layers/activated_batch_norm.h"
 #include "neap/layers/fused_batch_norm.h"
 #include "neap/layers/joined_batch_norms.h"
+#include "tests/layers/reference_activation.h"
 #include "tests/layers/reference_window.h"
 
 namespace neap::testing {
@@ -307,6 +310,32 @@ Values ReferenceBatchNorm(const StepSignature& signature, const Values& given) {
 }
 
 // Each part by itself, as the only input of a batch norm.
+// What is between the two layers is rounded as if it were stored: a bound of a clip is a value of
+// the type.
+Values ReferenceActivatedBatchNorm(const StepSignature& signature, const Values& given) {
+  const auto& [norm, activation] = *signature.layer.As<ActivatedBatchNorm>();
+  const TensorSpec& x = signature.Spec(X());
+  const Layer behind = std::visit([](const auto& layer) { return Layer(layer); }, activation);
+  const auto activate = [&](Phase phase, const Values& values) {
+    return ReferenceActivation(SignatureOf(behind, phase, {x}).value(), values);
+  };
+  StepSignature alone = signature;
+  alone.layer = norm;
+  if (signature.phase == Phase::kForward) {
+    Values result = ReferenceBatchNorm(alone, given);
+    result[Y()] = activate(Phase::kForward, {{X(), Rounded(x, result[Y()])}}).at(Y());
+    return result;
+  }
+  const Vector z = Rounded(
+      x, Normalise(signature, given, {norm, X(), 0}, given.at(Saved(0)), given.at(Saved(1))));
+  const Vector y = activate(Phase::kForward, {{X(), z}}).at(Y());
+  const Values gradient =
+      activate(Phase::kBackwardData, {{X(), z}, {Y(), y}, {Dy(), given.at(Dy())}});
+  Values before = given;
+  before[Dy()] = Rounded(x, gradient.at(Dx()));
+  return ReferenceBatchNorm(alone, before);
+}
+
 Values ReferenceJoinedBatchNorms(const StepSignature& signature, const Values& given) {
   const JoinedBatchNorms& layer = *signature.layer.As<JoinedBatchNorms>();
   const bool forward = signature.phase == Phase::kForward;

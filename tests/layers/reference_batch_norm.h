@@ -16,6 +16,7 @@ std::vector<double> Masked(const TensorSpec& spec, const std::vector<double>& ma
                            std::vector<double> dy);
 
 Values ReferenceBatchNorm(const StepSignature& signature, const Values& given);
+Values ReferenceActivatedBatchNorm(const StepSignature& signature, const Values& given);
 Values ReferenceJoinedBatchNorms(const StepSignature& signature, const Values& given);
 // ChoiceFailure() (tests/layers/reference.h) of a forward step.
 std::string BatchNormChoiceFailure(const StepSignature& signature, const Values& given,

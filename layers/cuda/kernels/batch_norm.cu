@@ -2,6 +2,7 @@
 // pooling that follow a batch norm take part in the map, so they cost no pass of their own
 // (layers/fused_batch_norm.h).
 #include "neap/layers/cuda/kernels/batch_norm.cuh"
+#include "neap/layers/cuda/kernels/batch_norm.h"
 #include "neap/layers/cuda/kernels/batch_norm_apply.cuh"
 #include "neap/layers/cuda/kernels/batch_norm_moments.cuh"
 #include "neap/layers/cuda/kernels/channel_map.cuh"

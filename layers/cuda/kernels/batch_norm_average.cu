@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "neap/layers/cuda/kernels/batch_norm.cuh"
+#include "neap/layers/cuda/kernels/batch_norm.h"
 #include "neap/layers/cuda/kernels/batch_norm_apply.cuh"
 #include "neap/layers/cuda/kernels/batch_norm_passes.cuh"
 #include "neap/layers/cuda/kernels/device_math.cuh"

@@ -1,6 +1,7 @@
 // Batch norm of a concatenation along the channels that no memory holds, forward and backward. The
 // bits are those of batch_norm.cu and batch_norm_backward.cu for the tensor that concat.cu writes.
 #include "neap/layers/cuda/kernels/batch_norm.cuh"
+#include "neap/layers/cuda/kernels/batch_norm.h"
 #include "neap/layers/cuda/kernels/batch_norm_gradient.cuh"
 #include "neap/layers/cuda/kernels/batch_norm_moments.cuh"
 #include "neap/layers/cuda/kernels/channel_reduce.cuh"

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "neap/layers/cuda/kernels/batch_norm.cuh"
+#include "neap/layers/cuda/kernels/batch_norm.h"
 #include "neap/layers/cuda/kernels/batch_norm_gradient.cuh"
 #include "neap/layers/cuda/kernels/channel_map.cuh"
 #include "neap/layers/cuda/kernels/channel_reduce.cuh"

@@ -1,6 +1,7 @@
 // Batch norm that writes its result into a slice of a concatenation, or reads the gradient there.
 // The bits are those of batch_norm.cu and batch_norm_backward.cu for a tensor of its own.
 #include "neap/layers/cuda/kernels/batch_norm.cuh"
+#include "neap/layers/cuda/kernels/batch_norm.h"
 #include "neap/layers/cuda/kernels/batch_norm_gradient.cuh"
 #include "neap/layers/cuda/kernels/channel_reduce.cuh"
 #include "neap/layers/cuda/kernels/concat_parts.cuh"

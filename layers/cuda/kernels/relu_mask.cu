@@ -1,5 +1,6 @@
 // The mask of a ReLU's result (layers/fused_batch_norm.h), and the gradient through it.
 #include "neap/layers/cuda/kernels/batch_norm.cuh"
+#include "neap/layers/cuda/kernels/batch_norm.h"
 #include "neap/layers/cuda/kernels/batch_norm_apply.cuh"
 #include "neap/layers/cuda/kernels/batch_norm_passes.cuh"
 #include "neap/layers/cuda/kernels/channel_reduce.cuh"

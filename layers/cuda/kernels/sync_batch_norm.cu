@@ -1,6 +1,7 @@
 // Batch norm over ranks: kernels for the statistics of one rank and of all ranks, and for the
 // gradients of both. batch_norm.cu has the normalisation that follows.
 #include "neap/layers/cuda/kernels/batch_norm.cuh"
+#include "neap/layers/cuda/kernels/batch_norm.h"
 #include "neap/layers/cuda/kernels/batch_norm_gradient.cuh"
 #include "neap/layers/cuda/kernels/batch_norm_moments.cuh"
 #include "neap/layers/cuda/kernels/channel_map.cuh"

@@ -6,12 +6,14 @@
 #include <map>
 #include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/step/operands.h"
+#include "neap/layers/activated_batch_norm.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
@@ -40,6 +42,10 @@ std::string Parts(const Layer& layer) {
     for (const JoinedBatchNorms::Part& part : joined->parts)
       absl::StrAppend(&parts, " ", part.position, part.relu ? "+relu" : "");
     return parts;
+  }
+  if (const auto* const activated = layer.As<ActivatedBatchNorm>()) {
+    const auto type = [](const auto& activation) { return std::string(activation.kType); };
+    return absl::StrCat("+", std::visit(type, activated->activation));
   }
   const auto* const norm = layer.As<FusedBatchNorm>();
   if (norm == nullptr) return "";
@@ -319,7 +325,29 @@ TEST_CASE("layers stay apart if the gradients of their input would be summed in 
   CHECK(net.Fused(net.Add("add", Add{}, {a, b})) == "conv(input) bn(conv) tanh(conv) add(bn,tanh)");
 }
 
-TEST_CASE("other activations and dropout are not fused, and a graph can do without fusion") {
+TEST_CASE("a batch norm and the activation of a mobile network behind it are one layer") {
+  for (Mode mode : {Mode::kTraining, Mode::kInference}) {
+    Net net;
+    std::string x = net.Add("conv1", kConvolution, {net.input});
+    x = net.Add("relu6", Clip{}, {net.Add("bn1", BatchNorm{}, {x})});
+    x = net.Add("silu", Silu{}, {net.Add("bn2", BatchNorm{}, {x})});
+    x = net.Add("hard_swish", HardSwish{}, {net.Add("bn3", BatchNorm{}, {x})});
+    CHECK(net.Fused(net.Add("relu", Relu{}, {x}), mode) ==
+          "conv1(input) bn1+clip(conv1) bn2+silu(bn1) bn3+hard_swish(bn2) relu(bn3)");
+  }
+}
+
+TEST_CASE("such an activation behind a sum, or of a shared batch norm, stays apart") {
+  Net net;
+  const std::string bn = net.Add("bn1", BatchNorm{}, {net.input});
+  const std::string a = net.Add("clip", Clip{}, {bn});
+  const std::string b = net.Add("bn2", BatchNorm{}, {net.Add("conv", kConvolution, {bn})});
+  const std::string sum = net.Add("add", Add{}, {b, a});
+  CHECK(net.Fused(net.Add("silu", Silu{}, {sum})) ==
+        "bn1(input) clip(bn1) conv(bn1) bn2+add(conv,clip) silu(bn2)");
+}
+
+TEST_CASE("tanh and dropout are not fused, and a graph can do without fusion") {
   Net net;
   const std::string bn = net.Add("bn", BatchNorm{}, {net.input});
   const std::string dropout = net.Add("dropout", Dropout{0.5F}, {net.Add("tanh", Tanh{}, {bn})});
@@ -355,8 +383,8 @@ TEST_CASE("random networks, whose training is compared with and without fusion, 
   std::map<std::string, int> kinds;
   int with_other_grad = 0;
   for (uint32_t seed = 0; seed < 500; ++seed) {
-    const Graph graph =
-        testing::RandomGraph(seed, {.residual = seed / 7 % 3 == 1, .dense = seed / 7 % 3 == 2});
+    const Graph graph = testing::RandomGraph(
+        seed, {.residual = seed / 7 % 3 == 1, .dense = seed / 7 % 3 == 2, .mobile = seed % 4 == 3});
     const ResolvedGraph fused =
         Fuse(Resolve(graph, Mode::kTraining).value(), Mode::kTraining, {.convolutions = true});
     for (const ResolvedLayer& layer : fused.layers) ++kinds[Parts(layer.layer)];
@@ -371,7 +399,7 @@ TEST_CASE("random networks, whose training is compared with and without fusion, 
   for (const std::string kind :
        {"+relu", "+add", "+add+relu", "+bn+add", "+bn+add+relu", "+relu+pool", "+pool",
         "convolution+relu", "+bias+pool", "+concat", "+concat+relu", "+average", "+relu+average",
-        "+add+relu+average", "+bn+add+relu+average"}) {
+        "+add+relu+average", "+bn+add+relu+average", "+clip", "+hard_swish", "+silu"}) {
     CAPTURE(kind);
     CHECK(kinds[kind] > 0);
   }

@@ -87,6 +87,11 @@ TEST_CASE("an averaged batch norm has the bits of a batch norm and a global pool
     CheckAveragedBatchNorm(*MakeCpuBackend(), HostAccess(), dtype);
 }
 
+TEST_CASE("a batch norm with an activation has the bits of both layers on a CPU") {
+  for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
+    CheckActivatedBatchNorm(*MakeCpuBackend(), HostAccess(), dtype);
+}
+
 TEST_CASE("every engine computes the gradients of strided weights with the same bits each time") {
   const std::unique_ptr<Backend> backend = MakeCpuBackend();
   for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {

@@ -337,6 +337,14 @@ TEST_CASE("an averaged batch norm has the bits of a batch norm and a global pool
     CheckAveragedBatchNorm(gpu->backend(), arena.Access(), dtype);
 }
 
+TEST_CASE("a batch norm with an activation has the bits of both layers on a GPU") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  DeviceArena arena(*gpu);
+  for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
+    CheckActivatedBatchNorm(gpu->backend(), arena.Access(), dtype);
+}
+
 TEST_CASE("a label outside the classes makes the loss NaN on the GPU too") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;

@@ -1,0 +1,42 @@
+// Batch normalisation together with the activation of mobile networks behind it, in as many passes
+// over memory as batch normalisation alone takes: y = f(batch_norm(x)), where f is Clip (ReLU6),
+// HardSwish or Silu. A ReLU is a matter of layers/fused_batch_norm.h.
+//
+// Networks do not contain it. The fusion pass (core/program/fuse.h) makes it. It computes the same
+// bits as the two layers one after another, but what the batch norm alone would store, and what
+// HardSwish and Silu would keep for backward, does not exist: backward normalises x again.
+//
+//   step                 reads                                      writes
+//   forward (training)   x, gamma, beta                             y, mean, invstd
+//     rerun              x, gamma, beta, mean, invstd               y
+//   forward (inference)  x, gamma, beta, running_mean, running_var  y
+//   backward_data        x, dy, gamma, mean, invstd, beta           dx, dgamma, dbeta
+//
+// Parameters, states, saved tensors and what may be overwritten are as in layers/batch_norm.h.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "neap/core/step/layer.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/batch_norm.h"
+
+namespace neap {
+
+struct ActivatedBatchNorm {
+  static constexpr std::string_view kType = "activated_batch_norm";
+  using Activation = std::variant<Clip, HardSwish, Silu>;
+  BatchNorm norm = {};
+  Activation activation = {};
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  std::string Parameters() const;
+  friend bool operator==(const ActivatedBatchNorm&, const ActivatedBatchNorm&) = default;
+};
+
+// The layer as an activation that can be part of an ActivatedBatchNorm; nullopt for all others.
+std::optional<ActivatedBatchNorm::Activation> ActivationOf(const Layer& layer);
+
+}  // namespace neap
