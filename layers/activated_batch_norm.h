@@ -4,7 +4,9 @@
 //
 // Networks do not contain it. The fusion pass (core/program/fuse.h) makes it. It computes the same
 // bits as the two layers one after another, but what the batch norm alone would store, and what
-// HardSwish and Silu would keep for backward, does not exist: backward normalises x again.
+// HardSwish and Silu would keep for backward, does not exist: backward normalises x again. Where a
+// 1x1 convolution takes in the batch norm (layers/folded_convolution.h), the activation stays
+// apart.
 //
 //   step                 reads                                      writes
 //   forward (training)   x, gamma, beta                             y, mean, invstd

@@ -54,4 +54,9 @@ Optimizer OptimizerFlags::Get() const {
   return optimizer;
 }
 
+void OptimizerFlags::Set(const Optimizer& optimizer) {
+  values_ = optimizer;
+  rule = optimizer.rule == Optimizer::Rule::kAdamW ? "adamw" : "sgd";
+}
+
 }  // namespace neap::apps

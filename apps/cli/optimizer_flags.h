@@ -19,6 +19,8 @@ struct OptimizerFlags {
   // Errors: BadUsage() for a flag of another rule, or Nesterov's without momentum.
   absl::Status Check(const FlagSet& flags) const;
   Optimizer Get() const;
+  // What the flags would be for this optimizer.
+  void Set(const Optimizer& optimizer);
 
  private:
   Optimizer values_;  // without the rule

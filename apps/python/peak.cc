@@ -47,6 +47,7 @@ absl::StatusOr<apps::PeakResult> FindPeakIn(const Graph& net, const PlanningArgu
   ASSIGN_OR_RETURN(flags.planning, FlagsOf(arguments));
   if (flags.planning.policy.empty()) flags.planning.policy = "auto";
   flags.keep_percent = keep_percent;
+  flags.optimizer.Set(arguments.optimizer);
   flags.net.graph = net;
   ASSIGN_OR_RETURN(const apps::PlanTarget target, TargetFor(net, flags.planning));
   const apps::Growth batch = {.what = "batch",
@@ -61,7 +62,8 @@ absl::StatusOr<apps::PeakResult> FindPeakIn(const Graph& net, const PlanningArgu
 nb::object PeakBatch(const Graph& net, const Budgets& budgets, std::optional<std::string> device,
                      std::optional<std::string> policy, std::optional<Bytes> host_budget,
                      std::optional<int64_t> sub_batches, bool strict,
-                     std::optional<double> keep_percent) {
+                     std::optional<double> keep_percent, const std::string& optimizer,
+                     std::optional<float> momentum, float clip_norm, float ema) {
   Table table({{"budget_bytes", "i8"},
                {"batch", "i8"},
                {"sub_batches", "i8"},
@@ -69,12 +71,14 @@ nb::object PeakBatch(const Graph& net, const Budgets& budgets, std::optional<std
                {"predicted_ms", "f8"},
                {"images_per_second", "f8"}});
   for (const Bytes& budget : ToList(budgets)) {
-    const PlanningArguments arguments = {.device = device,
-                                         .budget = budget,
-                                         .host_budget = host_budget,
-                                         .policy = policy,
-                                         .sub_batches = sub_batches,
-                                         .strict = strict};
+    const PlanningArguments arguments = {
+        .device = device,
+        .budget = budget,
+        .host_budget = host_budget,
+        .policy = policy,
+        .sub_batches = sub_batches,
+        .strict = strict,
+        .optimizer = Checked(PlannedOptimizer(optimizer, momentum, clip_norm, ema))};
     const apps::PeakResult peak =
         Checked(Released([&] { return FindPeakIn(net, arguments, keep_percent); }));
     const neap::Plan& plan = peak.planned.plan;
@@ -88,9 +92,8 @@ absl::StatusOr<apps::SpeedCurve> CurveOf(const Graph& net, const PlanningArgumen
                                          std::vector<std::string> policies) {
   ASSIGN_OR_RETURN(const apps::PlanningFlags flags, FlagsOf(arguments));
   ASSIGN_OR_RETURN(const apps::PlanTarget target, TargetFor(net, flags));
-  ASSIGN_OR_RETURN(
-      const Program program,
-      Lower(net, apps::PlanningFlags::Lowering(flags.AskedProgram()), target.description));
+  ASSIGN_OR_RETURN(const Program program,
+                   Lower(net, LoweringOf(flags.AskedProgram(), arguments), target.description));
   if (policies.empty()) {
     for (const Policy& policy : Policies()) policies.emplace_back(policy.name);
   }
@@ -99,9 +102,14 @@ absl::StatusOr<apps::SpeedCurve> CurveOf(const Graph& net, const PlanningArgumen
 }
 
 nb::object Curve(const Graph& net, std::optional<std::string> device,
-                 std::vector<std::string> policies, std::optional<Bytes> host_budget, bool strict) {
+                 std::vector<std::string> policies, std::optional<Bytes> host_budget, bool strict,
+                 const std::string& optimizer, std::optional<float> momentum, float clip_norm,
+                 float ema) {
   const PlanningArguments arguments = {
-      .device = std::move(device), .host_budget = std::move(host_budget), .strict = strict};
+      .device = std::move(device),
+      .host_budget = std::move(host_budget),
+      .strict = strict,
+      .optimizer = Checked(PlannedOptimizer(optimizer, momentum, clip_norm, ema))};
   const apps::SpeedCurve curve =
       Checked(Released([&] { return CurveOf(net, arguments, std::move(policies)); }));
   Table table({{"policy", "U"},
@@ -125,13 +133,15 @@ nb::object Curve(const Graph& net, std::optional<std::string> device,
 void BindPeak(nb::module_& module) {
   module.def("peak_batch", PeakBatch, "net"_a, "budget"_a, "device"_a = nb::none(), nb::kw_only(),
              "policy"_a = nb::none(), "host_budget"_a = nb::none(), "sub_batches"_a = nb::none(),
-             "strict"_a = false, "keep_percent"_a = nb::none(),
+             "strict"_a = false, "keep_percent"_a = nb::none(), "optimizer"_a = "sgd",
+             "momentum"_a = nb::none(), "clip_norm"_a = 0.0F, "ema"_a = 0.0F,
              "The largest batch of the network in each budget, as `neap peak-batch` finds it: a "
              "structured array with one\nrow for each budget. `keep_percent`: the largest batch "
              "that keeps this part of its speed.");
   module.def(
       "curve", Curve, "net"_a, "device"_a = nb::none(), "policies"_a = std::vector<std::string>{},
-      nb::kw_only(), "host_budget"_a = nb::none(), "strict"_a = false,
+      nb::kw_only(), "host_budget"_a = nb::none(), "strict"_a = false, "optimizer"_a = "sgd",
+      "momentum"_a = nb::none(), "clip_norm"_a = 0.0F, "ema"_a = 0.0F,
       "The predicted speed in a dozen budgets under each policy (all without `policies`), as "
       "`neap plan --curve` has it:\na structured array with one row for each policy and "
       "budget that fits.");

@@ -32,14 +32,17 @@ using nb::literals::operator""_a;
 Planned MakePlanned(const Graph& net, std::optional<Bytes> budget,
                     std::optional<std::string> device, std::optional<std::string> policy,
                     std::optional<Bytes> host_budget, std::optional<int64_t> sub_batches,
-                    bool offload_params, bool strict) {
-  const PlanningArguments arguments = {.device = std::move(device),
-                                       .budget = std::move(budget),
-                                       .host_budget = std::move(host_budget),
-                                       .policy = std::move(policy),
-                                       .sub_batches = sub_batches,
-                                       .offload_params = offload_params,
-                                       .strict = strict};
+                    bool offload_params, bool strict, const std::string& optimizer,
+                    std::optional<float> momentum, float clip_norm, float ema) {
+  const PlanningArguments arguments = {
+      .device = std::move(device),
+      .budget = std::move(budget),
+      .host_budget = std::move(host_budget),
+      .policy = std::move(policy),
+      .sub_batches = sub_batches,
+      .offload_params = offload_params,
+      .strict = strict,
+      .optimizer = Checked(PlannedOptimizer(optimizer, momentum, clip_norm, ema))};
   return Checked(Released([&] { return PlanFor(net, arguments); }));
 }
 
@@ -165,8 +168,9 @@ void BindPlan(nb::module_& module) {
   module.def("plan", MakePlanned, "net"_a, "budget"_a = nb::none(), "device"_a = nb::none(),
              nb::kw_only(), "policy"_a = nb::none(), "host_budget"_a = nb::none(),
              "sub_batches"_a = nb::none(), "offload_params"_a = false, "strict"_a = false,
+             "optimizer"_a = "sgd", "momentum"_a = nb::none(), "clip_norm"_a = 0.0F, "ema"_a = 0.0F,
              "Plans one iteration of training as `neap plan` does, and verifies the plan. Needs no "
-             "GPU.");
+             "GPU. The optimizer's\narguments are those of Session on which memory depends.");
 }
 
 }  // namespace neap::python

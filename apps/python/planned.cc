@@ -21,6 +21,12 @@ absl::StatusOr<apps::PlanTarget> TargetFor(const Graph& net, const apps::Plannin
   return target;
 }
 
+ProgramOptions LoweringOf(const ProgramChoice& choice, const PlanningArguments& arguments) {
+  ProgramOptions options = apps::PlanningFlags::Lowering(choice);
+  options.optimizer = arguments.optimizer;
+  return options;
+}
+
 absl::StatusOr<Planned> PlanFor(const Graph& net, const PlanningArguments& arguments) {
   ASSIGN_OR_RETURN(const apps::PlanningFlags flags, FlagsOf(arguments));
   ASSIGN_OR_RETURN(const apps::PlanTarget target, TargetFor(net, flags));
@@ -28,7 +34,7 @@ absl::StatusOr<Planned> PlanFor(const Graph& net, const PlanningArguments& argum
   PlannerOptions options = flags.Options(device, target.kernels);
   options.budget_bytes = flags.budget.bytes.value_or(kUnlimited);
   const auto lower = [&](const ProgramChoice& choice) {
-    return Lower(net, apps::PlanningFlags::Lowering(choice), device);
+    return Lower(net, LoweringOf(choice, arguments), device);
   };
   RETURN_IF_ERROR(lower(flags.AskedProgram()).status());
   ASSIGN_OR_RETURN(ChosenProgram chosen, ChooseProgram(lower, options, device, target.engines()));

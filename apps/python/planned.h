@@ -23,6 +23,9 @@ struct Planned {
 // Errors: those of apps::OpenPlanTargetBy() and CheckPythonLayers().
 absl::StatusOr<apps::PlanTarget> TargetFor(const Graph& net, const apps::PlanningFlags& flags);
 
+// How the network of the arguments is lowered.
+ProgramOptions LoweringOf(const ProgramChoice& choice, const PlanningArguments& arguments);
+
 // The verified plan that `neap plan` would make. Errors: those of `neap plan`.
 absl::StatusOr<Planned> PlanFor(const Graph& net, const PlanningArguments& arguments);
 

@@ -1,6 +1,7 @@
 #include "apps/python/planning_arguments.h"
 
 #include "absl/strings/str_cat.h"
+#include "apps/python/training_arguments.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
 
@@ -16,6 +17,15 @@ absl::StatusOr<std::optional<int64_t>> Optional(const char* name,
 }
 
 }  // namespace
+
+absl::StatusOr<Optimizer> PlannedOptimizer(const std::string& name, std::optional<float> momentum,
+                                           float clip_norm, float average_decay) {
+  ASSIGN_OR_RETURN(Optimizer optimizer,
+                   ToOptimizer(name, momentum, /*nesterov=*/false, std::nullopt, std::nullopt));
+  optimizer.clip_norm = clip_norm;
+  optimizer.average_decay = average_decay;
+  return optimizer;
+}
 
 absl::StatusOr<int64_t> ToBytes(const Bytes& bytes) {
   if (const auto* const text = std::get_if<std::string>(&bytes)) return ParseBytes(*text);

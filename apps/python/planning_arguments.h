@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "apps/cli/planning_flags.h"
 #include "neap/core/plan/planner.h"
+#include "neap/core/step/optimizer.h"
 #include "neap/memory/planner_options.h"
 
 namespace neap::python {
@@ -25,7 +26,12 @@ struct PlanningArguments {
   std::optional<int64_t> sub_batches = {};
   bool offload_params = false;
   bool strict = false;
+  Optimizer optimizer = {};  // whose tensors are planned, except for a session
 };
+
+// Of the arguments on which memory depends. Errors: those of ToOptimizer().
+absl::StatusOr<Optimizer> PlannedOptimizer(const std::string& name, std::optional<float> momentum,
+                                           float clip_norm, float average_decay);
 
 // Errors: INVALID_ARGUMENT for anything but a positive number of bytes.
 absl::StatusOr<int64_t> ToBytes(const Bytes& bytes);

@@ -1,6 +1,6 @@
-// Activations and their gradients on the CPU, element by element (layers/activation.h), in loops of
-// neap's own: oneDNN's turn NaN into 0, which hides a diverged network, and fused layers compute
-// the same bits as these.
+// The activations that have loops of neap's own on the CPU, and their gradients, element by element
+// (layers/activation.h): oneDNN's turn NaN into 0, which hides a diverged network, and fused layers
+// compute the same bits as these. Sigmoid and Tanh are oneDNN's.
 //
 // Gradient(value, dy) gets y or x, as the layer's table says. Files that include this are compiled
 // without contraction of products and sums, on which the bits depend (CMakeLists.txt).

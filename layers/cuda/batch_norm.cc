@@ -97,7 +97,7 @@ cudaError_t BatchNormBackward(const LaunchArgs& a) {
                                     a.stream);
 }
 
-kernels::BatchNormActivation ActivationOf(const LaunchArgs& a) {
+kernels::BatchNormActivation KernelActivation(const LaunchArgs& a) {
   using Function = kernels::BatchNormActivation::Function;
   const auto& activation = a.signature.layer.As<ActivatedBatchNorm>()->activation;
   if (const Clip* const clip = std::get_if<Clip>(&activation)) {
@@ -112,7 +112,7 @@ cudaError_t ActivatedForward(const LaunchArgs& a) {
   const cudaError_t error = Statistics(a, norm, 0);
   if (error != cudaSuccess) return error;
   return kernels::BatchNormActivated(ChannelShapeOf(a.signature.Spec(X())),
-                                     BatchNormReads(a, norm, 0, a.Array(X())), ActivationOf(a),
+                                     BatchNormReads(a, norm, 0, a.Array(X())), KernelActivation(a),
                                      a.Array(Y()), a.stream);
 }
 
@@ -120,7 +120,7 @@ cudaError_t ActivatedBackward(const LaunchArgs& a) {
   const BatchNorm& norm = a.signature.layer.As<ActivatedBatchNorm>()->norm;
   return kernels::BatchNormActivatedBackward(
       ChannelShapeOf(a.signature.Spec(X())), BatchNormReads(a, norm, 0, a.Array(X())),
-      ActivationOf(a), a.Array(Dy()), SumsOf(a, 0), a.Array(Dx()), a.Reduction(), a.stream);
+      KernelActivation(a), a.Array(Dy()), SumsOf(a, 0), a.Array(Dx()), a.Reduction(), a.stream);
 }
 
 static_assert(FusedBatchNorm::kMostParts <= kernels::kMostParts);

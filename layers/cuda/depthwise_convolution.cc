@@ -32,8 +32,10 @@ bool Applies(const ConvolutionProblem& p) {
   const bool depthwise = weight.c() == 1 && x.c() > 1 && y.c() == x.c() && x.c() <= kMostChannels;
   const bool window = weight.h() == weight.w() && (weight.h() == 3 || weight.h() == 5) &&
                       p.stride.h == p.stride.w && (p.stride.h == 1 || p.stride.h == 2) &&
-                      p.dilation == Extent2d(1);
-  const bool pixels_fit = x.n() * (x.h() + 1) * (x.w() + 1) <= std::numeric_limits<int32_t>::max();
+                      p.dilation == Extent2d(1) && p.padding.h < weight.h() &&
+                      p.padding.w < weight.w();
+  const int64_t most_pixels = x.n() * (x.h() + weight.h()) * (x.w() + weight.w());  // also of y
+  const bool pixels_fit = most_pixels <= std::numeric_limits<int32_t>::max();
   const bool types = p.phase == Phase::kBackwardParams
                          ? ElementOf(p.weight.dtype) == kernels::Element::kFp32
                          : ElementOf(p.weight.dtype) == ElementOf(p.x.dtype);

@@ -84,7 +84,7 @@ SETS = {
     "small-tf32": "resnet50:8:tf32,resnet50:16:tf32,resnet50:32:tf32",
     "small-bf16": "resnet50:8:bf16,resnet50:16:bf16,resnet50:32:bf16",
     "small": "small-tf32,small-bf16",
-    "mobile": "mobilenet_v2:256:bf16,mobilenet_v3_large:256:bf16,efficientnet_b0:128:bf16,mobilenet_v2:128:fp32:neap+eager",
+    "mobile": "mobilenet_v2:256:bf16,mobilenet_v3_large:256:bf16,efficientnet_b0:256:bf16,mobilenet_v2:128:fp32:neap+eager",
 }
 
 

@@ -33,7 +33,8 @@ def autocast(device, dtype):
 
 
 def sgd(model, learning_rate, fused=False):
-    """The optimizer of both sides; `fused` updates all parameters in a few kernels, and in fp16 divides by the loss scale there."""
+    """The optimizer of both sides; `fused`, an argument since PyTorch 2, updates all parameters in a few kernels, and in fp16
+    divides by the loss scale there."""
     return torch.optim.SGD(model.parameters(), lr=learning_rate, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY,
                            **({"fused": True} if fused else {}))
 

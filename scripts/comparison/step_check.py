@@ -25,7 +25,7 @@ from .cases import NETWORKS
 from .models import MOMENTUM, WEIGHT_DECAY, autocast, make_network, memory_format, set_precision, sgd
 from .processes import Failure, field, run_neap
 from .speed import Results
-from .step_rule import Row, Step, check, print_rows, summary_table
+from .step_rule import Row, Step, check, described, print_rows, summary_table
 
 DEFAULT_NETWORKS = {"fp32": "resnet18,alexnet"}
 DEFAULT_NETWORKS_16 = "resnet50,densenet121,vgg16,alexnet"
@@ -197,10 +197,10 @@ def compare(arguments, dtype, networks):
             failed.append(f"{network}: FAILED: {failure}")
             print(f"\n{failed[-1]}", flush=True)
             continue
-        print_rows(summary, arguments.batch)
-        results.add({"kind": "step", "batch": arguments.batch,
+        print_rows(summary, arguments.batch, arguments.batches)
+        results.add({"kind": "step", "batch": arguments.batch, "batches": arguments.batches, "onnx": arguments.onnx,
                      **{name: value for name, value in summary.items() if name != "rows"}})
         summaries.append(summary)
-    print(f"\nErrors of neap / PyTorch in {dtype}, one step at batch {arguments.batch}")
+    print(f"\nErrors of neap / PyTorch in {dtype}, one step, {described(arguments.batch, arguments.batches)}")
     print("\n".join([summary_table(summaries), *failed]), flush=True)
     return not failed and all(summary["passed"] for summary in summaries)

@@ -3,7 +3,9 @@
 An error is |difference| / |expected|, norms over a tensor, against PyTorch in float64. Rounding flips ReLUs near 0, so the
 gradients of early layers differ between any two programs by far more than rounding; PyTorch's own error in the same type shows by
 how much. Where few flip, one step may have none in PyTorch and one in neap: of several batches (--batches) the median of neap's
-errors and the largest of PyTorch's count. neap passes if its errors are at most `factor` times PyTorch's plus `floor`, for
+errors and the largest of PyTorch's count, but the largest of both for the loss, which shows no flip, and a result that is not a
+number, or a change of all parameters that is wrong altogether, fails in any batch. neap passes if its errors are at most
+`factor` times PyTorch's plus `floor`, for
 
   the loss, the norm over the changes of all parameters, the median over the parameters, and the worst tensor;
   every single tensor, parameters and running statistics.
@@ -72,9 +74,9 @@ class Step:
 
 
 def over_batches(pairs):
-    """The median of neap's errors, and the largest of PyTorch's."""
+    """The median of neap's errors, or infinity if one is, and the largest of PyTorch's."""
     neap, pytorch = zip(*pairs)
-    return statistics.median(neap), max(pytorch)
+    return statistics.median(neap) if all(map(math.isfinite, neap)) else math.inf, max(pytorch)
 
 
 def combined(rows):
@@ -102,27 +104,34 @@ def norm(rows):
 def check(network, dtype, steps):
     """The summary of a network, with the field `passed`; `rows` has each row with its limit."""
     rule = RULES[dtype]
-    loss = combined([step.loss for step in steps])
+    loss = max((step.loss for step in steps), key=lambda row: row.neap_error)
+    loss = Row(loss.name, loss.what, loss.kind, 1.0, loss.neap_error, max(step.loss.pytorch_error for step in steps))
+    norms = [norm(step.parameters) for step in steps]
     parameters = [combined(rows) for rows in zip(*(step.parameters for step in steps))]
     tensors = parameters + [combined(rows) for rows in zip(*(step.statistics for step in steps))]
     neap = [row.neap_error for row in tensors]
     pytorch = [row.pytorch_error for row in tensors]
-    figures = {"loss": (loss.neap_error, loss.pytorch_error), "norm": over_batches(norm(step.parameters) for step in steps),
+    figures = {"loss": (loss.neap_error, loss.pytorch_error), "norm": over_batches(norms),
                "median": (statistics.median(row.neap_error for row in parameters),
                           statistics.median(row.pytorch_error for row in parameters)), "worst": (max(neap), max(pytorch))}
     rows = [(loss, rule.limit(loss.pytorch_error)), *zip(tensors, limits(rule, tensors))]
     beyond = [row.name for row, limit in rows if not row.neap_error <= limit]
     exceeded = [name for name, (ours, theirs) in figures.items() if not ours <= rule.limit(theirs)]
+    exceeded += ["norm of a batch"] * any(ours >= 1 and ours > rule.limit(theirs) for ours, theirs in norms)
     exceeded += [f"{name} without power" for name in ("norm", "median") if rule.limit(figures[name][1]) >= 1]
     return {"network": network, "dtype": dtype, **figures, "worst_tensor": tensors[neap.index(max(neap))].name,
             "tensors": len(tensors), "unchecked": sum(limit >= 1 for _, limit in rows), "beyond": beyond,
             "exceeded": exceeded, "rows": rows, "passed": not beyond and not exceeded}
 
 
-def print_rows(summary, batch):
+def described(batch, batches):
+    return f"batch {batch}" if batches == 1 else f"{batches} batches of {batch} (neap's median, PyTorch's largest)"
+
+
+def print_rows(summary, batch, batches):
     dtype, rule = summary["dtype"], RULES[summary["dtype"]]
-    print(f"\n{summary['network']}, batch {batch}, one step in {dtype}: relative errors against PyTorch in float64; "
-          f"limit: {rule.factor} times PyTorch's + {rule.floor:.1e}")
+    print(f"\n{summary['network']}, {described(batch, batches)}, one step in {dtype}: relative errors against PyTorch in "
+          f"float64; limit: {rule.factor} times PyTorch's + {rule.floor:.1e}")
     print(f"{'tensor':<44}{'of its':<9}{'neap':>12}{'PyTorch':>12}{'limit':>12}")
     for row, limit in summary["rows"]:
         mark = "" if row.neap_error <= limit else "  FAILED"

@@ -226,7 +226,7 @@ void CaseList::AddRandomDepthwise() {
   const Convolution c = {.out_channels = channels,
                          .kernel = side,
                          .stride = dice_.Between(1, 2),
-                         .padding = Extent(0, side),
+                         .padding = Extent(0, side - 1),
                          .groups = channels,
                          .bias = dice_.Coin()};
   AddConvolution(c, {dice_.Between(1, 4), channels, dice_.Between(side, side + 8),
@@ -256,8 +256,12 @@ void CaseList::Convolutions() {
       {2, 12, 2, 2});
   AddConvolution({.out_channels = 8, .kernel = 5, .stride = 2, .padding = 2, .groups = 8},
                  {2, 8, 9, 8});
-  AddConvolution({.out_channels = 136, .kernel = 3, .padding = 1, .groups = 136},
-                 {3, 136, 14, 15});  // several blocks of channels and of pixels
+  AddConvolution({.out_channels = 130, .kernel = 5, .padding = 2, .bias = false, .groups = 130},
+                 {1, 130, 7, 7});  // blocks of different numbers of channels (NHWC)
+  AddConvolution({.out_channels = 67, .kernel = 3, .padding = 1, .bias = false, .groups = 67},
+                 {1, 67, 6, 6});
+  AddConvolution({.out_channels = 264, .kernel = 3, .padding = 1, .bias = false, .groups = 264},
+                 {3, 264, 21, 33});  // several tiles for a thread (NCHW)
   for (int i = 0; i < 2 * kRandomCasesPerLayer; ++i) AddRandomConvolution();
   for (int i = 0; i < kRandomCasesPerLayer; ++i) AddRandomDepthwise();
 }

@@ -309,7 +309,6 @@ Values ReferenceBatchNorm(const StepSignature& signature, const Values& given) {
                                             : BatchNormBackward(signature, given);
 }
 
-// Each part by itself, as the only input of a batch norm.
 // What is between the two layers is rounded as if it were stored: a bound of a clip is a value of
 // the type.
 Values ReferenceActivatedBatchNorm(const StepSignature& signature, const Values& given) {
@@ -336,6 +335,7 @@ Values ReferenceActivatedBatchNorm(const StepSignature& signature, const Values&
   return ReferenceBatchNorm(alone, before);
 }
 
+// Each part by itself, as the only input of a batch norm.
 Values ReferenceJoinedBatchNorms(const StepSignature& signature, const Values& given) {
   const JoinedBatchNorms& layer = *signature.layer.As<JoinedBatchNorms>();
   const bool forward = signature.phase == Phase::kForward;

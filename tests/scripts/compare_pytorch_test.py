@@ -84,6 +84,15 @@ class StepRuleTest(unittest.TestCase):
         self.assertFalse(self.check((1e-3, 1e-6), (1e-3, 1e-6), (1e-6, 1e-6))["passed"])
         self.assertTrue(self.check((1e-3, 1e-6), (1e-3, 1e-6), (1e-6, 1e-3))["passed"])
 
+    def test_a_step_that_is_wrong_altogether_fails_in_any_batch(self):
+        right = [(1e-6, 1e-6)] * 4
+        self.assertFalse(self.check((float("nan"), 1e-6), *right)["passed"])
+        self.assertEqual(self.check((10, 1e-6), *right)["exceeded"], ["norm of a batch"])
+        steps = [self.step(*pair) for pair in right]
+        wrong_loss = step_rule.Row("loss", "value", "loss", 7.0, 0.1, 0.0)
+        steps.append(step_rule.Step(wrong_loss, steps[0].parameters, []))
+        self.assertEqual(step_rule.check("network", "fp32", steps)["exceeded"], ["loss"])
+
 
 class CasesTest(unittest.TestCase):
 

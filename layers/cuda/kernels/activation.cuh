@@ -1,8 +1,8 @@
 // Activations and their gradients, element by element (layers/activation.h).
 //
-// Gradient(value, dy) gets y, or x where backward reads that. Comparisons let a NaN pass. The last
-// product of a gradient that fused kernels add to something is no part of an FMA, as if it had been
-// stored.
+// Gradient(value, dy) gets y, or x where backward reads that. Comparisons let a NaN pass. The
+// functions that take part in a batch norm's pass (Clip, HardSwish, Silu) end their gradients with
+// no product or with __fmul_rn, which the compiler does not contract with the sum that follows.
 #pragma once
 
 #include "neap/layers/cuda/kernels/device_math.cuh"

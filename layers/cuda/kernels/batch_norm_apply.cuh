@@ -60,7 +60,8 @@ struct Applied {
       if constexpr (kAddend == Addend::kNormalised) {
         out.v[k] = of.a.template Of<T>(out.v[k], k) + of.b.template Of<T>(other.v[k], k);
       } else {
-        out.v[k] = of.template Of<T>(out.v[k], k) + other.v[k];
+        out.v[k] = of.template Of<T>(out.v[k], k);
+        if constexpr (kAddend == Addend::kStored) out.v[k] += other.v[k];
       }
       if (relu) out.v[k] = ReluOf(out.v[k]);
       visit(k, Rounded<T>(out.v[k]));

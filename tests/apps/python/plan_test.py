@@ -89,6 +89,29 @@ def test_the_largest_batches_are_those_of_the_command():
         assert row["images_per_second"] > 0
 
 
+@pytest.mark.parametrize("arguments, flags", [
+    ({"momentum": 0}, ["--momentum", "0"]),
+    ({"optimizer": "adamw", "ema": 0.99}, ["--optimizer", "adamw", "--ema", "0.99"]),
+    ({"clip_norm": 1}, ["--clip-norm", "1"]),
+])
+def test_the_optimizer_is_planned_as_by_the_command(arguments, flags):
+    plan = neap.plan(neap.nets.lenet(batch=64), device="h200", **arguments)
+    run = subprocess.run([COMMAND, "plan", "lenet", "--batch", "64", "--device", "h200", "--database", "none", "--json", *flags],
+                         capture_output=True, text=True, check=True)
+    assert plan.peak_bytes == json.loads(run.stdout)["peak_bytes"]
+    assert plan.peak_bytes != neap.plan(neap.nets.lenet(batch=64), device="h200").peak_bytes
+    largest = neap.peak_batch(neap.nets.lenet(), "16MiB", device="h200", **arguments)["batch"][0]
+    run = subprocess.run([COMMAND, "peak-batch", "lenet", "--budget", "16MiB", "--device", "h200", "--database", "none", "--json",
+                          *flags], capture_output=True, text=True, check=True)
+    assert largest == json.loads(run.stdout)["results"][0]["batch"]
+    assert len(neap.curve(neap.nets.lenet(batch=64), "h200", ["liveness"], **arguments)) > 1
+
+
+def test_arguments_of_another_optimizer_are_refused(small_net):
+    with pytest.raises(neap.Error, match="those of optimizer 'sgd'"):
+        neap.plan(small_net, device="h200", optimizer="adamw", momentum=0.9)
+
+
 def test_a_network_of_ones_own_has_a_largest_batch(small_net):
     table = neap.peak_batch(small_net, "1MiB", device="h200")
     batch = int(table["batch"][0])
