@@ -32,9 +32,9 @@ absl::Status CheckChannels(const Convolution& layer, const TensorSpec& input) {
 }
 
 std::vector<ParamSpec> Params(const Convolution& layer, const TensorSpec& input) {
-  const double fan_out =
-      Product({layer.out_channels / layer.groups, layer.kernel.h, layer.kernel.w});
-  const float deviation = std::sqrt(2.0F / static_cast<float>(fan_out));  // He's, as in torchvision
+  // He's, as in torchvision: the number of groups does not count.
+  const double fan_out = Product({layer.out_channels, layer.kernel.h, layer.kernel.w});
+  const float deviation = std::sqrt(2.0F / static_cast<float>(fan_out));
   std::vector<ParamSpec> params = {
       {.name = "weight",
        .tensor = WithShape(input, {layer.out_channels, input.shape.c() / layer.groups,

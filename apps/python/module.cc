@@ -2,9 +2,11 @@
 #include <nanobind/nanobind.h>
 
 #include "apps/python/bindings.h"
+#include "neap/core/base/version.h"
 
 NB_MODULE(_neap, module) {
   module.doc() = "The C++ library of neap.";
+  module.attr("__version__") = NEAP_VERSION;
   neap::python::BindLayers(module);
   neap::python::BindGraph(module);
   neap::python::BindNets(module);

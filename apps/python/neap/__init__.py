@@ -14,6 +14,7 @@ from neap._neap import (Add, AveragePool, BatchNorm, BinaryCrossEntropy, Clip, C
 if _passive:
     del os.environ["OMP_WAIT_POLICY"]  # child processes decide for themselves
 from neap import nets
+from neap._neap import __version__
 from neap.custom_layer import CustomLayer, Parameter
 from neap.data import Loader
 from neap.errors import BudgetError, Error

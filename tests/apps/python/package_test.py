@@ -29,7 +29,7 @@ def test_all_names_exist():
 
 def test_the_version_is_that_of_the_project():
     line = next(line for line in (TREE / "core/base/version.h").read_text().splitlines() if "define NEAP_VERSION " in line)
-    assert importlib.metadata.version("neap") == line.split('"')[1]
+    assert neap.__version__ == importlib.metadata.version("neap") == line.split('"')[1]
 
 
 def test_importing_changes_no_environment():
