@@ -256,11 +256,11 @@ void CaseList::Convolutions() {
       {2, 12, 2, 2});
   AddConvolution({.out_channels = 8, .kernel = 5, .stride = 2, .padding = 2, .groups = 8},
                  {2, 8, 9, 8});
-  AddConvolution({.out_channels = 130, .kernel = 5, .padding = 2, .bias = false, .groups = 130},
+  AddConvolution({.out_channels = 130, .kernel = 5, .padding = 2, .groups = 130, .bias = false},
                  {1, 130, 7, 7});  // blocks of different numbers of channels (NHWC)
-  AddConvolution({.out_channels = 67, .kernel = 3, .padding = 1, .bias = false, .groups = 67},
+  AddConvolution({.out_channels = 67, .kernel = 3, .padding = 1, .groups = 67, .bias = false},
                  {1, 67, 6, 6});
-  AddConvolution({.out_channels = 264, .kernel = 3, .padding = 1, .bias = false, .groups = 264},
+  AddConvolution({.out_channels = 264, .kernel = 3, .padding = 1, .groups = 264, .bias = false},
                  {3, 264, 21, 33});  // several tiles for a thread (NCHW)
   for (int i = 0; i < 2 * kRandomCasesPerLayer; ++i) AddRandomConvolution();
   for (int i = 0; i < kRandomCasesPerLayer; ++i) AddRandomDepthwise();
