@@ -7,9 +7,12 @@ python="${2:-python3}"
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 cd "$root"
 
-# The build type must stay that of the preset, or everything would be compiled again.
-type="$(sed -n 's/^CMAKE_BUILD_TYPE:[A-Z]*=//p' "build/$preset/CMakeCache.txt")"
+# The build type must stay that of the preset, or everything would be compiled again, and so must its tests.
+cached() { sed -n "s/^$1:[A-Z]*=//p" "build/$preset/CMakeCache.txt"; }
+type="$(cached CMAKE_BUILD_TYPE)"
+testing="$(cached BUILD_TESTING)"
 rm -rf "build/$preset/wheel"
 CMAKE_BUILD_PARALLEL_LEVEL="$(build_jobs)" "$python" -m pip wheel . --quiet --no-build-isolation --no-deps \
-  --wheel-dir "build/$preset/wheel" -Cbuild-dir="build/$preset" -Ccmake.build-type="$type"
+  --wheel-dir "build/$preset/wheel" -Cbuild-dir="build/$preset" -Ccmake.build-type="$type" \
+  -Ccmake.define.BUILD_TESTING="${testing:-ON}"
 ls "build/$preset/wheel"
