@@ -7,7 +7,7 @@ python="${2:-python3}"
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 cd "$root"
 
-# The build type must stay that of the preset, or everything would be compiled again, and so must its tests.
+# The build type must stay that of the preset, or everything would be compiled again; so must BUILD_TESTING, or its tests would go.
 cached() { sed -n "s/^$1:[A-Z]*=//p" "build/$preset/CMakeCache.txt"; }
 type="$(cached CMAKE_BUILD_TYPE)"
 testing="$(cached BUILD_TESTING)"
