@@ -260,8 +260,8 @@ void CaseList::Convolutions() {
                  {1, 130, 7, 7});  // blocks of different numbers of channels (NHWC)
   AddConvolution({.out_channels = 67, .kernel = 3, .padding = 1, .groups = 67, .bias = false},
                  {1, 67, 6, 6});
-  AddConvolution({.out_channels = 264, .kernel = 3, .padding = 1, .groups = 264, .bias = false},
-                 {3, 264, 21, 33});  // several tiles for a thread (NCHW)
+  AddConvolution({.out_channels = 530, .kernel = 3, .padding = 1, .groups = 530, .bias = false},
+                 {2, 530, 1, 140});  // several tiles for a thread (NCHW)
   for (int i = 0; i < 2 * kRandomCasesPerLayer; ++i) AddRandomConvolution();
   for (int i = 0; i < kRandomCasesPerLayer; ++i) AddRandomDepthwise();
 }
