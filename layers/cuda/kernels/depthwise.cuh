@@ -120,7 +120,7 @@ struct Weights {
   template <typename T>
   __device__ __forceinline__ Weights(const Work& work, const Share& share,
                                      const T* __restrict__ weight, bool flipped) {
-    inline constexpr int kTaps = kSide * kSide;
+    constexpr int kTaps = kSide * kSide;
     __shared__ Vec<kVec> taps[kTaps][kMostVectors];
     const uint32_t begin = blockIdx.y * work.per_block.divisor;
     const uint32_t channels = min(work.per_block.divisor, work.vectors - begin) * kVec;
