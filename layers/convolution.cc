@@ -32,8 +32,9 @@ absl::Status CheckChannels(const Convolution& layer, const TensorSpec& input) {
 }
 
 std::vector<ParamSpec> Params(const Convolution& layer, const TensorSpec& input) {
-  // He's, as in torchvision: the number of groups does not count.
-  const double fan_out = Product({layer.out_channels, layer.kernel.h, layer.kernel.w});
+  // He's, of the outputs that a weight's group has. It is torchvision's where there is one group.
+  const double fan_out =
+      Product({layer.out_channels / layer.groups, layer.kernel.h, layer.kernel.w});
   const float deviation = std::sqrt(2.0F / static_cast<float>(fan_out));
   std::vector<ParamSpec> params = {
       {.name = "weight",

@@ -278,6 +278,12 @@ Values BatchNormOfConcatenation(const StepSignature& signature, const Values& gi
   return result;
 }
 
+// What is between a batch norm and an activation is rounded as if it were stored: in 16 bits the
+// bound of a clip is one of its values. In fp32 that would only disturb difference quotients.
+Vector AsStored(const TensorSpec& spec, const Vector& values) {
+  return Is16Bit(spec.dtype) ? Rounded(spec, values) : values;
+}
+
 }  // namespace
 
 std::vector<double> ReluMask(const TensorSpec& spec, const std::vector<double>& y) {
@@ -309,8 +315,6 @@ Values ReferenceBatchNorm(const StepSignature& signature, const Values& given) {
                                             : BatchNormBackward(signature, given);
 }
 
-// What is between the two layers is rounded as if it were stored: a bound of a clip is a value of
-// the type.
 Values ReferenceActivatedBatchNorm(const StepSignature& signature, const Values& given) {
   const auto& [norm, activation] = *signature.layer.As<ActivatedBatchNorm>();
   const TensorSpec& x = signature.Spec(X());
@@ -322,16 +326,16 @@ Values ReferenceActivatedBatchNorm(const StepSignature& signature, const Values&
   alone.layer = norm;
   if (signature.phase == Phase::kForward) {
     Values result = ReferenceBatchNorm(alone, given);
-    result[Y()] = activate(Phase::kForward, {{X(), Rounded(x, result[Y()])}}).at(Y());
+    result[Y()] = activate(Phase::kForward, {{X(), AsStored(x, result[Y()])}}).at(Y());
     return result;
   }
-  const Vector z = Rounded(
+  const Vector z = AsStored(
       x, Normalise(signature, given, {norm, X(), 0}, given.at(Saved(0)), given.at(Saved(1))));
   const Vector y = activate(Phase::kForward, {{X(), z}}).at(Y());
   const Values gradient =
       activate(Phase::kBackwardData, {{X(), z}, {Y(), y}, {Dy(), given.at(Dy())}});
   Values before = given;
-  before[Dy()] = Rounded(x, gradient.at(Dx()));
+  before[Dy()] = AsStored(x, gradient.at(Dx()));
   return ReferenceBatchNorm(alone, before);
 }
 
