@@ -87,11 +87,11 @@ def work(request):
 
 def check_steps(arguments):
     from comparison import step_check
+    if arguments.batches < 1:
+        raise ValueError(f"--batches {arguments.batches} must be at least 1")
     names = arguments.networks or step_check.default_networks(arguments.dtype, arguments.onnx)
     networks = [cases.network_name(name) for name in names.split(",")]
     only_onnx = [name for name in networks if cases.NETWORKS[name].neap is None and not arguments.onnx]
-    if arguments.batches < 1:
-        raise ValueError(f"--batches {arguments.batches} must be at least 1")
     if only_onnx:
         raise ValueError(f"neap reads {', '.join(only_onnx)} from ONNX files only: add --onnx")
     return step_check.compare(arguments, arguments.dtype, networks)

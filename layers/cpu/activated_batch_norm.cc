@@ -45,19 +45,12 @@ void Apply(const LoopArgs& args, const Norm& norm, const Normalisation& normalis
 
 void TrainingForward(const LoopArgs& args) {
   const Norm norm = NormOf(args);
-  if (!args.signature.rerun) {
-    double* const variance = args.Workspace<double>();
-    Statistics(args, norm, variance);
-    UpdateRunning(args, norm, variance, static_cast<double>(norm.part.rows.count()));
-  }
-  Apply(args, norm, NormalisationOf(args, norm));
+  Apply(args, norm, BatchNormalisation(args, norm));
 }
 
 void InferenceForward(const LoopArgs& args) {
   const Norm norm = NormOf(args);
-  float* const invstd = args.Workspace<float>();
-  RunningDeviations(args, norm, invstd);
-  Apply(args, norm, NormalisationOf(args, norm, invstd));
+  Apply(args, norm, RunningNormalisation(args, norm, args.Workspace<float>()));
 }
 
 void Backward(const LoopArgs& args) {

@@ -97,33 +97,22 @@ void ApplyAveraged(const TensorSpec& spec, Sum sum, float* y, uint8_t* mask) {
 }
 
 void TrainingForward(const LoopArgs& args) {
-  const auto summarised = [&](const Norm& norm) {
-    if (!args.signature.rerun) {
-      double* const variance = args.Workspace<double>();
-      Statistics(args, norm, variance);
-      UpdateRunning(args, norm, variance, static_cast<double>(norm.part.rows.count()));
-    }
-    return NormalisationOf(args, norm);
-  };
   std::optional<Normalisation> second;
   if (FusedBatchNormOf(args.signature.layer).addend_norm.has_value())
-    second = summarised(SecondNorm(args.signature));
-  for (const Norm& norm : FirstNorm(args.signature)) Apply(args, norm, summarised(norm), second);
+    second = BatchNormalisation(args, SecondNorm(args.signature));
+  for (const Norm& norm : FirstNorm(args.signature))
+    Apply(args, norm, BatchNormalisation(args, norm), second);
 }
 
 void InferenceForward(const LoopArgs& args) {
-  const auto normalisation = [&](const Norm& norm, float* invstd) {
-    RunningDeviations(args, norm, invstd);
-    return NormalisationOf(args, norm, invstd);
-  };
   float* const workspace = args.Workspace<float>();
   std::optional<Normalisation> second;
   if (FusedBatchNormOf(args.signature.layer).addend_norm.has_value()) {
     const int64_t channels = NormalisedSpec(args.signature).shape.c();
-    second = normalisation(SecondNorm(args.signature), workspace + channels);
+    second = RunningNormalisation(args, SecondNorm(args.signature), workspace + channels);
   }
   for (const Norm& norm : FirstNorm(args.signature))
-    Apply(args, norm, normalisation(norm, workspace), second);
+    Apply(args, norm, RunningNormalisation(args, norm, workspace), second);
 }
 
 // Calls use(gradient), where gradient(i, c, whole) is that of what the layer computes before it

@@ -80,11 +80,12 @@ inline float InverseDeviation(double variance, float epsilon) {
   return static_cast<float>(1.0 / std::sqrt(variance + static_cast<double>(epsilon)));
 }
 
-// Writes 1 / the deviation of the running statistics.
-inline void RunningDeviations(const LoopArgs& args, const Norm& norm, float* invstd) {
+// By the running statistics. Writes 1 / their deviation to `invstd`.
+inline Normalisation RunningNormalisation(const LoopArgs& args, const Norm& norm, float* invstd) {
   const float* const variance = norm.Get(args, operands::State(norm.first + 1));
   for (int64_t c = 0; c < norm.part.rows.channels; ++c)
     invstd[c] = InverseDeviation(static_cast<double>(variance[c]), norm.layer.epsilon);
+  return NormalisationOf(args, norm, invstd);
 }
 
 // Writes the mean of x per channel, and the sum of squared deviations from it. Two passes, because
@@ -128,6 +129,16 @@ inline void UpdateRunning(const LoopArgs& args, const Norm& norm, const double* 
     running_mean[c] = (1 - momentum) * running_mean[c] + momentum * mean[c];
     running_var[c] = (1 - momentum) * running_var[c] + momentum * batch_var;
   }
+}
+
+// By the statistics of the batch, which the first run computes and saves.
+inline Normalisation BatchNormalisation(const LoopArgs& args, const Norm& norm) {
+  if (!args.signature.rerun) {
+    double* const variance = args.Workspace<double>();
+    Statistics(args, norm, variance);
+    UpdateRunning(args, norm, variance, static_cast<double>(norm.part.rows.count()));
+  }
+  return NormalisationOf(args, norm);
 }
 
 // Per channel, the sums of dz(i, c, whole), the gradient that reaches a batch norm, and of

@@ -41,17 +41,9 @@ ChannelPart PartOf(const StepSignature& signature, const JoinedInput& place) {
 }
 
 Normalisation Summarised(const LoopArgs& args, const Norm& norm) {
-  if (args.signature.mode == Mode::kInference) {
-    float* const invstd = args.Workspace<float>();
-    RunningDeviations(args, norm, invstd);
-    return NormalisationOf(args, norm, invstd);
-  }
-  if (!args.signature.rerun) {
-    double* const variance = args.Workspace<double>();
-    Statistics(args, norm, variance);
-    UpdateRunning(args, norm, variance, static_cast<double>(norm.part.rows.count()));
-  }
-  return NormalisationOf(args, norm);
+  return args.signature.mode == Mode::kInference
+             ? RunningNormalisation(args, norm, args.Workspace<float>())
+             : BatchNormalisation(args, norm);
 }
 
 void Forward(const LoopArgs& args) {
@@ -113,7 +105,7 @@ int64_t WorkspaceBytes(const StepSignature& signature) {
   int64_t channels = 0;
   for (const JoinedInput& input : JoinedInputs(layer, signature))
     channels = std::max(channels, input.channels);
-  return channels * static_cast<int64_t>(2 * sizeof(double) + 2 * sizeof(float));
+  return NormWorkspaceBytes(channels).backward;  // the most of its steps
 }
 
 }  // namespace

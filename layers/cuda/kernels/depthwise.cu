@@ -10,6 +10,8 @@
 namespace neap::kernels {
 namespace {
 
+constexpr int kPartLanes = 8;  // threads that add the parts of one weight's gradient
+
 // `out` is the convolution of `in` with the weights, flipped if dx is computed of dy.
 template <int kSide, int kStride, int kVec, typename T>
 __global__ void __launch_bounds__(kThreads, kBlocks<kSide, kStride>)

@@ -23,7 +23,6 @@ namespace neap::kernels {
 inline constexpr int kMostVectors = 64;            // of channels in a block
 inline constexpr int64_t kWantedBlocks = 4 * 132;  // four for each multiprocessor of a large GPU
 inline constexpr int64_t kTilesPerThread = 4;      // for which it loads the weights once
-inline constexpr int kPartLanes = 8;  // threads that add the parts of one weight's gradient
 
 inline constexpr int kTileRows = 4;
 // Two pixels side by side share loads. In NCHW, where vectors have one channel, neighbouring
