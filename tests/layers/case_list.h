@@ -1,0 +1,92 @@
+// The list of cases while it is made: each method adds those of one kind of layer.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/step/window.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/pooling.h"
+#include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/transposed_convolution.h"
+#include "tests/layers/cases.h"
+
+namespace neap::testing {
+
+inline constexpr int kRandomCasesPerLayer = 12;
+
+// Random numbers that, unlike the standard distributions, are the same on every platform.
+class Dice {
+ public:
+  explicit Dice(uint32_t seed) : engine_(seed) {}
+  int64_t Between(int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(engine_() % static_cast<uint32_t>(high - low + 1));
+  }
+  bool Coin() { return Between(0, 1) == 1; }
+
+ private:
+  std::mt19937 engine_;
+};
+
+inline std::string Text(Extent2d e) { return absl::StrCat(e.h, "x", e.w); }
+
+class CaseList {
+ public:
+  explicit CaseList(uint32_t seed) : dice_(seed) {}
+  std::vector<LayerCase> Take() { return std::move(cases_); }
+
+  // window_cases.cc
+  void Convolutions();
+  void Upsampling();
+  void Pools();
+  // norm_cases.cc
+  void FoldedConvolutions();
+  void JoinedNorms();
+  void Norms();
+  void SyncNorms();
+  // cases.cc
+  void Elementwise();
+  void Dense();
+  void Losses();
+  void Joins();
+
+ private:
+  // Adds the case in both layouts.
+  void Add(const std::string& name, const Layer& layer, const std::vector<Shape>& shapes);
+  void AddConvolution(const Convolution& c, const Shape& shape);
+  void AddMaxPool(const MaxPool& pool, const Shape& shape);
+  void AddPool(Extent2d kernel, Extent2d stride, Extent2d padding, const Shape& shape);
+  void AddRandomConvolution();
+  void AddRandomDepthwise();
+  void AddTransposed(const TransposedConvolution& t, const Shape& shape);
+  // Of images in NHWC only.
+  void AddFolded(int64_t out_channels, const Shape& shape);
+  void AddFusedNorms(const Shape& shape);
+  void AddAveragedNorms(const Shape& shape);
+  // Batch norm over ranks, as one of them runs it.
+  void AddSyncNorms(int ranks, const Shape& shape);
+  // Of parts with these channels.
+  void AddConcatenatedNorms(const Shape& image, const std::vector<int64_t>& channels);
+  // Of a part of these channels in each position, of which the second is not normalised.
+  void AddJoinedNorms(const Shape& image, const std::vector<int64_t>& channels);
+  void AddLoss(const Shape& logits, Layout layout, const SoftmaxCrossEntropy& layer);
+  Extent2d Extent(int64_t low, int64_t high) {
+    const int64_t h = dice_.Between(low, high);
+    return {h, dice_.Between(low, high)};
+  }
+  Shape RandomShape() {
+    const int64_t n = dice_.Between(1, 4);
+    const int64_t c = dice_.Between(1, 20);
+    const int64_t h = dice_.Between(1, 9);
+    return {n, c, h, dice_.Between(1, 9)};
+  }
+
+  Dice dice_;
+  std::vector<LayerCase> cases_;
+};
+
+}  // namespace neap::testing

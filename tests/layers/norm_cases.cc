@@ -1,0 +1,164 @@
+// Cases of norms, and of what batch norms are fused with.
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "neap/layers/activated_batch_norm.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/batch_norm.h"
+#include "neap/layers/folded_convolution.h"
+#include "neap/layers/fused_batch_norm.h"
+#include "neap/layers/joined_batch_norms.h"
+#include "neap/layers/lrn.h"
+#include "neap/layers/sync_batch_norm.h"
+#include "tests/layers/case_list.h"
+
+namespace neap::testing {
+
+void CaseList::AddFolded(int64_t out_channels, const Shape& shape) {
+  const TensorSpec x = {.shape = shape, .layout = Layout::kNhwc};
+  const TensorSpec y = {.shape = {shape.n(), out_channels, shape.h(), shape.w()},
+                        .layout = Layout::kNhwc};
+  for (const bool adds : {false, true}) {
+    for (const bool relu : {false, true}) {
+      const std::string name =
+          absl::StrCat("convolution to ", out_channels, ", batch_norm", adds ? ", add" : "",
+                       relu ? ", relu" : "", " on ", x.ToString());
+      std::vector<TensorSpec> inputs = {x};
+      if (adds) inputs.push_back(y);
+      const BatchNorm norm = {.epsilon = 1e-3F, .momentum = 0.3F};
+      cases_.push_back({name, FoldedConvolution{out_channels, norm, adds, relu}, inputs});
+    }
+  }
+}
+
+void CaseList::AddFusedNorms(const Shape& shape) {
+  Add("batch_norm, relu", FusedBatchNorm{.relu = true}, {shape});
+  const BatchNorm norm = {.epsilon = 1e-3F, .momentum = 0.3F};
+  Add("batch_norm, clip", ActivatedBatchNorm{norm, Clip{-0.7123F, 1.0591F}}, {shape});
+  Add("batch_norm, hard_swish", ActivatedBatchNorm{norm, HardSwish{}}, {shape});
+  Add("batch_norm, silu", ActivatedBatchNorm{norm, Silu{}}, {shape});
+  Add("batch_norm, add", FusedBatchNorm{.adds = true}, {shape, shape});
+  Add("batch_norm, add, relu", FusedBatchNorm{.adds = true, .relu = true}, {shape, shape});
+  const BatchNorm other = {.epsilon = 1e-3F, .momentum = 0.3F};
+  FusedBatchNorm joint = {.adds = true, .addend_norm = other};
+  Add("batch_norm, add batch_norm", joint, {shape, shape});
+  joint.relu = true;
+  Add("batch_norm, add batch_norm, relu", joint, {shape, shape});
+}
+
+void CaseList::AddAveragedNorms(const Shape& shape) {
+  for (const bool relu : {false, true}) {
+    FusedBatchNorm norm = {.relu = relu, .averages = true};
+    const std::string end = absl::StrCat(relu ? ", relu" : "", ", global_average_pool");
+    Add("batch_norm" + end, norm, {shape});
+    norm.adds = true;
+    Add("batch_norm, add" + end, norm, {shape, shape});
+    norm.addend_norm = BatchNorm{.epsilon = 1e-3F, .momentum = 0.3F};
+    Add("batch_norm, add batch_norm" + end, norm, {shape, shape});
+  }
+}
+
+void CaseList::AddSyncNorms(int ranks, const Shape& shape) {
+  Add(absl::StrCat("batch_norm_statistics, one of ", ranks),
+      BatchNormStatistics{.rank = ranks / 2, .ranks = ranks}, {shape});
+  const TensorSpec statistics = {.shape = {ranks, RowLength(shape.c())}};
+  for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+    const TensorSpec x = {.shape = shape, .layout = layout};
+    cases_.push_back(
+        {.name = absl::StrCat("batch_norm_apply, one of ", ranks, " on ", x.ToString()),
+         .layer = BatchNormApply{.norm = {.epsilon = 1e-3F, .momentum = 0.3F}},
+         .inputs = {x, statistics}});
+  }
+}
+
+void CaseList::AddConcatenatedNorms(const Shape& image, const std::vector<int64_t>& channels) {
+  std::vector<Shape> parts;
+  for (int64_t c : channels) parts.push_back({image.n(), c, image.h(), image.w()});
+  const std::string name = absl::StrCat("concat of ", absl::StrJoin(channels, "+"), ", batch_norm");
+  Add(name, FusedBatchNorm{.concatenates = true}, parts);
+  Add(name + ", relu", FusedBatchNorm{.relu = true, .concatenates = true}, parts);
+}
+
+void CaseList::AddJoinedNorms(const Shape& image, const std::vector<int64_t>& channels) {
+  JoinedBatchNorms layer;
+  std::vector<Shape> inputs;
+  const auto add = [&](size_t position) {
+    inputs.push_back({image.n(), channels[position], image.h(), image.w()});
+  };
+  for (size_t position = channels.size(); position-- > 0;) {
+    if (position == 1) continue;
+    layer.parts.push_back({.norm = {.epsilon = 1e-3F, .momentum = 0.3F},
+                           .relu = position % 2 == 0,
+                           .position = static_cast<int>(position)});
+    add(position);
+  }
+  if (channels.size() > 1) add(1);
+  Add(absl::StrCat("concat of batch_norms of ", absl::StrJoin(channels, "+")), layer, inputs);
+}
+
+void CaseList::FoldedConvolutions() {
+  AddFolded(2, {1, 1, 8, 8});
+  AddFolded(5, {3, 2, 7, 9});
+  AddFolded(16, {4, 3, 7, 7});
+  AddFolded(32, {4, 8, 12, 12});   // vectors, whatever the type
+  AddFolded(72, {8, 16, 16, 9});   // several tiles
+  AddFolded(128, {4, 8, 12, 12});  // a mask by the product
+}
+
+void CaseList::JoinedNorms() {
+  AddJoinedNorms({8, 1, 1, 1}, {4});
+  AddJoinedNorms({2, 1, 3, 5}, {3, 2, 5, 1});
+  AddJoinedNorms({2, 1, 4, 4}, {16, 8, 24});
+  AddJoinedNorms({3, 1, 4, 2}, {12, 4, 8, 4});   // vectors that fit their parts in fp32 only
+  AddJoinedNorms({8, 1, 12, 12}, {72, 16, 40});  // several blocks, whatever the type
+}
+
+void CaseList::Norms() {
+  Add("batch_norm", BatchNorm{}, {{1, 3, 1, 1}});  // variance 0
+  Add("batch_norm", BatchNorm{}, {{8, 4, 1, 1}});
+  Add("batch_norm", BatchNorm{.epsilon = 1e-3F, .momentum = 0.3F}, {{4, 33, 7, 5}});
+  Add("batch_norm", BatchNorm{}, {{8, 72, 12, 12}});  // several blocks, whatever the type
+  AddFusedNorms({8, 4, 1, 1});
+  AddFusedNorms({4, 33, 7, 5});
+  AddFusedNorms({3, 8, 6, 6});
+  AddFusedNorms({8, 72, 12, 12});                     // several blocks, whatever the type
+  Add("batch_norm", BatchNorm{}, {{2, 4100, 2, 2}});  // more channels than there are tickets
+  AddAveragedNorms({8, 4, 1, 1});
+  AddAveragedNorms({3, 24, 4, 6});
+  AddAveragedNorms({2, 33, 7, 5});
+  AddConcatenatedNorms({8, 1, 1, 1}, {4});
+  AddConcatenatedNorms({2, 1, 3, 5}, {1, 2, 5});  // vectors of several parts in NHWC
+  AddConcatenatedNorms({2, 1, 4, 4}, {16, 8, 24});
+  AddConcatenatedNorms({3, 1, 4, 2}, {12, 4});  // vectors of one part in fp32, of two in 16 bits
+  AddConcatenatedNorms({8, 1, 12, 12}, {32, 32, 8});  // several blocks, whatever the type
+  AddConcatenatedNorms({2, 1, 2, 1}, std::vector<int64_t>(FusedBatchNorm::kMostParts, 1));
+  for (const Shape& shape : {Shape{1, 1, 1, 1}, Shape{2, 3, 4, 4}, Shape{2, 96, 5, 5}}) {
+    Add("lrn", LocalResponseNorm{.alpha = 0.5F}, {shape});
+    Add("lrn 3 beta 0.6", LocalResponseNorm{.size = 3, .alpha = 2.0F, .beta = 0.6F, .k = 2.0F},
+        {shape});
+  }
+  for (int i = 0; i < kRandomCasesPerLayer; ++i) {
+    Shape shape = RandomShape();
+    const Shape several = {shape.n() + 1, shape.c(), shape.h() + 1, shape.w()};
+    Add("batch_norm", BatchNorm{}, {several});
+    AddFusedNorms(several);
+    if (i % 3 == 0) AddAveragedNorms(several);
+    std::vector<int64_t> parts;
+    for (int64_t count = dice_.Between(1, 5); count > 0; --count)
+      parts.push_back(dice_.Between(1, 20));
+    AddConcatenatedNorms(several, parts);
+    const int64_t size = 2 * dice_.Between(0, 4) + 1;
+    Add(absl::StrCat("lrn ", size), LocalResponseNorm{.size = size, .alpha = 1.0F}, {shape});
+  }
+}
+
+void CaseList::SyncNorms() {
+  AddSyncNorms(2, {1, 3, 1, 1});
+  AddSyncNorms(1, {8, 4, 1, 1});
+  AddSyncNorms(3, {4, 33, 7, 5});
+  AddSyncNorms(2, {8, 72, 12, 12});  // several blocks, whatever the type
+  AddSyncNorms(3, {2, 4100, 2, 2});  // more channels than there are tickets
+  for (int i = 0; i < kRandomCasesPerLayer; ++i)
+    AddSyncNorms(static_cast<int>(dice_.Between(1, 4)), RandomShape());
+}
+
+}  // namespace neap::testing
