@@ -79,6 +79,7 @@ set(NEAP_INSTALLED_HEADERS
   layers/softmax_cross_entropy.h
   layers/target_loss.h
   layers/transposed_convolution.h
+  layers/zero_pad.h
   memory/create_session.h
   memory/engines/kernel_options.h
   memory/placement/allocator.h

@@ -48,6 +48,7 @@
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
+#include "neap/layers/zero_pad.h"
 #include "neap/memory/create_session.h"
 #include "neap/memory/placement/heap.h"
 #include "neap/memory/planner.h"

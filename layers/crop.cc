@@ -2,14 +2,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/step/operands.h"
 #include "neap/core/step/parameter_text.h"
 #include "neap/core/step/specify.h"
+#include "neap/layers/copy_steps.h"
 
 namespace neap {
 namespace {
-
-using namespace operands;
 
 // offset + size <= whole, without overflow.
 bool Fits(int64_t offset, int64_t size, int64_t whole) {
@@ -28,12 +26,7 @@ absl::StatusOr<LayerSpec> Crop::Specify(const LayerContext& context) const {
                                                    offset.h, ",", offset.w, " out of the image ",
                                                    x.shape.h(), "x", x.shape.w()));
   }
-  LayerSpec spec = {.output = WithShape(x, {x.shape.n(), x.shape.c(), size.h, size.w}),
-                    .traits = {.independent_images = true}};
-  spec.steps.push_back({.reads = {X()}, .writes = {Y()}});
-  if (context.mode == Mode::kInference) return spec;
-  spec.steps.push_back({.phase = Phase::kBackwardData, .reads = {Dy()}, .writes = {Dx()}});
-  return spec;
+  return CopySteps(WithShape(x, {x.shape.n(), x.shape.c(), size.h, size.w}), context.mode);
 }
 
 }  // namespace neap

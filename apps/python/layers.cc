@@ -27,6 +27,7 @@
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
+#include "neap/layers/zero_pad.h"
 
 namespace neap::python {
 namespace {
@@ -143,6 +144,13 @@ void BindPools(nb::module_& module) {
         return Layer(Crop{.size = ToExtent(size), .offset = ToExtent(offset)});
       },
       "size"_a, "offset"_a = 0, "The rectangle of `size` from row and column `offset` on.");
+  module.def(
+      "ZeroPad",
+      [](int64_t top, int64_t left, int64_t bottom, int64_t right) {
+        return Layer(ZeroPad{.top = top, .left = left, .bottom = bottom, .right = right});
+      },
+      "top"_a = 0, "left"_a = 0, "bottom"_a = 0, "right"_a = 0,
+      "Rows and columns of zeros on each side, as torch.nn.ZeroPad2d.");
 }
 
 void BindActivations(nb::module_& module) {

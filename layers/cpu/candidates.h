@@ -80,6 +80,8 @@ absl::StatusOr<Candidates> ConcatForward(const StepSignature& signature);
 absl::StatusOr<Candidates> ConcatBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> CropForward(const StepSignature& signature);
 absl::StatusOr<Candidates> CropBackward(const StepSignature& signature);
+absl::StatusOr<Candidates> ZeroPadForward(const StepSignature& signature);
+absl::StatusOr<Candidates> ZeroPadBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> AddGradients(const StepSignature& signature);
 absl::StatusOr<Candidates> UpdateParams(const StepSignature& signature);
 absl::StatusOr<Candidates> CheckGradients(const StepSignature& signature);

@@ -30,6 +30,7 @@
 #include "neap/layers/sync_batch_norm.h"
 #include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
+#include "neap/layers/zero_pad.h"
 
 namespace neap {
 namespace {
@@ -77,6 +78,8 @@ std::vector<KernelRow> Rows() {
       {kLayer<Concat>, Phase::kBackwardData, cpu::ConcatBackward},
       {kLayer<Crop>, Phase::kForward, cpu::CropForward},
       {kLayer<Crop>, Phase::kBackwardData, cpu::CropBackward},
+      {kLayer<ZeroPad>, Phase::kForward, cpu::ZeroPadForward},
+      {kLayer<ZeroPad>, Phase::kBackwardData, cpu::ZeroPadBackward},
   };
 }
 

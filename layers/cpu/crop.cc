@@ -1,54 +1,80 @@
+// Crop, and ZeroPad, which is the same in the other direction.
 #include "neap/layers/crop.h"
 
 #include <algorithm>
 
 #include "neap/layers/cpu/candidates.h"
+#include "neap/layers/zero_pad.h"
 
 namespace neap::cpu {
 namespace {
 
 using namespace operands;
 
-// Calls f(offset in the whole image, offset in the crop, elements) for each run of memory that both
-// contain. Offsets are in elements.
+// Calls f(offset in the whole image, offset in the part, elements) for each run of memory that both
+// contain. The part begins at `offset` in the whole. The offsets given to f are in elements.
 template <typename F>
-void ForEachRow(const Crop& layer, const TensorSpec& whole, F f) {
+void ForEachRow(const TensorSpec& whole, const TensorSpec& part, Extent2d offset, F f) {
   const bool last = whole.layout == Layout::kNhwc;
   const int64_t images = last ? whole.shape.n() : whole.shape.n() * whole.shape.c();
   const int64_t pixel = last ? whole.shape.c() : 1;
-  const int64_t run = layer.size.w * pixel;
-  for (int64_t row = 0; row < images * layer.size.h; ++row) {
-    const int64_t image = row / layer.size.h;
-    const int64_t from = image * whole.shape.h() + layer.offset.h + row % layer.size.h;
-    f((from * whole.shape.w() + layer.offset.w) * pixel, row * run, run);
+  const int64_t run = part.shape.w() * pixel;
+  for (int64_t row = 0; row < images * part.shape.h(); ++row) {
+    const int64_t image = row / part.shape.h();
+    const int64_t from = image * whole.shape.h() + offset.h + row % part.shape.h();
+    f((from * whole.shape.w() + offset.w) * pixel, row * run, run);
   }
 }
 
-void Forward(const LoopArgs& args) {
-  const float* const x = args.Get<float>(X());
-  float* const y = args.Get<float>(Y());
-  ForEachRow(
-      *args.signature.layer.As<Crop>(), args.signature.Spec(X()),
-      [&](int64_t whole, int64_t part, int64_t run) { std::copy_n(x + whole, run, y + part); });
+void CutOut(const LoopArgs& args, Operand whole, Operand part, Extent2d offset) {
+  const float* const from = args.Get<float>(whole);
+  float* const to = args.Get<float>(part);
+  ForEachRow(args.signature.Spec(whole), args.signature.Spec(part), offset,
+             [&](int64_t in_whole, int64_t in_part, int64_t run) {
+               std::copy_n(from + in_whole, run, to + in_part);
+             });
 }
 
-void Backward(const LoopArgs& args) {
-  const float* const dy = args.Get<float>(Dy());
-  float* const dx = args.Get<float>(Dx());
-  std::fill_n(dx, args.signature.Spec(Dx()).elements(), 0.0F);
-  ForEachRow(
-      *args.signature.layer.As<Crop>(), args.signature.Spec(Dx()),
-      [&](int64_t whole, int64_t part, int64_t run) { std::copy_n(dy + part, run, dx + whole); });
+// Writes 0 outside the part.
+void Surround(const LoopArgs& args, Operand part, Operand whole, Extent2d offset) {
+  const float* const from = args.Get<float>(part);
+  float* const to = args.Get<float>(whole);
+  std::fill_n(to, args.signature.Spec(whole).elements(), 0.0F);
+  ForEachRow(args.signature.Spec(whole), args.signature.Spec(part), offset,
+             [&](int64_t in_whole, int64_t in_part, int64_t run) {
+               std::copy_n(from + in_part, run, to + in_whole);
+             });
+}
+
+void RunCropForward(const LoopArgs& args) {
+  CutOut(args, X(), Y(), args.signature.layer.As<Crop>()->offset);
+}
+void RunCropBackward(const LoopArgs& args) {
+  Surround(args, Dy(), Dx(), args.signature.layer.As<Crop>()->offset);
+}
+
+Extent2d OffsetOf(const ZeroPad& layer) { return {layer.top, layer.left}; }
+
+void RunZeroPadForward(const LoopArgs& args) {
+  Surround(args, X(), Y(), OffsetOf(*args.signature.layer.As<ZeroPad>()));
+}
+void RunZeroPadBackward(const LoopArgs& args) {
+  CutOut(args, Dy(), Dx(), OffsetOf(*args.signature.layer.As<ZeroPad>()));
 }
 
 }  // namespace
 
 absl::StatusOr<Candidates> CropForward(const StepSignature& signature) {
-  return OwnLoop(signature, Forward);
+  return OwnLoop(signature, RunCropForward);
 }
-
 absl::StatusOr<Candidates> CropBackward(const StepSignature& signature) {
-  return OwnLoop(signature, Backward);
+  return OwnLoop(signature, RunCropBackward);
+}
+absl::StatusOr<Candidates> ZeroPadForward(const StepSignature& signature) {
+  return OwnLoop(signature, RunZeroPadForward);
+}
+absl::StatusOr<Candidates> ZeroPadBackward(const StepSignature& signature) {
+  return OwnLoop(signature, RunZeroPadBackward);
 }
 
 }  // namespace neap::cpu

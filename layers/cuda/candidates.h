@@ -167,6 +167,8 @@ absl::StatusOr<Candidates> ConcatCandidates(const StepSignature& signature,
                                             const SharedRuntime& runtime);
 absl::StatusOr<Candidates> CropCandidates(const StepSignature& signature,
                                           const SharedRuntime& runtime);
+absl::StatusOr<Candidates> ZeroPadCandidates(const StepSignature& signature,
+                                             const SharedRuntime& runtime);
 absl::StatusOr<Candidates> AddGradientsCandidates(const StepSignature& signature,
                                                   const SharedRuntime& runtime);
 absl::StatusOr<Candidates> UpdateCandidates(const StepSignature& signature,

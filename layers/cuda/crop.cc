@@ -1,29 +1,48 @@
-// Crop: builds launches from signatures.
+// Crop, and ZeroPad, which is the same in the other direction: builds launches from signatures.
 #include "neap/layers/crop.h"
 
 #include "neap/layers/cuda/candidates.h"
+#include "neap/layers/zero_pad.h"
 
 namespace neap::cuda {
 namespace {
 
 using namespace operands;
 
+// The part begins at `offset` in the whole.
+kernels::CropShape ShapeOf(const TensorSpec& whole, const TensorSpec& part, Extent2d offset) {
+  const bool last = whole.layout == Layout::kNhwc;
+  return {.outer = last ? whole.shape.n() : whole.shape.n() * whole.shape.c(),
+          .channels = last ? whole.shape.c() : 1,
+          .h = whole.shape.h(),
+          .w = whole.shape.w(),
+          .top = offset.h,
+          .left = offset.w,
+          .height = part.shape.h(),
+          .width = part.shape.w()};
+}
+
+cudaError_t CutOut(const LaunchArgs& a, Operand whole, Operand part, Extent2d offset) {
+  const auto shape = ShapeOf(a.signature.Spec(whole), a.signature.Spec(part), offset);
+  return kernels::Crop(shape, a.Array(whole), a.Array(part), a.stream);
+}
+
+cudaError_t Surround(const LaunchArgs& a, Operand part, Operand whole, Extent2d offset) {
+  const auto shape = ShapeOf(a.signature.Spec(whole), a.signature.Spec(part), offset);
+  return kernels::ZeroPad(shape, a.Array(part), a.Array(whole), a.stream);
+}
+
 cudaError_t CropLaunch(const LaunchArgs& a) {
   const Crop& layer = *a.signature.layer.As<Crop>();
-  const bool forward = a.signature.phase == Phase::kForward;
-  const TensorSpec& whole = a.signature.Spec(forward ? X() : Dx());
-  const bool last = whole.layout == Layout::kNhwc;
-  const kernels::CropShape shape = {
-      .outer = last ? whole.shape.n() : whole.shape.n() * whole.shape.c(),
-      .channels = last ? whole.shape.c() : 1,
-      .h = whole.shape.h(),
-      .w = whole.shape.w(),
-      .top = layer.offset.h,
-      .left = layer.offset.w,
-      .height = layer.size.h,
-      .width = layer.size.w};
-  if (forward) return kernels::Crop(shape, a.Array(X()), a.Array(Y()), a.stream);
-  return kernels::CropBackward(shape, a.Array(Dy()), a.Array(Dx()), a.stream);
+  if (a.signature.phase == Phase::kForward) return CutOut(a, X(), Y(), layer.offset);
+  return Surround(a, Dy(), Dx(), layer.offset);
+}
+
+cudaError_t ZeroPadLaunch(const LaunchArgs& a) {
+  const ZeroPad& layer = *a.signature.layer.As<ZeroPad>();
+  const Extent2d offset = {layer.top, layer.left};
+  if (a.signature.phase == Phase::kForward) return Surround(a, X(), Y(), offset);
+  return CutOut(a, Dy(), Dx(), offset);
 }
 
 }  // namespace
@@ -31,6 +50,10 @@ cudaError_t CropLaunch(const LaunchArgs& a) {
 absl::StatusOr<Candidates> CropCandidates(const StepSignature& signature,
                                           const SharedRuntime& runtime) {
   return OwnKernel(signature, runtime, CropLaunch);
+}
+absl::StatusOr<Candidates> ZeroPadCandidates(const StepSignature& signature,
+                                             const SharedRuntime& runtime) {
+  return OwnKernel(signature, runtime, ZeroPadLaunch);
 }
 
 }  // namespace neap::cuda

@@ -33,6 +33,7 @@
 #include "neap/layers/sync_batch_norm.h"
 #include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
+#include "neap/layers/zero_pad.h"
 
 namespace neap {
 namespace cuda {
@@ -82,6 +83,7 @@ constexpr TableEntry kTable[] = {
     {kLayer<Multiply>, MultiplyCandidates},
     {kLayer<Concat>, ConcatCandidates},
     {kLayer<Crop>, CropCandidates},
+    {kLayer<ZeroPad>, ZeroPadCandidates},
 };
 
 std::string LibraryVersions() {

@@ -43,6 +43,7 @@ class CaseList {
   void Convolutions();
   void Upsampling();
   void Pools();
+  void ZeroPads();
   // norm_cases.cc
   void FoldedConvolutions();
   void JoinedNorms();

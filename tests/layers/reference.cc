@@ -11,6 +11,7 @@
 #include "neap/layers/fused_relu.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
+#include "neap/layers/zero_pad.h"
 #include "tests/layers/reference_activation.h"
 #include "tests/layers/reference_batch_norm.h"
 #include "tests/layers/reference_folded_convolution.h"
@@ -135,25 +136,43 @@ Values Lrn(const StepSignature& signature, const Values& given) {
   return {{Dx(), result}};
 }
 
-Values CropStep(const StepSignature& signature, const Values& given) {
-  const bool forward = signature.phase == Phase::kForward;
-  const Crop& layer = *signature.layer.As<Crop>();
-  const Shape& whole = signature.Spec(forward ? X() : Dx()).shape;
-  const Shape& part = signature.Spec(forward ? Y() : Dy()).shape;
-  Vector result(static_cast<size_t>((forward ? part : whole).elements()));
+// The position in {.., whole} of each element of {.., part}, which begins there at `offset`.
+std::vector<size_t> PositionsInWhole(const Shape& whole, const Shape& part, Extent2d offset) {
+  std::vector<size_t> positions;
   for (int64_t i = 0; i < part.elements(); ++i) {
     const int64_t plane = i / (part.h() * part.w());
-    const int64_t row = i / part.w() % part.h() + layer.offset.h;
-    const int64_t column = i % part.w() + layer.offset.w;
-    const size_t inside = static_cast<size_t>((plane * whole.h() + row) * whole.w() + column);
-    const size_t at = static_cast<size_t>(i);
-    if (forward) {
-      result[at] = given.at(X())[inside];
-    } else {
-      result[inside] = given.at(Dy())[at];
-    }
+    const int64_t row = i / part.w() % part.h() + offset.h;
+    const int64_t column = i % part.w() + offset.w;
+    positions.push_back(static_cast<size_t>((plane * whole.h() + row) * whole.w() + column));
   }
-  return {{forward ? Y() : Dx(), result}};
+  return positions;
+}
+
+// Cuts the part at `offset` out of the step's input, or puts the input there in zeros.
+Values RectangleStep(const StepSignature& signature, const Values& given, bool cuts,
+                     Extent2d offset) {
+  const bool forward = signature.phase == Phase::kForward;
+  const Operand from = forward ? X() : Dy();
+  const Operand to = forward ? Y() : Dx();
+  const std::vector<size_t> inside = PositionsInWhole(
+      signature.Spec(cuts ? from : to).shape, signature.Spec(cuts ? to : from).shape, offset);
+  const Vector& input = given.at(from);
+  Vector result(static_cast<size_t>(signature.Spec(to).elements()));
+  for (size_t i = 0; i < inside.size(); ++i) {
+    (cuts ? result[i] : result[inside[i]]) = input[cuts ? inside[i] : i];
+  }
+  return {{to, result}};
+}
+
+Values CropStep(const StepSignature& signature, const Values& given) {
+  const bool forward = signature.phase == Phase::kForward;
+  return RectangleStep(signature, given, forward, signature.layer.As<Crop>()->offset);
+}
+
+Values ZeroPadStep(const StepSignature& signature, const Values& given) {
+  const bool forward = signature.phase == Phase::kForward;
+  const ZeroPad& layer = *signature.layer.As<ZeroPad>();
+  return RectangleStep(signature, given, !forward, {layer.top, layer.left});
 }
 
 Values AddStep(const StepSignature& signature, const Values& given) {
@@ -321,6 +340,7 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"multiply", MultiplyStep},
                               {"concat", ConcatStep},
                               {"crop", CropStep},
+                              {"zero_pad", ZeroPadStep},
                               {"transposed_convolution", ReferenceTransposedConvolution}};
   if (signature.phase == Phase::kUpdate) return Update(signature, given);
   if (signature.phase == Phase::kAddGradients) {

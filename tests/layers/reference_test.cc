@@ -17,6 +17,7 @@
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
+#include "neap/layers/zero_pad.h"
 #include "tests/layers/conformance.h"
 #include "tests/layers/reference_sync_batch_norm.h"
 
@@ -180,6 +181,8 @@ TEST_CASE("the reference gives results worked out by hand") {
         std::vector<double>{11, 12, 12, 14});
   CHECK(ForwardOf(Crop{.size = {1, 2}, .offset = 1}, {1, 1, 2, 3}, {{X(), {1, 2, 3, 4, 5, 6}}}) ==
         std::vector<double>{5, 6});
+  CHECK(ForwardOf(ZeroPad{.top = 1, .right = 2}, {1, 1, 1, 2}, {{X(), {1, 2}}}) ==
+        std::vector<double>{0, 0, 0, 0, 1, 2, 0, 0});
   CHECK(ForwardOf(FullyConnected{.out_features = 2, .bias = false}, {1, 3, 1, 1},
                   {{X(), {1, 2, 3}}, {Param(0), {1, 1, 1, 0, 0, 2}}}) == std::vector<double>{6, 6});
   CHECK(ForwardOf(AveragePool{.kernel = 2, .stride = 2, .padding = 1}, {1, 1, 2, 2},

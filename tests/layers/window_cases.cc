@@ -7,6 +7,7 @@
 #include "neap/layers/fused_relu.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/transposed_convolution.h"
+#include "neap/layers/zero_pad.h"
 #include "tests/layers/case_list.h"
 
 namespace neap::testing {
@@ -158,6 +159,21 @@ void CaseList::Pools() {
   }
   for (const Shape& shape : {Shape{2, 5, 7, 6}, Shape{1, 1, 1, 1}, Shape{3, 32, 4, 4}}) {
     Add("global_average_pool", GlobalAveragePool{}, {shape});
+  }
+}
+
+void CaseList::ZeroPads() {
+  const auto add = [&](const ZeroPad& layer, const Shape& shape) {
+    Add("zero_pad " + layer.Parameters(), layer, {shape});
+  };
+  add({}, {2, 3, 4, 5});
+  add({.bottom = 1, .right = 1}, {2, 16, 8, 8});  // vectors, whatever the type
+  add({.top = 1, .left = 2, .bottom = 3, .right = 4}, {2, 3, 5, 4});
+  add({.top = 40, .left = 30}, {2, 8, 1, 1});  // several blocks, whatever the type
+  for (int i = 0; i < kRandomCasesPerLayer; ++i) {
+    const Extent2d before = Extent(0, 3);
+    const Extent2d after = Extent(0, 3);
+    add({.top = before.h, .left = before.w, .bottom = after.h, .right = after.w}, RandomShape());
   }
 }
 

@@ -8,8 +8,8 @@ if _passive:
 from neap._neap import (Add, AveragePool, BatchNorm, BinaryCrossEntropy, Clip, Concat, Convolution, Crop, Dataset, Dropout,
                         FullyConnected, GlobalAveragePool, Graph, HardSigmoid, HardSwish, Layer, LeakyRelu, LearningRate,
                         LocalResponseNorm, MaxPool, MeanSquaredError, MemoryUse, Multiply, OnnxGraph, Plan, Relu, Sigmoid,
-                        Silu, SoftmaxCrossEntropy, StepResult, Tanh, TransposedConvolution, curve, from_onnx, open_dataset,
-                        peak_batch, plan)
+                        Silu, SoftmaxCrossEntropy, StepResult, Tanh, TransposedConvolution, ZeroPad, curve, from_onnx,
+                        open_dataset, peak_batch, plan)
 
 if _passive:
     del os.environ["OMP_WAIT_POLICY"]  # child processes decide for themselves
@@ -25,5 +25,5 @@ __all__ = ["Accuracy", "Add", "AveragePool", "BatchNorm", "BinaryCrossEntropy", 
            "Convolution", "Crop", "CustomLayer", "Dataset", "Dropout", "Error", "FullyConnected", "GlobalAveragePool", "Graph",
            "HardSigmoid", "HardSwish", "Layer", "LeakyRelu", "LearningRate", "Loader", "LocalResponseNorm", "MaxPool",
            "MeanSquaredError", "MemoryUse", "Multiply", "OnnxGraph", "Parameter", "Plan", "Relu", "Session", "Sigmoid", "Silu",
-           "SoftmaxCrossEntropy", "StepResult", "Tanh", "TransposedConvolution", "curve", "from_onnx", "from_torch", "nets",
-           "open_dataset", "peak_batch", "plan"]
+           "SoftmaxCrossEntropy", "StepResult", "Tanh", "TransposedConvolution", "ZeroPad", "curve", "from_onnx", "from_torch",
+           "nets", "open_dataset", "peak_batch", "plan"]

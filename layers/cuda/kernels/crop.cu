@@ -1,5 +1,5 @@
-// Crops, and their gradients, which are 0 outside the rectangle. A thread owns elements of the
-// result, so both kernels write every element once.
+// Rectangles of images, and images with zeros around a rectangle. A thread owns elements of the
+// result, so both write every element once.
 #include "neap/layers/cuda/kernels/device_math.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
 
@@ -71,12 +71,12 @@ cudaError_t Shift(const CropShape& s, Extents from, Extents to, int64_t top, int
 
 }  // namespace
 
-cudaError_t Crop(const CropShape& s, ConstArray x, Array y, cudaStream_t stream) {
-  return Shift(s, {s.h, s.w}, {s.height, s.width}, s.top, s.left, x, y, stream);
+cudaError_t Crop(const CropShape& s, ConstArray whole, Array part, cudaStream_t stream) {
+  return Shift(s, {s.h, s.w}, {s.height, s.width}, s.top, s.left, whole, part, stream);
 }
 
-cudaError_t CropBackward(const CropShape& s, ConstArray dy, Array dx, cudaStream_t stream) {
-  return Shift(s, {s.height, s.width}, {s.h, s.w}, -s.top, -s.left, dy, dx, stream);
+cudaError_t ZeroPad(const CropShape& s, ConstArray part, Array whole, cudaStream_t stream) {
+  return Shift(s, {s.height, s.width}, {s.h, s.w}, -s.top, -s.left, part, whole, stream);
 }
 
 }  // namespace neap::kernels

@@ -219,8 +219,9 @@ struct CropShape {
   int64_t top = 0, left = 0;
   int64_t height = 1, width = 1;
 };
-cudaError_t Crop(const CropShape& shape, ConstArray x, Array y, cudaStream_t stream);
-cudaError_t CropBackward(const CropShape& shape, ConstArray dy, Array dx, cudaStream_t stream);
+cudaError_t Crop(const CropShape& shape, ConstArray whole, Array part, cudaStream_t stream);
+// Writes 0 outside the rectangle.
+cudaError_t ZeroPad(const CropShape& shape, ConstArray part, Array whole, cudaStream_t stream);
 
 // pointwise.cu. Every stride-th pixel of planes {h, w}, {out_h, out_w} in each plane.
 struct PixelGrid {

@@ -24,6 +24,7 @@ def test_layers_have_the_fields_of_the_library():
     assert "out_channels=4" in text and "groups=2" in text and "bias=false" in text
     assert neap.MaxPool() == neap.MaxPool(kernel=2, stride=2)
     assert neap.MaxPool() != neap.MaxPool(kernel=3)
+    assert repr(neap.ZeroPad(bottom=1, right=2)) == "<neap.Layer zero_pad top=0 left=0 bottom=1 right=2>"
     assert len({neap.Tanh(), neap.Tanh(), neap.Sigmoid()}) == 2
 
 

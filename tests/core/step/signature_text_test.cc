@@ -25,6 +25,7 @@
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
+#include "neap/layers/zero_pad.h"
 #include "tests/random_graph.h"
 
 namespace neap {
@@ -204,6 +205,10 @@ auto Fields(TransposedConvolution& d) {
   auto& [a, b, c, e, f, g] = d;
   return std::tie(a, b, c, e, f, g);
 }
+auto Fields(ZeroPad& d) {
+  auto& [a, b, c, e] = d;
+  return std::tie(a, b, c, e);
+}
 auto Fields(Images& d) {
   auto& [a] = d;
   return std::tie(a);
@@ -274,6 +279,7 @@ TEST_CASE("two definitions never have the same text, whichever field they differ
   all.AddVariants(MeanSquaredError{});
   all.AddVariants(BinaryCrossEntropy{});
   all.AddVariants(TransposedConvolution{});
+  all.AddVariants(ZeroPad{});
   all.AddVariants(Images{.tensor = Fp32({8, 3, 4, 4})});
   all.AddVariants(Labels{.tensor = Fp32({8})});
   all.AddVariants(Targets{.tensor = Fp32({8, 3, 4, 4})});

@@ -21,6 +21,7 @@
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
+#include "neap/layers/zero_pad.h"
 
 namespace neap {
 namespace {
@@ -210,10 +211,10 @@ TEST_CASE("layers declare the traits that the papers' policies and accounting us
   for (const Layer& layer : {Layer(Relu{}), Layer(LocalResponseNorm{})})
     CHECK(Specified(layer, x).traits ==
           LayerTraits{.independent_images = true, .paper_in_place = true});
-  for (const Layer& layer :
-       {Layer(Sigmoid{}), Layer(Tanh{}), Layer(Dropout{}), Layer(MaxPool{}), Layer(AveragePool{}),
-        Layer(GlobalAveragePool{}), Layer(Concat{}), Layer(Crop{}), Layer(LeakyRelu{}),
-        Layer(Clip{}), Layer(HardSigmoid{}), Layer(HardSwish{}), Layer(Silu{})}) {
+  for (const Layer& layer : {Layer(Sigmoid{}), Layer(Tanh{}), Layer(Dropout{}), Layer(MaxPool{}),
+                             Layer(AveragePool{}), Layer(GlobalAveragePool{}), Layer(Concat{}),
+                             Layer(Crop{}), Layer(ZeroPad{}), Layer(LeakyRelu{}), Layer(Clip{}),
+                             Layer(HardSigmoid{}), Layer(HardSwish{}), Layer(Silu{})}) {
     CAPTURE(layer.type());
     CHECK(Specified(layer, x).traits == LayerTraits{.independent_images = true});
   }
@@ -318,6 +319,21 @@ TEST_CASE("a crop lies within its image") {
                "cannot cut 3x3 at 2,2 out of the image 5x4");
   CheckRefused(Crop{.size = 0}, {x}, "cannot cut 0x0 at 0,0 out of the image 5x4");
   CheckRefused(Crop{.size = 1, .offset = -1}, {x}, "cannot cut 1x1 at -1,-1 out of the image 5x4");
+}
+
+TEST_CASE("zeros are added on every side, and not taken away") {
+  constexpr int64_t kMost = kLargestWindowExtent;
+  const TensorSpec x = Image({2, 6, 5, 4});
+  const LayerSpec spec = Specified(ZeroPad{.top = 1, .left = 2, .bottom = 3, .right = 4}, {x});
+  CHECK(spec.output.shape == Shape{2, 6, 9, 10});
+  CHECK(StepsText(spec) ==
+        "forward: input[0] -> output[0]\nbackward_data: output_grad[0] -> input_grad[0]\n");
+  CHECK(Specified(ZeroPad{}, {x}).output == x);
+  CHECK(Specified(ZeroPad{.top = kMost, .bottom = kMost}, {x}).output.shape.h() == 2 * kMost + 5);
+  CheckRefused(ZeroPad{.left = -1}, {x},
+               "top=0 left=-1 bottom=0 right=0 must be between 0 and 2147483647");
+  CheckRefused(ZeroPad{.right = kMost + 1}, {x},
+               "top=0 left=0 bottom=0 right=2147483648 must be between 0 and 2147483647");
 }
 
 TEST_CASE("impossible channels and features are refused") {

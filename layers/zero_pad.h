@@ -1,0 +1,26 @@
+// ZeroPad: zeros around each image, as torch.nn.ZeroPad2d; H and W grow, N and C stay. It lets a
+// convolution or pooling have other padding above than below, or left than right.
+//
+//   step           reads  writes
+//   forward        x      y       0 outside x
+//   backward_data  dy     dx      the rectangle of dy in which x was
+#pragma once
+
+#include "neap/core/step/layer.h"
+#include "neap/core/step/window.h"
+
+namespace neap {
+
+struct ZeroPad {
+  static constexpr std::string_view kType = "zero_pad";
+  // Rows and columns of zeros on each side, at most kLargestWindowExtent.
+  int64_t top = 0;
+  int64_t left = 0;
+  int64_t bottom = 0;
+  int64_t right = 0;
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  std::string Parameters() const;
+  friend bool operator==(const ZeroPad&, const ZeroPad&) = default;
+};
+
+}  // namespace neap
