@@ -5,6 +5,7 @@
 #include "neap/core/step/operands.h"
 #include "neap/core/step/parameter_text.h"
 #include "neap/core/step/specify.h"
+#include "neap/layers/copy_steps.h"
 
 namespace neap {
 namespace {
@@ -30,7 +31,7 @@ absl::StatusOr<Extent2d> PositionsOf(const TensorSpec& x, const Window& window, 
 }
 
 absl::StatusOr<TensorSpec> PooledOutput(const LayerContext& context, const Window& window,
-                                        bool ceil_mode = false) {
+                                        bool ceil_mode) {
   RETURN_IF_ERROR(CheckImageInputs(context, 1));
   RETURN_IF_ERROR(CheckWindow(window));
   RETURN_IF_ERROR(CheckPadding(window.kernel, window.padding));
@@ -39,21 +40,17 @@ absl::StatusOr<TensorSpec> PooledOutput(const LayerContext& context, const Windo
   return WithShape(x, {x.shape.n(), x.shape.c(), out.h, out.w});
 }
 
-LayerSpec AverageSpec(TensorSpec output, double flops, Mode mode) {
-  LayerSpec spec = {.output = std::move(output), .traits = {.independent_images = true}};
-  spec.steps.push_back({.reads = {X()}, .writes = {Y()}, .flops = flops});
-  if (mode == Mode::kInference) return spec;
-  spec.steps.push_back(
-      {.phase = Phase::kBackwardData, .reads = {Dy()}, .writes = {Dx()}, .flops = flops});
-  return spec;
+// `text`, and ceil_mode only if it is set.
+std::string WithCeilMode(std::string text, bool ceil_mode) {
+  if (ceil_mode) absl::StrAppend(&text, " ", ParameterText({{"ceil_mode", ceil_mode}}));
+  return text;
 }
 
 }  // namespace
 
 std::string MaxPool::Parameters() const {
-  std::string text = ParameterText({{"kernel", kernel}, {"stride", stride}, {"padding", padding}});
-  if (ceil_mode) absl::StrAppend(&text, " ", ParameterText({{"ceil_mode", ceil_mode}}));
-  return text;
+  return WithCeilMode(ParameterText({{"kernel", kernel}, {"stride", stride}, {"padding", padding}}),
+                      ceil_mode);
 }
 
 absl::StatusOr<LayerSpec> MaxPool::Specify(const LayerContext& context) const {
@@ -76,23 +73,24 @@ absl::StatusOr<LayerSpec> MaxPool::Specify(const LayerContext& context) const {
 }
 
 std::string AveragePool::Parameters() const {
-  return ParameterText({{"kernel", kernel},
-                        {"stride", stride},
-                        {"padding", padding},
-                        {"count_padding", count_padding}});
+  return WithCeilMode(ParameterText({{"kernel", kernel},
+                                     {"stride", stride},
+                                     {"padding", padding},
+                                     {"count_padding", count_padding}}),
+                      ceil_mode);
 }
 
 absl::StatusOr<LayerSpec> AveragePool::Specify(const LayerContext& context) const {
-  ASSIGN_OR_RETURN(TensorSpec y, PooledOutput(context, {kernel, stride, padding}));
+  ASSIGN_OR_RETURN(TensorSpec y, PooledOutput(context, {kernel, stride, padding}, ceil_mode));
   const double flops = static_cast<double>(y.elements()) * Product({kernel.h, kernel.w});
-  return AverageSpec(std::move(y), flops, context.mode);
+  return CopySteps(std::move(y), context.mode, flops);
 }
 
 absl::StatusOr<LayerSpec> GlobalAveragePool::Specify(const LayerContext& context) const {
   RETURN_IF_ERROR(CheckImageInputs(context, 1));
   const TensorSpec& x = context.inputs[0];
-  LayerSpec spec = AverageSpec(WithShape(x, {x.shape.n(), x.shape.c(), 1, 1}),
-                               static_cast<double>(x.elements()), context.mode);
+  LayerSpec spec = CopySteps(WithShape(x, {x.shape.n(), x.shape.c(), 1, 1}), context.mode,
+                             static_cast<double>(x.elements()));
   if (context.mode == Mode::kTraining) spec.steps[1].accumulates_natively = {Slot::kInputGrad};
   return spec;
 }

@@ -10,11 +10,14 @@
 // has 1 byte per output, or 4 if the window exceeds 256 elements. NaN counts as larger than any
 // number, as in PyTorch.
 //
-// With ceil_mode, max pooling has one more window where windows at equal distances do not end with
-// the image, unless that window would begin behind the image. It holds what the image has there:
+// With ceil_mode, a pooling has one more window where windows at equal distances do not end with
+// the padded image, unless that window would begin behind the image. It holds what is there:
 //
 //   7 pixels, kernel 3, stride 3, no padding
 //   |0 1 2|3 4 5|6    |   3 outputs, or 2 without ceil_mode
+//
+// The mean of that window divides by the number of pixels that it holds: those of the image and, if
+// count_padding, of the padding, but not by what is beyond the padding.
 //
 // Backward of global average pooling accumulates natively: it adds to a dx that already holds a
 // partial sum, as where squeeze and excitation pools what it multiplies (layers/multiply.h).
@@ -67,7 +70,9 @@ struct AveragePool {
   // The mean includes padded zeros (torch's count_include_pad); otherwise only the elements inside
   // the image.
   bool count_padding = true;
+  bool ceil_mode = false;
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  // ceil_mode only if it is set.
   std::string Parameters() const;
   friend bool operator==(const AveragePool&, const AveragePool&) = default;
 };

@@ -130,14 +130,16 @@ void BindPools(nb::module_& module) {
       "As torch.nn.MaxPool2d.");
   module.def(
       "AveragePool",
-      [](const Extent& kernel, const Extent& stride, const Extent& padding, bool count_padding) {
+      [](const Extent& kernel, const Extent& stride, const Extent& padding, bool count_padding,
+         bool ceil_mode) {
         return Layer(AveragePool{.kernel = ToExtent(kernel),
                                  .stride = ToExtent(stride),
                                  .padding = ToExtent(padding),
-                                 .count_padding = count_padding});
+                                 .count_padding = count_padding,
+                                 .ceil_mode = ceil_mode});
       },
       "kernel"_a = 2, "stride"_a = 2, "padding"_a = 0, "count_padding"_a = true,
-      "As torch.nn.AvgPool2d.");
+      "ceil_mode"_a = false, "As torch.nn.AvgPool2d.");
   module.def(
       "Crop",
       [](const Extent& size, const Extent& offset) {

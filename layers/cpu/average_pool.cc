@@ -1,4 +1,7 @@
+#include <algorithm>
+
 #include "neap/layers/cpu/onednn.h"
+#include "neap/layers/cpu/pool_windows.h"
 #include "neap/layers/pooling.h"
 
 namespace neap::cpu {
@@ -31,9 +34,69 @@ dnnl::pooling_forward::primitive_desc ForwardDesc(const Origin& origin, const Po
           origin.engine};
 }
 
+// oneDNN counts all of a window that passes the end of the padding, so windows in ceil_mode have
+// loops of their own.
+bool HasOwnLoop(const StepSignature& signature) {
+  return signature.layer.As<AveragePool>()->ceil_mode;
+}
+
+// The number of pixels along one axis by which a mean divides.
+int64_t Counted(const Span& span, int64_t kernel, int64_t size, int64_t padding,
+                bool with_padding) {
+  return with_padding ? std::min(kernel, size + padding - span.origin) : span.end - span.begin;
+}
+
+// Calls f(output offset in y, window, number of pixels in its mean) for every output.
+template <typename F>
+void ForEachMean(const AveragePool& layer, const TensorSpec& x, const TensorSpec& y, F f) {
+  ForEachWindow(layer, x, y, [&](int64_t at, const PoolWindow& window) {
+    const int64_t height =
+        Counted(window.rows, layer.kernel.h, x.shape.h(), layer.padding.h, layer.count_padding);
+    const int64_t width =
+        Counted(window.columns, layer.kernel.w, x.shape.w(), layer.padding.w, layer.count_padding);
+    f(at, window, static_cast<float>(height * width));
+  });
+}
+
+// Calls f(offset in x) for every pixel of the image in the window.
+template <typename F>
+void ForEachPixel(const PoolWindow& window, const Strides& strides, F f) {
+  const auto& [plane, channel, rows, columns] = window;
+  for (int64_t r = rows.origin + rows.begin; r < rows.origin + rows.end; ++r) {
+    for (int64_t s = columns.origin + columns.begin; s < columns.origin + columns.end; ++s)
+      f(plane + r * strides.h + s * strides.w);
+  }
+}
+
+void Forward(const LoopArgs& args) {
+  const TensorSpec& spec = args.signature.Spec(X());
+  const Strides strides = StridesOf(spec);
+  const float* const x = args.Get<float>(X());
+  float* const y = args.Get<float>(Y());
+  ForEachMean(*args.signature.layer.As<AveragePool>(), spec, args.signature.Spec(Y()),
+              [&](int64_t at, const PoolWindow& window, float count) {
+                float sum = 0;
+                ForEachPixel(window, strides, [&](int64_t i) { sum += x[i]; });
+                y[at] = sum / count;
+              });
+}
+
+void Backward(const LoopArgs& args) {
+  const TensorSpec& spec = args.signature.Spec(Dx());
+  const Strides strides = StridesOf(spec);
+  const float* const dy = args.Get<float>(Dy());
+  float* const dx = args.Get<float>(Dx());
+  std::fill_n(dx, spec.elements(), 0.0F);
+  ForEachMean(*args.signature.layer.As<AveragePool>(), spec, args.signature.Spec(Dy()),
+              [&](int64_t at, const PoolWindow& window, float count) {
+                ForEachPixel(window, strides, [&](int64_t i) { dx[i] += dy[at] / count; });
+              });
+}
+
 }  // namespace
 
 absl::StatusOr<Candidates> AveragePoolForward(const StepSignature& signature) {
+  if (HasOwnLoop(signature)) return OwnLoop(signature, Forward);
   return GuardOnednn(signature, [&]() -> Candidates {
     const Origin origin;
     const Pool p = MakePool(signature, signature.Spec(X()), signature.Spec(Y()));
@@ -43,6 +106,7 @@ absl::StatusOr<Candidates> AveragePoolForward(const StepSignature& signature) {
 }
 
 absl::StatusOr<Candidates> AveragePoolBackward(const StepSignature& signature) {
+  if (HasOwnLoop(signature)) return OwnLoop(signature, Backward);
   return GuardOnednn(signature, [&]() -> Candidates {
     const Pool p = MakePool(signature, signature.Spec(Dx()), signature.Spec(Dy()));
     Origin origin;

@@ -8,54 +8,11 @@
 #include <limits>
 
 #include "neap/core/base/tensor.h"
+#include "neap/layers/cpu/pool_windows.h"
 #include "neap/layers/cpu/strides.h"
 #include "neap/layers/pooling.h"
 
 namespace neap::cpu {
-
-// The part of a window along one axis that is inside the image: kernel positions [begin, end), and
-// the image position of kernel position 0.
-struct Span {
-  int64_t origin, begin, end;
-};
-
-inline Span Clip(int64_t position, int64_t stride, int64_t padding, int64_t kernel, int64_t size) {
-  const int64_t origin = position * stride - padding;
-  return {origin, std::max<int64_t>(0, -origin), std::min(kernel, size - origin)};
-}
-
-// A window and the channel in which it is.
-struct PoolWindow {
-  int64_t plane;  // the offset of its channel's first element in its image
-  int64_t channel;
-  Span rows, columns;
-};
-
-// Calls f(output offset in y, window) for every output, in y's memory order.
-template <typename F>
-void ForEachWindow(const MaxPool& layer, const TensorSpec& x, const TensorSpec& y, F f) {
-  const Strides in = StridesOf(x);
-  const Strides out = StridesOf(y);
-  const bool channels_last = y.layout == Layout::kNhwc;
-  const int64_t outer = channels_last ? 1 : y.shape.c();
-  const int64_t inner = channels_last ? y.shape.c() : 1;
-  for (int64_t n = 0; n < y.shape.n(); ++n) {
-    for (int64_t co = 0; co < outer; ++co) {
-      for (int64_t i = 0; i < y.shape.h(); ++i) {
-        const Span rows = Clip(i, layer.stride.h, layer.padding.h, layer.kernel.h, x.shape.h());
-        for (int64_t j = 0; j < y.shape.w(); ++j) {
-          const Span columns =
-              Clip(j, layer.stride.w, layer.padding.w, layer.kernel.w, x.shape.w());
-          for (int64_t ci = 0; ci < inner; ++ci) {
-            const int64_t c = co + ci;
-            f(n * out.n + c * out.c + i * out.h + j * out.w,
-              PoolWindow{n * in.n + c * in.c, c, rows, columns});
-          }
-        }
-      }
-    }
-  }
-}
 
 struct Maximum {
   float value;

@@ -43,6 +43,7 @@ class CaseList {
   void Convolutions();
   void Upsampling();
   void Pools();
+  void RoundedUpAverages();
   void ZeroPads();
   // norm_cases.cc
   void FoldedConvolutions();
@@ -61,6 +62,8 @@ class CaseList {
   void AddConvolution(const Convolution& c, const Shape& shape);
   void AddMaxPool(const MaxPool& pool, const Shape& shape);
   void AddPool(Extent2d kernel, Extent2d stride, Extent2d padding, const Shape& shape);
+  // In ceil_mode, with and without padding in the mean.
+  void AddRoundedUpAverages(AveragePool pool, const Shape& shape);
   void AddRandomConvolution();
   void AddRandomDepthwise();
   void AddTransposed(const TransposedConvolution& t, const Shape& shape);

@@ -132,6 +132,7 @@ std::vector<LayerCase> AllLayerCases(uint32_t seed) {
   list.FoldedConvolutions();
   list.JoinedNorms();
   list.SyncNorms();
+  list.RoundedUpAverages();
   list.ZeroPads();
   return list.Take();
 }

@@ -43,8 +43,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("max pooling with ceil_mode has PyTorch's sizes") {
-  const auto size = [](const MaxPool& pool, int64_t image) {
+TEST_CASE_TEMPLATE("poolings with ceil_mode have PyTorch's sizes", Pool, MaxPool, AveragePool) {
+  const auto size = [](const Pool& pool, int64_t image) {
     const absl::StatusOr<LayerSpec> spec =
         pool.Specify({.inputs = {{.shape = {2, 3, image, image}}}});
     return spec.ok() ? spec->output.shape.ToString() : std::string(spec.status().message());

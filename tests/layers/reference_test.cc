@@ -187,6 +187,14 @@ TEST_CASE("the reference gives results worked out by hand") {
                   {{X(), {1, 2, 3}}, {Param(0), {1, 1, 1, 0, 0, 2}}}) == std::vector<double>{6, 6});
   CHECK(ForwardOf(AveragePool{.kernel = 2, .stride = 2, .padding = 1}, {1, 1, 2, 2},
                   {{X(), {4, 8, 12, 16}}}) == std::vector<double>{1, 2, 3, 4});
+  // |0 1 2 3 4 0|  : windows 0 1 2, 2 3 4 and, in ceil_mode, 4 0
+  AveragePool rounded_up = {.kernel = {1, 3}, .stride = {1, 2}, .padding = {0, 1}};
+  CHECK(ForwardOf(rounded_up, {1, 1, 1, 4}, {{X(), {1, 2, 3, 4}}}) == std::vector<double>{1, 3});
+  rounded_up.ceil_mode = true;
+  CHECK(ForwardOf(rounded_up, {1, 1, 1, 4}, {{X(), {1, 2, 3, 4}}}) == std::vector<double>{1, 3, 2});
+  rounded_up.count_padding = false;
+  CHECK(ForwardOf(rounded_up, {1, 1, 1, 4}, {{X(), {1, 2, 3, 4}}}) ==
+        std::vector<double>{1.5, 3, 4});
   CHECK(ForwardOf(MaxPool{.kernel = 2, .stride = 2}, {1, 1, 2, 4},
                   {{X(), {1, -2, -5, -6, 0, 3, -9, -4}}}) == std::vector<double>{3, -4});
   // s = 1 + 3 / 3 * (sum of squares of neighbours): 3, 3, 2 for x = 1, 1, 0

@@ -128,10 +128,23 @@ Vector WindowSizes(const StepSignature& signature, const Convolution& window, co
                    const Shape& out) {
   const AveragePool* layer = signature.layer.As<AveragePool>();
   const bool count_padding = layer == nullptr || layer->count_padding;
-  Vector sizes(static_cast<size_t>(out.elements()),
-               count_padding ? static_cast<double>(window.kernel.h * window.kernel.w) : 0.0);
-  if (count_padding) return sizes;
-  ForEachTap(window, in, out, WindowShape(window), [&](const Tap& t) { ++sizes[t.y]; });
+  Vector sizes(static_cast<size_t>(out.elements()));
+  if (!count_padding) {
+    ForEachTap(window, in, out, WindowShape(window), [&](const Tap& t) { ++sizes[t.y]; });
+    return sizes;
+  }
+  // What a window covers along one axis of the padded image, at this position.
+  const auto covered = [](int64_t position, int64_t stride, int64_t kernel, int64_t padded) {
+    return std::min(position * stride + kernel, padded) - position * stride;
+  };
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const auto pixel = static_cast<int64_t>(i);
+    const int64_t height = covered(pixel / out.w() % out.h(), window.stride.h, window.kernel.h,
+                                   in.h() + 2 * window.padding.h);
+    const int64_t width =
+        covered(pixel % out.w(), window.stride.w, window.kernel.w, in.w() + 2 * window.padding.w);
+    sizes[i] = static_cast<double>(height * width);
+  }
   return sizes;
 }
 

@@ -162,6 +162,32 @@ void CaseList::Pools() {
   }
 }
 
+void CaseList::AddRoundedUpAverages(AveragePool pool, const Shape& shape) {
+  pool.ceil_mode = true;
+  for (const bool count_padding : {true, false}) {
+    pool.count_padding = count_padding;
+    Add(absl::StrCat("average_pool ", Text(pool.kernel), " stride ", Text(pool.stride), " padding ",
+                     Text(pool.padding), count_padding ? "" : " not counted", " rounded up"),
+        pool, {shape});
+  }
+}
+
+void CaseList::RoundedUpAverages() {
+  AddRoundedUpAverages({.kernel = 3, .stride = 2}, {2, 16, 8, 12});  // vectors, whatever the type
+  AddRoundedUpAverages({.kernel = 3, .stride = 2, .padding = 1}, {2, 64, 24, 24});
+  AddRoundedUpAverages({.kernel = 3, .stride = 2}, {2, 8, 2, 2});  // smaller than the window
+  AddRoundedUpAverages({.kernel = 3, .stride = 2}, {2, 3, 7, 9});  // as without
+  AddRoundedUpAverages({.kernel = {2, 4}, .stride = {3, 5}, .padding = {1, 2}}, {2, 5, 9, 13});
+  AddRoundedUpAverages({.kernel = 17, .stride = 5, .padding = {8, 0}}, {2, 3, 20, 19});
+  for (int i = 0; i < kRandomCasesPerLayer; ++i) {
+    const Extent2d kernel = Extent(1, 4);
+    const Extent2d padding = {dice_.Between(0, kernel.h / 2), dice_.Between(0, kernel.w / 2)};
+    const Shape s = RandomShape();
+    AddRoundedUpAverages({.kernel = kernel, .stride = Extent(1, 4), .padding = padding},
+                         {s.n(), s.c(), s.h() + kernel.h, s.w() + kernel.w});
+  }
+}
+
 void CaseList::ZeroPads() {
   const auto add = [&](const ZeroPad& layer, const Shape& shape) {
     Add("zero_pad " + layer.Parameters(), layer, {shape});

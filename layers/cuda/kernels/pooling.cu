@@ -19,9 +19,13 @@ __global__ void __launch_bounds__(kThreads)
                                    static_cast<int>(p.column), dy, index));
 }
 
-// The number of elements in the mean of the window whose first element is at (top, left).
+// The number of elements in the mean of the window whose first element is at (top, left). Windows
+// in ceil_mode may pass the end of the padding.
 __device__ __forceinline__ float WindowSize(const PoolShape& s, int top, int left) {
-  if (s.count_padding) return static_cast<float>(s.kernel_h * s.kernel_w);
+  if (s.count_padding) {
+    return static_cast<float>(min(s.kernel_h, s.h + s.padding_h - top) *
+                              min(s.kernel_w, s.w + s.padding_w - left));
+  }
   const int height = min(s.h, top + s.kernel_h) - max(0, top);
   const int width = min(s.w, left + s.kernel_w) - max(0, left);
   return static_cast<float>(height * width);

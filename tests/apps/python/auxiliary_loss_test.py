@@ -42,5 +42,6 @@ def test_networks_have_auxiliary_classifiers_on_request():
         neap.nets.resnet50(aux_logits=True)
 
 
-def test_max_pooling_rounds_up_on_request():
-    assert neap.MaxPool(3, 2, ceil_mode=True) != neap.MaxPool(3, 2)
+@pytest.mark.parametrize("pool", [neap.MaxPool, neap.AveragePool])
+def test_pooling_rounds_up_on_request(pool):
+    assert pool(3, 2, ceil_mode=True) != pool(3, 2)

@@ -186,8 +186,8 @@ auto Fields(MaxPool& d) {
   return std::tie(a, b, c, e);
 }
 auto Fields(AveragePool& d) {
-  auto& [a, b, c, e] = d;
-  return std::tie(a, b, c, e);
+  auto& [a, b, c, e, f] = d;
+  return std::tie(a, b, c, e, f);
 }
 auto Fields(SoftmaxCrossEntropy& d) {
   auto& [a, b] = d;
@@ -287,6 +287,7 @@ TEST_CASE("two definitions never have the same text, whichever field they differ
   CHECK(MeanSquaredError{}.Parameters().empty());
   CHECK(BinaryCrossEntropy{}.Parameters().empty());
   CHECK(MaxPool{}.Parameters() == "kernel=2x2 stride=2x2 padding=0x0");
+  CHECK(AveragePool{}.Parameters() == "kernel=2x2 stride=2x2 padding=0x0 count_padding=true");
   for (const Layer& layer :
        std::vector<Layer>{Relu{}, Sigmoid{}, Tanh{}, Add{}, Concat{}, GlobalAveragePool{}}) {
     all.Add(layer);
