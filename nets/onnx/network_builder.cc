@@ -112,6 +112,14 @@ class SharedSize {
 
 }  // namespace
 
+ImageValue ImageValue::Unpadded() const {
+  const Shape& shape = spec.shape;
+  ImageValue image = {.layer = unpadded, .spec = spec, .is_flat = is_flat};
+  image.spec.shape = {shape.n(), shape.c(), shape.h() - padding.top - padding.bottom,
+                      shape.w() - padding.left - padding.right};
+  return image;
+}
+
 std::vector<int64_t> ImageValue::dims() const {
   const Shape& shape = spec.shape;
   if (is_flat) return {shape.n(), elements()};
@@ -125,8 +133,8 @@ std::vector<int64_t> Stored::dims() const {
 }
 
 NetworkBuilder::NetworkBuilder(const onnx_schema::Graph& graph, const TensorReader& reader,
-                               const OnnxOptions& options)
-    : graph_(graph), reader_(reader), options_(options) {
+                               const OnnxOptions& options, bool written_by_neap)
+    : graph_(graph), reader_(reader), options_(options), written_by_neap_(written_by_neap) {
   for (const auto& tensor : graph.initializer()) values_[tensor.name()] = Stored{&tensor};
   for (const Node& node : graph.node()) {
     for (const std::string& input : node.input()) ++readers_[input];
@@ -192,8 +200,7 @@ int64_t NetworkBuilder::ReaderCount(const std::string& name) const {
   return found == readers_.end() ? 0 : found->second;
 }
 
-std::string NetworkBuilder::UniqueName(const Node& node, const std::vector<Weight>& weights) {
-  const std::string wished = Wished(node, weights);
+std::string NetworkBuilder::UniqueName(const std::string& wished) {
   std::string name = wished;
   for (int64_t& count = name_counts_[wished]; count > 0;) {
     name = absl::StrCat(wished, "_", ++count);
@@ -213,6 +220,24 @@ absl::Status NetworkBuilder::AddLayer(const Node& node, Layer layer,
 absl::Status NetworkBuilder::AddLayer(const Node& node, Layer layer,
                                       const std::vector<ImageValue>& inputs,
                                       std::vector<Weight> weights, bool is_flat) {
+  const std::string wished = Wished(node, weights);
+  ASSIGN_OR_RETURN(ImageValue output,
+                   Append(wished, std::move(layer), inputs, std::move(weights), is_flat));
+  Set(node.output(0), std::move(output));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ImageValue> NetworkBuilder::AddExtra(const Node& node,
+                                                    const std::vector<Weight>& weights,
+                                                    std::string_view suffix, Layer layer,
+                                                    const ImageValue& x) {
+  return Append(absl::StrCat(Wished(node, weights), std::string(suffix)), std::move(layer), {x}, {},
+                x.is_flat);
+}
+
+absl::StatusOr<ImageValue> NetworkBuilder::Append(const std::string& wished, Layer layer,
+                                                  const std::vector<ImageValue>& inputs,
+                                                  std::vector<Weight> weights, bool is_flat) {
   LayerContext context;
   std::vector<std::string> names;
   for (const ImageValue& input : inputs) {
@@ -221,17 +246,17 @@ absl::Status NetworkBuilder::AddLayer(const Node& node, Layer layer,
   }
   ASSIGN_OR_RETURN(LayerSpec spec, layer.Specify(context));
   RETURN_IF_ERROR(CheckWeights(spec, weights));
-  std::string name = UniqueName(node, weights);
+  std::string name = UniqueName(wished);
   if (!IsName(name)) {
     return absl::InvalidArgumentError(absl::StrCat("its name is not UTF-8, or longer than ",
                                                    static_cast<int64_t>(kLongestName), " bytes"));
   }
-  Set(node.output(0), ImageValue{.layer = name, .spec = spec.output, .is_flat = is_flat});
+  ImageValue output = {.layer = name, .spec = spec.output, .is_flat = is_flat};
   draft_of_[name] = drafts_.size();
   drafts_.push_back({{.name = std::move(name), .layer = std::move(layer), .inputs = names},
                      std::move(spec),
                      std::move(weights)});
-  return absl::OkStatus();
+  return output;
 }
 
 const GraphLayer& NetworkBuilder::LayerOf(const ImageValue& images) const {
@@ -261,7 +286,7 @@ absl::StatusOr<ImageValue> NetworkBuilder::Output() const {
   }
   const Value* const value = Find(graph_.output(0).name());
   const auto* const images = value == nullptr ? nullptr : std::get_if<ImageValue>(value);
-  if (images == nullptr || images->padding != Padding{}) {
+  if (images == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat("the output '", graph_.output(0).name(), "' is no output of a layer"));
   }

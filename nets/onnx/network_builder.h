@@ -3,7 +3,8 @@
 // A value of the graph is a constant, or the output of a layer. ONNX's values have any number of
 // axes, layers' outputs four, so a value also says whether its graph takes it as flat, {N, C*H*W}.
 // Some nodes make no layer: their values are the output of another layer together with what is
-// still to be done, which only some readers can do (ImageValue::padding, ImageValue::softmax).
+// still to be done, which only some readers can do (ImageValue::softmax). Others make a layer that
+// a reader may do without (ImageValue::unpadded). Layers that nothing needs are left out.
 //
 //   NetworkBuilder network(graph, reader, options);
 //   RETURN_IF_ERROR(network.AddInput());
@@ -13,6 +14,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -27,7 +29,7 @@
 
 namespace neap::nets {
 
-// Zeros around an image that the reader of the value adds: Pad.
+// Rows and columns on each side of an image.
 struct Padding {
   int64_t top = 0, left = 0, bottom = 0, right = 0;
   friend bool operator==(const Padding&, const Padding&) = default;
@@ -38,8 +40,13 @@ struct ImageValue {
   std::string layer;
   TensorSpec spec;       // {N, C, H, W}
   bool is_flat = false;  // {N, C*H*W} in the ONNX graph
+  // The layer's zeros around the output of `unpadded`, another layer; none, and no name, if it is no
+  // Pad. A convolution or average pooling reads that one and adds the zeros itself.
   Padding padding = {};
+  std::string unpadded = "";
   bool softmax = false;  // its softmax, which only the loss can compute
+  // The output of `unpadded`.
+  ImageValue Unpadded() const;
   int64_t elements() const { return spec.elements() / spec.shape.n(); }  // of an image
   // The extents in the ONNX graph.
   std::vector<int64_t> dims() const;
@@ -66,9 +73,12 @@ struct Weight {
 
 class NetworkBuilder {
  public:
-  // The arguments must outlive it.
+  // The arguments must outlive it. In a file that neap wrote, every Pad is a layer, and no attribute
+  // is changed that makes no difference.
   NetworkBuilder(const onnx_schema::Graph& graph, const TensorReader& reader,
-                 const OnnxOptions& options);
+                 const OnnxOptions& options, bool written_by_neap = false);
+
+  bool written_by_neap() const { return written_by_neap_; }
 
   // Adds the image that the graph reads. Errors: INVALID_ARGUMENT unless there is exactly one,
   // with known extents.
@@ -87,6 +97,11 @@ class NetworkBuilder {
   absl::Status AddLayer(const onnx_schema::Node& node, Layer layer,
                         const std::vector<ImageValue>& inputs, std::vector<Weight> weights,
                         bool is_flat);
+  // Adds a layer that the node needs beside its own, on images, and returns its output. It is
+  // called like the node's layer with these weights, followed by `suffix`.
+  absl::StatusOr<ImageValue> AddExtra(const onnx_schema::Node& node,
+                                      const std::vector<Weight>& weights, std::string_view suffix,
+                                      Layer layer, const ImageValue& x);
 
   // The layer that computes a value.
   const GraphLayer& LayerOf(const ImageValue& images) const;
@@ -107,7 +122,10 @@ class NetworkBuilder {
     LayerSpec spec;
     std::vector<Weight> weights;
   };
-  std::string UniqueName(const onnx_schema::Node& node, const std::vector<Weight>& weights);
+  std::string UniqueName(const std::string& wished);
+  absl::StatusOr<ImageValue> Append(const std::string& wished, Layer layer,
+                                    const std::vector<ImageValue>& inputs,
+                                    std::vector<Weight> weights, bool is_flat);
   absl::StatusOr<Shape> ImageShape(const onnx_schema::ValueInfo& input);
   absl::StatusOr<ImageValue> Output() const;
   std::vector<bool> Needed(const ImageValue& output) const;
@@ -117,6 +135,7 @@ class NetworkBuilder {
   const onnx_schema::Graph& graph_;
   const TensorReader& reader_;
   const OnnxOptions& options_;
+  bool written_by_neap_;
   int64_t file_batch_ = 0;
   std::vector<Draft> drafts_;                              // the input is the first
   absl::flat_hash_map<std::string, size_t> draft_of_;      // by layer

@@ -98,9 +98,9 @@ absl::StatusOr<ImageValue> NodeReader::PaddedImage(int i) const {
 
 absl::StatusOr<ImageValue> NodeReader::Image(int i) const {
   ASSIGN_OR_RETURN(ImageValue image, PaddedImage(i));
-  if (image.padding == Padding{}) return image;
-  return absl::UnimplementedError(absl::StrCat(
-      Input(i), " is padded, which neap does in convolutions and average poolings only"));
+  image.padding = {};
+  image.unpadded.clear();
+  return image;
 }
 
 absl::StatusOr<std::vector<ImageValue>> NodeReader::AllImages() const {

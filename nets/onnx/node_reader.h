@@ -45,9 +45,9 @@ class NodeReader {
   bool ReadsConstants() const;
   bool ReadsUnsupported() const;
 
-  // A layer's output as it is.
+  // A layer's output.
   absl::StatusOr<ImageValue> Image(int i) const;
-  // The same, or with padding that the operator has to add.
+  // The same, for an operator that can add the zeros of a Pad itself (ImageValue::unpadded).
   absl::StatusOr<ImageValue> PaddedImage(int i) const;
   // All inputs, at least one, with the same axes.
   absl::StatusOr<std::vector<ImageValue>> AllImages() const;

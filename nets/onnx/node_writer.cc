@@ -17,6 +17,7 @@
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/transposed_convolution.h"
+#include "neap/layers/zero_pad.h"
 
 namespace neap::nets {
 namespace {
@@ -205,6 +206,7 @@ bool NodeWriter::WritePooling(const ResolvedLayer& layer) {
     Node& node = AddNode(layer, "AveragePool", Axes::kImages);
     SetWindow(node, average->kernel, average->stride, average->padding);
     SetInt(node, "count_include_pad", average->count_padding ? 1 : 0);
+    if (average->ceil_mode) SetInt(node, "ceil_mode", 1);
     return true;
   }
   if (layer.layer.As<GlobalAveragePool>() != nullptr) {
@@ -267,6 +269,11 @@ bool NodeWriter::WriteElementwise(const ResolvedLayer& layer) {
     AddIntegers("starts", {crop->offset.h, crop->offset.w}, node);
     AddIntegers("ends", {crop->offset.h + crop->size.h, crop->offset.w + crop->size.w}, node);
     AddIntegers("axes", {2, 3}, node);
+    return true;
+  }
+  if (const auto* const pad = layer.layer.As<ZeroPad>()) {
+    Node& node = AddNode(layer, "Pad", Axes::kImages);
+    AddIntegers("pads", {0, 0, pad->top, pad->left, 0, 0, pad->bottom, pad->right}, node);
     return true;
   }
   return false;

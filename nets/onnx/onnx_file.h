@@ -52,6 +52,10 @@ struct OnnxModel {
 // *Complexity*: memory for the file and its weights, at most 2 GiB without weights in other files.
 absl::StatusOr<OnnxModel> ReadOnnx(const std::string& path, const OnnxOptions& options);
 
+// The producer that files of WriteOnnx() name. ReadOnnx() keeps what they have: a Pad is a ZeroPad,
+// whereas it may become the padding of a convolution in other files.
+inline constexpr std::string_view kProducer = "neap";
+
 // Writes the network as it predicts, with opset 17: batch norms use their running statistics,
 // dropout does nothing, the result are the scores, and any number of images fits. What ReadOnnx()
 // makes of the file has the same layers and weights; only TransposedConvolution::bilinear, which

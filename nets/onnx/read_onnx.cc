@@ -93,7 +93,7 @@ absl::StatusOr<OnnxModel> ToModel(const Model& model, const std::string& path,
   if (!IsUtf8(file.stem().string()))
     return absl::InvalidArgumentError("the file's name, which the network gets, is not UTF-8");
   const TensorReader reader(file.parent_path().string());
-  NetworkBuilder network(model.graph(), reader, options);
+  NetworkBuilder network(model.graph(), reader, options, model.producer_name() == kProducer);
   RETURN_IF_ERROR(network.AddInput());
   RETURN_IF_ERROR(AddNodes(model.graph(), network));
   return network.Finish(file.stem().string());

@@ -1,8 +1,11 @@
 // Convolutions and poolings.
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <string>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -10,8 +13,11 @@
 #include "neap/core/step/specify.h"
 #include "neap/core/step/window.h"
 #include "neap/layers/convolution.h"
+#include "neap/layers/crop.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/transposed_convolution.h"
+#include "neap/layers/zero_pad.h"
+#include "neap/nets/onnx/even_window.h"
 #include "neap/nets/onnx/operators.h"
 
 namespace neap::nets::operators {
@@ -63,52 +69,64 @@ absl::StatusOr<Padding> ReadPadding(NodeReader& node, const Window& window, cons
   return Padding{pads[0], pads[1], pads[2], pads[3]};
 }
 
-// Number of positions along one axis of a window that covers `reach` pixels.
-int64_t Positions(int64_t size, int64_t reach, int64_t stride, int64_t before, int64_t after,
-                  bool ceil_mode) {
-  if (ceil_mode) return CeilPositions(size, reach, stride, before, after);
-  const int64_t slack = size + before + after - reach;
-  return slack < 0 ? 0 : slack / stride + 1;
-}
-
-// One axis of a window with padding on both sides, as one with the same on both, if the window has
-// the same positions then.
-absl::StatusOr<int64_t> EqualPadding(int64_t size, int64_t kernel, int64_t stride, int64_t dilation,
-                                     int64_t before, int64_t after, bool ceil_mode) {
-  const int64_t reach = dilation * (kernel - 1) + 1;
-  const auto positions = [&](int64_t behind) {
-    return Positions(size, reach, stride, before, behind, ceil_mode);
-  };
-  if (before == after || positions(after) == positions(before)) return before;
-  return absl::UnimplementedError(absl::StrCat("its padding is ", before, " before and ", after,
-                                               " after the image, which moves its window"));
-}
-
-// The padding of the node and of a Pad before it.
-absl::StatusOr<Padding> WholePadding(NodeReader& node, const Window& window, const ImageValue& x) {
-  ASSIGN_OR_RETURN(const Padding own, ReadPadding(node, window, x.spec.shape));
-  const Padding& before = x.padding;
-  return Padding{own.top + before.top, own.left + before.left, own.bottom + before.bottom,
-                 own.right + before.right};
-}
-
-// Kernel, stride, padding and dilation, with padding from a node before.
-absl::StatusOr<Window> ReadWindow(NodeReader& node, const ImageValue& x, Extent2d kernel,
-                                  bool ceil_mode = false) {
-  Window window = {.kernel = kernel};
+// A pooling or convolution of the image, with the node's attributes.
+absl::StatusOr<OnnxWindow> ReadWindow(NodeReader& node, const neap::Shape& x, Extent2d kernel,
+                                      bool ceil_mode) {
+  OnnxWindow window = {.kernel = kernel, .ceil_mode = ceil_mode};
   ASSIGN_OR_RETURN(window.stride, Pair(node, "strides", {1, 1}));
   ASSIGN_OR_RETURN(window.dilation, Pair(node, "dilations", {1, 1}));
-  RETURN_IF_ERROR(CheckWindow(window));
-  const neap::Shape& shape = x.spec.shape;
-  ASSIGN_OR_RETURN(const Padding padding, WholePadding(node, window, x));
-  ASSIGN_OR_RETURN(window.padding.h,
-                   EqualPadding(shape.h(), kernel.h, window.stride.h, window.dilation.h,
-                                padding.top, padding.bottom, ceil_mode));
-  ASSIGN_OR_RETURN(window.padding.w,
-                   EqualPadding(shape.w(), kernel.w, window.stride.w, window.dilation.w,
-                                padding.left, padding.right, ceil_mode));
-  RETURN_IF_ERROR(CheckWindow(window));
+  const Window shared = {window.kernel, window.stride, 0, window.dilation};
+  RETURN_IF_ERROR(CheckWindow(shared));
+  ASSIGN_OR_RETURN(window.padding, ReadPadding(node, shared, x));
   return window;
+}
+
+absl::Status NoSuchWindow(const OnnxWindow& window) {
+  const auto& [top, left, bottom, right] = window.padding;
+  return absl::UnimplementedError(
+      absl::StrCat("its padding is ", top, ", ", left, " before and ", bottom, ", ", right,
+                   " after the image, which no layer of neap can have"));
+}
+
+// The image that the layer reads, and the layer's window.
+struct Placed {
+  ImageValue x;
+  EvenWindow even;
+};
+
+// Of an image that may have a Pad before it. The layer takes that padding over where it can;
+// otherwise it reads what the Pad computes; otherwise a ZeroPad of its own does what it cannot.
+absl::StatusOr<Placed> PlaceWindow(NodeReader& node, NetworkBuilder& network, const ImageValue& x,
+                                   const OnnxWindow& window, Outside outside,
+                                   const std::vector<Weight>& weights) {
+  const auto fit = [&](const ImageValue& image, const Padding& pad, bool may_add_zeros) {
+    const neap::Shape& shape = image.spec.shape;
+    return FitWindow({shape.h(), shape.w()}, window,
+                     {.outside = outside,
+                      .pad = pad,
+                      .may_add_zeros = may_add_zeros,
+                      .keeps_ceil_mode = network.written_by_neap()});
+  };
+  const bool takes_over = !x.unpadded.empty() && outside != Outside::kNothing;
+  const ImageValue inner = takes_over ? x.Unpadded() : x;
+  const Padding pad = takes_over ? x.padding : Padding{};
+  if (const auto even = fit(inner, pad, false); even.has_value()) return Placed{inner, *even};
+  if (const auto even = fit(x, {}, false); even.has_value()) return Placed{x, *even};
+  const auto even = fit(inner, pad, true);
+  if (!even.has_value()) return NoSuchWindow(window);
+  ASSIGN_OR_RETURN(ImageValue padded,
+                   network.AddExtra(node.proto(), weights, "_pad", even->zeros, inner));
+  return Placed{std::move(padded), *even};
+}
+
+// Cuts off what the node's layer computes beside the node's output.
+absl::Status CutOff(NodeReader& node, NetworkBuilder& network, const std::vector<Weight>& weights,
+                    const Crop& crop) {
+  const std::string& output = node.proto().output(0);
+  const ImageValue whole = std::get<ImageValue>(*network.Find(output));
+  ASSIGN_OR_RETURN(ImageValue part, network.AddExtra(node.proto(), weights, "_crop", crop, whole));
+  network.Set(output, std::move(part));
+  return absl::OkStatus();
 }
 
 absl::Status CheckIsImage(const ImageValue& x) {
@@ -139,33 +157,105 @@ absl::StatusOr<std::vector<Weight>> ReadWeights(NodeReader& node) {
   return weights;
 }
 
-absl::StatusOr<Window> ReadPool(NodeReader& node, const ImageValue& x, bool ceil_mode) {
-  RETURN_IF_ERROR(CheckIsImage(x));
-  ASSIGN_OR_RETURN(const Extent2d kernel, Pair(node, "kernel_shape", {}));
-  ASSIGN_OR_RETURN(const Window window, ReadWindow(node, x, kernel, ceil_mode));
-  if (window.dilation == Extent2d(1)) return window;
-  return Not("dilations", {window.dilation.h, window.dilation.w}, "neap's poolings have none");
-}
-
 // Whether the window has more positions in ceil_mode.
-bool DependsOnCeil(const neap::Shape& x, const Window& window, const Padding& padding) {
+bool DependsOnCeil(const neap::Shape& x, const OnnxWindow& window) {
+  const Padding& padding = window.padding;
   const auto depends = [](int64_t size, int64_t kernel, int64_t stride, int64_t before,
                           int64_t after) {
-    return Positions(size, kernel, stride, before, after, /*ceil_mode=*/true) >
+    return Positions(size, kernel, stride, before, after, /*ceil_mode=*/true) !=
            Positions(size, kernel, stride, before, after, /*ceil_mode=*/false);
   };
   return depends(x.h(), window.kernel.h, window.stride.h, padding.top, padding.bottom) ||
          depends(x.w(), window.kernel.w, window.stride.w, padding.left, padding.right);
 }
 
+absl::StatusOr<OnnxWindow> ReadPool(NodeReader& node, const ImageValue& x) {
+  RETURN_IF_ERROR(CheckIsImage(x));
+  ASSIGN_OR_RETURN(const Extent2d kernel, Pair(node, "kernel_shape", {}));
+  const bool ceil_mode = node.Int("ceil_mode", 0) != 0;
+  ASSIGN_OR_RETURN(OnnxWindow window, ReadWindow(node, x.spec.shape, kernel, ceil_mode));
+  if (window.dilation != Extent2d(1)) {
+    return Not("dilations", {window.dilation.h, window.dilation.w}, "neap's poolings have none");
+  }
+  // ONNX gives poolings with auto_pad the size without ceil_mode, which not all libraries do.
+  const bool is_automatic = node.String("auto_pad", "NOTSET") != "NOTSET";
+  if (is_automatic && ceil_mode && DependsOnCeil(x.spec.shape, window))
+    return absl::UnimplementedError("attribute 'ceil_mode' is 1 beside 'auto_pad'");
+  return window;
+}
+
+// Adds the pooling, and what is cut off behind it.
+absl::Status AddPool(NodeReader& node, NetworkBuilder& network, Layer layer, Placed placed) {
+  RETURN_IF_ERROR(network.AddLayer(node.proto(), std::move(layer), {std::move(placed.x)}));
+  if (!placed.even.crop.has_value()) return absl::OkStatus();
+  return CutOff(node, network, {}, *placed.even.crop);
+}
+
+// What a transposed convolution does not have of all that its kernel reaches. With output_padding
+// it has more at the end.
+absl::StatusOr<Padding> ReadCut(NodeReader& node, const neap::Shape& x) {
+  ASSIGN_OR_RETURN(Padding cut, ReadPadding(node, {}, x));
+  ASSIGN_OR_RETURN(const Extent2d more, Pair(node, "output_padding", {0, 0}));
+  if (more.h < 0 || more.w < 0 || more.h > cut.bottom || more.w > cut.right) {
+    return Not("output_padding", {more.h, more.w}, "it must not be negative or exceed 'pads'");
+  }
+  cut.bottom -= more.h;
+  cut.right -= more.w;
+  return cut;
+}
+
+// The pads of height and width, of which negative ones take pixels away.
+absl::StatusOr<Padding> ReadPads(NodeReader& node) {
+  ASSIGN_OR_RETURN(const Constant constant, node.Constant(1));
+  const std::vector<int64_t> pads = ToIntegers(constant);
+  std::vector<int64_t> axes = {0, 1, 2, 3};
+  if (node.HasInput(3)) {
+    ASSIGN_OR_RETURN(const Constant some, node.Constant(3));
+    axes = ToIntegers(some);
+  }
+  int64_t before[4] = {}, after[4] = {};
+  bool fits = pads.size() == 2 * axes.size();
+  for (size_t i = 0; fits && i < axes.size(); ++i) {
+    const int64_t axis = axes[i] < 0 ? axes[i] + 4 : axes[i];
+    fits = axis >= 0 && axis < 4 && IsExtent(std::abs(pads[i])) &&
+           IsExtent(std::abs(pads[i + axes.size()]));
+    if (!fits) break;
+    before[axis] = pads[i];
+    after[axis] = pads[i + axes.size()];
+  }
+  fits = fits && before[0] == 0 && before[1] == 0 && after[0] == 0 && after[1] == 0;
+  if (!fits) return Not("pads", pads, "only height and width can be padded");
+  return Padding{before[2], before[3], after[2], after[3]};
+}
+
+// The output is the image with zeros around it, which a reader may add itself.
+absl::Status AddZeros(NodeReader& node, NetworkBuilder& network, const ImageValue& x,
+                      const ZeroPad& zeros) {
+  const std::string& output = node.proto().output(0);
+  if (zeros == ZeroPad{} && !network.written_by_neap()) {
+    network.Set(output, x);
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(network.AddLayer(node.proto(), zeros, {x}));
+  if (network.written_by_neap()) return absl::OkStatus();
+  ImageValue padded = std::get<ImageValue>(*network.Find(output));
+  padded.padding = {zeros.top, zeros.left, zeros.bottom, zeros.right};
+  padded.unpadded = x.layer;
+  network.Set(output, std::move(padded));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status Conv(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(ImageValue x, node.PaddedImage(0));
+  ASSIGN_OR_RETURN(const ImageValue x, node.PaddedImage(0));
   RETURN_IF_ERROR(CheckIsImage(x));
   ASSIGN_OR_RETURN(std::vector<Weight> weights, ReadWeights(node));
   const std::vector<int64_t> dims = weights[0].stored.dims();
-  ASSIGN_OR_RETURN(const Window window, ReadWindow(node, x, {dims[2], dims[3]}));
+  ASSIGN_OR_RETURN(const OnnxWindow whole,
+                   ReadWindow(node, x.spec.shape, {dims[2], dims[3]}, /*ceil_mode=*/false));
+  ASSIGN_OR_RETURN(Placed placed, PlaceWindow(node, network, x, whole, Outside::kZeros, weights));
+  const Window& window = placed.even.window;
   const Convolution layer = {.out_channels = dims[0],
                              .kernel = window.kernel,
                              .stride = window.stride,
@@ -173,72 +263,66 @@ absl::Status Conv(NodeReader& node, NetworkBuilder& network) {
                              .dilation = window.dilation,
                              .groups = node.Int("group", 1),
                              .bias = weights.size() > 1};
-  return network.AddLayer(node.proto(), layer, {std::move(x)}, std::move(weights));
+  return network.AddLayer(node.proto(), layer, {std::move(placed.x)}, std::move(weights));
 }
 
 absl::Status ConvTranspose(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
+  ASSIGN_OR_RETURN(const ImageValue x, node.Image(0));
   RETURN_IF_ERROR(CheckIsImage(x));
-  ASSIGN_OR_RETURN(std::vector<Weight> weights, ReadWeights(node));
+  ASSIGN_OR_RETURN(const std::vector<Weight> weights, ReadWeights(node));
   const std::vector<int64_t> dims = weights[0].stored.dims();
   ASSIGN_OR_RETURN(const Extent2d stride, Pair(node, "strides", {1, 1}));
   ASSIGN_OR_RETURN(const Extent2d dilation, Pair(node, "dilations", {1, 1}));
-  ASSIGN_OR_RETURN(const Extent2d output_padding, Pair(node, "output_padding", {0, 0}));
-  ASSIGN_OR_RETURN(const Padding pads, ReadPadding(node, {}, x.spec.shape));
   if (node.String("auto_pad", "NOTSET") != "NOTSET")
     return absl::UnimplementedError("attribute 'auto_pad'");
   if (node.Int("group", 1) != 1) return absl::UnimplementedError("attribute 'group' is not 1");
   if (dilation != Extent2d(1)) return absl::UnimplementedError("attribute 'dilations' is not 1");
-  if (output_padding != Extent2d(0))
-    return absl::UnimplementedError("attribute 'output_padding' is not 0");
-  if (pads.top != pads.bottom || pads.left != pads.right)
-    return absl::UnimplementedError("attribute 'pads' differs between the sides");
-  const TransposedConvolution layer = {.out_channels = dims[1],
-                                       .kernel = {dims[2], dims[3]},
-                                       .stride = stride,
-                                       .padding = {pads.top, pads.left},
-                                       .bias = weights.size() > 1};
-  return network.AddLayer(node.proto(), layer, {std::move(x)}, std::move(weights));
+  ASSIGN_OR_RETURN(const Padding cut, ReadCut(node, x.spec.shape));
+  TransposedConvolution layer = {
+      .out_channels = dims[1],
+      .kernel = {dims[2], dims[3]},
+      .stride = stride,
+      .padding = {std::min(cut.top, cut.bottom), std::min(cut.left, cut.right)},
+      .bias = weights.size() > 1};
+  RETURN_IF_ERROR(network.AddLayer(node.proto(), layer, {x}, weights));
+  if (cut.top == cut.bottom && cut.left == cut.right) return absl::OkStatus();
+  const neap::Shape& whole = std::get<ImageValue>(*network.Find(node.proto().output(0))).spec.shape;
+  const Extent2d offset = {cut.top - layer.padding.h, cut.left - layer.padding.w};
+  const Extent2d size = {whole.h() - offset.h - (cut.bottom - layer.padding.h),
+                         whole.w() - offset.w - (cut.right - layer.padding.w)};
+  return CutOff(node, network, weights, {.size = size, .offset = offset});
 }
 
 absl::Status MaxPool(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
-  const bool ceil_mode = node.Int("ceil_mode", 0) != 0;
-  ASSIGN_OR_RETURN(const Window window, ReadPool(node, x, ceil_mode));
+  ASSIGN_OR_RETURN(const ImageValue x, node.Image(0));
+  ASSIGN_OR_RETURN(const OnnxWindow whole, ReadPool(node, x));
   node.Int("storage_order", 0);  // of the second output
-  const auto& [h, w] = window.padding;
-  const neap::MaxPool layer = {
-      .kernel = window.kernel,
-      .stride = window.stride,
-      .padding = window.padding,
-      .ceil_mode = ceil_mode && DependsOnCeil(x.spec.shape, window, {h, w, h, w})};
-  return network.AddLayer(node.proto(), layer, {std::move(x)});
+  ASSIGN_OR_RETURN(Placed placed, PlaceWindow(node, network, x, whole, Outside::kNothing, {}));
+  const neap::MaxPool layer = {.kernel = placed.even.window.kernel,
+                               .stride = placed.even.window.stride,
+                               .padding = placed.even.window.padding,
+                               .ceil_mode = placed.even.ceil_mode};
+  return AddPool(node, network, layer, std::move(placed));
 }
 
 absl::Status AveragePool(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(ImageValue x, node.PaddedImage(0));
-  const bool ceil_mode = node.Int("ceil_mode", 0) != 0;
-  ASSIGN_OR_RETURN(const Window window, ReadPool(node, x, /*ceil_mode=*/false));
-  ASSIGN_OR_RETURN(const Padding padding, WholePadding(node, window, x));
-  if (ceil_mode && DependsOnCeil(x.spec.shape, window, padding)) {
-    return absl::UnimplementedError(
-        absl::StrCat("attribute 'ceil_mode' is 1, and the window passes the end of the image ",
-                     x.spec.shape.h(), "x", x.spec.shape.w()));
-  }
+  ASSIGN_OR_RETURN(const ImageValue x, node.PaddedImage(0));
+  ASSIGN_OR_RETURN(const OnnxWindow whole, ReadPool(node, x));
   const bool count_padding = node.Int("count_include_pad", 0) != 0;
-  if (!count_padding && x.padding != Padding{})
-    return absl::UnimplementedError("a Pad before it is counted, its own padding is not");
-  if (window.kernel == Extent2d(1) && window.stride == Extent2d(1) &&
-      window.padding == Extent2d(0)) {
-    network.Set(node.proto().output(0), std::move(x));
+  const bool is_identity =
+      whole.kernel == Extent2d(1) && whole.stride == Extent2d(1) && whole.padding == Padding{};
+  if (is_identity && !network.written_by_neap()) {
+    network.Set(node.proto().output(0), x);
     return absl::OkStatus();
   }
-  return network.AddLayer(node.proto(),
-                          neap::AveragePool{.kernel = window.kernel,
-                                            .stride = window.stride,
-                                            .padding = window.padding,
-                                            .count_padding = count_padding},
-                          {std::move(x)});
+  const Outside outside = count_padding ? Outside::kCountedZeros : Outside::kNothing;
+  ASSIGN_OR_RETURN(Placed placed, PlaceWindow(node, network, x, whole, outside, {}));
+  const neap::AveragePool layer = {.kernel = placed.even.window.kernel,
+                                   .stride = placed.even.window.stride,
+                                   .padding = placed.even.window.padding,
+                                   .count_padding = count_padding,
+                                   .ceil_mode = placed.even.ceil_mode};
+  return AddPool(node, network, layer, std::move(placed));
 }
 
 absl::Status GlobalAveragePool(NodeReader& node, NetworkBuilder& network) {
@@ -251,18 +335,23 @@ absl::Status Pad(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
   RETURN_IF_ERROR(CheckIsImage(x));
   const std::string mode = node.String("mode", "constant");
-  ASSIGN_OR_RETURN(const Constant constant, node.Constant(1));
   ASSIGN_OR_RETURN(const double value, node.Scalar(2, 0));
-  std::vector<int64_t> pads = ToIntegers(constant);
-  if (node.HasInput(3)) return absl::UnimplementedError("it has the input 'axes'");
   if (mode != "constant" || value != 0)
     return absl::UnimplementedError("it pads with other values than 0");
-  const bool fits = pads.size() == 8 && pads[0] == 0 && pads[1] == 0 && pads[4] == 0 &&
-                    pads[5] == 0 && std::all_of(pads.begin(), pads.end(), IsExtent);
-  if (!fits) return Not("pads", pads, "only height and width can be padded, by 0 or more");
-  x.padding = {pads[2], pads[3], pads[6], pads[7]};
-  network.Set(node.proto().output(0), std::move(x));
-  return absl::OkStatus();
+  ASSIGN_OR_RETURN(const Padding pads, ReadPads(node));
+  const ZeroPad zeros = {.top = std::max<int64_t>(pads.top, 0),
+                         .left = std::max<int64_t>(pads.left, 0),
+                         .bottom = std::max<int64_t>(pads.bottom, 0),
+                         .right = std::max<int64_t>(pads.right, 0)};
+  const Padding cut = {zeros.top - pads.top, zeros.left - pads.left, zeros.bottom - pads.bottom,
+                       zeros.right - pads.right};
+  if (cut != Padding{}) {  // negative pads
+    const neap::Shape& shape = x.spec.shape;
+    const Crop crop = {.size = {shape.h() - cut.top - cut.bottom, shape.w() - cut.left - cut.right},
+                       .offset = {cut.top, cut.left}};
+    ASSIGN_OR_RETURN(x, network.AddExtra(node.proto(), {}, "_crop", crop, x));
+  }
+  return AddZeros(node, network, x, zeros);
 }
 
 }  // namespace neap::nets::operators

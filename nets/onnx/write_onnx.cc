@@ -79,7 +79,7 @@ absl::Status WriteOnnx(const std::string& path, const Graph& graph, const NamedV
   google::protobuf::Arena arena;
   auto* const model = google::protobuf::Arena::CreateMessage<Model>(&arena);
   model->set_ir_version(kIrVersion);
-  model->set_producer_name("neap");
+  model->set_producer_name(std::string(kProducer));
   onnx_schema::OperatorSet& opset = *model->add_opset_import();
   opset.set_domain("");
   opset.set_version(kOpset);

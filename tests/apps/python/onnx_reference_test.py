@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 import neap
 from conftest import TREE
 
-MODELS = 8  # of each operator
+MODELS = 12  # of each operator
 TOLERANCE = 1e-4
 CASES = {}  # by operator: a function that adds nodes to a Model and returns the name of the scores
 
@@ -74,15 +74,16 @@ class Model:
         kernel = [int(k) for k in self.random.integers(1, 4, 2)]
         strides = [int(s) for s in self.random.integers(1, 3, 2)]
         attributes = {"strides": strides}
-        padding = self.pick("none", "pads", "VALID", "SAME_UPPER", "SAME_LOWER")
+        padding = self.pick("none", "pads", "uneven pads", "VALID", "SAME_UPPER", "SAME_LOWER")
         if padding == "pads":
             attributes["pads"] = [k // 2 for k in kernel] * 2
+        elif padding == "uneven pads":
+            attributes["pads"] = [int(self.random.integers(0, k // 2 + 1)) for k in kernel * 2]
         elif padding == "VALID":
             attributes["auto_pad"] = padding
-        elif padding != "none":
-            kernel = [self.pick(1, 3) for _ in kernel]  # an even one pads one side more than the other
-            attributes.update(auto_pad=padding, strides=[1, 1])
-        if dilates and padding in ("none", "pads"):
+        elif padding != "none":  # the reference's average pools have no strides that leave out pixels
+            attributes.update(auto_pad=padding, strides=[min(s, k) for s, k in zip(strides, kernel)])
+        if dilates and padding in ("none", "pads", "uneven pads"):
             attributes["dilations"] = [self.pick(1, 2) if k == 2 else 1 for k in kernel]
         return {"kernel_shape": kernel, **attributes}
 
@@ -112,8 +113,9 @@ def conv_transpose(model):
     inputs = ["x", model.weight(model.shape[1], outputs, *kernel)]
     if model.pick(True, False):
         inputs.append(model.weight(outputs))
-    return model.add("ConvTranspose", *inputs, kernel_shape=kernel, strides=[model.pick(1, 2), model.pick(1, 2)],
-                     pads=[model.pick(0, 1), model.pick(0, 1)] * 2)
+    strides, pads = [model.pick(1, 2), model.pick(1, 2)], [model.pick(0, 1, 2) for _ in range(4)]
+    more = [model.pick(0, min(stride - 1, pad)) for stride, pad in zip(strides, pads[2:])]
+    return model.add("ConvTranspose", *inputs, kernel_shape=kernel, strides=strides, pads=pads, output_padding=more)
 
 
 @case("Gemm")
@@ -178,14 +180,36 @@ def dropout(model):
     return model.add("Dropout", "x", *model.pick((), (model.tensor(numpy.float32(0.3)),)))
 
 
-@case("MaxPool", "AveragePool")
-def pool(model):
+def is_even(window):
+    pads = window.get("pads", [0] * 4)
+    return pads[:2] == pads[2:]
+
+
+@case("MaxPool")
+def max_pool(model):
     window = model.window()
-    if model.operator == "AveragePool" and model.pick(True, False) and "auto_pad" not in window:
-        window["count_include_pad"] = 1
-    if model.operator == "MaxPool" and "auto_pad" not in window:
+    # The reference implementation of onnx 1.23 mixes up pads without strides, and the sides of SAME_LOWER with some.
+    if not is_even(window) or window.get("auto_pad") == "SAME_UPPER":
+        window["strides"] = [2, 1]
+        window["kernel_shape"][0] = max(2, window["kernel_shape"][0])
+    if window.get("auto_pad") == "SAME_LOWER":
+        window["strides"] = [1, 1]
+    if "pads" in window and window["strides"] == [1, 1]:
+        window["strides"] = [1, 2]
+    if "auto_pad" not in window and is_even(window):
         window["ceil_mode"] = model.pick(0, 1)
-    return model.add(model.operator, "x", **window)
+    return model.add("MaxPool", "x", **window)
+
+
+@case("AveragePool")
+def average_pool(model):
+    window = model.window()
+    window["count_include_pad"] = model.pick(0, 1)
+    # The reference moves windows that pass the padding by two pixels, as with strides of three. An uneven padding that is not
+    # counted has no layer where rounding up adds a window.
+    if "auto_pad" not in window and (window["count_include_pad"] or is_even(window)):
+        window["ceil_mode"] = model.pick(0, 1)
+    return model.add("AveragePool", "x", **window)
 
 
 @case("GlobalAveragePool")
@@ -230,11 +254,20 @@ def slice_(model):
 
 @case("Pad")
 def pad(model):
-    top, left, bottom, right = model.pick((1, 1, 1, 1), (0, 1, 0, 1), (1, 0, 1, 0))
-    padded = model.add("Pad", "x", model.vector(0, 0, top, left, 0, 0, bottom, right))
-    if model.pick(True, False):
-        return model.add("AveragePool", padded, kernel_shape=[3, 3], count_include_pad=1)
-    return model.add("Conv", padded, model.weight(3, model.shape[1], 3, 3))
+    top, left, bottom, right = model.pick((1, 1, 1, 1), (0, 1, 0, 1), (1, 0, 2, 0), (0, 0, 1, 1), (2, 1, 0, 1))
+    if model.opset >= 18 and model.pick(True, False):
+        padded = model.add("Pad", "x", model.vector(top, left, bottom, right), "", model.vector(2, -1))
+    else:
+        padded = model.add("Pad", "x", model.vector(0, 0, top, left, 0, 0, bottom, right))
+    reader = model.pick("AveragePool", "Conv", "MaxPool", "Relu", "Add")
+    window = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 0, model.pick(0, 1), model.pick(0, 1)]}
+    if reader == "AveragePool":
+        return model.add(reader, padded, **window, count_include_pad=model.pick(0, 1))
+    if reader == "Conv":
+        return model.add(reader, padded, model.weight(3, model.shape[1], 3, 3), **window)
+    if reader == "MaxPool":
+        return model.add(reader, padded, **window)
+    return model.add(reader, *[padded] * (1 + (reader == "Add")))
 
 
 @case("Flatten")

@@ -131,8 +131,10 @@ T ConvTranspose(const Run& run) {
   const Dims pads = run.Ints("pads", {0, 0, 0, 0});
   const int64_t kh = weight.dims[2];
   const int64_t kw = weight.dims[3];
-  T y = Zeros({x.dims[0], weight.dims[1], (x.dims[2] - 1) * stride[0] + kh - pads[0] - pads[2],
-               (x.dims[3] - 1) * stride[1] + kw - pads[1] - pads[3]});
+  const Dims more = run.Ints("output_padding", {0, 0});
+  T y = Zeros({x.dims[0], weight.dims[1],
+               (x.dims[2] - 1) * stride[0] + kh - pads[0] - pads[2] + more[0],
+               (x.dims[3] - 1) * stride[1] + kw - pads[1] - pads[3] + more[1]});
   if (run.in.size() > 2) {
     Each(y, [&](int64_t n, int64_t c, int64_t h, int64_t w) {
       At(y, n, c, h, w) = run.in[2].values[static_cast<size_t>(c)];
@@ -240,15 +242,18 @@ T Lrn(const Run& run) {
   return y;
 }
 
+// Of all axes, or of height and width.
 T Pad(const Run& run) {
   const T& x = run.in[0];
   const std::vector<double>& pads = run.in[1].values;
-  const auto top = static_cast<int64_t>(pads[2]);
-  const auto left = static_cast<int64_t>(pads[3]);
-  T y = Zeros({x.dims[0], x.dims[1], x.dims[2] + top + static_cast<int64_t>(pads[6]),
-               x.dims[3] + left + static_cast<int64_t>(pads[7])});
-  Each(x, [&](int64_t n, int64_t c, int64_t h, int64_t w) {
-    At(y, n, c, h + top, w + left) = At(x, n, c, h, w);
+  const size_t rank = pads.size() / 2;
+  const auto pad = [&](size_t i) { return static_cast<int64_t>(pads[i]); };
+  const int64_t top = pad(rank - 2);
+  const int64_t left = pad(rank - 1);
+  T y = Zeros({x.dims[0], x.dims[1], x.dims[2] + top + pad(2 * rank - 2),
+               x.dims[3] + left + pad(2 * rank - 1)});
+  Each(y, [&](int64_t n, int64_t c, int64_t h, int64_t w) {
+    if (Inside(x, h - top, w - left)) At(y, n, c, h, w) = At(x, n, c, h - top, w - left);
   });
   return y;
 }

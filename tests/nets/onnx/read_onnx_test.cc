@@ -1,18 +1,14 @@
 #include <doctest/doctest.h>
 
-#include <cmath>
-#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "neap/core/run/session.h"
+#include "neap/core/graph/graph.h"
 #include "neap/layers/batch_norm.h"
-#include "neap/layers/cpu/cpu_device.h"
-#include "neap/layers/fully_connected.h"
-#include "neap/memory/create_session.h"
 #include "neap/nets/onnx/onnx_file.h"
 #include "tests/nets/onnx/onnx_builder.h"
-#include "tests/nets/onnx/onnx_reference.h"
+#include "tests/nets/onnx/onnx_checks.h"
 #include "tests/scratch_directory.h"
 
 namespace neap::testing {
@@ -20,169 +16,6 @@ namespace {
 
 using nets::OnnxModel;
 using nets::ReadOnnx;
-
-std::vector<float> RandomImages(int64_t count) {
-  std::vector<float> images;
-  uint32_t state = 7;
-  for (int64_t i = 0; i < count; ++i) {
-    state = state * 1664525U + 1013904223U;
-    images.push_back(static_cast<float>(state >> 8) / static_cast<float>(1 << 23) - 1);
-  }
-  return images;
-}
-
-int64_t Elements(const Ints& dims) {
-  int64_t count = 1;
-  for (const int64_t extent : dims) count *= extent;
-  return count;
-}
-
-// {N, C, H, W} or {N, C} to the softmax over the second axis.
-std::vector<double> SoftmaxOf(const ReferenceTensor& scores) {
-  std::vector<double> result(scores.values.size());
-  const int64_t channels = scores.dims[1];
-  const int64_t pixels = std::ssize(scores.values) / scores.dims[0] / channels;
-  for (int64_t n = 0; n < scores.dims[0]; ++n) {
-    for (int64_t pixel = 0; pixel < pixels; ++pixel) {
-      const auto at = [&](int64_t c) {
-        return static_cast<size_t>((n * channels + c) * pixels + pixel);
-      };
-      double sum = 0;
-      for (int64_t c = 0; c < channels; ++c) sum += std::exp(scores.values[at(c)]);
-      for (int64_t c = 0; c < channels; ++c) result[at(c)] = std::exp(scores.values[at(c)]) / sum;
-    }
-  }
-  return result;
-}
-
-// Predicts with the model on images of these extents as read and in the reference. The file's batch
-// may be another one.
-void CheckPredicts(OnnxBuilder& builder, Ints dims, Layout layout = Layout::kNchw) {
-  const ScratchDirectory directory;
-  dims[0] = 3;
-  const absl::StatusOr<OnnxModel> model =
-      ReadOnnx(builder.Write(directory), {.batch = dims[0], .layout = layout});
-  REQUIRE_MESSAGE(model.ok(), model.status().ToString());
-  const std::unique_ptr<CpuDevice> device = CpuDevice::Open().value();
-  absl::StatusOr<Session> session =
-      CreateSession(model->graph, *device, {}, {.inference_only = true});
-  REQUIRE_MESSAGE(session.ok(), session.status().ToString());
-  REQUIRE(session->LoadWeights(model->weights).ok());
-  const std::vector<float> images = RandomImages(Elements(dims));
-  const Prediction got = session->Predict(images).value();
-  const std::vector<double> want =
-      SoftmaxOf(RunReference(builder.graph(), {dims, {images.begin(), images.end()}}));
-  REQUIRE(got.probabilities.size() == want.size());
-  double largest = 0;
-  for (size_t i = 0; i < want.size(); ++i)
-    largest = std::max(largest, std::abs(static_cast<double>(got.probabilities[i]) - want[i]));
-  CHECK(largest < 2e-6);
-}
-
-// A model that applies one operator to the images and classifies what it computes.
-struct OneNode {
-  std::string op;
-  Ints image;     // {N, C, H, W}
-  Ints weight{};  // empty if the operator has no weight
-  Attributes attributes{};
-  int64_t outputs = 0;  // of an image
-  bool bias = false;
-};
-
-void CheckOneNode(const OneNode& given) {
-  CAPTURE(given.op);
-  for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
-    OnnxBuilder model(given.image);
-    std::vector<std::string> inputs = {"x"};
-    if (!given.weight.empty()) inputs.push_back(model.Random("layer.weight", given.weight));
-    if (given.bias) {
-      const bool transposed = given.op == "ConvTranspose";
-      inputs.push_back(model.Random("layer.bias", {given.weight[transposed ? 1 : 0]}));
-    }
-    model.EndWithClasses(model.Node(given.op, inputs, given.attributes), given.outputs);
-    CheckPredicts(model, given.image, layout);
-  }
-}
-
-TEST_CASE("convolutions of all strides, paddings, dilations and groups compute what ONNX says") {
-  CheckOneNode({"Conv", {2, 3, 7, 6}, {4, 3, 3, 2}, {}, 4 * 5 * 5});
-  CheckOneNode({"Conv",
-                {2, 4, 7, 9},
-                {6, 2, 3, 3},
-                {{"pads", Ints{1, 2, 1, 2}},
-                 {"strides", Ints{2, 1}},
-                 {"group", int64_t{2}},
-                 {"kernel_shape", Ints{3, 3}}},
-                6 * 4 * 11,
-                true});
-  CheckOneNode({"Conv",
-                {1, 4, 8, 8},
-                {4, 1, 3, 3},
-                {{"dilations", Ints{2, 1}}, {"group", int64_t{4}}},
-                4 * 4 * 6});
-  // An uneven padding of which the window does not reach the end.
-  CheckOneNode({"Conv",
-                {1, 2, 6, 6},
-                {3, 2, 3, 3},
-                {{"strides", Ints{2, 2}}, {"pads", Ints{1, 1, 0, 0}}},
-                3 * 3 * 3});
-  CheckOneNode({"ConvTranspose",
-                {2, 3, 4, 5},
-                {3, 2, 3, 4},
-                {{"strides", Ints{2, 3}}, {"pads", Ints{1, 0, 1, 0}}},
-                2 * 7 * 16,
-                true});
-}
-
-TEST_CASE("poolings compute what ONNX says") {
-  CheckOneNode({"MaxPool",
-                {2, 3, 7, 8},
-                {},
-                {{"kernel_shape", Ints{3, 2}}, {"strides", Ints{2, 2}}, {"pads", Ints{1, 0, 1, 0}}},
-                3 * 4 * 4});
-  CheckOneNode({"MaxPool",
-                {2, 3, 7, 7},
-                {},
-                {{"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 2}}, {"ceil_mode", int64_t{1}}},
-                3 * 3 * 3});
-  CheckOneNode({"MaxPool",
-                {2, 3, 8, 6},
-                {},
-                {{"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 2}}, {"ceil_mode", int64_t{1}}},
-                3 * 4 * 3});
-  // Rounded up, a third window would begin in the padding behind the image.
-  CheckOneNode({"MaxPool",
-                {2, 3, 5, 5},
-                {},
-                {{"kernel_shape", Ints{2, 2}},
-                 {"strides", Ints{3, 3}},
-                 {"pads", Ints{0, 1, 1, 0}},
-                 {"ceil_mode", int64_t{1}}},
-                3 * 2 * 2});
-  for (const int64_t counts : {0, 1}) {
-    CheckOneNode({"AveragePool",
-                  {2, 3, 7, 8},
-                  {},
-                  {{"kernel_shape", Ints{3, 3}},
-                   {"strides", Ints{2, 1}},
-                   {"pads", Ints{1, 1, 1, 1}},
-                   {"count_include_pad", counts}},
-                  3 * 4 * 8});
-  }
-  CheckOneNode({"AveragePool", {2, 3, 4, 4}, {}, {{"kernel_shape", Ints{1, 1}}}, 3 * 4 * 4});
-  // The same positions with and without ceil_mode.
-  CheckOneNode({"AveragePool",
-                {2, 3, 5, 5},
-                {},
-                {{"kernel_shape", Ints{3, 3}},
-                 {"strides", Ints{2, 2}},
-                 {"pads", Ints{1, 1, 1, 1}},
-                 {"count_include_pad", int64_t{1}},
-                 {"ceil_mode", int64_t{1}}},
-                3 * 3 * 3});
-  CheckOneNode({"GlobalAveragePool", {2, 6, 5, 4}, {}, {}, 6});
-  CheckOneNode({"ReduceMean", {2, 6, 5, 4}, {}, {{"axes", Ints{-1, 2}}}, 6});
-}
 
 TEST_CASE("operators on elements compute what ONNX says") {
   for (const char* const op : {"Relu", "Sigmoid", "Tanh", "Identity", "HardSwish"})

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "neap/core/graph/graph.h"
 #include "neap/nets/onnx/onnx_file.h"
@@ -15,7 +16,8 @@ namespace {
 
 using nets::ReadOnnx;
 
-// A model with a convolution, a batch norm, a flatten by computed shape and a matrix product.
+// A model with a convolution, a batch norm, paddings, a flatten by computed shape and a matrix
+// product.
 OnnxBuilder SmallModel() {
   OnnxBuilder model({0, 2, 6, 6});
   const std::string conv = model.Node(
@@ -28,11 +30,15 @@ OnnxBuilder SmallModel() {
   const std::string sum = model.Node("Add", {model.Node("Relu", {norm}), conv});
   const std::string pool =
       model.Node("MaxPool", {sum}, {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{1, 1}}});
+  const std::string padded =
+      model.Node("Pad", {pool, model.Integers("pads", {0, 0, 0, 0, 0, 0, 1, 1})});
+  const std::string average = model.Node(
+      "AveragePool", {padded}, {{"kernel_shape", Ints{2, 2}}, {"pads", Ints{1, 0, 0, 0}}});
   const std::string batch =
       model.Node("Gather", {model.Node("Shape", {"x"}), model.Integers("zero", {0})});
   const std::string target =
       model.Node("Concat", {batch, model.Integers("rest", {-1})}, {{"axis", int64_t{0}}});
-  model.EndWithClasses(model.Node("Reshape", {pool, target}), 3 * 2 * 2);
+  model.EndWithClasses(model.Node("Reshape", {average, target}), 3 * 3 * 2);
   return model;
 }
 
@@ -65,20 +71,33 @@ TEST_CASE("all nodes that neap cannot train are named in one message") {
     CheckSays(status, absl::StatusCode::kUnimplemented, text);
 }
 
-TEST_CASE("averages whose last window passes the padded end in ceil_mode are refused") {
-  const auto refused = [](int64_t size, int64_t before, const std::string& text) {
-    OnnxBuilder model({1, 2, size, size});
-    const std::string pool = model.Node("AveragePool", {"x"},
-                                        {{"kernel_shape", Ints{3, 3}},
-                                         {"strides", Ints{2, 2}},
-                                         {"pads", Ints{before, before, 0, 0}},
-                                         {"count_include_pad", int64_t{1}},
-                                         {"ceil_mode", int64_t{1}}});
-    model.EndWithClasses(pool, 2);
+TEST_CASE("windows and pads that no layer has are refused") {
+  const auto refused = [](const std::string& op, const Attributes& attributes,
+                          const std::string& text) {
+    OnnxBuilder model({1, 2, 6, 6});
+    std::vector<std::string> inputs = {"x"};
+    if (op == "ConvTranspose") inputs.push_back(model.Random("w", {2, 2, 3, 3}));
+    if (op == "Pad") inputs.push_back(model.Integers("pads", {0, 1, 0, 0, 0, 0, 0, 0}));
+    model.EndWithClasses(model.Node(op, inputs, attributes), 2);
     CheckSays(StatusOf(model), absl::StatusCode::kUnimplemented, text);
   };
-  refused(4, 0, "attribute 'ceil_mode' is 1, and the window passes the end of the image 4x4");
-  refused(3, 1, "its padding is 1 before and 0 after the image, which moves its window");
+  const Attributes pool = {{"kernel_shape", Ints{3, 3}}, {"pads", Ints{2, 1, 0, 1}}};
+  for (const char* const op : {"MaxPool", "AveragePool"}) {
+    refused(op, pool,
+            "its padding is 2, 1 before and 0, 1 after the image, which no layer of neap can have");
+  }
+  refused("MaxPool",
+          {{"kernel_shape", Ints{3, 3}},
+           {"strides", Ints{2, 2}},
+           {"auto_pad", std::string("VALID")},
+           {"ceil_mode", int64_t{1}}},
+          "attribute 'ceil_mode' is 1 beside 'auto_pad'");
+  refused("ConvTranspose",
+          {{"strides", Ints{2, 2}}, {"pads", Ints{1, 1, 1, 0}}, {"output_padding", Ints{1, 1}}},
+          "attribute 'output_padding' is 1, 1; it must not be negative or exceed 'pads'");
+  refused("ConvTranspose", {{"group", int64_t{2}}}, "attribute 'group' is not 1");
+  refused("Pad", {}, "attribute 'pads' is 0, 1, 0, 0, 0, 0, 0, 0; only height and width");
+  refused("Pad", {{"mode", std::string("edge")}}, "it pads with other values than 0");
 }
 
 TEST_CASE("what a network cannot be is refused with the reason") {
@@ -118,8 +137,8 @@ TEST_CASE("what a network cannot be is refused with the reason") {
       kInvalid, "'../secret', which is not in the folder");
   refused([](auto& m) { m.graph().mutable_node(0)->set_domain("com.microsoft"); }, kUnimplemented,
           "(com.microsoft.Conv): the operator's domain is not ONNX's own");
-  refused([](auto& m) { m.graph().mutable_node(0)->mutable_attribute(0)->set_ints(2, 2); },
-          kUnimplemented, "its padding is 1 before and 2 after");
+  refused([](auto& m) { m.graph().mutable_node(4)->mutable_attribute(0)->set_ints(0, 0); },
+          kInvalid, "kernel 0x2 must be positive");
   refused([](auto& m) { m.graph().mutable_node(0)->set_input(1, "x"); }, kUnimplemented,
           "its input 1 ('x') is no tensor of the file");
   refused(

@@ -18,11 +18,13 @@
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/transposed_convolution.h"
+#include "neap/layers/zero_pad.h"
 #include "neap/memory/create_session.h"
 #include "neap/memory/planner.h"
 #include "neap/nets/onnx/onnx_file.h"
 #include "neap/nets/registry.h"
 #include "onnx_schema.pb.h"
+#include "tests/nets/onnx/onnx_builder.h"
 #include "tests/scratch_directory.h"
 
 namespace neap::testing {
@@ -108,6 +110,20 @@ TEST_CASE("trained weights predict the same bits after they were written and rea
         source.Predict(batch.images)->probabilities);
 }
 
+// What is read from the file of a network has the same layers, with the same names and inputs.
+void CheckSameLayers(const Graph& net) {
+  const ScratchDirectory directory;
+  REQUIRE(nets::WriteOnnx(directory.File("n.onnx"), net, RandomWeights(net)).ok());
+  const absl::StatusOr<OnnxModel> read = nets::ReadOnnx(directory.File("n.onnx"), {.batch = 2});
+  REQUIRE_MESSAGE(read.ok(), read.status().ToString());
+  REQUIRE(read->graph.layers().size() == net.layers().size());
+  for (size_t i = 0; i < net.layers().size(); ++i) {
+    CHECK(read->graph.layers()[i].name == net.layers()[i].name);
+    CHECK(read->graph.layers()[i].layer == net.layers()[i].layer);
+    CHECK(read->graph.layers()[i].inputs == net.layers()[i].inputs);
+  }
+}
+
 TEST_CASE("layers with fields keep them") {
   Graph net({.name = "n", .batch = 2});
   std::string x = net.Input({2, 8, 8});
@@ -119,16 +135,47 @@ TEST_CASE("layers with fields keep them") {
   x = net.Add("crop", Crop{.size = {2, 3}, .offset = {1, 0}}, {x});
   x = net.Add("up", TransposedConvolution{.out_channels = 3, .kernel = 2}, {x});
   net.PixelLoss(x, SoftmaxCrossEntropy{}, 3, 4);
+  CheckSameLayers(net);
+}
+
+TEST_CASE("zeros before a layer stay there, and ceil_mode where it makes no difference") {
+  Graph net({.name = "n", .batch = 2});
+  std::string x = net.Input({2, 8, 8});
+  x = net.Add("around", ZeroPad{.top = 1, .left = 1, .bottom = 1, .right = 1}, {x});
+  x = net.Add("conv", Convolution{.out_channels = 3, .kernel = 3, .padding = 1}, {x});
+  x = net.Add("behind", ZeroPad{.bottom = 1, .right = 1}, {x});
+  x = net.Add("average", AveragePool{.kernel = 3, .stride = 2, .ceil_mode = true}, {x});
+  x = net.Add("none", ZeroPad{}, {x});
+  x = net.Add("one", AveragePool{.kernel = 1, .stride = 1}, {x});
+  x = net.Add("left", ZeroPad{.left = 2}, {x});
+  x = net.Add("mean",
+              AveragePool{.kernel = 2, .padding = 1, .count_padding = false, .ceil_mode = true},
+              {x});
+  x = net.Add("max", MaxPool{.kernel = 2, .stride = 1, .ceil_mode = true}, {x});
+  net.PixelLoss(x, SoftmaxCrossEntropy{}, 2, 3);
+  CheckSameLayers(net);
+}
+
+TEST_CASE("an imported network with uneven padding stays what it is when it is written") {
   const ScratchDirectory directory;
-  REQUIRE(nets::WriteOnnx(directory.File("n.onnx"), net, RandomWeights(net)).ok());
-  const absl::StatusOr<OnnxModel> read = nets::ReadOnnx(directory.File("n.onnx"), {.batch = 2});
+  OnnxBuilder model({2, 2, 8, 8});
+  const auto conv = [&](const std::string& x, const std::string& name, const Ints& pads) {
+    return model.Node("Conv", {x, model.Random(name + ".weight", {2, 2, 3, 3})},
+                      {{"strides", Ints{2, 2}}, {"pads", pads}});
+  };
+  const std::string padded =
+      model.Node("Pad", {"x", model.Integers("pads", {0, 0, 1, 1, 0, 0, 2, 2})});
+  const std::string first = conv(padded, "first", {0, 0, 0, 0});
+  const std::string second = conv(first, "second", {0, 1, 2, 1});
+  const std::string up =
+      model.Node("ConvTranspose", {second, model.Random("up.weight", {2, 2, 3, 3})},
+                 {{"strides", Ints{2, 2}}, {"pads", Ints{0, 0, 1, 1}}});
+  const std::string pool =
+      model.Node("MaxPool", {up}, {{"kernel_shape", Ints{2, 2}}, {"pads", Ints{0, 0, 1, 1}}});
+  model.EndWithClasses(pool, 2 * 6 * 6);
+  const absl::StatusOr<OnnxModel> read = nets::ReadOnnx(model.Write(directory), {.batch = 2});
   REQUIRE_MESSAGE(read.ok(), read.status().ToString());
-  REQUIRE(read->graph.layers().size() == net.layers().size());
-  for (size_t i = 0; i < net.layers().size(); ++i) {
-    CHECK(read->graph.layers()[i].name == net.layers()[i].name);
-    CHECK(read->graph.layers()[i].layer == net.layers()[i].layer);
-    CHECK(read->graph.layers()[i].inputs == net.layers()[i].inputs);
-  }
+  CheckSameLayers(read->graph);
 }
 
 TEST_CASE("auxiliary classifiers are left out") {

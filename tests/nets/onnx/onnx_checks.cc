@@ -1,0 +1,96 @@
+#include "tests/nets/onnx/onnx_checks.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "neap/core/run/session.h"
+#include "neap/layers/cpu/cpu_device.h"
+#include "neap/memory/create_session.h"
+#include "neap/nets/onnx/onnx_file.h"
+#include "tests/nets/onnx/onnx_reference.h"
+#include "tests/scratch_directory.h"
+
+namespace neap::testing {
+namespace {
+
+using nets::OnnxModel;
+using nets::ReadOnnx;
+
+std::vector<float> RandomImages(int64_t count) {
+  std::vector<float> images;
+  uint32_t state = 7;
+  for (int64_t i = 0; i < count; ++i) {
+    state = state * 1664525U + 1013904223U;
+    images.push_back(static_cast<float>(state >> 8) / static_cast<float>(1 << 23) - 1);
+  }
+  return images;
+}
+
+int64_t Elements(const Ints& dims) {
+  int64_t count = 1;
+  for (const int64_t extent : dims) count *= extent;
+  return count;
+}
+
+// {N, C, H, W} or {N, C} to the softmax over the second axis.
+std::vector<double> SoftmaxOf(const ReferenceTensor& scores) {
+  std::vector<double> result(scores.values.size());
+  const int64_t channels = scores.dims[1];
+  const int64_t pixels = std::ssize(scores.values) / scores.dims[0] / channels;
+  for (int64_t n = 0; n < scores.dims[0]; ++n) {
+    for (int64_t pixel = 0; pixel < pixels; ++pixel) {
+      const auto at = [&](int64_t c) {
+        return static_cast<size_t>((n * channels + c) * pixels + pixel);
+      };
+      double sum = 0;
+      for (int64_t c = 0; c < channels; ++c) sum += std::exp(scores.values[at(c)]);
+      for (int64_t c = 0; c < channels; ++c) result[at(c)] = std::exp(scores.values[at(c)]) / sum;
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+void CheckPredicts(OnnxBuilder& builder, Ints dims, Layout layout) {
+  const ScratchDirectory directory;
+  dims[0] = 3;
+  const absl::StatusOr<OnnxModel> model =
+      ReadOnnx(builder.Write(directory), {.batch = dims[0], .layout = layout});
+  REQUIRE_MESSAGE(model.ok(), model.status().ToString());
+  const std::unique_ptr<CpuDevice> device = CpuDevice::Open().value();
+  absl::StatusOr<Session> session =
+      CreateSession(model->graph, *device, {}, {.inference_only = true});
+  REQUIRE_MESSAGE(session.ok(), session.status().ToString());
+  REQUIRE(session->LoadWeights(model->weights).ok());
+  const std::vector<float> images = RandomImages(Elements(dims));
+  const Prediction got = session->Predict(images).value();
+  const std::vector<double> want =
+      SoftmaxOf(RunReference(builder.graph(), {dims, {images.begin(), images.end()}}));
+  REQUIRE(got.probabilities.size() == want.size());
+  double largest = 0;
+  for (size_t i = 0; i < want.size(); ++i)
+    largest = std::max(largest, std::abs(static_cast<double>(got.probabilities[i]) - want[i]));
+  CHECK(largest < 2e-6);
+}
+
+void CheckOneNode(const OneNode& given) {
+  CAPTURE(given.op);
+  for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+    OnnxBuilder model(given.image);
+    std::vector<std::string> inputs = {"x"};
+    if (!given.weight.empty()) inputs.push_back(model.Random("layer.weight", given.weight));
+    if (given.bias) {
+      const bool transposed = given.op == "ConvTranspose";
+      inputs.push_back(model.Random("layer.bias", {given.weight[transposed ? 1 : 0]}));
+    }
+    model.EndWithClasses(model.Node(given.op, inputs, given.attributes), given.outputs);
+    CheckPredicts(model, given.image, layout);
+  }
+}
+
+}  // namespace neap::testing

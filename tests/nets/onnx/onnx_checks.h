@@ -1,0 +1,28 @@
+// Checks of what is made of an ONNX model that a test builds.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "neap/core/base/tensor.h"
+#include "tests/nets/onnx/onnx_builder.h"
+
+namespace neap::testing {
+
+// Predicts with the model on images of these extents as read and in the reference. The file's batch
+// may be another one.
+void CheckPredicts(OnnxBuilder& builder, Ints dims, Layout layout = Layout::kNchw);
+
+// A model that applies one operator to the images and classifies what it computes.
+struct OneNode {
+  std::string op;
+  Ints image;     // {N, C, H, W}
+  Ints weight{};  // empty if the operator has no weight
+  Attributes attributes{};
+  int64_t outputs = 0;  // of an image
+  bool bias = false;
+};
+
+void CheckOneNode(const OneNode& given);
+
+}  // namespace neap::testing
