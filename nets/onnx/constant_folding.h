@@ -1,5 +1,6 @@
 // Nodes of an ONNX graph that compute constants from constants, as exporters state the shape of a
-// reshape: Shape, Gather, Concat, Unsqueeze and their like on a few integers.
+// reshape and the sides of a padding: Shape, Gather, Concat, Unsqueeze and their like on a few
+// integers.
 //
 //   if (node.op() == "Constant" || node.ReadsConstants()) {
 //     ASSIGN_OR_RETURN(Value value, Fold(node));

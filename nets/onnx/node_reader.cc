@@ -140,6 +140,13 @@ absl::StatusOr<double> NodeReader::Scalar(int i, double absent) const {
       absl::StrCat(Input(i), " has ", constant.values.size(), " values; one is needed"));
 }
 
+absl::StatusOr<Constant> NodeReader::ConstantAttribute(std::string_view name,
+                                                       nets::Constant absent) {
+  const onnx_schema::Tensor* const tensor = TensorAttribute(name);
+  if (tensor == nullptr) return absent;
+  return network_.ReadConstant(Stored{.tensor = tensor});
+}
+
 bool NodeReader::HasAttribute(std::string_view name) const {
   return std::any_of(node_.attribute().begin(), node_.attribute().end(),
                      [&](const Attribute& attribute) { return attribute.name() == name; });

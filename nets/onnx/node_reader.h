@@ -67,6 +67,8 @@ class NodeReader {
   std::string String(std::string_view name, std::string_view absent);
   std::vector<int64_t> Ints(std::string_view name, std::vector<int64_t> absent);
   const onnx_schema::Tensor* TensorAttribute(std::string_view name);
+  absl::StatusOr<neap::nets::Constant> ConstantAttribute(std::string_view name,
+                                                         neap::nets::Constant absent);
   bool HasAttribute(std::string_view name) const;
   absl::Status Attributes() const { return wrong_attribute_; }
   // UNIMPLEMENTED for an attribute that was not asked for.

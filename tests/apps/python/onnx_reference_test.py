@@ -270,6 +270,19 @@ def pad(model):
     return model.add(reader, *[padded] * (1 + (reader == "Add")))
 
 
+@case("ConstantOfShape")
+def computed_pads(model):
+    """Pads as PyTorch's exporter by tracing computes them, from those of the last axis to those of the first."""
+    sides = model.vector(*(model.pick(0, 1, 2) for _ in range(4)))  # left, right, top, bottom
+    given = model.add("Gather", model.add("Shape", sides), model.vector(0))
+    rest = model.add("Sub", model.add("Mul", model.tensor(numpy.int64(4)), model.tensor(numpy.int64(2))), given)
+    zeros = model.add("ConstantOfShape", rest, value=numpy_helper.from_array(numpy.array([0], "i8")))
+    pairs = model.add("Reshape", model.add("Concat", sides, zeros, axis=0), model.vector(-1, 2))
+    first = model.add("Slice", pairs, model.vector(-1), model.vector(-(2**63) + 1), model.vector(0), model.vector(-1))
+    pads = model.add("Reshape", model.add("Transpose", first, perm=[1, 0]), model.vector(-1))
+    return model.add("Relu", model.add("Pad", "x", model.add("Cast", pads, to=TensorProto.INT64)))
+
+
 @case("Flatten")
 def flatten(model):
     return model.scores(model.add("Flatten", "x", axis=model.pick(1, -3)))
