@@ -2,7 +2,8 @@
 # Installs the Python package as a new user does, to the very end, and shows that it trains: clones the commit that is checked
 # out, runs `pip install .` in a virtual environment with nothing else in it, deletes the clone, and runs README's example in
 # another folder. The same again with the archive of the source that `python3 -m build --sdist` makes of the clone.
-#   scripts/fresh_python_install.sh      compiles the whole library twice, with a CUDA toolkit its kernels, too
+#   scripts/fresh_python_install.sh                             compiles the whole library twice, with a CUDA toolkit its kernels, too
+#   scripts/fresh_debian.sh scripts/fresh_python_install.sh     the same in a fresh Debian
 # CMAKE_ARGS=-DNEAP_CUDA=OFF in the environment leaves out CUDA; then it takes some 20 minutes on two cores, and less with ccache.
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"

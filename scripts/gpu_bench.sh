@@ -16,6 +16,7 @@
 #   sub-batches  AlexNet and VGG-16 at batch 4096 in bf16, unlimited and in 4 GiB
 #   headline     ResNet-50 at batch 256 in bf16, fp16 and tf32
 #   nets         VGG-16, ResNet-152, DenseNet-121 and Inception v4 at batch 128 in bf16; in fp16 neap alone
+#   mobile       MobileNetV2, MobileNetV3-Large and EfficientNet-B0 at batch 256 in bf16, MobileNetV2 at batch 128 in fp32
 #   small        ResNet-50 at batch 8, 16 and 32: small-tf32, then small-bf16, which are also parts of their own
 #   options      ResNet-50 at batch 256: bf16 with other synthetic images in every step, and fp16 also by engines that add in fp16
 #   gpus         ResNet-50 (256 images for each GPU) and VGG-16 (64) on one GPU and on all of this machine, beside PyTorch's
@@ -165,7 +166,7 @@ part() {
     gpus-tf32) scaled gpus_tf32 resnet50:256:tf32:neap+eager,vgg16:64:tf32:neap+eager ;;
     gpus-third) scaled gpus_third resnet50:256:bf16:neap --budget 3.66GiB ;;
     gpus-compile) scaled gpus_compile resnet50:256:bf16:compile,vgg16:64:bf16:compile ;;
-    headline | nets | small-tf32 | small-bf16) speeds "compare_$1" "$1" ;;
+    headline | nets | mobile | small-tf32 | small-bf16) speeds "compare_$1" "$1" ;;
     small) for name in small-tf32 small-bf16; do part "$name"; done ;;
     steps) for name in bf16 fp16 fp32; do steps "$name"; done ;;
     steps-*) steps "${1#steps-}" ;;
@@ -180,7 +181,7 @@ part() {
   echo "commit $(git describe --always --dirty --exclude='*' 2>/dev/null || echo unknown)"
 } | tee "$out/machine.log"
 
-[ $# -gt 0 ] || set -- headline nets small steps options loading budgets tight fractions sub-batches
+[ $# -gt 0 ] || set -- headline nets mobile small steps options loading budgets tight fractions sub-batches
 for name in "$@"; do part "$name"; done
 if [ ${#failed[@]} -gt 0 ]; then
   echo "gpu_bench: failed: ${failed[*]}" >&2
