@@ -18,14 +18,15 @@ install(FILES ${PROJECT_SOURCE_DIR}/core/neap.h DESTINATION ${CMAKE_INSTALL_INCL
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT neap)
 
 # A program that links a static library must also link the library's dependencies.
-set(neap_cuda_link "")
+set(neap_cudart ${CMAKE_INSTALL_LIBDIR}/neap/libcudart_static.a)
 if(NEAP_HAS_CUDA)
-  get_target_property(neap_cuda_link neap_cuda_libraries INTERFACE_LINK_LIBRARIES)
+  file(REAL_PATH ${NEAP_CUDART} neap_cudart_of_toolkit)
+  install(FILES ${neap_cudart_of_toolkit} DESTINATION ${CMAKE_INSTALL_LIBDIR}/neap RENAME libcudart_static.a)
 endif()
 set(neap_config_folder ${CMAKE_INSTALL_LIBDIR}/cmake/neap)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/neapConfig.cmake.in
                               ${PROJECT_BINARY_DIR}/neapConfig.cmake
-                              INSTALL_DESTINATION ${neap_config_folder})
+                              INSTALL_DESTINATION ${neap_config_folder} PATH_VARS neap_cudart)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/neapConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(EXPORT neap_targets NAMESPACE neap:: FILE neapTargets.cmake DESTINATION ${neap_config_folder})
 install(FILES ${PROJECT_BINARY_DIR}/neapConfig.cmake ${PROJECT_BINARY_DIR}/neapConfigVersion.cmake
@@ -41,8 +42,11 @@ endif()
 if(NEAP_HAS_ONNX)
   list(APPEND neap_private_libs -lprotobuf-lite)
 endif()
-foreach(library ${MPI_CXX_LIBRARIES} ${neap_cuda_link})
-  if(NOT TARGET ${library} AND NOT library MATCHES "^[$]")
+if(NEAP_HAS_CUDA)
+  list(APPEND neap_private_libs "\${libdir}/neap/libcudart_static.a" -lrt)
+endif()
+foreach(library ${MPI_CXX_LIBRARIES})
+  if(NOT TARGET ${library})
     list(APPEND neap_private_libs ${library})
   endif()
 endforeach()

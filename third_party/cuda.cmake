@@ -42,24 +42,17 @@ endif()
 
 set(neap_hints ${neap_root} ${neap_root}/../cudnn ENV CUDNN_ROOT ENV CUDA_HOME ENV CUDA_PATH)
 set(neap_paths /usr/local/cuda)
-function(neap_find_cuda_library variable)
-  set(names)
-  foreach(name ${ARGN})
-    list(APPEND names lib${name}.so lib${name}.so.13 lib${name}.so.12 lib${name}.so.9 lib${name}.a)
-  endforeach()
-  find_library(${variable} NAMES ${names} NAMES_PER_DIR HINTS ${neap_hints} PATHS ${neap_paths}
-               PATH_SUFFIXES lib lib64 targets/x86_64-linux/lib lib/x86_64-linux-gnu)
-  mark_as_advanced(${variable})
-  if(NOT ${variable})
-    list(GET ARGN 0 first)
-    list(APPEND neap_missing lib${first})
-    set(neap_missing "${neap_missing}" PARENT_SCOPE)
-  endif()
-endfunction()
-neap_find_cuda_library(NEAP_CUDART cudart_static)
-neap_find_cuda_library(NEAP_CUBLASLT cublasLt)
-neap_find_cuda_library(NEAP_CUDNN cudnn)
-neap_find_cuda_library(NEAP_NVRTC nvrtc)
+set(neap_library_suffixes lib lib64 targets/x86_64-linux/lib lib/x86_64-linux-gnu)
+find_library(NEAP_CUDART libcudart_static.a HINTS ${neap_hints} PATHS ${neap_paths} PATH_SUFFIXES ${neap_library_suffixes})
+if(NOT NEAP_CUDART)
+  list(APPEND neap_missing libcudart_static.a)
+endif()
+# Loaded at run time, from here if not from elsewhere.
+find_library(NEAP_CUBLASLT NAMES libcublasLt.so.13 libcublasLt.so NAMES_PER_DIR HINTS ${neap_hints} PATHS ${neap_paths}
+             PATH_SUFFIXES ${neap_library_suffixes})
+find_library(NEAP_CUDNN NAMES libcudnn.so.9 libcudnn.so NAMES_PER_DIR HINTS ${neap_hints} PATHS ${neap_paths}
+             PATH_SUFFIXES ${neap_library_suffixes})
+mark_as_advanced(NEAP_CUDART NEAP_CUBLASLT NEAP_CUDNN)
 find_path(NEAP_CUDA_INCLUDE cuda_runtime_api.h HINTS ${neap_hints} PATHS ${neap_paths}
           PATH_SUFFIXES include targets/x86_64-linux/include)
 find_path(NEAP_CUBLAS_INCLUDE cublasLt.h HINTS ${neap_hints} PATHS ${neap_paths}
@@ -134,10 +127,18 @@ file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/neap_described_devices.h
      CONTENT "inline constexpr char kH200DeviceProperties[] = R\"json(@NEAP_H200_DEVICE_PROPERTIES@)json\";\n"
      @ONLY)
 
-# libcuda is not linked: the runtime loads the driver itself, so programs also start without a driver.
+# libcuda is not linked: the runtime loads the driver itself, so programs also start without a driver. They load cuBLASLt and
+# cuDNN when they open a GPU, so they start without these, too.
+foreach(library CUBLASLT CUDNN)
+  if(NOT NEAP_${library})
+    set(NEAP_${library} "")
+  endif()
+endforeach()
+set_source_files_properties(layers/cuda/cublas_library.cc PROPERTIES COMPILE_DEFINITIONS "NEAP_CUBLASLT_PATH=\"${NEAP_CUBLASLT}\"")
+set_source_files_properties(layers/cuda/cudnn_library.cc PROPERTIES COMPILE_DEFINITIONS "NEAP_CUDNN_PATH=\"${NEAP_CUDNN}\"")
 add_library(neap_cuda_libraries INTERFACE)
 target_include_directories(neap_cuda_libraries SYSTEM INTERFACE
   ${NEAP_CUDA_INCLUDE} ${NEAP_CUBLAS_INCLUDE} ${NEAP_CUDNN_INCLUDE} ${NEAP_CUDNN_FRONTEND_INCLUDE}
   $<$<BOOL:${NEAP_NCCL_INCLUDE}>:${NEAP_NCCL_INCLUDE}> ${PROJECT_BINARY_DIR}/generated)
 target_link_libraries(neap_cuda_libraries INTERFACE
-  ${NEAP_CUDART} ${NEAP_CUBLASLT} ${NEAP_CUDNN} ${NEAP_NVRTC} ${CMAKE_DL_LIBS} Threads::Threads rt)
+  ${NEAP_CUDART} ${CMAKE_DL_LIBS} Threads::Threads rt)

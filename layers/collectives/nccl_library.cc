@@ -1,46 +1,40 @@
 #include "neap/layers/collectives/nccl_library.h"
 
-#include <dlfcn.h>
-
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "neap/core/base/shared_library.h"
 
 namespace neap {
 namespace {
 
 absl::StatusOr<NcclLibrary> Load() {
-  void* const library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);  // never closed
-  if (library == nullptr) {
+  absl::StatusOr<SharedLibrary> library = SharedLibrary::Open({"libnccl.so.2"});
+  if (!library.ok()) {
     return absl::NotFoundError(
         absl::StrCat("NCCL was not found, which sums over GPUs (Debian package libnccl2, or "
                      "nvidia-nccl-cu13 of PyPI, with its folder in LD_LIBRARY_PATH): ",
-                     dlerror()));
+                     library.status().message()));
   }
   NcclLibrary loaded = {};
-  std::string missing;
-  const auto find = [&](const char* name, auto& function) {
-    function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(library, name));
-    if (function == nullptr) absl::StrAppend(&missing, missing.empty() ? "" : ", ", name);
-  };
-  find("ncclGetErrorString", loaded.get_error_string);
-  find("ncclGetUniqueId", loaded.get_unique_id);
-  find("ncclCommInitRankConfig", loaded.comm_init_rank_config);
-  find("ncclCommGetAsyncError", loaded.comm_get_async_error);
-  find("ncclCommFinalize", loaded.comm_finalize);
-  find("ncclCommDestroy", loaded.comm_destroy);
-  find("ncclCommAbort", loaded.comm_abort);
-  find("ncclRedOpCreatePreMulSum", loaded.red_op_create_pre_mul_sum);
-  find("ncclGroupStart", loaded.group_start);
-  find("ncclGroupEnd", loaded.group_end);
-  find("ncclAllReduce", loaded.all_reduce);
-  find("ncclAllGather", loaded.all_gather);
-  find("ncclReduceScatter", loaded.reduce_scatter);
-  find("ncclReduce", loaded.reduce);
-  find("ncclBroadcast", loaded.broadcast);
-  if (missing.empty()) return loaded;
-  return absl::NotFoundError(
-      absl::StrCat("libnccl.so.2 is older than NCCL 2.14, it has no ", missing));
+  library->Find("ncclGetErrorString", loaded.get_error_string);
+  library->Find("ncclGetUniqueId", loaded.get_unique_id);
+  library->Find("ncclCommInitRankConfig", loaded.comm_init_rank_config);
+  library->Find("ncclCommGetAsyncError", loaded.comm_get_async_error);
+  library->Find("ncclCommFinalize", loaded.comm_finalize);
+  library->Find("ncclCommDestroy", loaded.comm_destroy);
+  library->Find("ncclCommAbort", loaded.comm_abort);
+  library->Find("ncclRedOpCreatePreMulSum", loaded.red_op_create_pre_mul_sum);
+  library->Find("ncclGroupStart", loaded.group_start);
+  library->Find("ncclGroupEnd", loaded.group_end);
+  library->Find("ncclAllReduce", loaded.all_reduce);
+  library->Find("ncclAllGather", loaded.all_gather);
+  library->Find("ncclReduceScatter", loaded.reduce_scatter);
+  library->Find("ncclReduce", loaded.reduce);
+  library->Find("ncclBroadcast", loaded.broadcast);
+  if (const absl::Status found = library->FoundAll(); !found.ok())
+    return absl::NotFoundError(absl::StrCat("older than NCCL 2.14: ", found.message()));
+  return loaded;
 }
 
 }  // namespace

@@ -12,7 +12,6 @@
 //   }
 #pragma once
 
-#include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
@@ -27,6 +26,7 @@
 #include "neap/core/step/operands.h"
 #include "neap/layers/catalog/step_run.h"
 #include "neap/layers/catalog/table_backend.h"
+#include "neap/layers/cuda/cublas_library.h"
 #include "neap/layers/cuda/cudnn_convolution.h"
 #include "neap/layers/cuda/kernels/kernels.h"
 
@@ -36,10 +36,11 @@ using Candidate = KernelCandidate;
 using Candidates = KernelCandidates;
 
 // The device, stream and library handles that kernels share. For a GPU that is not present only
-// `cudnn` is set, which can list engines.
+// `cublas` and `cudnn` are set; cuDNN can list engines.
 struct Runtime {
   int device = 0;
   cudaStream_t stream = nullptr;
+  const CublasLibrary* cublas = nullptr;
   cublasLtHandle_t blas = nullptr;
   uint32_t* tickets = nullptr;  // of reductions, which follow each other on the stream
   std::shared_ptr<CudnnConvolutions> cudnn;

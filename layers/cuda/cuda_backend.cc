@@ -1,6 +1,5 @@
 #include "neap/layers/cuda/cuda_backend.h"
 
-#include <cudnn.h>
 #include <neap_described_devices.h>
 
 #include <functional>
@@ -86,8 +85,8 @@ constexpr TableEntry kTable[] = {
     {kLayer<ZeroPad>, ZeroPadCandidates},
 };
 
-std::string LibraryVersions() {
-  const size_t cudnn = cudnnGetVersion(), blas = cublasLtGetVersion();
+std::string LibraryVersions(const Runtime& runtime) {
+  const size_t cudnn = runtime.cudnn->Version(), blas = runtime.cublas->get_version();
   return absl::StrCat("cuDNN ", cudnn / 10000, ".", cudnn / 100 % 100, ".", cudnn % 100,
                       ", cuBLASLt ", blas / 10000, ".", blas / 100 % 100, ".", blas % 100);
 }
@@ -118,7 +117,7 @@ List Both(const List& first, const List& second) {
 
 // The table for listing engines; `runtime` need not have a GPU.
 KernelTable Table(const SharedRuntime& runtime, const EngineOptions& options) {
-  KernelTable table = {.device = "CUDA", .versions = LibraryVersions(), .adds_parts = true};
+  KernelTable table = {.device = "CUDA", .versions = LibraryVersions(*runtime), .adds_parts = true};
   for (const TableEntry& entry : kTable) {
     KernelRow row = {entry.layer, entry.phase, Checked(entry.candidates, runtime)};
     if (entry.half != nullptr) {
@@ -159,10 +158,9 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(void* compute_stream,
   auto runtime = std::make_shared<cuda::Runtime>();
   runtime->stream = static_cast<cudaStream_t>(compute_stream);
   RETURN_IF_ERROR(CudaStatus(cudaGetDevice(&runtime->device), "cudaGetDevice"));
-  if (const cublasStatus_t status = cublasLtCreate(&runtime->blas);
-      status != CUBLAS_STATUS_SUCCESS) {
-    return absl::InternalError(absl::StrCat("cublasLtCreate: ", cublasLtGetStatusString(status)));
-  }
+  ASSIGN_OR_RETURN(runtime->cublas, cuda::LoadCublas());
+  RETURN_IF_ERROR(
+      runtime->cublas->Checked("cublasLtCreate", runtime->cublas->create(&runtime->blas)));
   ASSIGN_OR_RETURN(runtime->tickets, cuda::NewTickets(runtime->stream));
   ASSIGN_OR_RETURN(runtime->cudnn, CudnnConvolutions::ForDevice(compute_stream));
   return TableBackend::Create(cuda::RunnableTable(runtime, options), std::move(custom));
@@ -172,6 +170,7 @@ absl::StatusOr<std::unique_ptr<EngineCatalog>> MakeCudnnCatalog(
     std::string_view device_properties_json, std::vector<CustomKernel> custom,
     const EngineOptions& options) {
   auto runtime = std::make_shared<cuda::Runtime>();
+  ASSIGN_OR_RETURN(runtime->cublas, cuda::LoadCublas());
   ASSIGN_OR_RETURN(runtime->cudnn, CudnnConvolutions::ForDescribedDevice(device_properties_json));
   return TableBackend::Create(cuda::Table(runtime, options), std::move(custom));
 }

@@ -23,7 +23,8 @@ namespace neap {
 
 // Kernels run on `compute_stream` (a cudaStream_t) of the device that is current during this call.
 // `custom` has the kernels of custom layers. *Threads*: those of TableBackend; kernels may run on
-// another thread than the one that made them. Errors: CUDA's, and those of TableBackend::Create().
+// another thread than the one that made them. Errors: CUDA's, and those of TableBackend::Create();
+// NOT_FOUND if cuDNN or cuBLASLt is not installed.
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(void* compute_stream,
                                                          std::vector<CustomKernel> custom = {},
                                                          const EngineOptions& options = {});
@@ -31,8 +32,8 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(void* compute_stream,
 // The engines that MakeCudaBackend would list on a GPU that is not present, from cuDNN's
 // description of it (cuDNN >= 9.8). For convolutions the list is only nearly the same: on the GPU
 // itself cuDNN derives some workspaces from occupancy, and lists an engine or two more. Therefore
-// plan again on the GPU. Errors: INVALID_ARGUMENT if cuDNN does not accept the description; those
-// of TableBackend::Create().
+// plan again on the GPU. Errors: INVALID_ARGUMENT if cuDNN does not accept the description;
+// NOT_FOUND if cuDNN or cuBLASLt is not installed; those of TableBackend::Create().
 absl::StatusOr<std::unique_ptr<EngineCatalog>> MakeCudnnCatalog(
     std::string_view device_properties_json, std::vector<CustomKernel> custom = {},
     const EngineOptions& options = {});

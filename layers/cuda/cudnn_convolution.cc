@@ -1,6 +1,22 @@
 // The one file that includes cudnn_frontend.h: it takes half a minute to compile.
 #include "neap/layers/cuda/cudnn_convolution.h"
 
+#include "neap/layers/cuda/cudnn_library.h"
+
+// What cudnn-frontend calls of cuDNN, in the library that has been loaded.
+#define cudnnCreate neap::LoadedCudnn().create
+#define cudnnDestroy neap::LoadedCudnn().destroy
+#define cudnnGetErrorString neap::LoadedCudnn().get_error_string
+#define cudnnGetLastErrorString neap::LoadedCudnn().get_last_error_string
+#define cudnnGetStream neap::LoadedCudnn().get_stream
+#define cudnnGetVersion neap::LoadedCudnn().get_version
+#define cudnnSetStream neap::LoadedCudnn().set_stream
+#define cudnnBackendCreateDescriptor neap::LoadedCudnn().backend_create_descriptor
+#define cudnnBackendDestroyDescriptor neap::LoadedCudnn().backend_destroy_descriptor
+#define cudnnBackendExecute neap::LoadedCudnn().backend_execute
+#define cudnnBackendFinalize neap::LoadedCudnn().backend_finalize
+#define cudnnBackendGetAttribute neap::LoadedCudnn().backend_get_attribute
+#define cudnnBackendSetAttribute neap::LoadedCudnn().backend_set_attribute
 #define NV_CUDNN_DISABLE_EXCEPTION
 #define CUDNN_FRONTEND_SKIP_JSON_LIB
 #include <cudnn_frontend.h>
@@ -296,6 +312,8 @@ class CudnnConvolutionsImpl final : public CudnnConvolutions {
   CudnnConvolutionsImpl(Handles handles, std::shared_ptr<const fe::DeviceProperties> properties)
       : handles_(std::move(handles)), properties_(std::move(properties)) {}
 
+  size_t Version() const override { return cudnnGetVersion(); }
+
   absl::StatusOr<std::vector<Engine>> Engines(const ConvolutionProblem& problem) override {
     const std::string key = problem.ToString();
     const std::lock_guard lock(mutex_);
@@ -349,6 +367,7 @@ absl::StatusOr<std::unique_ptr<CudnnConvolutions>> CudnnConvolutions::ForDevice(
   // The oldest version that neap is tested with. Older ones are refused: 9.14, for one, lists
   // engines that make misaligned writes (tf32, NHWC, channels not a multiple of 4).
   constexpr size_t kOldestVersion = 91900;
+  RETURN_IF_ERROR(LoadCudnn());
   if (const size_t version = cudnnGetVersion(); version < kOldestVersion) {
     return absl::FailedPreconditionError(absl::StrCat("the cuDNN found is version ", version, "; ",
                                                       kOldestVersion, " or newer is needed"));
@@ -363,6 +382,7 @@ absl::StatusOr<std::unique_ptr<CudnnConvolutions>> CudnnConvolutions::ForDevice(
 
 absl::StatusOr<std::unique_ptr<CudnnConvolutions>> CudnnConvolutions::ForDescribedDevice(
     std::string_view properties_json) {
+  RETURN_IF_ERROR(LoadCudnn());
   auto properties = std::make_shared<fe::DeviceProperties>();
   fe::error_t error = properties->deserialize({properties_json.begin(), properties_json.end()});
   if (error.is_bad()) {

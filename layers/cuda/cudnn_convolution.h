@@ -57,13 +57,16 @@ class ConvolutionPlan {
 // Build() and plans: one at a time. *Ownership*: plans may outlive this object.
 class CudnnConvolutions {
  public:
-  // Plans run on `stream` (a cudaStream_t) of the current device.
+  // Plans run on `stream` (a cudaStream_t) of the current device. Errors: NOT_FOUND if cuDNN is not
+  // installed, also of ForDescribedDevice(); FAILED_PRECONDITION if it is too old.
   static absl::StatusOr<std::unique_ptr<CudnnConvolutions>> ForDevice(void* stream);
   // For a GPU that is not present, from cuDNN's description of it (cuDNN >= 9.8). Build() fails.
   static absl::StatusOr<std::unique_ptr<CudnnConvolutions>> ForDescribedDevice(
       std::string_view properties_json);
 
   virtual ~CudnnConvolutions() = default;
+  // cuDNN's, as cudnnGetVersion() returns it: 91900 for 9.19.0.
+  virtual size_t Version() const = 0;
   // In heuristic order: recommendations first, then fallbacks. For fp32, engines that round to tf32
   // are left out; for 16 bits, those that add in 16 bits, unless the problem says to.
   virtual absl::StatusOr<std::vector<Engine>> Engines(const ConvolutionProblem& problem) = 0;

@@ -18,7 +18,7 @@ absl::StatusOr<std::unique_ptr<EngineCatalog>> DescribedCatalog(std::string_view
   if (!properties.ok()) return std::make_unique<DefaultCatalog>(std::move(custom));
   absl::StatusOr<std::unique_ptr<EngineCatalog>> catalog =
       MakeCudnnCatalog(*properties, custom, options);
-  if (absl::IsUnimplemented(catalog.status()))
+  if (absl::IsUnimplemented(catalog.status()) || absl::IsNotFound(catalog.status()))
     return std::make_unique<DefaultCatalog>(std::move(custom));
   return catalog;
 }

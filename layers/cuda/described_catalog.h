@@ -2,8 +2,8 @@
 // --device h200` does.
 //
 // Only cuDNN's heuristics know a GPU's engines, and they need only its description. In a build
-// without cuDNN every step has one engine without workspace (layers/catalog/default_catalog.h), and
-// a plan shows the tensors but no workspaces.
+// without CUDA, or where cuDNN and cuBLASLt are not installed, every step has one engine without
+// workspace (layers/catalog/default_catalog.h), and a plan shows the tensors but no workspaces.
 //
 //   ASSIGN_OR_RETURN(const DeviceDescription h200, DescribedDevice("h200"));
 //   ASSIGN_OR_RETURN(const std::unique_ptr<EngineCatalog> catalog, DescribedCatalog("h200"));

@@ -28,7 +28,7 @@ class OwnStreamKernel final : public StreamKernel {
 }  // namespace
 
 Runtime::~Runtime() {
-  if (blas != nullptr) cublasLtDestroy(blas);
+  if (blas != nullptr) cublas->destroy(blas);
   if (tickets != nullptr) cudaFree(tickets);
 }
 

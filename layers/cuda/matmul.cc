@@ -6,12 +6,6 @@
 namespace neap::cuda {
 namespace {
 
-absl::Status BlasStatus(cublasStatus_t status, std::string_view call) {
-  if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
-  return absl::InternalError(
-      absl::StrCat(std::string(call), ": ", cublasLtGetStatusString(status)));
-}
-
 cudaDataType_t BlasType(DType dtype) {
   if (dtype == DType::kFp16) return CUDA_R_16F;
   return dtype == DType::kBf16 ? CUDA_R_16BF : CUDA_R_32F;
@@ -22,20 +16,19 @@ struct Matrix {
   int64_t rows, columns, stride;
 };
 
-absl::Status MakeLayout(const Matrix& matrix, int64_t batch, cublasLtMatrixLayout_t& layout) {
-  RETURN_IF_ERROR(
-      BlasStatus(cublasLtMatrixLayoutCreate(&layout, BlasType(matrix.dtype),
-                                            static_cast<uint64_t>(matrix.rows),
-                                            static_cast<uint64_t>(matrix.columns), matrix.rows),
-                 "cublasLtMatrixLayoutCreate"));
-  const int32_t count = static_cast<int32_t>(batch);
-  RETURN_IF_ERROR(BlasStatus(cublasLtMatrixLayoutSetAttribute(
-                                 layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof(count)),
-                             "cublasLtMatrixLayoutSetAttribute"));
-  return BlasStatus(
-      cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
-                                       &matrix.stride, sizeof(matrix.stride)),
-      "cublasLtMatrixLayoutSetAttribute");
+absl::Status MakeLayout(const CublasLibrary& cublas, const Matrix& matrix, int64_t batch,
+                        cublasLtMatrixLayout_t& layout) {
+  RETURN_IF_ERROR(cublas.Checked(
+      "cublasLtMatrixLayoutCreate",
+      cublas.matrix_layout_create(&layout, BlasType(matrix.dtype),
+                                  static_cast<uint64_t>(matrix.rows),
+                                  static_cast<uint64_t>(matrix.columns), matrix.rows)));
+  const auto set = [&](cublasLtMatrixLayoutAttribute_t which, const auto& value) {
+    return cublas.Checked("cublasLtMatrixLayoutSetAttribute",
+                          cublas.matrix_layout_set_attribute(layout, which, &value, sizeof(value)));
+  };
+  RETURN_IF_ERROR(set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<int32_t>(batch)));
+  return set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, matrix.stride);
 }
 
 cublasLtEpilogue_t EpilogueOf(const MatmulOptions& options) {
@@ -47,18 +40,20 @@ cublasLtEpilogue_t EpilogueOf(const MatmulOptions& options) {
 using Preference = std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreference_t>,
                                    cublasStatus_t (*)(cublasLtMatmulPreference_t)>;
 
-absl::StatusOr<Preference> MakePreference(int64_t workspace_bytes, uint32_t alignment) {
+absl::StatusOr<Preference> MakePreference(const CublasLibrary& cublas, int64_t workspace_bytes,
+                                          uint32_t alignment) {
   cublasLtMatmulPreference_t raw = nullptr;
   RETURN_IF_ERROR(
-      BlasStatus(cublasLtMatmulPreferenceCreate(&raw), "cublasLtMatmulPreferenceCreate"));
-  Preference preference(raw, cublasLtMatmulPreferenceDestroy);
+      cublas.Checked("cublasLtMatmulPreferenceCreate", cublas.matmul_preference_create(&raw)));
+  Preference preference(raw, cublas.matmul_preference_destroy);
   const uint64_t most = static_cast<uint64_t>(workspace_bytes);
   // In-place reduction would add the parts of K in the order in which they finish.
   const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   const uint32_t of_c = 16;
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t which, const auto& value) {
-    return BlasStatus(cublasLtMatmulPreferenceSetAttribute(raw, which, &value, sizeof(value)),
-                      "cublasLtMatmulPreferenceSetAttribute");
+    return cublas.Checked(
+        "cublasLtMatmulPreferenceSetAttribute",
+        cublas.matmul_preference_set_attribute(raw, which, &value, sizeof(value)));
   };
   RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most));
   RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes));
@@ -81,9 +76,9 @@ absl::StatusOr<std::unique_ptr<Matmul>> Matmul::Build(const Runtime& runtime,
 }
 
 Matmul::~Matmul() {
-  if (operation_ != nullptr) cublasLtMatmulDescDestroy(operation_);
+  if (operation_ != nullptr) runtime_.cublas->matmul_desc_destroy(operation_);
   for (cublasLtMatrixLayout_t layout : {a_, b_, c_}) {
-    if (layout != nullptr) cublasLtMatrixLayoutDestroy(layout);
+    if (layout != nullptr) runtime_.cublas->matrix_layout_destroy(layout);
   }
 }
 
@@ -91,23 +86,26 @@ absl::Status Matmul::Run(const MatmulPointers& p) const {
   const float beta = p.addend != nullptr ? 1 : 0;
   if (options_.bias) RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias));
   if (options_.mask) RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.mask));
-  return BlasStatus(cublasLtMatmul(runtime_.blas, operation_, &p.factor, p.a, a_, p.b, b_, &beta,
-                                   p.addend != nullptr ? p.addend : p.c, c_, p.c, c_, &algorithm_,
-                                   p.workspace, workspace_bytes_, runtime_.stream),
-                    "cublasLtMatmul");
+  return runtime_.cublas->Checked(
+      "cublasLtMatmul",
+      runtime_.cublas->matmul(runtime_.blas, operation_, &p.factor, p.a, a_, p.b, b_, &beta,
+                              p.addend != nullptr ? p.addend : p.c, c_, p.c, c_, &algorithm_,
+                              p.workspace, workspace_bytes_, runtime_.stream));
 }
 
 template <typename Value>
 absl::Status Matmul::Set(cublasLtMatmulDescAttributes_t which, const Value& value) const {
-  return BlasStatus(cublasLtMatmulDescSetAttribute(operation_, which, &value, sizeof(value)),
-                    "cublasLtMatmulDescSetAttribute");
+  return runtime_.cublas->Checked(
+      "cublasLtMatmulDescSetAttribute",
+      runtime_.cublas->matmul_desc_set_attribute(operation_, which, &value, sizeof(value)));
 }
 
 absl::Status Matmul::Describe(const MatmulShape& s, MatmulTypes types) {
   const cublasComputeType_t compute =
       types.operands == DType::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-  RETURN_IF_ERROR(BlasStatus(cublasLtMatmulDescCreate(&operation_, compute, CUDA_R_32F),
-                             "cublasLtMatmulDescCreate"));
+  const CublasLibrary& cublas = *runtime_.cublas;
+  RETURN_IF_ERROR(cublas.Checked("cublasLtMatmulDescCreate",
+                                 cublas.matmul_desc_create(&operation_, compute, CUDA_R_32F)));
   const auto operation = [](bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; };
   RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_TRANSA, operation(s.transpose_a)));
   RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_TRANSB, operation(s.transpose_b)));
@@ -118,25 +116,26 @@ absl::Status Matmul::Describe(const MatmulShape& s, MatmulTypes types) {
       s.transpose_a ? Matrix{dtype, s.k, s.m, s.stride_a} : Matrix{dtype, s.m, s.k, s.stride_a};
   const Matrix b =
       s.transpose_b ? Matrix{dtype, s.n, s.k, s.stride_b} : Matrix{dtype, s.k, s.n, s.stride_b};
-  RETURN_IF_ERROR(MakeLayout(a, s.batch, a_));
-  RETURN_IF_ERROR(MakeLayout(b, s.batch, b_));
-  return MakeLayout({types.result, s.m, s.n, s.stride_c}, s.batch, c_);
+  RETURN_IF_ERROR(MakeLayout(cublas, a, s.batch, a_));
+  RETURN_IF_ERROR(MakeLayout(cublas, b, s.batch, b_));
+  return MakeLayout(cublas, {types.result, s.m, s.n, s.stride_c}, s.batch, c_);
 }
 
 absl::Status Matmul::Choose(const MatmulShape& s) {
+  const CublasLibrary& cublas = *runtime_.cublas;
   ASSIGN_OR_RETURN(const Preference preference,
-                   MakePreference(options_.workspace_bytes, s.alignment));
+                   MakePreference(cublas, options_.workspace_bytes, s.alignment));
   const std::string call =
       absl::StrCat("cublasLtMatmulAlgoGetHeuristic ", s.batch, " of ", s.m, "x", s.n, "x", s.k);
   cublasLtMatmulHeuristicResult_t best = {};
   int found = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+  const cublasStatus_t status = cublas.matmul_algo_get_heuristic(
       runtime_.blas, operation_, a_, b_, c_, c_, preference.get(), 1, &best, &found);
   const bool none =
       status == CUBLAS_STATUS_NOT_SUPPORTED ||
       (status == CUBLAS_STATUS_SUCCESS && (found == 0 || best.state != CUBLAS_STATUS_SUCCESS));
   if (none) return absl::UnimplementedError(absl::StrCat(call, ": no algorithm"));
-  RETURN_IF_ERROR(BlasStatus(status, call));
+  RETURN_IF_ERROR(cublas.Checked(call, status));
   algorithm_ = best.algo;
   workspace_bytes_ = best.workspaceSize;
   return absl::OkStatus();

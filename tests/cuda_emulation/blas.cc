@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "neap/core/base/float16.h"
+#include "neap/layers/cuda/cublas_library.h"
 
 struct EmulatedBlas {};
 struct EmulatedPreference {};
@@ -207,3 +208,27 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
   }
   return CUBLAS_STATUS_SUCCESS;
 }
+
+namespace neap::cuda {
+
+absl::StatusOr<const CublasLibrary*> LoadCublas() {
+  static const CublasLibrary library = {
+      .create = cublasLtCreate,
+      .destroy = cublasLtDestroy,
+      .get_status_string = cublasLtGetStatusString,
+      .get_version = cublasLtGetVersion,
+      .matmul = cublasLtMatmul,
+      .matmul_algo_get_heuristic = cublasLtMatmulAlgoGetHeuristic,
+      .matmul_desc_create = cublasLtMatmulDescCreate,
+      .matmul_desc_destroy = cublasLtMatmulDescDestroy,
+      .matmul_desc_set_attribute = cublasLtMatmulDescSetAttribute,
+      .matmul_preference_create = cublasLtMatmulPreferenceCreate,
+      .matmul_preference_destroy = cublasLtMatmulPreferenceDestroy,
+      .matmul_preference_set_attribute = cublasLtMatmulPreferenceSetAttribute,
+      .matrix_layout_create = cublasLtMatrixLayoutCreate,
+      .matrix_layout_destroy = cublasLtMatrixLayoutDestroy,
+      .matrix_layout_set_attribute = cublasLtMatrixLayoutSetAttribute};
+  return &library;
+}
+
+}  // namespace neap::cuda

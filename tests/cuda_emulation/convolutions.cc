@@ -1,7 +1,5 @@
 // Convolutions of the CPU's backend, in the place of cuDNN's. They add in fp32, also in the place
 // of those that add in fp16. Those with a bias and a ReLU round twice, unlike cuDNN's.
-#include <cudnn.h>
-
 #include <utility>
 
 #include "neap/core/base/float16.h"
@@ -10,8 +8,6 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/cpu/cpu_backend.h"
 #include "neap/layers/cuda/cudnn_convolution.h"
-
-size_t cudnnGetVersion() { return 0; }
 
 namespace neap {
 namespace {
@@ -91,6 +87,7 @@ class CpuPlan final : public ConvolutionPlan {
 
 class CpuConvolutions final : public CudnnConvolutions {
  public:
+  size_t Version() const override { return 0; }
   absl::StatusOr<std::vector<Engine>> Engines(const ConvolutionProblem& problem) override {
     RETURN_IF_ERROR(cpu_->Engines(SignatureOf(problem)).status());
     // In 16 bits it says that it uses tensor cores, so that plans prefer it with a ReLU.

@@ -1,0 +1,49 @@
+#include "neap/layers/cuda/cudnn_library.h"
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "neap/core/base/shared_library.h"
+#include "neap/core/base/status_macros.h"
+
+namespace neap {
+namespace {
+
+absl::StatusOr<CudnnLibrary> Load() {
+  absl::StatusOr<SharedLibrary> library = SharedLibrary::Open({"libcudnn.so.9", NEAP_CUDNN_PATH});
+  if (!library.ok()) {
+    return absl::NotFoundError(
+        absl::StrCat("cuDNN was not found, which computes convolutions on GPUs (version 9, of "
+                     "NVIDIA's site, or nvidia-cudnn-cu13 of PyPI, with its folder in "
+                     "LD_LIBRARY_PATH): ",
+                     library.status().message()));
+  }
+  CudnnLibrary loaded = {};
+  library->Find("cudnnCreate", loaded.create);
+  library->Find("cudnnDestroy", loaded.destroy);
+  library->Find("cudnnGetErrorString", loaded.get_error_string);
+  library->Find("cudnnGetLastErrorString", loaded.get_last_error_string);
+  library->Find("cudnnGetStream", loaded.get_stream);
+  library->Find("cudnnGetVersion", loaded.get_version);
+  library->Find("cudnnSetStream", loaded.set_stream);
+  library->Find("cudnnBackendCreateDescriptor", loaded.backend_create_descriptor);
+  library->Find("cudnnBackendDestroyDescriptor", loaded.backend_destroy_descriptor);
+  library->Find("cudnnBackendExecute", loaded.backend_execute);
+  library->Find("cudnnBackendFinalize", loaded.backend_finalize);
+  library->Find("cudnnBackendGetAttribute", loaded.backend_get_attribute);
+  library->Find("cudnnBackendSetAttribute", loaded.backend_set_attribute);
+  RETURN_IF_ERROR(library->FoundAll());
+  return loaded;
+}
+
+const absl::StatusOr<CudnnLibrary>& Library() {
+  static const absl::StatusOr<CudnnLibrary> library = Load();
+  return library;
+}
+
+}  // namespace
+
+absl::Status LoadCudnn() { return Library().status(); }
+
+const CudnnLibrary& LoadedCudnn() { return *Library(); }
+
+}  // namespace neap
