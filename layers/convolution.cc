@@ -32,9 +32,8 @@ absl::Status CheckChannels(const Convolution& layer, const TensorSpec& input) {
 }
 
 std::vector<ParamSpec> Params(const Convolution& layer, const TensorSpec& input) {
-  // He's, of the outputs that a weight's group has. It is torchvision's where there is one group.
-  const double fan_out =
-      Product({layer.out_channels / layer.groups, layer.kernel.h, layer.kernel.w});
+  // He's, of all outputs: PyTorch's fan_out, which torchvision's networks use, has no groups.
+  const double fan_out = Product({layer.out_channels, layer.kernel.h, layer.kernel.w});
   const float deviation = std::sqrt(2.0F / static_cast<float>(fan_out));
   std::vector<ParamSpec> params = {
       {.name = "weight",
