@@ -1,6 +1,6 @@
-// The CUDA kernels on the machine's GPU: memory-bound layers at ResNet-50's sizes in bytes per
-// second, every engine of a 3x3 convolution, and all steps of a ResNet-50 iteration, timed one by
-// one and summed.
+// The CUDA kernels on the machine's GPU: memory-bound layers at ResNet-50's and MobileNetV2's sizes
+// in bytes per second, every engine of a 3x3 convolution, and all steps of a ResNet-50 iteration,
+// timed one by one and summed.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -16,6 +16,7 @@
 #include "neap/core/base/units.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
+#include "neap/layers/activated_batch_norm.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
@@ -235,15 +236,18 @@ void ResNet50Steps(benchmark::State& state, DType dtype, Layout layout, int most
   for (const auto& [kind, ms] : by_kind) state.counters[kind] = ms;
 }
 
+// The steps of the layer, by the first engine of each.
 void RegisterMemoryBound(const std::string& name, const Layer& layer, const Shape& shape,
                          size_t inputs = 1) {
+  const std::vector<TensorSpec> specs(inputs, TensorSpec{shape});
+  const LayerSpec spec = layer.Specify({.inputs = specs}).value();
   for (auto [dtype, layout] :
        {std::pair(DType::kFp32, Layout::kNchw), std::pair(DType::kFp32, Layout::kNhwc),
         std::pair(DType::kBf16, Layout::kNchw), std::pair(DType::kBf16, Layout::kNhwc)}) {
-    for (size_t step : {size_t{0}, size_t{1}}) {
+    for (size_t step = 0; step < spec.steps.size(); ++step) {
       const std::string full =
           absl::StrCat(name, " ", shape.ToString(), " ", std::string(Name(dtype)), " ",
-                       std::string(Name(layout)), step == 0 ? " forward" : " backward");
+                       std::string(Name(layout)), " ", std::string(Name(spec.steps[step].phase)));
       benchmark::RegisterBenchmark(full.c_str(), MemoryBound, layer, shape, inputs, step, dtype,
                                    layout)
           ->UseManualTime()
@@ -252,11 +256,27 @@ void RegisterMemoryBound(const std::string& name, const Layer& layer, const Shap
   }
 }
 
+// A convolution that treats every channel by itself.
+Convolution Depthwise(int64_t channels, int64_t stride) {
+  return {.out_channels = channels,
+          .kernel = 3,
+          .stride = stride,
+          .padding = 1,
+          .groups = channels,
+          .bias = false};
+}
+
 const bool kRegistered = [] {
   RegisterMemoryBound("batch_norm", BatchNorm{}, {kBatch, 64, 112, 112});
   RegisterMemoryBound("batch_norm", BatchNorm{}, {kBatch, 256, 56, 56});
   RegisterMemoryBound("batch_norm", BatchNorm{}, {kBatch, 512, 14, 14});
   RegisterMemoryBound("batch_norm", BatchNorm{}, {kBatch, 2048, 7, 7});
+  RegisterMemoryBound("batch_norm_clip", ActivatedBatchNorm{.activation = Clip{0, 6}},
+                      {kBatch, 144, 56, 56});
+  RegisterMemoryBound("batch_norm_silu", ActivatedBatchNorm{.activation = Silu{}},
+                      {kBatch, 144, 56, 56});
+  RegisterMemoryBound("depthwise", Depthwise(144, 1), {kBatch, 144, 56, 56});
+  RegisterMemoryBound("depthwise_stride_2", Depthwise(96, 2), {kBatch, 96, 112, 112});
   RegisterMemoryBound("relu", Relu{}, {kBatch, 64, 112, 112});
   RegisterMemoryBound("add", Add{}, {kBatch, 256, 56, 56}, 2);
   RegisterMemoryBound("max_pool", MaxPool{.kernel = 3, .stride = 2, .padding = 1},

@@ -204,7 +204,7 @@ class Planning {
 
   // The refusal, with the policy that can be planned by the same options, if it can.
   absl::Status WithWayOut(const absl::Status& refusal, EngineCatalog& catalog) const {
-    if (options_.policy == kWayOut) return refusal;
+    if (options_.policy == kWayOut || !options_.suggest_policy) return refusal;
     PlannerOptions options = options_;
     options.policy = kWayOut;
     const std::optional<int64_t> minimum =

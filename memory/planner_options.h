@@ -41,6 +41,9 @@ struct PlannerOptions {
   // the first deterministic engine with a workspace of at most kStrictWorkspaceBytes
   // (memory/engines/engine_table.h).
   bool strict = false;
+  // Whether a refusal for lack of memory names the policy that can be planned instead, which takes
+  // a second plan. A search that tries many sizes has no use for that.
+  bool suggest_policy = true;
   KernelOptions kernels = {};
   friend bool operator==(const PlannerOptions&, const PlannerOptions&) = default;
 };

@@ -96,7 +96,7 @@ constexpr int64_t kMaxDenseElements = int64_t{1} << 30;
 // The options that only some networks have, and their limits.
 struct Takes {
   bool dropout = false;
-  bool aux_logits = false;
+  int64_t aux_image = 0;  // the smallest with auxiliary classifiers; 0: it has none
   bool blocks = false;
   bool growth_rate = false;
   Depths depths = {};
@@ -104,7 +104,9 @@ struct Takes {
   int64_t most_elements = kMaxElements;  // of the input
 };
 constexpr Takes kDropout = {.dropout = true};
-constexpr Takes kAuxiliary = {.dropout = true, .aux_logits = true};
+constexpr Takes Auxiliary(int64_t least_image) {
+  return {.dropout = true, .aux_image = least_image};
+}
 constexpr Takes kDeep = {.blocks = true, .depths = {.step = 3, .offset = 2 + 3 * (6 + 32 + 6)}};
 constexpr Takes kDense = {.most_elements = kMaxDenseElements};
 constexpr Takes Dense(bool blocks, Depths depths) {
@@ -151,12 +153,12 @@ constexpr Entry kEntries[] = {
     {ForImageNet("googlenet",
                  "GoogLeNet as in torchvision, with --aux-logits for its auxiliary classifiers"),
      [](const NetOptions& o) { return GoogLeNet(WithOverrides(GoogLeNetOptions{}, o)); },
-     kAuxiliary},
+     Auxiliary(63)},
     {ForImageNet("inception_v3",
                  "Inception v3 as in torchvision, with --aux-logits for its auxiliary classifier",
                  299),
      [](const NetOptions& o) { return InceptionV3(WithOverrides(InceptionV3Options{}, o)); },
-     kAuxiliary},
+     Auxiliary(299)},
     {ForImageNet("inception_v4", "Inception v4 as in timm", 299),
      [](const NetOptions& o) { return InceptionV4(WithOverrides(InceptionV4Options{}, o)); },
      kDropout},
@@ -288,7 +290,12 @@ absl::Status CheckOwnOptions(const Entry& entry, const NetOptions& options) {
   const Takes& takes = entry.takes;
   RETURN_IF_ERROR(CheckTaken(entry, "blocks", takes.blocks, options.blocks.has_value()));
   RETURN_IF_ERROR(CheckTaken(entry, "dropout", takes.dropout, options.dropout.has_value()));
-  RETURN_IF_ERROR(CheckTaken(entry, "aux-logits", takes.aux_logits, options.aux_logits));
+  RETURN_IF_ERROR(CheckTaken(entry, "aux-logits", takes.aux_image > 0, options.aux_logits));
+  const int64_t image = options.image.value_or(entry.network.image);
+  if (options.aux_logits && image < takes.aux_image) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("image must be at least ", takes.aux_image, " with aux-logits, not ", image));
+  }
   RETURN_IF_ERROR(
       CheckTaken(entry, "growth-rate", takes.growth_rate, options.growth_rate.has_value()));
   RETURN_IF_ERROR(CheckDepth(entry, options.depth));

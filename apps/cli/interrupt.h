@@ -28,7 +28,8 @@ namespace neap::apps {
 void TakeSignals();
 void WatchForInterrupt();
 // Also true once a write to the standard output has failed: what a command would still compute has
-// no reader, for example in `neap train ... | head`. Finish() (apps/cli/outcome.h) reports it.
+// no reader, for example in `neap train ... | head`. Finish() (apps/cli/outcome.h) has the exit
+// code for it.
 bool Interrupted();
 // 130 after Ctrl-C, 143 after SIGTERM: the exit codes by which shells report these signals. 1 if
 // the standard output failed.

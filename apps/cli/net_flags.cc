@@ -167,7 +167,9 @@ std::string NetFlags::Arguments() const {
   return text;
 }
 
-NamedFile NetFlags::File() const { return {"NET", absl::EndsWith(name, ".onnx") ? name : ""}; }
+NamedFile NetFlags::File() const {
+  return {"NET", absl::EndsWithIgnoreCase(name, ".onnx") ? name : ""};
+}
 
 absl::Status NetFlags::ParseFormat() {
   ASSIGN_OR_RETURN(options.dtype, ParseDType(dtype));
@@ -208,6 +210,12 @@ absl::StatusOr<std::optional<NamedValues>> NetFlags::Weights() {
   RETURN_IF_ERROR(ParseFormat());
   ASSIGN_OR_RETURN(nets::OnnxModel model, ReadFile(name, options));
   return std::move(model.weights);
+}
+
+absl::Status NetFlags::LacksWeights() const {
+  return BadUsage(absl::StrCat("--weights FILE is missing: ", name,
+                               " has no weights until they are trained, for example by neap train ",
+                               name, " --weights-out FILE"));
 }
 
 absl::Status NetFlags::CheckEngines(const EngineOptions& engines) const {

@@ -45,6 +45,8 @@ struct NetFlags {
   absl::StatusOr<Graph> Build();
   // The weights that come with the network: those of an ONNX file.
   absl::StatusOr<std::optional<NamedValues>> Weights();
+  // BadUsage(), of a command that needs weights and was given neither such a file nor --weights.
+  absl::Status LacksWeights() const;
   // That file, for CheckOutputs(); the path is empty for other networks.
   NamedFile File() const;
   // Errors: BadUsage() for engines that the element type does not have.

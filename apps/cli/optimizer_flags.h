@@ -14,7 +14,7 @@ struct OptimizerFlags {
 
   // The flags refer to this object, which must not move.
   void AddTo(FlagSet& flags);
-  // Those on which the memory depends, of a command that does not train.
+  // Those on which memory and the optimizer's steps depend, of a command that does not train.
   void AddMemoryTo(FlagSet& flags);
   // Errors: BadUsage() for a flag of another rule, or Nesterov's without momentum.
   absl::Status Check(const FlagSet& flags) const;

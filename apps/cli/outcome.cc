@@ -1,6 +1,10 @@
 #include "apps/cli/outcome.h"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -13,6 +17,12 @@ namespace neap::apps {
 namespace {
 
 constexpr char kUsagePayload[] = "neap/bad-usage";
+
+// Whether the standard output is a pipe from which nobody reads any more.
+bool HasReaderGone() {
+  pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
+  return poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
+}
 
 }  // namespace
 
@@ -42,8 +52,10 @@ int Finish(const absl::StatusOr<int>& outcome) {
   absl::StatusOr<int> result = outcome;
   // An earlier write that failed has set the stream's error flag.
   const bool is_written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-  if (!is_written && result.ok())
+  if (!is_written && result.ok()) {
+    if (HasReaderGone()) return 128 + SIGPIPE;
     result = absl::DataLossError("cannot write to the standard output");
+  }
   if (result.ok()) return *result;
   std::string line(result.status().message());
   std::replace_if(

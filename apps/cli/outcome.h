@@ -1,7 +1,7 @@
 // How a subcommand ends: a status, and the process's exit code for it.
 //
 // 0: success; 1: failure; 2: bad command line; 130: stopped by Ctrl-C; 143: stopped by SIGTERM
-// (apps/cli/interrupt.h).
+// (apps/cli/interrupt.h); 141: the reader of the standard output has gone, as in `neap ... | head`.
 #pragma once
 
 #include <functional>
@@ -38,7 +38,7 @@ absl::StatusOr<int> RunDevices(const std::vector<std::string>& args);
 absl::StatusOr<int> Caught(const std::function<absl::StatusOr<int>()>& run);
 
 // Prints an error as one line on stderr and returns the exit code. Any failed write to the standard
-// output, however early, is an error.
+// output, however early, is an error; if its reader has gone, one that is not printed.
 int Finish(const absl::StatusOr<int>& outcome);
 
 }  // namespace neap::apps

@@ -15,6 +15,8 @@
 namespace neap::apps {
 namespace {
 
+constexpr auto kLogInterval = std::chrono::seconds(30);
+
 std::string Bar(int64_t done, int64_t total) {
   constexpr int64_t kWidth = 32;
   const auto filled = static_cast<size_t>(done * kWidth / std::max<int64_t>(total, 1));
@@ -30,9 +32,8 @@ size_t TerminalColumns(int file) {
 }
 
 bool LogPace::IsDue(int64_t done, int64_t total, Time now) {
-  constexpr auto kInterval = std::chrono::seconds(30);
   const int64_t tenths = done * 10 / std::max<int64_t>(total, 1);
-  if (last_.has_value() && (tenths <= tenths_ || now - *last_ < kInterval)) return false;
+  if (last_.has_value() && (tenths <= tenths_ || now - *last_ < kLogInterval)) return false;
   last_ = now;
   tenths_ = tenths;
   return true;
@@ -67,6 +68,28 @@ void ProgressLine::Say(const std::string& message) {
 void ProgressLine::End() {
   if (is_open_) absl::FPrintF(stderr, "%s\n", is_terminal_ ? "" : shown_);
   is_open_ = false;
+}
+
+StatusLine::StatusLine(std::string what)
+    : what_(std::move(what)),
+      is_terminal_(isatty(STDERR_FILENO) == 1),
+      said_(std::chrono::steady_clock::now()) {}
+
+void StatusLine::Show(const std::string& now) {
+  std::string text = absl::StrCat(what_, ": ", now);
+  if (is_terminal_) {
+    text.resize(std::min(text.size(), TerminalColumns(STDERR_FILENO)));
+    absl::FPrintF(stderr, "\r%-*s", static_cast<int>(shown_), text);
+    shown_ = text.size();
+  } else if (std::chrono::steady_clock::now() - said_ >= kLogInterval) {
+    absl::FPrintF(stderr, "%s\n", text);
+    said_ = std::chrono::steady_clock::now();
+  }
+}
+
+void StatusLine::Clear() {
+  if (shown_ > 0) absl::FPrintF(stderr, "\r%-*s\r", static_cast<int>(shown_), "");
+  shown_ = 0;
 }
 
 absl::Status MeasureAll(Profiler& profiler, const std::string& what) {

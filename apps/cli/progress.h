@@ -4,6 +4,9 @@
 //   ProgressLine line("profile resnet50", "steps");
 //   line.Show(112, 180, "840 engines");   // profile resnet50 [#####...] 112/180 steps, 840 engines
 //   line.End();                           // in a log: profile resnet50: 112/180 steps, 840 engines
+//
+//   StatusLine search("peak-batch resnet50");
+//   search.Show("trying batch 812");
 #pragma once
 
 #include <chrono>
@@ -53,6 +56,25 @@ class ProgressLine {
   LogPace pace_;
   std::string shown_;     // last
   bool is_open_ = false;  // the line must be ended (terminal) or written (log)
+};
+
+// What a search of unknown length does just now: on a terminal one line that is rewritten in place
+// and cleared at the end; in a log a line, if the last one was half a minute ago.
+class StatusLine {
+ public:
+  explicit StatusLine(std::string what);
+  ~StatusLine() { Clear(); }
+  StatusLine(const StatusLine&) = delete;
+  StatusLine& operator=(const StatusLine&) = delete;
+
+  void Show(const std::string& now);
+  void Clear();
+
+ private:
+  const std::string what_;
+  const bool is_terminal_;
+  std::chrono::steady_clock::time_point said_;  // in a log; at first, when the search began
+  size_t shown_ = 0;                            // columns on a terminal
 };
 
 // Measures what is missing, with a progress line that begins "profile WHAT", until everything is

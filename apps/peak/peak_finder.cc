@@ -66,6 +66,11 @@ NetFlags PeakFinder::Sized(const std::string& net, int64_t n) const {
   return sized;
 }
 
+absl::StatusOr<Graph> PeakFinder::Build(const std::string& doing, NetFlags net) const {
+  if (growth_.on_size != nullptr) growth_.on_size(doing, net);
+  return net.Build();
+}
+
 // Without --budget, the budget is the device's memory.
 PlannerOptions PeakFinder::Asked() const {
   PlannerOptions options = flags_.planning.Options(target_.description, target_.kernels);
@@ -96,7 +101,7 @@ absl::StatusOr<Program> PeakFinder::ProgramOf(const Graph& graph) const {
 
 absl::StatusOr<int64_t> PeakFinder::MinimumAt(const std::string& net, int64_t n,
                                               const PlannerOptions& options) const {
-  ASSIGN_OR_RETURN(const Graph graph, Sized(net, n).Build());
+  ASSIGN_OR_RETURN(const Graph graph, Build("trying", Sized(net, n)));
   ASSIGN_OR_RETURN(const Program program, ProgramOf(graph));
   return MinimumBudget(program, options, target_.description, target_.engines());
 }
@@ -115,7 +120,9 @@ absl::StatusOr<std::optional<PlanResult>> PeakFinder::PlanIfFits(const std::stri
                                                                  int64_t n) const {
   ASSIGN_OR_RETURN(const bool fits, FitsBudget(net, n));
   if (!fits) return std::nullopt;
-  absl::StatusOr<PlanResult> planned = PlanAt(net, n, Options());
+  PlannerOptions options = Options();
+  options.suggest_policy = false;
+  absl::StatusOr<PlanResult> planned = PlanAt(net, n, options);
   if (absl::IsResourceExhausted(planned.status())) return std::nullopt;
   RETURN_IF_ERROR(planned.status());
   return *std::move(planned);
@@ -128,7 +135,7 @@ absl::StatusOr<bool> PeakFinder::FitsBoth(const std::string& net, int64_t n) con
 
 absl::StatusOr<PlanResult> PeakFinder::PlanAt(const std::string& net, int64_t n,
                                               const PlannerOptions& options) const {
-  ASSIGN_OR_RETURN(const Graph graph, Sized(net, n).Build());
+  ASSIGN_OR_RETURN(const Graph graph, Build("planning", Sized(net, n)));
   ASSIGN_OR_RETURN(const Program program, ProgramOf(graph));
   ASSIGN_OR_RETURN(PlanResult result,
                    MakePlan(program, options, target_.description, target_.engines()));
@@ -392,8 +399,8 @@ absl::StatusOr<PeakRun> PeakFinder::RunAtMost(const std::string& net, int64_t n)
   }
 }
 
-absl::StatusOr<PeakRun> PeakFinder::Run(NetFlags net, const PlannerOptions& options) const {
-  ASSIGN_OR_RETURN(const Graph graph, net.Build());
+absl::StatusOr<PeakRun> PeakFinder::Run(const NetFlags& net, const PlannerOptions& options) const {
+  ASSIGN_OR_RETURN(const Graph graph, Build("training", net));
   ASSIGN_OR_RETURN(const TrialRun trial,
                    RunTrial(graph, *target_.device, options, flags_.steps, flags_.optimizer.Get()));
   return PeakRun{.trial = trial, .depth = net.options.depth};

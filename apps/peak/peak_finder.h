@@ -62,6 +62,8 @@ struct Growth {
   bool tries_offloading = false;
   // `sub_batches` divides the batch that is set.
   std::function<void(int64_t n, int64_t sub_batches, nets::NetOptions& options)> apply;
+  // Told of every network before it is planned or trained; may be null.
+  std::function<void(const std::string& doing, const NetFlags& net)> on_size = {};
 };
 
 struct PeakRun {
@@ -127,6 +129,7 @@ class PeakFinder {
 
  private:
   NetFlags Sized(const std::string& net, int64_t n) const;
+  absl::StatusOr<Graph> Build(const std::string& doing, NetFlags net) const;
   // What the flags ask for, maybe with a choice of the program.
   PlannerOptions Asked() const;
   // Asked(), with the finder's choice.
@@ -159,7 +162,7 @@ class PeakFinder {
   // predicts its speed.
   absl::StatusOr<KeptSpeed> MeasureKept(const std::string& net, const PeakRun& run) const;
   absl::StatusOr<PeakRun> RunAtMost(const std::string& net, int64_t n) const;
-  absl::StatusOr<PeakRun> Run(NetFlags net, const PlannerOptions& options) const;
+  absl::StatusOr<PeakRun> Run(const NetFlags& net, const PlannerOptions& options) const;
 
   const PeakFlags& flags_;
   const PlanTarget& target_;

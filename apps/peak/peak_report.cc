@@ -4,6 +4,7 @@
 #include "absl/strings/str_format.h"
 #include "apps/cli/measured_device.h"
 #include "apps/cli/outcome.h"
+#include "apps/cli/progress.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
 
@@ -168,7 +169,13 @@ absl::StatusOr<int> FindAndPrint(const PeakFlags& flags, const std::vector<std::
   }
   std::vector<PeakResult> results;
   for (const std::string& net : nets) {
-    ASSIGN_OR_RETURN(PeakResult result, FindPeak(flags, target, growth, net));
+    StatusLine line(absl::StrCat("peak-", growth.what, " ", net));
+    Growth shown = growth;
+    shown.on_size = [&](const std::string& doing, const NetFlags& sized) {
+      line.Show(absl::StrFormat("%s %s %d", doing, growth.what,
+                                Size(growth.what, *sized.options.batch, sized.options.depth)));
+    };
+    ASSIGN_OR_RETURN(PeakResult result, FindPeak(flags, target, shown, net));
     results.push_back(std::move(result));
   }
   if (!FirstText(results, &PeakResult::measured_with).empty()) PrintOtherVersions(target);

@@ -14,6 +14,7 @@
 #include "apps/cli/measured_device.h"
 #include "apps/cli/measuring_flags.h"
 #include "apps/cli/net_flags.h"
+#include "apps/cli/optimizer_flags.h"
 #include "apps/cli/outcome.h"
 #include "apps/cli/output.h"
 #include "apps/cli/planning_flags.h"
@@ -31,6 +32,7 @@ namespace {
 struct ProfileCommand {
   NetFlags net;
   MeasuringFlags measuring;
+  OptimizerFlags optimizer;
   std::optional<int64_t> sub_batches;
   std::optional<int64_t> workspace_limit_bytes;
   std::vector<std::string> merged;
@@ -43,6 +45,7 @@ void AddFlags(ProfileCommand& command, FlagSet& flags) {
   flags.OptionalPositional("NET", kNetHelp, &command.net.name);
   command.net.AddSizesTo(flags);
   AddSubBatches("1", &command.sub_batches, flags);
+  command.optimizer.AddMemoryTo(flags);
   command.measuring.AddTo(flags, "with --list also h200");
   flags.Add("workspace-limit", "BYTES", "leave out engines that need more workspace (2GiB)",
             ReadBytes(&command.workspace_limit_bytes));
@@ -84,7 +87,8 @@ struct Result {
 absl::StatusOr<std::vector<Program>> ProgramsOf(ProfileCommand& command,
                                                 const DeviceDescription& device) {
   ASSIGN_OR_RETURN(const Graph graph, command.net.Build());
-  ProgramOptions training = {.sub_batches = command.sub_batches.value_or(1)};
+  ProgramOptions training = {.optimizer = command.optimizer.Get(),
+                             .sub_batches = command.sub_batches.value_or(1)};
   ProgramOptions training_from_host = training;
   training_from_host.offload_params = true;
   ProgramOptions evaluation = training;
@@ -288,6 +292,7 @@ absl::StatusOr<int> RunProfile(const std::vector<std::string>& args) {
     return 0;
   }
   RETURN_IF_ERROR(CheckFiles(command));
+  RETURN_IF_ERROR(command.optimizer.Check(flags));
   RETURN_IF_ERROR(command.net.CheckEngines(command.measuring.engines));
   if (command.list) return RunList(command);
   if (!command.net.name.empty()) return RunMeasuring(command);

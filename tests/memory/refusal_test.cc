@@ -62,6 +62,9 @@ TEST_CASE("a budget that is too small for a policy names auto if that can be pla
   CHECK(refusal(least, "liveness")
             .find(absl::StrCat("; policy auto fits, also in ", least, " bytes (")) !=
         std::string::npos);
+  CHECK(NamedPolicy(planning.Refusal(
+                        {.budget_bytes = least, .policy = "liveness", .suggest_policy = false}))
+            .empty());
   CHECK(NamedPolicy(refusal(least - kBlockBytes, "liveness")).empty());
   CHECK(NamedPolicy(refusal(least - kBlockBytes, "auto")).empty());
   CHECK(NamedPolicy(refusal(least - kBlockBytes, "")).empty());

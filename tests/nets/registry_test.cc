@@ -143,6 +143,9 @@ TEST_CASE("an unknown name is answered with the closest known ones") {
 TEST_CASE("an option that a network does not have is refused by name") {
   CHECK(Contains(Refusal("vgg16", {.depth = 19}), "'vgg16' takes no depth"));
   CHECK(Contains(Refusal("resnet50", {.aux_logits = true}), "'resnet50' takes no aux-logits"));
+  CHECK(Contains(Refusal("googlenet", {.image = 62, .aux_logits = true}),
+                 "image must be at least 63 with aux-logits, not 62"));
+  CHECK(Contains(Refusal("inception_v3", {.image = 298, .aux_logits = true}), "at least 299"));
   CHECK(Contains(Refusal("resnet20", {.depth = 26}), "'resnet20' takes no depth"));
   CHECK(Contains(Refusal("resnet50", {.blocks = {{1, 1, 1, 1}}}), "'resnet50' takes no blocks"));
 }

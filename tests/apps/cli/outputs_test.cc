@@ -121,7 +121,7 @@ TEST_CASE("a FIFO whose reader leaves early is an error with the file's name") {
   CHECK(reader.Wait().out.size() == 10);
 }
 
-TEST_CASE("a standard output that is no longer read ends a command with exit code 1") {
+TEST_CASE("a standard output that is no longer read ends a command quietly") {
   const ScratchDirectory directory;
   const std::string fifo = directory.File("fifo");
   REQUIRE(mkfifo(fifo.c_str(), 0600) == 0);
@@ -135,8 +135,8 @@ TEST_CASE("a standard output that is no longer read ends a command with exit cod
     CAPTURE(args[0]);
     const Outcome outcome = Process::StartCommand("/bin/sh", Joined(shell, args)).Wait();
     CHECK(outcome.signal == 0);
-    CHECK(outcome.exit_code == 1);
-    CHECK(outcome.err.find("neap: cannot write to the standard output\n") != std::string::npos);
+    CHECK(outcome.exit_code == 141);
+    CHECK(outcome.err.find("neap: ") == std::string::npos);
   }
 }
 

@@ -61,6 +61,21 @@ TEST_CASE("a second profile measures nothing, and plans are made by what was mea
   CHECK(RunForJson(Joined(plan, {"--database", "none"})).at(0).at("measured_runs") == 0);
 }
 
+TEST_CASE("the steps of another optimizer are measured, too") {
+  const ScratchDirectory directory;
+  const std::string database = directory.File("profile.db");
+  const Args optimizer = {"--optimizer", "adamw", "--clip-norm", "1", "--ema", "0.9"};
+  const Args plan = {"plan", "lenet", "--device", "cpu", "--batch", "2", "--database", database};
+  CHECK(RunForJson(Profile(database)).at(0).at("failed") == 0);
+  const Json before = RunForJson(Joined(plan, optimizer)).at(0);
+  CHECK(before.at("measured_runs").get<int>() < before.at("runs").get<int>());
+  CHECK(RunForJson(Joined(Profile(database), optimizer)).at(0).at("failed") == 0);
+  const Json after = RunForJson(Joined(plan, optimizer)).at(0);
+  CHECK(after.at("measured_runs") == after.at("runs"));
+  CheckRefused(Joined(Profile(database), {"--optimizer", "adamw", "--momentum", "0.9"}), 2,
+               {"--momentum needs --optimizer sgd"});
+}
+
 TEST_CASE("a killed profile loses at most one measurement, two concurrent profiles lose none") {
   const ScratchDirectory directory;
   const std::string database = directory.File("profile.db");
