@@ -1,5 +1,5 @@
-// Windows of ONNX, which may have other padding above than below, as windows of neap's layers, which
-// have the same on opposite sides.
+// Windows of ONNX, which may have other padding above than below, as windows of neap's layers,
+// which have the same on opposite sides.
 //
 // Where the same padding on both sides moves a window, something else must make up for it. Zeros
 // that a convolution reads, or that an average counts, can be in the image: a ZeroPad before the

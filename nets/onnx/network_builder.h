@@ -40,8 +40,8 @@ struct ImageValue {
   std::string layer;
   TensorSpec spec;       // {N, C, H, W}
   bool is_flat = false;  // {N, C*H*W} in the ONNX graph
-  // The layer's zeros around the output of `unpadded`, another layer; none, and no name, if it is no
-  // Pad. A convolution or average pooling reads that one and adds the zeros itself.
+  // The layer's zeros around the output of `unpadded`, another layer; none, and no name, if it is
+  // no Pad. A convolution or average pooling reads that one and adds the zeros itself.
   Padding padding = {};
   std::string unpadded = "";
   bool softmax = false;  // its softmax, which only the loss can compute
@@ -73,8 +73,8 @@ struct Weight {
 
 class NetworkBuilder {
  public:
-  // The arguments must outlive it. In a file that neap wrote, every Pad is a layer, and no attribute
-  // is changed that makes no difference.
+  // The arguments must outlive it. In a file that neap wrote, every Pad is a layer, and no
+  // attribute is changed that makes no difference.
   NetworkBuilder(const onnx_schema::Graph& graph, const TensorReader& reader,
                  const OnnxOptions& options, bool written_by_neap = false);
 
