@@ -10,7 +10,7 @@ set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_NEAP_PACKAGE_NAME neap)
-# Of the libraries that the files are linked with; those without a package, such as a toolkit from PyPI, are left out.
+# Of the libraries that the files are linked with, among which there are none of CUDA.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_LIBNEAP-DEV_PACKAGE_NAME libneap-dev)
 set(CPACK_DEBIAN_LIBNEAP-DEV_PACKAGE_SECTION libdevel)

@@ -17,13 +17,12 @@ for program in "$build/neap" "$build"/tests/*_tests "$build/bench/image_folder_b
   [ ! -f "$program" ] || strip -o "$out/$(basename "$program")" "$program"
 done
 
-# The other machine provides libc and its parts, the compiler's run time and the GPU's libraries.
+# The other machine provides libc and its parts, and the compiler's run time. Programs load the GPU's libraries there.
 system='^(linux-vdso|ld-linux|libc\.|libm\.|libdl\.|librt\.|libpthread\.|libresolv\.|libutil\.|libgcc_s|libstdc\+\+)'
-cuda='^(libcuda|libcudart|libcudnn|libcublas|libnvrtc|libnvJitLink|libnvidia)'
 for program in "$out"/*; do
   LD_LIBRARY_PATH="$build${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" ldd "$program"
 done | awk '$2 == "=>" && $3 ~ /^\// {print $1, $3}' | sort -u | while read -r name path; do
-  if [[ "$name" =~ $system || "$name" =~ $cuda ]]; then continue; fi
+  if [[ "$name" =~ $system ]]; then continue; fi
   cp -L "$path" "$out/$name"
   chmod u+w "$out/$name"
   strip --strip-unneeded "$out/$name"

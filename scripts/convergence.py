@@ -45,6 +45,8 @@ def main():
     neap = sys.argv[1] if len(sys.argv) > 1 else "build/release/neap"
     device = sys.argv[2] if len(sys.argv) > 2 else "cpu"
     rows = [row for row in ROWS if len(sys.argv) < 4 or sys.argv[3] in row[0]]
+    if not rows:
+        sys.exit(f"convergence.py: no row's name contains {sys.argv[3]!r}")
     trainings = {(name, dtype, seed): [*arguments, "--dtype", dtype, "--seed", str(seed)]
                  for name, arguments in rows for dtype in DTYPES for seed in SEEDS}
     with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("JOBS", os.cpu_count()))) as pool:

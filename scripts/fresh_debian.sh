@@ -9,7 +9,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 [ $# -gt 0 ] || { echo "usage: scripts/fresh_debian.sh COMMAND..." >&2; exit 2; }
 
-system="$(mktemp -d)"
+system="$(realpath "$(mktemp -d)")"
+log="$(mktemp)"
 # clean_up: ends what still runs in the system, and removes it.
 clean_up() {
   local process
@@ -17,6 +18,11 @@ clean_up() {
     [ "$(readlink "$process/root")" != "$system" ] || kill -9 "${process#/proc/}" || true
   done
   umount -l "$system/proc" "$system/dev" 2>/dev/null || true
+  rm -f "$log"
+  if mountpoint -q "$system/proc" || mountpoint -q "$system/dev"; then
+    echo "fresh_debian: $system is not removed, because it still has this machine's /proc or /dev" >&2
+    return
+  fi
   rm -rf --one-file-system "$system"
 }
 trap clean_up EXIT
@@ -31,8 +37,7 @@ inside() {
 }
 
 echo "fresh_debian: making a minimal system" >&2
-debootstrap --variant=minbase bookworm "$system" >"$system.log" 2>&1 || { tail "$system.log" >&2; rm "$system.log"; exit 1; }
-rm "$system.log"
+debootstrap --variant=minbase bookworm "$system" >"$log" 2>&1 || { tail "$log" >&2; exit 1; }
 for folder in proc dev; do mount --bind "/$folder" "$system/$folder"; done
 inside / apt-get install -qq --no-install-recommends git ca-certificates >/dev/null
 cp /etc/ssl/certs/ca-certificates.crt "$system/etc/ssl/certs/"

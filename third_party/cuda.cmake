@@ -47,9 +47,9 @@ find_library(NEAP_CUDART libcudart_static.a HINTS ${neap_hints} PATHS ${neap_pat
 if(NOT NEAP_CUDART)
   list(APPEND neap_missing libcudart_static.a)
 endif()
-# Loaded at run time, from here if not from elsewhere.
-find_library(NEAP_CUBLASLT NAMES libcublasLt.so.13 libcublasLt.so NAMES_PER_DIR HINTS ${neap_hints} PATHS ${neap_paths}
-             PATH_SUFFIXES ${neap_library_suffixes})
+# Loaded at run time: the programs of the build tree, and the Python module, also look in these folders.
+find_library(NEAP_CUBLASLT NAMES libcublasLt.so.13 libcublasLt.so.12 libcublasLt.so NAMES_PER_DIR HINTS ${neap_hints}
+             PATHS ${neap_paths} PATH_SUFFIXES ${neap_library_suffixes})
 find_library(NEAP_CUDNN NAMES libcudnn.so.9 libcudnn.so NAMES_PER_DIR HINTS ${neap_hints} PATHS ${neap_paths}
              PATH_SUFFIXES ${neap_library_suffixes})
 mark_as_advanced(NEAP_CUDART NEAP_CUBLASLT NEAP_CUDNN)
@@ -117,7 +117,7 @@ set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
 if(NOT NEAP_NCCL_INCLUDE)
   message(STATUS "NCCL: off, nccl.h not found")
 endif()
-message(STATUS "CUDA: ${CMAKE_CUDA_COMPILER_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}, cuDNN in ${NEAP_CUDNN}")
+message(STATUS "CUDA: ${CMAKE_CUDA_COMPILER_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}, cuDNN's headers in ${NEAP_CUDNN_INCLUDE}")
 
 # Device descriptions are compiled in, so that planning for an absent GPU needs no file at run time.
 set(neap_described ${CMAKE_CURRENT_LIST_DIR}/../core/device/described/nvidia-h200.deviceprops.json)
@@ -129,13 +129,15 @@ file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/neap_described_devices.h
 
 # libcuda is not linked: the runtime loads the driver itself, so programs also start without a driver. They load cuBLASLt and
 # cuDNN when they open a GPU, so they start without these, too.
-foreach(library CUBLASLT CUDNN)
-  if(NOT NEAP_${library})
-    set(NEAP_${library} "")
+set(NEAP_CUDA_RUNPATH "")
+foreach(library ${NEAP_CUBLASLT} ${NEAP_CUDNN})
+  get_filename_component(folder "${library}" DIRECTORY)
+  if(IS_ABSOLUTE "${folder}")
+    list(APPEND NEAP_CUDA_RUNPATH ${folder})
   endif()
 endforeach()
-set_source_files_properties(layers/cuda/cublas_library.cc PROPERTIES COMPILE_DEFINITIONS "NEAP_CUBLASLT_PATH=\"${NEAP_CUBLASLT}\"")
-set_source_files_properties(layers/cuda/cudnn_library.cc PROPERTIES COMPILE_DEFINITIONS "NEAP_CUDNN_PATH=\"${NEAP_CUDNN}\"")
+list(REMOVE_DUPLICATES NEAP_CUDA_RUNPATH)
+list(APPEND CMAKE_BUILD_RPATH ${NEAP_CUDA_RUNPATH})
 add_library(neap_cuda_libraries INTERFACE)
 target_include_directories(neap_cuda_libraries SYSTEM INTERFACE
   ${NEAP_CUDA_INCLUDE} ${NEAP_CUBLAS_INCLUDE} ${NEAP_CUDNN_INCLUDE} ${NEAP_CUDNN_FRONTEND_INCLUDE}

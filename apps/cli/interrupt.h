@@ -32,7 +32,7 @@ void WatchForInterrupt();
 // code for it.
 bool Interrupted();
 // 130 after Ctrl-C, 143 after SIGTERM: the exit codes by which shells report these signals. 1 if
-// the standard output failed.
+// the standard output failed, for which Finish() has the exit code and the message.
 int InterruptedExitCode();
 // "interrupted after 3 of 14 kernels"
 std::string InterruptedText(int64_t done, int64_t total, const std::string& unit);

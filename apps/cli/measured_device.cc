@@ -120,8 +120,9 @@ std::string MeasuredWith(const PlanTarget& target, const PlanningStats& stats) {
 }
 
 std::string PlaceholderEnginesText(const std::string& device) {
+  const absl::Status listed = CanListGpuEngines();
   return absl::StrCat("placeholders, one for each step, without workspace: there is no cuDNN here ",
-                      "to list those of ", device);
+                      "to list those of ", device, " (", listed.message(), ")");
 }
 
 std::string PlaceholderEngines(const PlanTarget& target, const PlanningStats& stats) {

@@ -85,6 +85,8 @@ absl::StatusOr<nets::OnnxModel> ReadFile(const std::string& path, const nets::Ne
 
 }  // namespace
 
+bool IsOnnxFile(const std::string& name) { return absl::EndsWithIgnoreCase(name, ".onnx"); }
+
 void NetFlags::AddTo(FlagSet& flags) {
   flags.Positional("NET", kNetHelp, &name);
   AddSizesTo(flags);
@@ -167,9 +169,7 @@ std::string NetFlags::Arguments() const {
   return text;
 }
 
-NamedFile NetFlags::File() const {
-  return {"NET", absl::EndsWithIgnoreCase(name, ".onnx") ? name : ""};
-}
+NamedFile NetFlags::File() const { return {"NET", IsOnnxFile(name) ? name : ""}; }
 
 absl::Status NetFlags::ParseFormat() {
   ASSIGN_OR_RETURN(options.dtype, ParseDType(dtype));
@@ -212,7 +212,7 @@ absl::StatusOr<std::optional<NamedValues>> NetFlags::Weights() {
   return std::move(model.weights);
 }
 
-absl::Status NetFlags::LacksWeights() const {
+absl::Status NetFlags::WeightsMissing() const {
   return BadUsage(absl::StrCat("--weights FILE is missing: ", name,
                                " has no weights until they are trained, for example by neap train ",
                                name, " --weights-out FILE"));

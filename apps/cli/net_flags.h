@@ -17,6 +17,9 @@ namespace neap::apps {
 // What NET is, in --help.
 inline constexpr char kNetHelp[] = "a network (neap nets lists them), or a file that ends in .onnx";
 
+// Whether the name is that of an ONNX file: it ends in .onnx.
+bool IsOnnxFile(const std::string& name);
+
 struct NetFlags {
   std::string name;
   // A network of the caller's own instead of one by name; of the flags, it takes only the batch.
@@ -46,7 +49,7 @@ struct NetFlags {
   // The weights that come with the network: those of an ONNX file.
   absl::StatusOr<std::optional<NamedValues>> Weights();
   // BadUsage(), of a command that needs weights and was given neither such a file nor --weights.
-  absl::Status LacksWeights() const;
+  absl::Status WeightsMissing() const;
   // That file, for CheckOutputs(); the path is empty for other networks.
   NamedFile File() const;
   // Errors: BadUsage() for engines that the element type does not have.

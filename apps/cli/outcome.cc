@@ -18,8 +18,10 @@ namespace {
 
 constexpr char kUsagePayload[] = "neap/bad-usage";
 
+constexpr int kLeastSignalCode = 128;
+
 // Whether the standard output is a pipe from which nobody reads any more.
-bool HasReaderGone() {
+bool ReaderIsGone() {
   pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
   return poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
 }
@@ -52,8 +54,10 @@ int Finish(const absl::StatusOr<int>& outcome) {
   absl::StatusOr<int> result = outcome;
   // An earlier write that failed has set the stream's error flag.
   const bool is_written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-  if (!is_written && result.ok()) {
-    if (HasReaderGone()) return 128 + SIGPIPE;
+  // What Ctrl-C has ended is not written wrongly: in `neap ... | tee log` it ends the reader, too.
+  const bool is_interrupted = result.ok() && *result > kLeastSignalCode;
+  if (!is_written && result.ok() && !is_interrupted) {
+    if (ReaderIsGone()) return kLeastSignalCode + SIGPIPE;
     result = absl::DataLossError("cannot write to the standard output");
   }
   if (result.ok()) return *result;

@@ -31,7 +31,7 @@ absl::StatusOr<NamedValues> ReadWeightsOf(ExportFlags& flags, const Graph& graph
   }
   ASSIGN_OR_RETURN(std::optional<NamedValues> weights, flags.net.Weights());
   if (weights.has_value()) return *std::move(weights);
-  return flags.net.LacksWeights();
+  return flags.net.WeightsMissing();
 }
 
 }  // namespace

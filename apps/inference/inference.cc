@@ -38,7 +38,7 @@ absl::Status LoadWeights(InferenceFlags& flags, Session& session) {
 }  // namespace
 
 absl::StatusOr<Inference> OpenInference(InferenceFlags& flags) {
-  if (flags.weights.empty() && flags.net.File().path.empty()) return flags.net.LacksWeights();
+  if (flags.weights.empty() && flags.net.File().path.empty()) return flags.net.WeightsMissing();
   if (flags.reading.skip_bad && !absl::StartsWith(flags.data, kImageFolderPrefix))
     return BadUsage("--skip-bad needs --data imagefolder:DIR");
   ASSIGN_OR_RETURN(const Graph graph, flags.net.Build());

@@ -2,7 +2,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "apps/cli/outcome.h"
 #include "apps/cli/output.h"
@@ -17,8 +16,7 @@ namespace {
 constexpr int64_t kPaperBatch = 16;  // of SuperNeurons' table of depths
 
 absl::StatusOr<Growth> DepthOf(const std::string& net) {
-  if (absl::EndsWith(net, ".onnx"))
-    return BadUsage("a network from an ONNX file has a fixed depth");
+  if (IsOnnxFile(net)) return BadUsage("a network from an ONNX file has a fixed depth");
   const absl::StatusOr<nets::Depths> depths = nets::DepthsOf(net);
   if (!depths.ok()) return AsBadUsage(depths.status());
   if (depths->step == 0) {

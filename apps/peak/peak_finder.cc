@@ -83,6 +83,7 @@ PlannerOptions PeakFinder::Options() const {
   PlannerOptions options = Asked();
   options.sub_batches = choice_.sub_batches;
   options.offload_params = choice_.offload_params;
+  options.suggest_policy = false;
   return options;
 }
 
@@ -120,9 +121,7 @@ absl::StatusOr<std::optional<PlanResult>> PeakFinder::PlanIfFits(const std::stri
                                                                  int64_t n) const {
   ASSIGN_OR_RETURN(const bool fits, FitsBudget(net, n));
   if (!fits) return std::nullopt;
-  PlannerOptions options = Options();
-  options.suggest_policy = false;
-  absl::StatusOr<PlanResult> planned = PlanAt(net, n, options);
+  absl::StatusOr<PlanResult> planned = PlanAt(net, n, Options());
   if (absl::IsResourceExhausted(planned.status())) return std::nullopt;
   RETURN_IF_ERROR(planned.status());
   return *std::move(planned);
@@ -151,8 +150,10 @@ absl::StatusOr<PeakResult> PeakFinder::Search(const std::string& net, int64_t fr
                                       std::max<int64_t>(1, from)));
   const auto plan = [&] {
     const auto start = std::chrono::steady_clock::now();
+    PlannerOptions options = Options();
+    options.suggest_policy = true;  // the user reads this refusal
     absl::StatusOr<PlanResult> planned =
-        PlanAt(net, std::max<int64_t>(result.search.largest, 1), Options());
+        PlanAt(net, std::max<int64_t>(result.search.largest, 1), options);
     result.plan_ms = MillisecondsSince(start);
     return planned;
   };

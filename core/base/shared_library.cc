@@ -6,15 +6,11 @@
 
 namespace neap {
 
-absl::StatusOr<SharedLibrary> SharedLibrary::Open(std::initializer_list<const char*> places) {
-  std::string reason;
-  for (const char* const place : places) {
-    if (*place == '\0') continue;
-    if (void* const handle = dlopen(place, RTLD_NOW | RTLD_LOCAL); handle != nullptr)
-      return SharedLibrary(place, handle);
-    if (const char* const error = dlerror(); reason.empty() && error != nullptr) reason = error;
-  }
-  return absl::NotFoundError(reason);
+absl::StatusOr<SharedLibrary> SharedLibrary::Open(const std::string& name) {
+  if (void* const handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL); handle != nullptr)
+    return SharedLibrary(name, handle);
+  const char* const reason = dlerror();
+  return absl::NotFoundError(reason != nullptr ? reason : absl::StrCat(name, " was not loaded"));
 }
 
 absl::Status SharedLibrary::FoundAll() const {

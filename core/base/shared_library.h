@@ -1,13 +1,12 @@
 // A shared library that is loaded when it is first needed, for what only some machines have: a
 // program that could use it starts without it.
 //
-//   ASSIGN_OR_RETURN(SharedLibrary nccl, SharedLibrary::Open({"libnccl.so.2"}));
-//   decltype(&ncclGetUniqueId) get_unique_id = nullptr;
-//   nccl.Find("ncclGetUniqueId", get_unique_id);
-//   RETURN_IF_ERROR(nccl.FoundAll());
+//   ASSIGN_OR_RETURN(SharedLibrary math, SharedLibrary::Open("libm.so.6"));
+//   double (*cube_root)(double) = nullptr;
+//   math.Find("cbrt", cube_root);
+//   RETURN_IF_ERROR(math.FoundAll());
 #pragma once
 
-#include <initializer_list>
 #include <string>
 #include <utility>
 
@@ -18,11 +17,10 @@ namespace neap {
 
 class SharedLibrary {
  public:
-  // Takes the first place that exists: a name is looked for like any library, in LD_LIBRARY_PATH
-  // and where the system installs libraries; a path is taken as it is, an empty one left out. The
-  // library stays loaded until the process ends. Errors: NOT_FOUND with the loader's reason for the
-  // first place.
-  static absl::StatusOr<SharedLibrary> Open(std::initializer_list<const char*> places);
+  // Looks for the name as for any library that this program is linked with: in LD_LIBRARY_PATH, in
+  // the program's RUNPATH, and where the system has libraries. It stays loaded until the process
+  // ends. Errors: NOT_FOUND with the loader's reason.
+  static absl::StatusOr<SharedLibrary> Open(const std::string& name);
 
   // Sets `function` to the function with this name, or to null.
   template <typename Function>

@@ -9,7 +9,7 @@ namespace neap {
 namespace {
 
 absl::StatusOr<NcclLibrary> Load() {
-  absl::StatusOr<SharedLibrary> library = SharedLibrary::Open({"libnccl.so.2"});
+  absl::StatusOr<SharedLibrary> library = SharedLibrary::Open("libnccl.so.2");
   if (!library.ok()) {
     return absl::NotFoundError(
         absl::StrCat("NCCL was not found, which sums over GPUs (Debian package libnccl2, or "

@@ -34,8 +34,8 @@ dnnl::pooling_forward::primitive_desc ForwardDesc(const Origin& origin, const Po
           origin.engine};
 }
 
-// oneDNN counts all of a window that passes the end of the padding, so windows in ceil_mode have
-// loops of their own.
+// What a window has beyond the padding would be more padding to oneDNN, which a mean that counts
+// padding divides by. So windows in ceil_mode have loops of their own.
 bool HasOwnLoop(const StepSignature& signature) {
   return signature.layer.As<AveragePool>()->ceil_mode;
 }

@@ -7,13 +7,15 @@ namespace neap::cuda {
 namespace {
 
 absl::StatusOr<CublasLibrary> Load() {
+  // Of the version whose header was compiled.
   absl::StatusOr<SharedLibrary> library =
-      SharedLibrary::Open({"libcublasLt.so.13", NEAP_CUBLASLT_PATH});
+      SharedLibrary::Open(absl::StrCat("libcublasLt.so.", CUBLAS_VER_MAJOR));
   if (!library.ok()) {
-    return absl::NotFoundError(
-        absl::StrCat("cuBLASLt was not found, which multiplies matrices on GPUs (part of the CUDA "
-                     "toolkit 13, or nvidia-cublas of PyPI, with its folder in LD_LIBRARY_PATH): ",
-                     library.status().message()));
+    return absl::NotFoundError(absl::StrCat(
+        "cuBLASLt ", CUBLAS_VER_MAJOR,
+        " was not found, which multiplies matrices on GPUs (part of ",
+        "the CUDA toolkit, or nvidia-cublas of PyPI, with its folder in LD_LIBRARY_PATH): ",
+        library.status().message()));
   }
   CublasLibrary loaded = {};
   library->Find("cublasLtCreate", loaded.create);

@@ -1,8 +1,8 @@
 // The functions of cuBLASLt, loaded when a GPU is first opened, or a description of one.
 //
 // Programs that are built with CUDA thus start, and train on the CPU, where cuBLAS is not
-// installed. libcublasLt.so.13 is looked for like any library, then where it was when neap was
-// built.
+// installed. The library is looked for like one that the program is linked with; a build tree's
+// programs also look where CMake has found it (third_party/cuda.cmake).
 //
 //   ASSIGN_OR_RETURN(const CublasLibrary* cublas, LoadCublas());
 //   RETURN_IF_ERROR(cublas->Checked("cublasLtCreate", cublas->create(&handle)));

@@ -47,10 +47,11 @@ class CudaDevice final : public Device {
   // The driver rounds allocations up to a multiple of this size.
   static constexpr int64_t kPageBytes = 2 * kMiB;
 
-  // Errors: NOT_FOUND if there is no such GPU or no driver; FAILED_PRECONDITION if GPU `index`
-  // cannot access the peer's memory (CudaPeersOf() lists the possible peers); INVALID_ARGUMENT for
-  // kernels that CheckCustomKernels() refuses, or kernels of built-in layers; UNIMPLEMENTED in a
-  // build without CUDA.
+  // Errors: NOT_FOUND if there is no such GPU, no driver, no cuDNN or no cuBLASLt;
+  // FAILED_PRECONDITION for a cuDNN before 9.19, or if GPU `index` cannot access the peer's memory
+  // (CudaPeersOf() lists the possible peers); INVALID_ARGUMENT for kernels that
+  // CheckCustomKernels() refuses, or kernels of built-in layers; UNIMPLEMENTED in a build without
+  // CUDA.
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(int index,
                                                           CudaDeviceOptions options = {});
   ~CudaDevice() override;

@@ -3,20 +3,22 @@
 
 #include "neap/layers/cuda/cudnn_library.h"
 
-// What cudnn-frontend calls of cuDNN, in the library that has been loaded.
-#define cudnnCreate neap::LoadedCudnn().create
-#define cudnnDestroy neap::LoadedCudnn().destroy
-#define cudnnGetErrorString neap::LoadedCudnn().get_error_string
-#define cudnnGetLastErrorString neap::LoadedCudnn().get_last_error_string
-#define cudnnGetStream neap::LoadedCudnn().get_stream
-#define cudnnGetVersion neap::LoadedCudnn().get_version
-#define cudnnSetStream neap::LoadedCudnn().set_stream
-#define cudnnBackendCreateDescriptor neap::LoadedCudnn().backend_create_descriptor
-#define cudnnBackendDestroyDescriptor neap::LoadedCudnn().backend_destroy_descriptor
-#define cudnnBackendExecute neap::LoadedCudnn().backend_execute
-#define cudnnBackendFinalize neap::LoadedCudnn().backend_finalize
-#define cudnnBackendGetAttribute neap::LoadedCudnn().backend_get_attribute
-#define cudnnBackendSetAttribute neap::LoadedCudnn().backend_set_attribute
+// What cudnn-frontend calls of cuDNN, in the library that has been loaded. Its own functions have
+// another namespace: a program may be linked with others of the same names.
+#define cudnn_frontend neap_cudnn_frontend
+#define cudnnCreate ::neap::LoadedCudnn().create
+#define cudnnDestroy ::neap::LoadedCudnn().destroy
+#define cudnnGetErrorString ::neap::LoadedCudnn().get_error_string
+#define cudnnGetLastErrorString ::neap::LoadedCudnn().get_last_error_string
+#define cudnnGetStream ::neap::LoadedCudnn().get_stream
+#define cudnnGetVersion ::neap::LoadedCudnn().get_version
+#define cudnnSetStream ::neap::LoadedCudnn().set_stream
+#define cudnnBackendCreateDescriptor ::neap::LoadedCudnn().backend_create_descriptor
+#define cudnnBackendDestroyDescriptor ::neap::LoadedCudnn().backend_destroy_descriptor
+#define cudnnBackendExecute ::neap::LoadedCudnn().backend_execute
+#define cudnnBackendFinalize ::neap::LoadedCudnn().backend_finalize
+#define cudnnBackendGetAttribute ::neap::LoadedCudnn().backend_get_attribute
+#define cudnnBackendSetAttribute ::neap::LoadedCudnn().backend_set_attribute
 #define NV_CUDNN_DISABLE_EXCEPTION
 #define CUDNN_FRONTEND_SKIP_JSON_LIB
 #include <cudnn_frontend.h>

@@ -57,8 +57,8 @@ class ConvolutionPlan {
 // Build() and plans: one at a time. *Ownership*: plans may outlive this object.
 class CudnnConvolutions {
  public:
-  // Plans run on `stream` (a cudaStream_t) of the current device. Errors: NOT_FOUND if cuDNN is not
-  // installed, also of ForDescribedDevice(); FAILED_PRECONDITION if it is too old.
+  // Plans run on `stream` (a cudaStream_t) of the current device. Errors: those of LoadCudnn(),
+  // also of ForDescribedDevice(); FAILED_PRECONDITION before cuDNN 9.19.
   static absl::StatusOr<std::unique_ptr<CudnnConvolutions>> ForDevice(void* stream);
   // For a GPU that is not present, from cuDNN's description of it (cuDNN >= 9.8). Build() fails.
   static absl::StatusOr<std::unique_ptr<CudnnConvolutions>> ForDescribedDevice(

@@ -4,17 +4,20 @@
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/shared_library.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/layers/cuda/cublas_library.h"
+#include "neap/layers/cuda/cuda_backend.h"
 
 namespace neap {
 namespace {
 
 absl::StatusOr<CudnnLibrary> Load() {
-  absl::StatusOr<SharedLibrary> library = SharedLibrary::Open({"libcudnn.so.9", NEAP_CUDNN_PATH});
+  absl::StatusOr<SharedLibrary> library =
+      SharedLibrary::Open(absl::StrCat("libcudnn.so.", CUDNN_MAJOR));
   if (!library.ok()) {
     return absl::NotFoundError(
-        absl::StrCat("cuDNN was not found, which computes convolutions on GPUs (version 9, of "
-                     "NVIDIA's site, or nvidia-cudnn-cu13 of PyPI, with its folder in "
-                     "LD_LIBRARY_PATH): ",
+        absl::StrCat("cuDNN ", CUDNN_MAJOR,
+                     " was not found, which computes convolutions on GPUs (from NVIDIA's ",
+                     "site, or nvidia-cudnn-cu13 of PyPI, with its folder in LD_LIBRARY_PATH): ",
                      library.status().message()));
   }
   CudnnLibrary loaded = {};
@@ -32,6 +35,11 @@ absl::StatusOr<CudnnLibrary> Load() {
   library->Find("cudnnBackendGetAttribute", loaded.backend_get_attribute);
   library->Find("cudnnBackendSetAttribute", loaded.backend_set_attribute);
   RETURN_IF_ERROR(library->FoundAll());
+  constexpr size_t kOldestVersion = 90800;  // that can list the engines of an absent GPU
+  if (const size_t version = loaded.get_version(); version < kOldestVersion) {
+    return absl::NotFoundError(absl::StrCat("the cuDNN found is version ", version, "; ",
+                                            kOldestVersion, " or newer is needed"));
+  }
   return loaded;
 }
 
@@ -45,5 +53,10 @@ const absl::StatusOr<CudnnLibrary>& Library() {
 absl::Status LoadCudnn() { return Library().status(); }
 
 const CudnnLibrary& LoadedCudnn() { return *Library(); }
+
+absl::Status LoadCudaLibraries() {
+  RETURN_IF_ERROR(LoadCudnn());
+  return cuda::LoadCublas().status();
+}
 
 }  // namespace neap

@@ -2,7 +2,8 @@
 // layers/cuda/cublas_library.h, for libcudnn.so.9.
 //
 // They are those that cudnn-frontend calls, whose calls go through this table
-// (layers/cuda/cudnn_convolution.cc).
+// (layers/cuda/cudnn_convolution.cc). It belongs to the process, because the frontend's functions
+// cannot be given one.
 //
 //   RETURN_IF_ERROR(LoadCudnn());
 //   const size_t version = LoadedCudnn().get_version();
@@ -30,7 +31,8 @@ struct CudnnLibrary {
   decltype(&cudnnBackendSetAttribute) backend_set_attribute;
 };
 
-// *Threads*: any. Errors: NOT_FOUND if cuDNN is not installed, or lacks one of these functions.
+// *Threads*: any. Errors: NOT_FOUND if cuDNN is not installed, lacks one of these functions, or is
+// older than 9.8.
 absl::Status LoadCudnn();
 // After LoadCudnn() has succeeded.
 const CudnnLibrary& LoadedCudnn();

@@ -15,12 +15,11 @@ absl::StatusOr<std::unique_ptr<EngineCatalog>> DescribedCatalog(std::string_view
   RETURN_IF_ERROR(DescribedDevice(device).status());
   RETURN_IF_ERROR(CheckCustomKernels(custom));
   const absl::StatusOr<std::string> properties = CudnnDeviceProperties(device);
-  if (!properties.ok()) return std::make_unique<DefaultCatalog>(std::move(custom));
-  absl::StatusOr<std::unique_ptr<EngineCatalog>> catalog =
-      MakeCudnnCatalog(*properties, custom, options);
-  if (absl::IsUnimplemented(catalog.status()) || absl::IsNotFound(catalog.status()))
+  if (!properties.ok() || !CanListGpuEngines().ok())
     return std::make_unique<DefaultCatalog>(std::move(custom));
-  return catalog;
+  return MakeCudnnCatalog(*properties, std::move(custom), options);
 }
+
+absl::Status CanListGpuEngines() { return LoadCudaLibraries(); }
 
 }  // namespace neap

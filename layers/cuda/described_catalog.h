@@ -20,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "neap/core/step/kernel.h"
 #include "neap/layers/catalog/custom_kernel.h"
@@ -32,5 +33,9 @@ namespace neap {
 absl::StatusOr<std::unique_ptr<EngineCatalog>> DescribedCatalog(
     std::string_view device, std::vector<CustomKernel> custom = {},
     const EngineOptions& options = {});
+
+// OK if DescribedCatalog() lists a GPU's engines, otherwise why it cannot. Errors: UNIMPLEMENTED in
+// a build without CUDA; NOT_FOUND if cuDNN or cuBLASLt is not installed, or too old.
+absl::Status CanListGpuEngines();
 
 }  // namespace neap

@@ -55,6 +55,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(void*, std::vector<Cust
                                                          const EngineOptions&) {
   return WithoutCuda();
 }
+absl::Status LoadCudaLibraries() { return WithoutCuda(); }
 absl::StatusOr<std::unique_ptr<EngineCatalog>> MakeCudnnCatalog(std::string_view,
                                                                 std::vector<CustomKernel>,
                                                                 const EngineOptions&) {

@@ -65,7 +65,10 @@ TEST_CASE("what does not fit an ONNX file is refused") {
   refused({"plan", exported.file, "--classes", "3"}, 2, "from an ONNX file takes no --classes");
   refused({"plan", exported.directory.File("none.onnx")}, 1, "none.onnx");
   refused({"peak-depth", exported.file}, 2, "has a fixed depth");
-  refused({"export", "lenet", "--onnx", exported.file}, 2, "--weights FILE is missing");
+  refused({"peak-depth", exported.directory.File("LENET.ONNX")}, 2, "has a fixed depth");
+  refused({"plan", exported.directory.File("NONE.ONNX")}, 1, "NONE.ONNX");
+  refused({"export", "lenet", "--onnx", exported.file}, 2,
+          "--weights FILE is missing: lenet has no weights until they are trained");
   refused({"export", "lenet", "--weights", exported.weights}, 2, "--onnx FILE is missing");
   refused({"export", exported.file, "--onnx", exported.file}, 2, "NET");
   refused({"train", exported.file, "--save", exported.file}, 2, "NET");

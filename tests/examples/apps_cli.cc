@@ -62,6 +62,8 @@ void ProgressExample() {
   ProgressLine line("profile resnet50", "steps");
   line.Show(112, 180, "840 engines");
   line.End();
+  StatusLine search("peak-batch resnet50");
+  search.Show("trying batch 812");
 }
 
 absl::StatusOr<int> RanksExample(

@@ -9,6 +9,7 @@
 #include "neap/core/base/float16.h"
 #include "neap/core/base/parallel.h"
 #include "neap/core/base/philox.h"
+#include "neap/core/base/shared_library.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/run/session.h"
 #include "neap/layers/cpu/cpu_device.h"
@@ -62,6 +63,14 @@ void RandomNumber(uint64_t seed, uint64_t layer_seed, uint64_t i) {
 absl::Status EarlyReturn(Session& session) {
   ASSIGN_OR_RETURN(auto device, CpuDevice::Open());
   RETURN_IF_ERROR(session.Save("model.safetensors"));
+  return absl::OkStatus();
+}
+
+absl::Status SharedLibraryExample() {
+  ASSIGN_OR_RETURN(SharedLibrary math, SharedLibrary::Open("libm.so.6"));
+  double (*cube_root)(double) = nullptr;
+  math.Find("cbrt", cube_root);
+  RETURN_IF_ERROR(math.FoundAll());
   return absl::OkStatus();
 }
 

@@ -10,6 +10,7 @@
 #include "neap/layers/cuda/candidates.h"
 #include "neap/layers/cuda/cudnn_convolution.h"
 #include "neap/layers/cuda/cudnn_engines.h"
+#include "neap/layers/cuda/cudnn_library.h"
 #include "neap/layers/cuda/kernels/kernels.h"
 #include "neap/layers/cuda/matmul.h"
 
@@ -24,6 +25,20 @@ cudaError_t LaunchRelu(const LaunchArgs& a) {
 }
 absl::StatusOr<Candidates> ReluCandidates(const StepSignature& s, const SharedRuntime& runtime) {
   return OwnKernel(s, runtime, LaunchRelu);
+}
+
+// layers/cuda/cublas_library.h
+absl::Status LoadedCublas(cublasLtHandle_t handle) {
+  ASSIGN_OR_RETURN(const CublasLibrary* cublas, LoadCublas());
+  RETURN_IF_ERROR(cublas->Checked("cublasLtCreate", cublas->create(&handle)));
+  return absl::OkStatus();
+}
+
+// layers/cuda/cudnn_library.h
+absl::Status VersionOfCudnn() {
+  RETURN_IF_ERROR(LoadCudnn());
+  const size_t version = LoadedCudnn().get_version();
+  return absl::OkStatus();
 }
 
 // layers/cuda/cudnn_convolution.h

@@ -19,6 +19,7 @@ namespace neap::testing {
 namespace {
 
 using std::chrono::seconds;
+using Args = std::vector<std::string>;
 
 // Of steps that take `each`, after how many a log has a line.
 std::vector<int64_t> LoggedOf(int64_t total, std::chrono::milliseconds each) {
@@ -82,6 +83,21 @@ TEST_CASE("a progress line is shorter than the terminal, so that it can be overw
   const std::vector<std::string> shown = absl::StrSplit(outcome.err, absl::ByAnyChar("\r\n"));
   CHECK(shown.size() > 3);
   for (const std::string& line : shown) CHECK(line.size() < kColumns);
+}
+
+TEST_CASE("a search shows what it tries on a terminal, and nothing of it is left") {
+  const Args search = {"peak-batch", "lenet", "--device", "cpu", "--budget", "8MiB"};
+  CHECK(RunNeap(search).err.empty());
+  if (!HasTerminals()) return SkipCase("no pseudo-terminals");
+  const Outcome shown = Process::StartOnTerminal(search).Wait();
+  REQUIRE(shown.exit_code == 0);
+  CHECK(shown.err.starts_with("\rpeak-batch lenet: "));
+  CHECK(shown.err.find("\rpeak-batch lenet: trying batch 2 ") != std::string::npos);
+  CHECK(shown.err.find("\rpeak-batch lenet: planning batch ") != std::string::npos);
+  CHECK(shown.err.find('\n') == std::string::npos);
+  const size_t last = shown.err.rfind('\r', shown.err.size() - 2);
+  CHECK(shown.err.ends_with('\r'));
+  CHECK(shown.err.find_first_not_of(' ', last + 1) == shown.err.size() - 1);
 }
 
 TEST_CASE("an error while progress is shown begins on a new line") {
