@@ -18,8 +18,8 @@ neap --version
 neap plan resnet50 --budget 12GiB --device h200
 
 say 'training on the digits'
-neap train resnet-cifar --data idx:examples/data/digits --image 8 --channels 1 --batch 64 --epochs 10 --augment --eval \
-  --lr-schedule cosine --device cpu --budget 3MiB --json | tee "$work/log"
+neap train resnet-cifar --data idx:examples/data/digits --image 8 --channels 1 --depth 8 --batch 64 --epochs 20 --augment --eval \
+  --lr 0.1 --weight-decay 0.001 --lr-schedule cosine --device cpu --budget 3MiB --json | tee "$work/log"
 python3 -c 'import json, sys; assert json.loads(open(sys.argv[1]).readlines()[-1])["evaluation"]["accuracy"] >= 0.96' "$work/log"
 
 # The program of README.md, in the shared library by pkg-config, and examples/consumer, in the static one by find_package.

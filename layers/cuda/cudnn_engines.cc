@@ -45,8 +45,10 @@ bool IsAllowed(const EngineNotes& notes, const ConvolutionProblem& problem) {
 bool IsTrusted(std::string_view id, const ConvolutionProblem& problem) {
   if (problem.phase != Phase::kBackwardParams) return true;
   const bool has_groups = problem.weight.shape.c() != problem.x.shape.c();
+  const bool is_depthwise = has_groups && problem.weight.shape.c() == 1;
   const std::string_view engine = id.substr(0, id.find('_'));
-  return engine != "eng70" && !(engine == "eng23" && has_groups);
+  if (engine == "eng70" || (engine == "eng23" && has_groups)) return false;
+  return !(is_depthwise && (engine == "eng17" || engine == "eng61"));
 }
 
 std::string TextOf(const EngineNotes& notes) {

@@ -92,7 +92,7 @@ TEST_CASE("a search shows what it tries on a terminal, and nothing of it is left
   const Outcome shown = Process::StartOnTerminal(search).Wait();
   REQUIRE(shown.exit_code == 0);
   CHECK(shown.err.starts_with("\rpeak-batch lenet: "));
-  CHECK(shown.err.find("\rpeak-batch lenet: trying batch 2 ") != std::string::npos);
+  CHECK(shown.err.find("\rpeak-batch lenet: trying batch 2\r") != std::string::npos);
   CHECK(shown.err.find("\rpeak-batch lenet: planning batch ") != std::string::npos);
   CHECK(shown.err.find('\n') == std::string::npos);
   const size_t last = shown.err.rfind('\r', shown.err.size() - 2);

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <random>
 
 #include "neap/core/base/units.h"
@@ -61,6 +62,13 @@ struct Quarter {
   static constexpr Part kPart = {kIndex, 4};
 };
 
+// Whether the case is wanted: all are, unless the environment variable NEAP_CASES has a part of the
+// names of those that are, such as "average_pool".
+bool IsWanted(const LayerCase& layer_case) {
+  const char* const part = std::getenv("NEAP_CASES");
+  return part == nullptr || layer_case.name.find(part) != std::string::npos;
+}
+
 void CheckCases(DType dtype, uint32_t seed, size_t most_engines, Part part = {}) {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
@@ -70,6 +78,7 @@ void CheckCases(DType dtype, uint32_t seed, size_t most_engines, Part part = {})
   const double tolerance = ToleranceOf(dtype);
   const std::vector<LayerCase> cases = AllLayerCases(seed);
   for (size_t i = part.index; i < cases.size(); i += part.count) {
+    if (!IsWanted(cases[i])) continue;
     const ConformanceOptions options = {
         .tolerance = tolerance, .most_engines = most_engines, .seed = seed};
     for (const std::string& failure :
