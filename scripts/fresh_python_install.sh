@@ -3,6 +3,7 @@
 # out, runs `pip install .` in a virtual environment with nothing else in it, deletes the clone, and runs README's example in
 # another folder. The same again with the archive of the source that `python3 -m build --sdist` makes of the clone.
 #   scripts/fresh_python_install.sh                             compiles the whole library twice, with a CUDA toolkit its kernels, too
+#   scripts/fresh_python_install.sh clone                       from the clone alone; or sdist: from the archive alone
 #   scripts/fresh_debian.sh scripts/fresh_python_install.sh     the same in a fresh Debian
 # CMAKE_ARGS=-DNEAP_CUDA=OFF in the environment leaves out CUDA; then it takes some 20 minutes on two cores, and less with ccache.
 set -euo pipefail
@@ -39,7 +40,9 @@ git clone --quiet "$root" "$work/clone"
 python3 -m venv "$work/build"
 "$work/build/bin/python" -m pip install --quiet build
 (cd "$work/clone" && "$work/build/bin/python" -m build --sdist --outdir "$work/sdist" . >/dev/null)
-install_and_train clone "$work/clone"
+parts="${*:-clone sdist}"
+if [[ "$parts" == *clone* ]]; then install_and_train clone "$work/clone"; fi
+[[ "$parts" == *sdist* ]] || exit 0
 for archive in "$work/sdist"/neap-*.tar.gz; do
   say "the archive has $(tar -tzf "$archive" | wc -l) files, $(stat -c %s "$archive") bytes"
   install_and_train sdist "$archive"

@@ -111,7 +111,9 @@ absl::StatusOr<Placed> PlaceWindow(NodeReader& node, NetworkBuilder& network, co
   const ImageValue inner = takes_over ? x.Unpadded() : x;
   const Padding pad = takes_over ? x.padding : Padding{};
   if (const auto even = fit(inner, pad, false); even.has_value()) return Placed{inner, *even};
-  if (const auto even = fit(x, {}, false); even.has_value()) return Placed{x, *even};
+  if (takes_over) {
+    if (const auto even = fit(x, {}, false); even.has_value()) return Placed{x, *even};
+  }
   const auto even = fit(inner, pad, true);
   if (!even.has_value()) return NoSuchWindow(window);
   ASSIGN_OR_RETURN(ImageValue padded,
