@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that `cpack -G DEB` has made, and uses them as a new user does: trains on the digits with the
-# command, and builds README's program with pkg-config and examples/consumer with find_package. Changes the system; scripts/fresh_debian.sh has one.
+# command, and builds README's program with pkg-config and examples/consumer with find_package. It changes the system that it
+# runs in, so run it by scripts/fresh_debian.sh.
 #   scripts/fresh_packages.sh [FOLDER]      the folder of the packages, build/release by default
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -80,7 +80,7 @@ void WatchForInterrupt() {
 
 bool Interrupted() { return first_signal != 0 || std::ferror(stdout) != 0; }
 
-int InterruptedExitCode() { return first_signal == 0 ? 1 : 128 + first_signal; }
+int InterruptedExitCode() { return first_signal == 0 ? 1 : SignalExitCode(first_signal); }
 
 std::string InterruptedText(int64_t done, int64_t total, const std::string& unit) {
   return absl::StrCat("interrupted after ", done, " of ", total, " ", unit);

@@ -31,8 +31,10 @@ void WatchForInterrupt();
 // no reader, for example in `neap train ... | head`. Finish() (apps/cli/outcome.h) has the exit
 // code for it.
 bool Interrupted();
-// 130 after Ctrl-C, 143 after SIGTERM: the exit codes by which shells report these signals. 1 if
-// the standard output failed, for which Finish() has the exit code and the message.
+// By which shells report that a signal has ended a command.
+constexpr int SignalExitCode(int signal) { return 128 + signal; }
+// 130 after Ctrl-C, 143 after SIGTERM. 1 if the standard output failed, for which Finish() has the
+// exit code and the message.
 int InterruptedExitCode();
 // "interrupted after 3 of 14 kernels"
 std::string InterruptedText(int64_t done, int64_t total, const std::string& unit);

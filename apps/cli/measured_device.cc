@@ -120,7 +120,7 @@ std::string MeasuredWith(const PlanTarget& target, const PlanningStats& stats) {
 }
 
 std::string PlaceholderEnginesText(const std::string& device) {
-  const absl::Status listed = CanListGpuEngines();
+  const absl::Status listed = LoadCudaLibraries();
   return absl::StrCat("placeholders, one for each step, without workspace: there is no cuDNN here ",
                       "to list those of ", device, " (", listed.message(), ")");
 }

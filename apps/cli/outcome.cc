@@ -12,15 +12,14 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "apps/cli/interrupt.h"
 
 namespace neap::apps {
 namespace {
 
 constexpr char kUsagePayload[] = "neap/bad-usage";
 
-constexpr int kLeastSignalCode = 128;
-
-// Whether the standard output is a pipe from which nobody reads any more.
+// Whether the standard output is a pipe that has no reader left.
 bool ReaderIsGone() {
   pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
   return poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
@@ -54,10 +53,10 @@ int Finish(const absl::StatusOr<int>& outcome) {
   absl::StatusOr<int> result = outcome;
   // An earlier write that failed has set the stream's error flag.
   const bool is_written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-  // What Ctrl-C has ended is not written wrongly: in `neap ... | tee log` it ends the reader, too.
-  const bool is_interrupted = result.ok() && *result > kLeastSignalCode;
+  // In `neap ... | tee log`, Ctrl-C ends the reader, too. The exit code stays that of Ctrl-C.
+  const bool is_interrupted = result.ok() && *result > SignalExitCode(0);
   if (!is_written && result.ok() && !is_interrupted) {
-    if (ReaderIsGone()) return kLeastSignalCode + SIGPIPE;
+    if (ReaderIsGone()) return SignalExitCode(SIGPIPE);
     result = absl::DataLossError("cannot write to the standard output");
   }
   if (result.ok()) return *result;

@@ -87,9 +87,8 @@ void StatusLine::Show(const std::string& now) {
   }
 }
 
-void StatusLine::Clear() {
+StatusLine::~StatusLine() {
   if (shown_ > 0) absl::FPrintF(stderr, "\r%-*s\r", static_cast<int>(shown_), "");
-  shown_ = 0;
 }
 
 absl::Status MeasureAll(Profiler& profiler, const std::string& what) {

@@ -63,12 +63,11 @@ class ProgressLine {
 class StatusLine {
  public:
   explicit StatusLine(std::string what);
-  ~StatusLine() { Clear(); }
+  ~StatusLine();
   StatusLine(const StatusLine&) = delete;
   StatusLine& operator=(const StatusLine&) = delete;
 
   void Show(const std::string& now);
-  void Clear();
 
  private:
   const std::string what_;

@@ -6,11 +6,12 @@
 
 namespace neap {
 
-absl::StatusOr<SharedLibrary> SharedLibrary::Open(const std::string& name) {
+absl::StatusOr<SharedLibrary> SharedLibrary::Open(const std::string& name,
+                                                  const std::string& absence) {
   if (void* const handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL); handle != nullptr)
     return SharedLibrary(name, handle);
   const char* const reason = dlerror();
-  return absl::NotFoundError(reason != nullptr ? reason : absl::StrCat(name, " was not loaded"));
+  return absl::NotFoundError(absl::StrCat(absence, ": ", reason != nullptr ? reason : name));
 }
 
 absl::Status SharedLibrary::FoundAll() const {

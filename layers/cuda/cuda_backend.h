@@ -38,10 +38,6 @@ absl::StatusOr<std::unique_ptr<EngineCatalog>> MakeCudnnCatalog(
     std::string_view device_properties_json, std::vector<CustomKernel> custom = {},
     const EngineOptions& options = {});
 
-// What listing engines needs. Errors: UNIMPLEMENTED in a build without CUDA; NOT_FOUND if cuDNN or
-// cuBLASLt is not installed, or too old.
-absl::Status LoadCudaLibraries();
-
 // cuDNN's description of one of the devices of core/device/device_description.h. Errors: NOT_FOUND
 // if the device has none.
 absl::StatusOr<std::string> CudnnDeviceProperties(std::string_view device);

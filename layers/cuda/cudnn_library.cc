@@ -5,36 +5,34 @@
 #include "neap/core/base/shared_library.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/cuda/cublas_library.h"
-#include "neap/layers/cuda/cuda_backend.h"
+#include "neap/layers/cuda/described_catalog.h"
 
 namespace neap {
 namespace {
 
 absl::StatusOr<CudnnLibrary> Load() {
-  absl::StatusOr<SharedLibrary> library =
-      SharedLibrary::Open(absl::StrCat("libcudnn.so.", CUDNN_MAJOR));
-  if (!library.ok()) {
-    return absl::NotFoundError(
-        absl::StrCat("cuDNN ", CUDNN_MAJOR,
-                     " was not found, which computes convolutions on GPUs (from NVIDIA's ",
-                     "site, or nvidia-cudnn-cu13 of PyPI, with its folder in LD_LIBRARY_PATH): ",
-                     library.status().message()));
-  }
+  ASSIGN_OR_RETURN(
+      SharedLibrary library,
+      SharedLibrary::Open(
+          absl::StrCat("libcudnn.so.", CUDNN_MAJOR),
+          absl::StrCat("cuDNN ", CUDNN_MAJOR,
+                       " was not found, which computes convolutions on GPUs (from NVIDIA's site, ",
+                       "or nvidia-cudnn-cu13 of PyPI, with its folder in LD_LIBRARY_PATH)")));
   CudnnLibrary loaded = {};
-  library->Find("cudnnCreate", loaded.create);
-  library->Find("cudnnDestroy", loaded.destroy);
-  library->Find("cudnnGetErrorString", loaded.get_error_string);
-  library->Find("cudnnGetLastErrorString", loaded.get_last_error_string);
-  library->Find("cudnnGetStream", loaded.get_stream);
-  library->Find("cudnnGetVersion", loaded.get_version);
-  library->Find("cudnnSetStream", loaded.set_stream);
-  library->Find("cudnnBackendCreateDescriptor", loaded.backend_create_descriptor);
-  library->Find("cudnnBackendDestroyDescriptor", loaded.backend_destroy_descriptor);
-  library->Find("cudnnBackendExecute", loaded.backend_execute);
-  library->Find("cudnnBackendFinalize", loaded.backend_finalize);
-  library->Find("cudnnBackendGetAttribute", loaded.backend_get_attribute);
-  library->Find("cudnnBackendSetAttribute", loaded.backend_set_attribute);
-  RETURN_IF_ERROR(library->FoundAll());
+  library.Find("cudnnCreate", loaded.create);
+  library.Find("cudnnDestroy", loaded.destroy);
+  library.Find("cudnnGetErrorString", loaded.get_error_string);
+  library.Find("cudnnGetLastErrorString", loaded.get_last_error_string);
+  library.Find("cudnnGetStream", loaded.get_stream);
+  library.Find("cudnnGetVersion", loaded.get_version);
+  library.Find("cudnnSetStream", loaded.set_stream);
+  library.Find("cudnnBackendCreateDescriptor", loaded.backend_create_descriptor);
+  library.Find("cudnnBackendDestroyDescriptor", loaded.backend_destroy_descriptor);
+  library.Find("cudnnBackendExecute", loaded.backend_execute);
+  library.Find("cudnnBackendFinalize", loaded.backend_finalize);
+  library.Find("cudnnBackendGetAttribute", loaded.backend_get_attribute);
+  library.Find("cudnnBackendSetAttribute", loaded.backend_set_attribute);
+  RETURN_IF_ERROR(library.FoundAll());
   constexpr size_t kOldestVersion = 90800;  // that can list the engines of an absent GPU
   if (const size_t version = loaded.get_version(); version < kOldestVersion) {
     return absl::NotFoundError(absl::StrCat("the cuDNN found is version ", version, "; ",

@@ -15,11 +15,9 @@ absl::StatusOr<std::unique_ptr<EngineCatalog>> DescribedCatalog(std::string_view
   RETURN_IF_ERROR(DescribedDevice(device).status());
   RETURN_IF_ERROR(CheckCustomKernels(custom));
   const absl::StatusOr<std::string> properties = CudnnDeviceProperties(device);
-  if (!properties.ok() || !CanListGpuEngines().ok())
+  if (!properties.ok() || !LoadCudaLibraries().ok())
     return std::make_unique<DefaultCatalog>(std::move(custom));
   return MakeCudnnCatalog(*properties, std::move(custom), options);
 }
-
-absl::Status CanListGpuEngines() { return LoadCudaLibraries(); }
 
 }  // namespace neap

@@ -34,8 +34,9 @@ absl::StatusOr<std::unique_ptr<EngineCatalog>> DescribedCatalog(
     std::string_view device, std::vector<CustomKernel> custom = {},
     const EngineOptions& options = {});
 
-// OK if DescribedCatalog() lists a GPU's engines, otherwise why it cannot. Errors: UNIMPLEMENTED in
-// a build without CUDA; NOT_FOUND if cuDNN or cuBLASLt is not installed, or too old.
-absl::Status CanListGpuEngines();
+// Loads what DescribedCatalog() needs to list a GPU's engines. Errors, which say why it lists none:
+// UNIMPLEMENTED in a build without CUDA; NOT_FOUND if cuDNN or cuBLASLt is not installed, or too
+// old.
+absl::Status LoadCudaLibraries();
 
 }  // namespace neap

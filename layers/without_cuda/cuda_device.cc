@@ -2,6 +2,7 @@
 #include "neap/layers/cuda/cuda_device.h"
 
 #include "neap/layers/cuda/cuda_backend.h"
+#include "neap/layers/cuda/described_catalog.h"
 
 namespace neap {
 namespace {

@@ -113,10 +113,7 @@ absl::StatusOr<Constant> Slice(NodeReader& node) {
 
 absl::StatusOr<Constant> Shape(NodeReader& node) {
   ASSIGN_OR_RETURN(const Constant data, node.Constant(0));
-  const int64_t rank = std::ssize(data.dims);
-  const auto [first, last] = ClampedRange(node.Int("start", 0), node.Int("end", rank), rank);
-  return Constant{.dims = {last - first},
-                  .values = {data.dims.begin() + first, data.dims.begin() + last}};
+  return ShapeOf(node, data.dims);
 }
 
 // The number of elements; absent if they are too many.
@@ -241,6 +238,12 @@ std::pair<int64_t, int64_t> ClampedRange(int64_t start, int64_t end, int64_t ext
   const int64_t first = std::clamp<int64_t>(start < 0 ? start + extent : start, 0, extent);
   const int64_t last = std::clamp<int64_t>(end < 0 ? end + extent : end, first, extent);
   return {first, last};
+}
+
+Constant ShapeOf(NodeReader& node, const std::vector<int64_t>& dims) {
+  const int64_t rank = std::ssize(dims);
+  const auto [first, last] = ClampedRange(node.Int("start", 0), node.Int("end", rank), rank);
+  return {.dims = {last - first}, .values = {dims.begin() + first, dims.begin() + last}};
 }
 
 absl::StatusOr<Value> Fold(NodeReader& node) {

@@ -20,4 +20,7 @@ absl::StatusOr<Value> Fold(NodeReader& node);
 // the end, as Shape and Slice have them: {first, last + 1}, clamped.
 std::pair<int64_t, int64_t> ClampedRange(int64_t start, int64_t end, int64_t extent);
 
+// What a Shape node computes of a tensor with these extents.
+Constant ShapeOf(NodeReader& node, const std::vector<int64_t>& dims);
+
 }  // namespace neap::nets

@@ -140,12 +140,7 @@ absl::Status Same(NodeReader& node, NetworkBuilder& network) {
 
 absl::Status Shape(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(const ImageValue x, node.Image(0));
-  const std::vector<int64_t> dims = x.dims();
-  const auto rank = static_cast<int64_t>(dims.size());
-  const auto [first, last] = ClampedRange(node.Int("start", 0), node.Int("end", rank), rank);
-  network.Set(
-      node.proto().output(0),
-      Constant{.dims = {last - first}, .values = {dims.begin() + first, dims.begin() + last}});
+  network.Set(node.proto().output(0), ShapeOf(node, x.dims()));
   return absl::OkStatus();
 }
 

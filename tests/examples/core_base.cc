@@ -67,7 +67,7 @@ absl::Status EarlyReturn(Session& session) {
 }
 
 absl::Status SharedLibraryExample() {
-  ASSIGN_OR_RETURN(SharedLibrary math, SharedLibrary::Open("libm.so.6"));
+  ASSIGN_OR_RETURN(SharedLibrary math, SharedLibrary::Open("libm.so.6", "no libm"));
   double (*cube_root)(double) = nullptr;
   math.Find("cbrt", cube_root);
   RETURN_IF_ERROR(math.FoundAll());

@@ -8,7 +8,7 @@ namespace neap::testing {
 namespace {
 
 TEST_CASE("a library's functions are found by name") {
-  absl::StatusOr<SharedLibrary> math = SharedLibrary::Open("libm.so.6");
+  absl::StatusOr<SharedLibrary> math = SharedLibrary::Open("libm.so.6", "no libm");
   REQUIRE_MESSAGE(math.ok(), math.status().ToString());
   double (*square_root)(double) = nullptr;
   math->Find("sqrt", square_root);
@@ -17,7 +17,7 @@ TEST_CASE("a library's functions are found by name") {
 }
 
 TEST_CASE("functions that a library does not have are named") {
-  absl::StatusOr<SharedLibrary> math = SharedLibrary::Open("libm.so.6");
+  absl::StatusOr<SharedLibrary> math = SharedLibrary::Open("libm.so.6", "no libm");
   REQUIRE(math.ok());
   double (*missing)(double) = nullptr;
   double (*found)(double) = nullptr;
@@ -30,9 +30,9 @@ TEST_CASE("functions that a library does not have are named") {
 }
 
 TEST_CASE("a library that is nowhere is not found, for the loader's reason") {
-  const absl::Status missing = SharedLibrary::Open("libnone_of_neap.so").status();
+  const absl::Status missing = SharedLibrary::Open("libnone_of_neap.so", "it is absent").status();
   CHECK(absl::IsNotFound(missing));
-  CHECK(std::string(missing.message()).find("libnone_of_neap.so: ") == 0);
+  CHECK(std::string(missing.message()).find("it is absent: libnone_of_neap.so: ") == 0);
 }
 
 }  // namespace
