@@ -9,7 +9,9 @@ set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 find_program(CCACHE ccache)
 if(CCACHE AND PROJECT_IS_TOP_LEVEL)
   # With paths below the source tree taken as relative, all clones on a machine share what one of them has compiled.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_CURRENT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
+  # ccache keeps what is compiled with a precompiled header (neap_test_compile) only with this sloppiness.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_CURRENT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+                                  CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
 endif()
 
@@ -34,4 +36,22 @@ function(neap_compile target)
     $<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<CONFIG:Release>>:-Wno-uninitialized>
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${NEAP_WERROR}>>:-Werror>
     $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
+endfunction()
+
+# Compile options of tests, which must be compiled quickly: light optimisation in every preset, and the precompiled header of
+# neap_testing (tests/precompiled.h).
+function(neap_test_compile target)
+  neap_compile(${target})
+  target_compile_options(${target} PRIVATE
+    $<$<NOT:$<BOOL:${NEAP_SANITIZE}>>:-O1> -g1
+    # ccache asks for these where there is a precompiled header.
+    $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess> "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")
+  if(target STREQUAL neap_testing)
+    target_precompile_headers(neap_testing PRIVATE precompiled.h)
+    # The tests are executables, whose option this is; the header must be compiled with the same one.
+    set_target_properties(neap_testing PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(neap_testing PRIVATE -fPIE)
+  else()
+    target_precompile_headers(${target} REUSE_FROM neap_testing)
+  endif()
 endfunction()
