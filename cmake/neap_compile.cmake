@@ -47,7 +47,7 @@ function(neap_test_compile target)
     # ccache asks for these where there is a precompiled header.
     $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess> "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")
   if(target STREQUAL neap_testing)
-    target_precompile_headers(neap_testing PRIVATE precompiled.h)
+    target_precompile_headers(neap_testing PRIVATE <tests/precompiled.h>)  # a path that all clones share
     # The tests are executables, whose option this is; the header must be compiled with the same one.
     set_target_properties(neap_testing PROPERTIES POSITION_INDEPENDENT_CODE OFF)
     target_compile_options(neap_testing PRIVATE -fPIE)

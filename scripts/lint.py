@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Runs clang-tidy on the sources of the library and the command, with the compile commands of a build.
+
+    scripts/lint.py                        all of them
+    scripts/lint.py --changed              what has changed since the last commit that .ci/run passed on this machine, or
+                                           else since yesterday's last commit
+    scripts/lint.py --changed --since REV  what has changed since this commit
+
+A changed header is checked in one source that includes it. What has been found in order once is not looked at again while the
+source, the headers of the tree that it includes, and .clang-tidy stay the same.
+"""
+
+import argparse
+import concurrent.futures
+import hashlib
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "neap" / "lint"
+TIDY = "clang-tidy-14"
+FOLDERS = ("core", "layers", "memory", "recompute", "nets", "apps")
+# clang-tidy would spend minutes in CUDA's headers. What stands for an absent library is not compiled where the library is.
+LEFT_OUT = ("/cuda/", "/without_", "apps/python/")
+
+
+def git(*arguments):
+    return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+
+
+def sources():
+    """The sources to check, relative to the tree."""
+    listed = git("ls-files", "--cached", "--others", "--exclude-standard", "--", *(f"{f}/*.cc" for f in FOLDERS))
+    return [s for s in listed if not any(part in s for part in LEFT_OUT) and (ROOT / s).exists()]
+
+
+def included(build):
+    """The files of the tree that each source includes, from the build's record of dependencies."""
+    record = subprocess.run(["ninja", "-C", str(build), "-t", "deps"], check=True, capture_output=True, text=True).stdout
+    headers = {}
+    for block in record.split("\n\n"):
+        paths = []
+        for line in block.splitlines()[1:]:
+            path = pathlib.Path(os.path.realpath(build / line.strip()))
+            if path.is_relative_to(ROOT) and not path.is_relative_to(ROOT / "build"):
+                paths.append(str(path.relative_to(ROOT)))
+        if paths:
+            headers.setdefault(paths[0], sorted(set(paths[1:])))
+    return headers
+
+
+def key(source, headers):
+    """Names the content of a source, of what it includes, and of the rules."""
+    digest = hashlib.sha256(TIDY.encode())
+    for path in (".clang-tidy", source, *headers):
+        file = ROOT / path
+        digest.update(path.encode() + b"\0" + (file.read_bytes() if file.exists() else b"") + b"\0")
+    return digest.hexdigest()
+
+
+def base(since):
+    """The commit since which changes are checked, or None for all."""
+    if since:
+        return since
+    passed = CACHE / "passed"
+    candidates = [passed.read_text().strip()] if passed.exists() else []
+    candidates += git("rev-list", "-1", "--before=24 hours ago", "HEAD")
+    for commit in candidates:
+        if subprocess.run(["git", "merge-base", "--is-ancestor", commit, "HEAD"], cwd=ROOT, capture_output=True).returncode == 0:
+            return commit
+    return None
+
+
+def touched(all_sources, headers, commit):
+    """The sources that have changed since the commit, and one that includes each header that has."""
+    changed = set(git("diff", "--name-only", commit)) | set(git("ls-files", "--others", "--exclude-standard"))
+    chosen = {source for source in all_sources if source in changed}
+    for header in sorted(path for path in changed if path.endswith(".h")):
+        including = [source for source in all_sources if header in headers.get(source, ())]
+        own = header[:-2] + ".cc"
+        if including and not chosen.intersection(including):
+            chosen.add(own if own in including else including[0])
+    return sorted(chosen)
+
+
+def check(build, source):
+    done = subprocess.run([TIDY, "--quiet", "-p", str(build), str(ROOT / source)], capture_output=True, text=True)
+    return done.returncode, done.stdout
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "dev", help="a configured and built folder")
+    parser.add_argument("--changed", action="store_true")
+    parser.add_argument("--since", metavar="REV")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    options = parser.parse_args()
+
+    headers = included(options.build)
+    todo = sources()
+    commit = base(options.since) if options.changed else None
+    if commit:
+        todo = touched(todo, headers, commit)
+    keys = {source: key(source, headers.get(source, ())) for source in todo}
+    CACHE.mkdir(parents=True, exist_ok=True)
+    open_ones = [source for source in todo if not (CACHE / keys[source]).exists()]
+    print(f"lint: {len(open_ones)} of {len(todo)} sources to check" + (f", changed since {commit[:10]}" if commit else ""), flush=True)
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for source, (status, output) in zip(open_ones, pool.map(lambda s: check(options.build, s), open_ones)):
+            if status == 0:
+                (CACHE / keys[source]).touch()
+            else:
+                failed += 1
+                print(f"{source}:\n{output}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
