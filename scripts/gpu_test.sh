@@ -8,9 +8,11 @@
 #                                       a missing compute-sanitizer is a failure
 # Parts:
 #   cases       the GPU test cases
-#   training    small training runs, also under compute-sanitizer
+#   training    small training runs, also under compute-sanitizer's memcheck
 #   bits        equal bits under all policies in strict mode
 #   alone       the test cases that need a GPU for themselves
+#   races       the small training runs under compute-sanitizer's racecheck, one after another, because on a GPU that is busy with
+#               others the run that is checked may fail ("Target application returned an error")
 #   ranks       two GPUs: equal bits under all policies, and one of two ranks killed
 #   resnet50    ResNet-50 for 50 steps
 #   python      the Python package, if python3 has it, beside PyTorch and pytest
@@ -26,12 +28,23 @@ rm -f "$ended"
 # Ends what is still running, with its processes: each is in a process group of its own.
 trap 'for job in $(jobs -p); do kill -- "-$job" 2>/dev/null; done' EXIT
 
+# meaning STATUS: what an exit code says of a command; compute-sanitizer's are those of `sanitized`.
+meaning() {
+  case "$1" in
+    9) echo 'compute-sanitizer has found faults (exit code 9)' ;;
+    10) echo 'compute-sanitizer itself has failed, so that nothing is known of faults (exit code 10)' ;;
+    11) echo 'the command has failed under compute-sanitizer, which has found no fault (exit code 11)' ;;
+    124) echo 'not done in time (exit code 124)' ;;
+    *) echo "exit code $1" ;;
+  esac
+}
+
 # check NAME COMMAND...: runs COMMAND, writes its output to NAME.log and records a failure.
 check() {
   local name="$1" started="$SECONDS" status=0 result=ok
   shift
   "$@" >"$out/$name.log" 2>&1 || status=$?
-  [ "$status" -eq 0 ] || { result="FAILED, exit code $status"; echo "$name" >>"$failed"; }
+  [ "$status" -eq 0 ] || { result="FAILED, $(meaning "$status")"; echo "$name" >>"$failed"; }
   echo "gpu_test: $name: $result ($((SECONDS - started)) s)"
   [ "$result" = ok ] || tail -n 40 "$out/$name.log"
   case "$status" in 130 | 143) echo "$status" >"$ended" ;; esac
@@ -81,22 +94,46 @@ declare -A small=(
 )
 sanitizer_limit_s=300
 sanitizer="$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)"
-# without_races COMMAND...: runs COMMAND under racecheck. Only races in neap's kernels count, because racecheck takes the barriers
-# of the libraries' kernels for Hopper (TMA) for races. Those are checked, too: where a filter (--kernel-name) leaves them out,
-# training in 16 bits ends with an internal error of compute-sanitizer.
-without_races() {
-  local report status=0
-  report="$(mktemp "$out/racecheck.XXXXXX")"
-  timeout "$sanitizer_limit_s" "$sanitizer" --tool racecheck --print-limit 0 "$@" >"$report" 2>&1 || status=$?
+# sanitized TOOL REPORT FAULT FLAG... -- COMMAND...: runs COMMAND under the tool, whose output becomes REPORT. Returns 9 if there is a
+# line like FAULT, 10 if the tool itself has failed, 11 if COMMAND has failed, and what stopped or ended it early.
+sanitized() {
+  local tool="$1" report="$2" fault="$3" status=0 flags=()
+  shift 3
+  while [ "$1" != -- ]; do flags+=("$1"); shift; done
+  shift
+  timeout "$sanitizer_limit_s" "$sanitizer" --tool "$tool" "${flags[@]}" "$@" >"$report" 2>&1 || status=$?
   cat "$report"
-  if grep -q -e 'access .*neap' -e 'Internal Sanitizer Error' "$report" || ! grep -q 'RACECHECK SUMMARY' "$report"; then
-    [ "$status" -ne 0 ] || status=9
-  fi
+  if grep -q -e "$fault" "$report"; then return 9; fi
+  case "$status" in 124 | 130 | 143) return "$status" ;; esac
+  if grep -q 'Internal Sanitizer Error' "$report"; then return 10; fi
+  if [ "$status" -ne 0 ] || grep -q 'Target application returned an error' "$report"; then return 11; fi
+  grep -q -E '(RACECHECK|ERROR) SUMMARY' "$report" || return 10
+}
+# with_report FUNCTION ARGUMENT...: FUNCTION with a file for the report as its first argument.
+with_report() {
+  local report status=0
+  report="$(mktemp "$out/sanitizer.XXXXXX")"
+  "$1" "$report" "${@:2}" || status=$?
   rm "$report"
   return "$status"
 }
+without_stray_accesses() {
+  sanitized memcheck "$1" '^========= ERROR SUMMARY: [1-9]' -- "${@:2}"
+}
+# Only races in neap's kernels count, because racecheck takes the barriers of the libraries' kernels for Hopper (TMA) for races. Those
+# are checked, too: where a filter (--kernel-name) leaves them out, training in 16 bits ends with an internal error of compute-sanitizer.
+without_races() {
+  sanitized racecheck "$1" 'access .*neap' --print-limit 0 -- "${@:2}"
+}
+has_sanitizer() { [ "${SANITIZE:-yes}" = yes ] && [ -n "$sanitizer" ]; }
+# training_of NAME: sets `training` to the command.
+training_of() {
+  local net
+  read -ra net <<<"${small[$1]}"
+  training=("$programs/neap" train "${net[@]}" --data synthetic --device cuda:0 --steps 2)
+}
 training() {
-  local name net training
+  local name training
   if [ "${SANITIZE:-yes}" != yes ]; then
     echo "gpu_test: compute-sanitizer: left out, SANITIZE=$SANITIZE"
   elif [ -z "$sanitizer" ]; then
@@ -105,13 +142,18 @@ training() {
     echo compute-sanitizer >>"$failed"
   fi
   for name in "${!small[@]}"; do
-    read -ra net <<<"${small[$name]}"
-    training=("$programs/neap" train "${net[@]}" --data synthetic --device cuda:0 --steps 2)
+    training_of "$name"
     start "train_$name" "${training[@]}"
-    if [ "${SANITIZE:-yes}" != yes ] || [ -z "$sanitizer" ]; then continue; fi
-    start "sanitizer_${name}_memcheck" timeout "$sanitizer_limit_s" \
-      "$sanitizer" --tool memcheck --error-exitcode 9 "${training[@]}"
-    start "sanitizer_${name}_racecheck" without_races "${training[@]}"
+    ! has_sanitizer || start "sanitizer_${name}_memcheck" with_report without_stray_accesses "${training[@]}"
+  done
+}
+races() {
+  local name training
+  has_sanitizer || return 0
+  for name in "${!small[@]}"; do
+    training_of "$name"
+    check "sanitizer_${name}_racecheck" with_report without_races "${training[@]}"
+    end_after_stop
   done
 }
 
@@ -235,14 +277,14 @@ python() {
   fi
 }
 
-parts=(cases training bits alone ranks resnet50 python)
+parts=(cases training bits alone races ranks resnet50 python)
 [ $# -gt 0 ] || set -- "${parts[@]}"
 for name in "$@"; do
   [[ " ${parts[*]} " == *" $name "* ]] || { echo "gpu_test: no part $name" >&2; exit 2; }
 done
 for name in "$@"; do
   case "$name" in
-    alone | ranks | resnet50 | python)
+    alone | races | ranks | resnet50 | python)
       wait
       end_after_stop
       ;;

@@ -104,28 +104,53 @@ TEST_CASE("a stopped command of gpu_test.sh ends those that run at the same time
   CHECK(started == 3);
 }
 
-TEST_CASE("gpu_test.sh fails for races in neap's kernels, not for those of libraries") {
+TEST_CASE(
+    "gpu_test.sh fails for races in neap's kernels, not for libraries', and says what failed") {
   const GpuScripts tree("2");
   const fs::path& root = tree.root;
   WriteProgram(root / "build/bundle/neap", "exit 0\n");
   const std::string summary = "========= RACECHECK SUMMARY: 1 hazard displayed\n";
   struct Report {
     std::string text;
-    bool passes;
+    int exit_code;
+    std::string result;
   };
   for (const Report& report :
-       {Report{"between Write access at void neap::kernels::Sum<float>(float)\n" + summary, false},
-        Report{"between Write access at cudnn::engines::sm90_tma(float)\n" + summary, true},
-        Report{"========= Internal Sanitizer Error\n" + summary, false},
-        Report{"by itself\n", false}}) {
+       {Report{"between Write access at void neap::kernels::Sum<float>(float)\n" + summary, 0,
+               "FAILED, compute-sanitizer has found faults (exit code 9)"},
+        Report{"between Write access at cudnn::engines::sm90_tma(float)\n" + summary, 0, "ok"},
+        Report{"========= Internal Sanitizer Error\n" + summary, 0,
+               "FAILED, compute-sanitizer itself has failed"},
+        Report{"by itself\n", 0, "FAILED, compute-sanitizer itself has failed"},
+        Report{"========= Target application returned an error\n" + summary, 1,
+               "FAILED, the command has failed under compute-sanitizer"}}) {
     CAPTURE(report.text);
-    WriteProgram(root / "bin/compute-sanitizer",
-                 "cat <<'END'\n========= Error: Race reported " + report.text + "END\n");
+    WriteProgram(root / "bin/compute-sanitizer", "cat <<'END'\n========= Error: Race reported " +
+                                                     report.text + "END\nexit " +
+                                                     std::to_string(report.exit_code) + "\n");
     const Outcome outcome = tree.Run("gpu_test.sh");
-    const std::string result = "gpu_test: sanitizer_resnet20_fp16_racecheck: ";
-    CHECK((outcome.out.find(result + "ok (") != std::string::npos) == report.passes);
-    CHECK((outcome.out.find(result + "FAILED, exit code 9 (") != std::string::npos) ==
-          !report.passes);
+    const std::string line = "gpu_test: sanitizer_resnet20_fp16_racecheck: " + report.result;
+    CHECK(outcome.out.find(line) != std::string::npos);
+  }
+}
+
+TEST_CASE("gpu_test.sh runs racecheck when nothing else runs") {
+  const GpuScripts tree("3");
+  const fs::path& root = tree.root;
+  const std::string running = (root / "running").string();
+  // Each command lists itself while it runs; racecheck fails if another one does.
+  const std::string listed = "mkdir -p " + running + "\ntouch " + running + "/$$\nsleep 0.05\n";
+  const std::string end = "rm " + running + "/$$\nexit $code\n";
+  WriteProgram(root / "build/bundle/neap", "code=0\n" + listed + end);
+  WriteProgram(root / "bin/compute-sanitizer",
+               "code=0\n" + listed +
+                   "echo ERROR SUMMARY: 0 errors\ncase $2 in\nracecheck)\n[ $(ls " + running +
+                   " | wc -l) -eq 1 ] || code=1 ;;\nesac\n" + end);
+  const Outcome outcome = tree.Run("gpu_test.sh");
+  INFO(outcome.out);
+  for (const char* net : {"lenet", "resnet50_fp16", "vgg16_parts"}) {
+    CHECK(outcome.out.find("sanitizer_" + std::string(net) + "_racecheck: ok") !=
+          std::string::npos);
   }
 }
 
