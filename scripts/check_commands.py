@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the command lines in README.md and docs/*.md.
+"""Checks the command lines in README.md and docs/**/*.md.
 
     scripts/check_commands.py NEAP [ROOT]      NEAP is the command to run; exit code 1 if there are faults
 
@@ -77,7 +77,7 @@ PREPARATIONS = [
 ]
 
 # What lines of `sh` blocks may begin with, besides neap and files of the tree.
-PROGRAMS = {"cmake", "ctest", "pip", "sqlite3"}
+PROGRAMS = {"cmake", "ctest", "pip", "python3", "source", "sqlite3"}
 
 # Root may start mpirun, and there may be more ranks than cores.
 OF_MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
@@ -263,7 +263,7 @@ def main():
     root = pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else pathlib.Path(__file__).resolve().parent.parent)
     presets = {preset["name"] for preset in json.loads((root / "CMakePresets.json").read_text())["configurePresets"]}
     flags, used, faults, total = Flags(runner), set(), [], 0
-    for page in [root / "README.md", *sorted((root / "docs").glob("*.md"))]:
+    for page in [root / "README.md", *sorted((root / "docs").rglob("*.md"))]:
         text = page.read_text()
         lines = list(shell_lines(text))
         commands = [(number, words) for number, words in lines if is_neap(words)]
