@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds neap and runs all its tests, including the GPU tests if there is a GPU.
+# Builds neap and runs all its tests, including the GPU tests if there is a GPU. What is missing is installed first by
+# scripts/setup.sh, which names it: compilers, libraries, and on Debian a browser, for the test that looks at a page.
 #   ./test.sh [PRESET]   the default preset is release
 set -euo pipefail
 preset="${1:-release}"
@@ -15,4 +16,8 @@ else
 fi
 # Tests run in parallel, each with a few threads that sleep while they wait.
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}" OMP_WAIT_POLICY="${OMP_WAIT_POLICY:-passive}"
-ctest --test-dir "build/$preset" --output-on-failure --no-tests=error --timeout 900 --parallel "$(build_jobs)"
+results="$PWD/build/$preset/tests.xml" status=0
+ctest --test-dir "build/$preset" --output-on-failure --no-tests=error --timeout 900 --parallel "$(build_jobs)" \
+  --output-junit "$results" --test-output-size-passed 100000 || status=$?
+scripts/skipped_tests.py "$results"
+exit "$status"

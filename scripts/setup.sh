@@ -4,6 +4,7 @@
 #   --build-tests   also the dependencies of tests and benchmarks
 #   --tests         the same, and a browser for the test of neap plan --report
 #   --python        also what pip needs to build the Python package
+#   --packages      also what cpack needs to make Debian packages
 #   --lint          also clang-format, clang-tidy and Python, which .ci/run uses
 #   --sanitizers    also Clang, which compiles the preset asan-ubsan, and its symbolizer
 #   --pypi-cuda     always install CUDA from PyPI, in build/deps/cuda; builds then use it
@@ -17,6 +18,7 @@ packages=(g++ cmake make ninja-build ccache libabsl-dev libboost-dev libdnnl-dev
           libopenmpi-dev openmpi-bin libjpeg-dev libpng-dev libprotobuf-dev protobuf-compiler)
 test_packages=(doctest-dev libbenchmark-dev python3 pkg-config dpkg-dev)
 python_packages=(python3 python3-dev python3-pip python3-venv)
+debian_packages=(dpkg-dev)
 lint_packages=(clang-format-14 clang-tidy-14 python3)
 sanitizer_packages=(clang-14 libclang-rt-14-dev llvm-14)
 cudnn_frontend=nvidia-cudnn-frontend==1.32.0
@@ -102,6 +104,7 @@ has_browser() {
 want_browser() {
   if has_browser; then return; fi
   if grep -qx 'ID=debian' /etc/os-release; then
+    say "a browser, chromium, will be installed for the test that looks at the page of neap plan --report (some 400 MB)"
     packages+=(chromium)
   else
     say "no chromium or google-chrome; the test that looks at the page of neap plan --report will be skipped"
@@ -135,6 +138,7 @@ for option in "$@"; do
     --build-tests) packages+=("${test_packages[@]}") ;;
     --tests) packages+=("${test_packages[@]}"); want_browser ;;
     --python) packages+=("${python_packages[@]}") ;;
+    --packages) packages+=("${debian_packages[@]}") ;;
     --lint) packages+=("${lint_packages[@]}") ;;
     --sanitizers) packages+=("${sanitizer_packages[@]}") ;;
     *) fail "unknown option $option" ;;
