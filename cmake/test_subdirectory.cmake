@@ -1,6 +1,6 @@
 # Configures a project in WORK that includes the clone of neap in SOURCE with add_subdirectory(neap), as docs/own-network.md
-# describes. Only the library may be added to the project. To be fast, the test compiles one file of the project and one of the
-# library.
+# describes. Only the library may be added to the project, whose files stay as they are, while neap's are optimised also where the
+# project has no build type. To be fast, the test compiles one file of the project and one of the library.
 cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK})
@@ -49,6 +49,13 @@ if(NOT build_type STREQUAL "CMAKE_BUILD_TYPE:STRING=")
   message(FATAL_ERROR "the project's build type became ${build_type}")
 endif()
 
+# With a build type of the project's, nothing is added to it.
+execute_process(COMMAND ${CMAKE_COMMAND} -S ${WORK} -B ${WORK}/debug ${flags} -DCMAKE_BUILD_TYPE=Debug COMMAND_ERROR_IS_FATAL ANY)
+file(STRINGS ${WORK}/debug/compile_commands.json optimised REGEX "\"command\".* -O[0-9].*neap/core/")
+if(optimised)
+  message(FATAL_ERROR "with the build type Debug: ${optimised}")
+endif()
+
 file(READ ${WORK}/build/compile_commands.json commands)
 foreach(file main.cc neap/core/base/units.cc)
   set(command "")
@@ -63,6 +70,14 @@ foreach(file main.cc neap/core/base/units.cc)
   endforeach()
   if(NOT command)
     message(FATAL_ERROR "${file} is not compiled")
+  endif()
+  string(REGEX MATCH " -O[0-9a-z]*" optimised "${command}")
+  set(expected "")
+  if(NOT file STREQUAL main.cc)
+    set(expected " -O3")
+  endif()
+  if(NOT optimised STREQUAL expected)
+    message(FATAL_ERROR "${file} is compiled with the option '${optimised}', not '${expected}': ${command}")
   endif()
   file(MAKE_DIRECTORY ${directory}/CMakeFiles/neap.dir/core/base)
   execute_process(COMMAND sh -c "${command}" WORKING_DIRECTORY ${directory} COMMAND_ERROR_IS_FATAL ANY)
