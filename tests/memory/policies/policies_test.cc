@@ -1,4 +1,5 @@
-// What SuperNeurons claims of its policies (3.4, Table 1), on the networks it is measured on.
+// What SuperNeurons claims of its policies (3.4), on the networks it is measured on. The figures of
+// its Table 1 are those of AlexNet in tests/core/program/paper_test.cc.
 #include "neap/memory/policies/policies.h"
 
 #include <doctest/doctest.h>
