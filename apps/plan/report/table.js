@@ -9,8 +9,11 @@ class Table {
     this.rows = rows;
     this.sorted = sorted;  // { title, ascending }
     this.body = el("tbody", {});
+    // How many columns stand beside the first one where a story has a line of its own (style.css).
+    this.table.style.setProperty("--others", this.columns.filter((column) => column.style !== "story").length - 1);
     this.head = this.columns.map((column) => {
       const cell = el("th", { title: column.hint || "", scope: "col" }, column.title);
+      if (column.style) cell.classList.add(column.style);
       if (column.number) cell.classList.add("number");
       cell.addEventListener("click", () => this.sortBy(column));
       return cell;

@@ -27,15 +27,16 @@ std::optional<std::string> BrowserPath() {
 
 }  // namespace
 
-std::optional<std::string> LoadPage(const std::string& file) {
+std::optional<std::string> LoadPage(const std::string& file, int width) {
   const std::optional<std::string> browser = BrowserPath();
   if (!browser) return std::nullopt;
   const ScratchDirectory profile;
   const Outcome outcome =
       Process::StartCommand(
-          *browser, {"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-                     "--window-size=1400,1000", "--user-data-dir=" + profile.path(), "--dump-dom",
-                     "file://" + std::filesystem::absolute(file).string()})
+          *browser,
+          {"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+           "--window-size=" + std::to_string(width) + ",1000", "--user-data-dir=" + profile.path(),
+           "--dump-dom", "file://" + std::filesystem::absolute(file).string()})
           .Wait();
   INFO(outcome.err);
   REQUIRE(outcome.exit_code == 0);

@@ -20,13 +20,16 @@ constexpr char kNoBrowser[] =
     "NO BROWSER: the page of neap plan --report was not looked at; install chromium "
     "(scripts/setup.sh --tests), or name a browser in NEAP_BROWSER";
 
-std::optional<std::string> Load(const Plan& plan, const apps::ReportOptions& options = {}) {
-  const ScratchDirectory directory;
+std::string PageOf(const Plan& plan, const apps::ReportOptions& options) {
   const TimelineCosts costs = {.compute_seconds = SecondsEach(plan, 1e-3, 2e-3),
                                .d2h_bytes_per_second = 1e6,
                                .h2d_bytes_per_second = 1e6};
-  WriteText(directory.File("plan.html"),
-            apps::HtmlReport(plan, PredictTimeline(plan, costs), options));
+  return apps::HtmlReport(plan, PredictTimeline(plan, costs), options);
+}
+
+std::optional<std::string> Load(const Plan& plan, const apps::ReportOptions& options = {}) {
+  const ScratchDirectory directory;
+  WriteText(directory.File("plan.html"), PageOf(plan, options));
   return LoadPage(directory.File("plan.html"));
 }
 
@@ -125,6 +128,37 @@ TEST_CASE("the browser draws the curve of every policy, with a dot for each budg
   CHECK(page->find(">budget, GiB</text>") != std::string::npos);
   CHECK(page->find(">predicted images/s</text>") != std::string::npos);
   CHECK(Attributes(Load(PlanFromScript(kPlainPlan)).value(), "data-curve").empty());
+}
+
+// Lists what is wider than its place, with everything unfolded.
+constexpr char kFindOverflow[] = R"(<script>
+for (const folded of document.querySelectorAll("details")) folded.open = true;
+document.body.dataset.tooWide = [...document.querySelectorAll("html, main, .card, .scroll")]
+  .filter((part) => part.scrollWidth > part.clientWidth)
+  .map((part) => `${part.tagName} ${part.className} ${part.scrollWidth}`).join();
+</script>)";
+
+TEST_CASE("nothing runs out of the page on the right, in wide windows and narrow ones") {
+  Plan plan = PlanFromScript(kTransferPlan);
+  for (PlanTensor& tensor : plan.tensors)
+    tensor.name = "features.denseblock3.denselayer17.norm2.activation." + tensor.name;
+  for (PlanStep& step : plan.steps)
+    step.layer = "features.denseblock3.denselayer17.conv2." + step.layer;
+  const ScratchDirectory directory;
+  const std::string file = directory.File("plan.html");
+  WriteText(
+      file,
+      PageOf(plan,
+             {.alternatives = {{.tensor = TensorId(1), .move_us = 123456, .rebuild_us = 234567},
+                               {.tensor = TensorId(2), .move_us = 345678}}}) +
+          kFindOverflow);
+  for (const int width : {1920, 1400, 1361, 1360, 1000, 700}) {
+    CAPTURE(width);
+    const std::optional<std::string> page = LoadPage(file, width);
+    if (!page) return SkipCase(kNoBrowser);
+    CHECK(Attributes(*page, "data-ready") == Strings{"yes"});
+    CHECK(Attributes(*page, "data-too-wide") == Strings{""});
+  }
 }
 
 TEST_CASE("names in a plan are shown as text, never as HTML, and an empty plan has a page") {
