@@ -50,6 +50,7 @@ absl::StatusOr<int> RunEval(const std::vector<std::string>& args) {
                    Evaluate(inference.session, *inference.dataset, inference.input.batch,
                             /*communicator=*/nullptr, given.reading.workers));
   if (!accuracy.has_value()) return InterruptedExitCode();
+  if (accuracy->not_finite.has_value()) return absl::FailedPreconditionError(*accuracy->not_finite);
   ASSIGN_OR_RETURN(const std::vector<std::string> skipped, inference.Skipped());
   Report(given, *accuracy, skipped);
   return 0;

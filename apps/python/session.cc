@@ -265,6 +265,8 @@ void BindResults(nb::module_& module) {
       .def_ro("step", &StepResult::step, "From 0.")
       .def_ro("loss", &StepResult::loss, "The mean over the batch.")
       .def_ro("correct", &StepResult::correct, "How many labels were predicted.")
+      .def_ro("labels", &StepResult::labels,
+              "In evaluation: how many labels are classes, or elements have targets.")
       .def_ro("loss_scale", &StepResult::loss_scale)
       .def_ro("skipped", &StepResult::skipped,
               "fp16: a gradient was not finite, so the step has changed nothing but the scale.");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -18,13 +19,14 @@
 namespace neap::apps {
 namespace {
 
-// The error for a batch whose loss is not finite. Predicts its images to find the first that has
-// such an output.
-absl::Status LossIsNotFinite(Session& session, const Batch& batch, int64_t first) {
+// Says what is not finite in a batch whose loss is not. Predicts its images to find the first that
+// has such an output.
+absl::StatusOr<std::string> WhatIsNotFinite(Session& session, const Batch& batch, int64_t first) {
   ASSIGN_OR_RETURN(const Prediction prediction, session.Predict(batch.images));
-  RETURN_IF_ERROR(CheckFinite(prediction, first));
-  return absl::FailedPreconditionError(
-      absl::StrCat("the loss of images ", first, " to ", first + batch.size - 1, " is not finite"));
+  if (const absl::Status finite = CheckFinite(prediction, first); !finite.ok())
+    return std::string(finite.message());
+  return absl::StrCat("the loss of images ", first, " to ", first + batch.size - 1,
+                      " is not finite");
 }
 
 // Images [begin, end). The loss is the sum over them.
@@ -43,12 +45,19 @@ absl::StatusOr<std::optional<Accuracy>> EvaluatePart(Session& session, const Dat
     Prediction prediction;
     ASSIGN_OR_RETURN(const StepResult result,
                      session.Evaluate(images, dataset.decodes() ? &prediction : nullptr));
-    if (!std::isfinite(result.loss)) return LossIsNotFinite(session, images, first);
+    if (!std::isfinite(result.loss) && !accuracy.not_finite.has_value()) {
+      ASSIGN_OR_RETURN(accuracy.not_finite, WhatIsNotFinite(session, images, first));
+    }
     accuracy.correct += result.correct;
     if (dataset.decodes()) *accuracy.correct_top5 += CorrectTop5(prediction, images.labels);
-    accuracy.loss += static_cast<double>(result.loss) * static_cast<double>(images.size);
+    accuracy.labels += result.labels;
+    accuracy.loss += static_cast<double>(result.loss) * static_cast<double>(result.labels);
   }
   return accuracy;
+}
+
+double LossFromJson(const Json& loss) {
+  return loss.is_null() ? std::numeric_limits<double>::quiet_NaN() : loss.get<double>();
 }
 
 // The sum of the ranks' parts.
@@ -57,7 +66,9 @@ absl::StatusOr<std::optional<Accuracy>> SumOfRanks(
   Json sent = {{"ok", own.ok()}};
   if (own.ok() && own->has_value()) {
     sent["correct"] = (*own)->correct;
-    sent["loss"] = (*own)->loss;
+    sent["labels"] = (*own)->labels;
+    sent["loss"] = (*own)->loss;  // null if it is not finite: JSON has no such numbers
+    if ((*own)->not_finite.has_value()) sent["not_finite"] = *(*own)->not_finite;
     if ((*own)->correct_top5.has_value()) sent["correct_top5"] = *(*own)->correct_top5;
   }
   ASSIGN_OR_RETURN(const std::vector<std::string> parts,
@@ -70,7 +81,10 @@ absl::StatusOr<std::optional<Accuracy>> SumOfRanks(
       return absl::UnavailableError(absl::StrCat("rank ", rank, ": its evaluation has failed"));
     if (!part.contains("loss")) return std::nullopt;
     sum.correct += part.at("correct").get<int64_t>();
-    sum.loss += part.at("loss").get<double>();
+    sum.labels += part.at("labels").get<int64_t>();
+    sum.loss += LossFromJson(part.at("loss"));
+    if (part.contains("not_finite") && !sum.not_finite.has_value())
+      sum.not_finite = part.at("not_finite").get<std::string>();
     if (part.contains("correct_top5"))
       sum.correct_top5 = sum.correct_top5.value_or(0) + part.at("correct_top5").get<int64_t>();
   }
@@ -91,8 +105,7 @@ absl::StatusOr<std::optional<Accuracy>> Evaluate(Session& session, const Dataset
   if (communicator != nullptr) accuracy = SumOfRanks(accuracy, *communicator);
   if (!accuracy.ok() || !accuracy->has_value()) return accuracy;
   (*accuracy)->images = dataset.size();
-  (*accuracy)->labels = dataset.size() * dataset.labels();
-  (*accuracy)->loss /= static_cast<double>(dataset.size());
+  (*accuracy)->loss /= static_cast<double>(std::max<int64_t>((*accuracy)->labels, 1));
   return accuracy;
 }
 
@@ -111,8 +124,10 @@ int64_t CorrectTop5(const Prediction& prediction, const std::vector<int32_t>& la
   const int64_t classes = prediction.shape.c();
   int64_t top5 = 0;
   for (size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] == kNoLabel) continue;
     const float* const first = prediction.logits.data() + static_cast<int64_t>(i) * classes;
     const float* const own = first + labels[i];
+    if (std::isnan(*own)) continue;
     const int64_t above = std::count_if(first, first + classes, [&](const float& logit) {
       return logit > *own || (logit == *own && &logit < own);
     });
@@ -124,17 +139,19 @@ int64_t CorrectTop5(const Prediction& prediction, const std::vector<int32_t>& la
 std::string ToText(const Accuracy& accuracy) {
   const std::optional<double> top5 = accuracy.top5_fraction();
   return absl::StrFormat(
-      "%.2f%% (%d of %d %s), %sloss %.6g", 100 * accuracy.fraction(), accuracy.correct,
+      "%.2f%% (%d of %d %s), %sloss %.6g%s", 100 * accuracy.fraction(), accuracy.correct,
       accuracy.labels, accuracy.labels > accuracy.images ? "pixels" : "images",
-      top5.has_value() ? absl::StrFormat("top-5 %.2f%%, ", 100 * *top5) : "", accuracy.loss);
+      top5.has_value() ? absl::StrFormat("top-5 %.2f%%, ", 100 * *top5) : "", accuracy.loss,
+      accuracy.not_finite.has_value() ? absl::StrCat(" (", *accuracy.not_finite, ")") : "");
 }
 
 Json ToJson(const Accuracy& accuracy) {
   Json json = {{"accuracy", accuracy.fraction()},
-               {"loss", accuracy.loss},
+               {"loss", accuracy.loss},  // null if it is not finite
                {"images", accuracy.images},
                {"labels", accuracy.labels},
                {"correct", accuracy.correct}};
+  if (accuracy.not_finite.has_value()) json["not_finite"] = *accuracy.not_finite;
   if (accuracy.correct_top5.has_value()) {
     json["top5_accuracy"] = *accuracy.top5_fraction();
     json["correct_top5"] = *accuracy.correct_top5;

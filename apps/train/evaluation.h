@@ -18,8 +18,10 @@ namespace neap::apps {
 struct Accuracy {
   int64_t correct = 0;
   int64_t images = 0;
-  int64_t labels = 0;  // one per image or per pixel
+  int64_t labels = 0;  // one per image or per pixel, without those that are kNoLabel
   double loss = 0;     // the mean over all labels
+  // If the loss is not finite: of which images, or the first image whose output is not.
+  std::optional<std::string> not_finite = {};
   // Images whose class is among the five most probable ones.
   std::optional<int64_t> correct_top5 = {};
 
@@ -29,17 +31,17 @@ struct Accuracy {
   }
   // Empty if it was not counted.
   std::optional<double> top5_fraction() const {
-    if (!correct_top5.has_value() || images == 0) return std::nullopt;
-    return static_cast<double>(*correct_top5) / static_cast<double>(images);
+    if (!correct_top5.has_value() || labels == 0) return std::nullopt;
+    return static_cast<double>(*correct_top5) / static_cast<double>(labels);
   }
 };
 
 // Evaluates in batches of `batch` images, the last of which may be smaller. With a communicator,
 // each rank evaluates a part of the dataset, and all return the accuracy over all of it. Folders of
 // images (Dataset::decodes()) also have a top-5 accuracy; `workers` threads read them, or, if it is
-// 0, as many as are worth it. Empty after Ctrl-C. Errors: those of the dataset and the session;
-// FAILED_PRECONDITION naming the image for which the network's output is not finite; UNAVAILABLE if
-// that is another rank's.
+// 0, as many as are worth it. Empty after Ctrl-C. A loss that is not finite is a result, not an
+// error: a network in training may recover. Errors: those of the dataset and the session;
+// UNAVAILABLE if they are another rank's.
 absl::StatusOr<std::optional<Accuracy>> Evaluate(Session& session, const Dataset& dataset,
                                                  int64_t batch,
                                                  Communicator* communicator = nullptr,
@@ -50,10 +52,11 @@ absl::StatusOr<std::optional<Accuracy>> Evaluate(Session& session, const Dataset
 absl::Status CheckFinite(const Prediction& prediction, int64_t first);
 
 // How many images, of which each has one label, have it among the five classes with the largest
-// logits. Classes with equal logits count in the order of their numbers.
+// logits. Classes with equal logits count in the order of their numbers, and NaN is not among them.
 int64_t CorrectTop5(const Prediction& prediction, const std::vector<int32_t>& labels);
 
-// "97.22% (350 of 360 images), loss 0.0956", "71.20% (356 of 500 images), top-5 91.40%, loss 1.21"
+// "97.22% (350 of 360 images), loss 0.0956", "71.20% (356 of 500 images), top-5 91.40%, loss 1.21",
+// "10.00% (36 of 360 images), loss nan (the network's output for image 4 is not finite ...)"
 std::string ToText(const Accuracy& accuracy);
 Json ToJson(const Accuracy& accuracy);
 

@@ -2,6 +2,8 @@
 // predictions with.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <iterator>
 #include <limits>
@@ -13,11 +15,13 @@
 namespace neap {
 
 // The label of an image or pixel without a class. It adds nothing to the gradients and to the loss,
-// which is still the mean over all labels, and never counts as correct.
+// and never counts as correct. A training step's loss and gradients are still means over all labels,
+// so that sub-batches and ranks weigh every image alike; the loss of an evaluation is the mean over
+// the labels that are classes, as torch.nn.CrossEntropyLoss's over those that are not ignore_index.
 inline constexpr int32_t kNoLabel = -1;
 
 // The target of an element for which there is none. It adds nothing to the gradients and to the
-// loss, which is still the mean over all elements.
+// loss, which is the mean over all elements in training, and over those with targets in evaluation.
 inline constexpr float kNoTarget = std::numeric_limits<float>::quiet_NaN();
 
 struct Batch {
@@ -39,6 +43,15 @@ struct Batch {
 
 inline absl::Span<const float> ImagesOf(const Batch& batch) {
   return batch.borrowed.empty() ? absl::MakeConstSpan(batch.images) : batch.borrowed;
+}
+
+// How many labels of the batch are classes; if it has targets, how many of these there are.
+inline int64_t LabelledIn(const Batch& batch) {
+  if (batch.targets.empty())
+    return std::ssize(batch.labels) -
+           std::count(batch.labels.begin(), batch.labels.end(), kNoLabel);
+  return std::count_if(batch.targets.begin(), batch.targets.end(),
+                       [](float target) { return !std::isnan(target); });
 }
 
 // Images [first, first + count) of a batch that states its size.

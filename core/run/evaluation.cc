@@ -44,9 +44,13 @@ absl::StatusOr<StepResult> EvaluateBatch(Runtime& inference, Staging& staging, c
   RETURN_IF_ERROR(staging.Send(count < size ? filled_up : batch, {}, program, *inference.executor));
   RETURN_IF_ERROR(inference.Iterate(staging));
   ASSIGN_OR_RETURN(const Staging::Received received, staging.Await());
-  StepResult result = {.loss = received.loss, .correct = received.correct};
+  StepResult result = {
+      .loss = received.loss, .correct = received.correct, .labels = LabelledIn(batch)};
   // The kernel computes the mean over all labels or elements of the filled-up batch.
-  if (count < size) result.loss *= static_cast<float>(size) / static_cast<float>(count);
+  const PerImage per_image = ValuesPerImage(program);
+  const int64_t all = size * (batch.targets.empty() ? per_image.labels : per_image.targets);
+  if (result.labels > 0 && result.labels < all)
+    result.loss *= static_cast<float>(all) / static_cast<float>(result.labels);
   return result;
 }
 

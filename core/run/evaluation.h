@@ -24,7 +24,8 @@ namespace neap {
 // Images as a batch in which nothing is labelled.
 Batch WithoutLabels(absl::Span<const float> images, const Program& program);
 
-// Runs one iteration and waits for its result. After an error, work may be in the streams.
+// Runs one iteration and waits for its result, the loss of which is the mean over the labels that
+// are classes, or 0 if there are none. After an error, work may be in the streams.
 absl::StatusOr<StepResult> EvaluateBatch(Runtime& inference, Staging& staging, const Batch& batch);
 
 // The predictions for the batch that was evaluated last, which had `values` image values.

@@ -160,9 +160,10 @@ class ParallelSession::Impl {
     double loss = 0;
     for (size_t i = 0; i < ranks(); ++i) {
       sum.correct += results[i].correct;
-      loss += static_cast<double>(results[i].loss) * static_cast<double>(counts[i]);
+      sum.labels += results[i].labels;
+      loss += static_cast<double>(results[i].loss) * static_cast<double>(results[i].labels);
     }
-    sum.loss = static_cast<float>(loss / static_cast<double>(images));
+    sum.loss = static_cast<float>(loss / static_cast<double>(std::max<int64_t>(sum.labels, 1)));
     return sum;
   }
 

@@ -149,9 +149,10 @@ class Session {
   absl::StatusOr<TimedStep> TimeStep(const Batch& batch);
 
   // Runs forward only, with running statistics and without dropout. The batch may have fewer images
-  // than the network's; the loss and the number of correct labels are those of its images. The
-  // other fields of the result have their defaults. `prediction`, if it is not null, becomes that
-  // for the images. Errors: FAILED_PRECONDITION while a step is in flight.
+  // than the network's; the loss and the number of correct labels are those of its images, the
+  // loss that of the labels other than kNoLabel (0 if there are none). The result also has their
+  // number; its other fields have their defaults. `prediction`, if it is not null, becomes that for
+  // the images. Errors: FAILED_PRECONDITION while a step is in flight.
   absl::StatusOr<StepResult> Evaluate(const Batch& batch, Prediction* prediction = nullptr);
   // Evaluates images without labels: n times C x H x W values, with n from 1 to the network's
   // batch, normalised as in training. Errors: INVALID_ARGUMENT for another number of values;

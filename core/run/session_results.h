@@ -12,9 +12,10 @@ namespace neap {
 
 struct StepResult {
   int64_t step = 0;     // from 0
-  float loss = 0;       // mean over the batch
+  float loss = 0;       // mean over the batch; in evaluation over its `labels`
   int64_t correct = 0;  // number of labels for which the class with the largest output is right;
                         // of losses against targets: layers/target_loss.h
+  int64_t labels = 0;   // in evaluation: LabelledIn() the batch
   // If the loss is scaled (core/step/loss_scale.h), in training: the scales of this step and of the
   // next one, whether this step changed nothing, because a gradient was not finite, and the number
   // of such steps so far.

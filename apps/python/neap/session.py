@@ -12,10 +12,10 @@ from neap.errors import Error
 class Accuracy(NamedTuple):
     """The result of Session.evaluate(). Where pixels are labelled, each of them counts."""
 
-    loss: float  # the mean over all labels
+    loss: float  # the mean over these labels
     accuracy: float  # from 0 to 1
     correct: int
-    labels: int
+    labels: int  # those that are classes, not -1
 
 
 class Session(_neap.Session):
@@ -134,16 +134,16 @@ class Session(_neap.Session):
 
         `batches` is a Dataset, an iterable of (images, labels), or with `labels` an array of images, of any number.
         """
-        loss, correct, count = 0.0, 0, 0
+        loss, correct, terms, count = 0.0, 0, 0, 0
         for images, classes in self._pieces(batches, labels):
             result = self._evaluate(images, classes)
-            labels_of_piece = classes.size // (classes.shape[1] if classes.dtype.kind == "f" else 1)
-            loss += result.loss * labels_of_piece
+            loss += result.loss * result.labels
             correct += result.correct
-            count += labels_of_piece
-        if count == 0:
+            terms += result.labels
+            count += classes.size // classes.shape[1] if classes.dtype.kind == "f" else result.labels
+        if terms == 0:
             raise ValueError("there is nothing to evaluate")
-        return Accuracy(loss / count, correct / count, correct, count)
+        return Accuracy(loss / terms, correct / count, correct, count)
 
     def predict(self, images: Any, probabilities: bool = False) -> numpy.ndarray:
         """The logits of any number of images, (n, classes), or (n, classes, height, width) for a network that labels pixels.

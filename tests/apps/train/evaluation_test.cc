@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
+#include <nlohmann/json.hpp>
+
 namespace neap::testing {
 namespace {
 
@@ -24,6 +27,26 @@ TEST_CASE("the text and the JSON have top-5 where it was counted") {
   accuracy.correct_top5 = 4;
   CHECK(apps::ToText(accuracy) == "75.00% (3 of 4 images), top-5 100.00%, loss 0.5");
   CHECK(apps::ToJson(accuracy).at("top5_accuracy") == 1);
+}
+
+TEST_CASE("NaN is not among the five most probable classes") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Prediction prediction = {.shape = {2, 3, 1, 1}, .logits = {nan, nan, nan, nan, 1.0F, nan}};
+  CHECK(apps::CorrectTop5(prediction, {0, 1}) == 1);
+  CHECK(apps::CorrectTop5(prediction, {kNoLabel, 1}) == 1);
+}
+
+TEST_CASE("a loss that is not finite is said in words, and is null in JSON") {
+  const Accuracy accuracy = {.correct = 1,
+                             .images = 4,
+                             .labels = 4,
+                             .loss = std::numeric_limits<double>::infinity(),
+                             .not_finite = "the output for image 2 is not finite"};
+  CHECK(apps::ToText(accuracy) ==
+        "25.00% (1 of 4 images), loss inf (the output for image 2 is not finite)");
+  const nlohmann::json json = nlohmann::json::parse(apps::ToJson(accuracy).dump());
+  CHECK(json.at("loss").is_null());
+  CHECK(json.at("not_finite") == "the output for image 2 is not finite");
 }
 
 }  // namespace

@@ -177,6 +177,15 @@ TEST_CASE("each rank evaluates a part of the test images") {
   CHECK(evaluation.at("correct").get<double>() / 360 == evaluation.at("accuracy").get<double>());
 }
 
+TEST_CASE("a test whose outputs are not finite is reported by ranks, too") {
+  if (!HasMpi()) return SkipCase("there is no MPI");
+  const Args args = {"train", "lenet", "--batch", "4", "--device", "cpu",
+                     "--lr",  "1e38",  "--steps", "1", "--eval"};
+  const Json evaluation = RunRanks(2, args).back().at("evaluation");
+  CHECK(evaluation.at("loss").is_null());
+  CHECK(evaluation.at("not_finite").get<std::string>().find("image 0 ") != std::string::npos);
+}
+
 TEST_CASE("the same ranks compute the same bits again, and from a checkpoint") {
   if (!HasMpi()) return SkipCase("there is no MPI");
   const ScratchDirectory scratch;

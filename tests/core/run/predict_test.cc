@@ -29,19 +29,22 @@ Batch FirstImages(const Batch& batch, int64_t count) {
   return first;
 }
 
-// The mean loss and the number of correct labels, computed from the probabilities.
+// The mean loss of the labels that are classes and how many are correct, computed from the
+// probabilities as torch.nn.CrossEntropyLoss does.
 StepResult ResultOf(const Prediction& prediction, const std::vector<int32_t>& labels) {
   const int64_t classes = prediction.shape.c();
   StepResult result;
   double loss = 0;
   for (size_t image = 0; image < labels.size(); ++image) {
+    if (labels[image] == kNoLabel) continue;
+    ++result.labels;
     const auto row =
         prediction.probabilities.begin() + static_cast<std::ptrdiff_t>(image) * classes;
     const auto largest = std::max_element(row, row + classes);
     result.correct += largest - row == labels[image] ? 1 : 0;
     loss -= std::log(static_cast<double>(row[labels[image]]));
   }
-  result.loss = static_cast<float>(loss / static_cast<double>(labels.size()));
+  result.loss = static_cast<float>(loss / static_cast<double>(result.labels));
   return result;
 }
 
@@ -62,6 +65,28 @@ TEST_CASE("predictions are probabilities that agree with the results of evaluati
   const StepResult evaluated = session.Evaluate(batch).value();
   CHECK(evaluated.correct == want.correct);
   CHECK(evaluated.loss == doctest::Approx(want.loss).epsilon(1e-4));
+}
+
+TEST_CASE("the loss of an evaluation is the mean over the images that have a class") {
+  const auto device = OpenCpu();
+  Session session = MakeSession(*device, {});
+  Train(session, 3);
+  Batch batch = MakeBatch(5);
+  for (const size_t image : {1U, 2U, 6U}) batch.labels[image] = kNoLabel;
+  for (const int64_t count : {8, 4, 1}) {
+    CAPTURE(count);
+    const Batch part = FirstImages(batch, count);
+    Prediction prediction;
+    const StepResult evaluated = session.Evaluate(part, &prediction).value();
+    const StepResult want = ResultOf(prediction, part.labels);
+    CHECK(evaluated.labels == want.labels);
+    CHECK(evaluated.correct == want.correct);
+    CHECK(evaluated.loss == doctest::Approx(want.loss).epsilon(1e-5));
+  }
+  std::fill(batch.labels.begin(), batch.labels.end(), kNoLabel);
+  const StepResult none = session.Evaluate(batch).value();
+  CHECK(none.labels == 0);
+  CHECK(none.loss == 0);
 }
 
 TEST_CASE("the probabilities of a prediction are the softmax of its logits") {

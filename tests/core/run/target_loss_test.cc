@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -129,19 +130,21 @@ TEST_CASE("labels stand for targets of 1 and 0") {
   }
 }
 
-TEST_CASE("a smaller batch is evaluated by its own elements") {
+TEST_CASE("a smaller batch is evaluated by its own elements that have targets") {
   const auto device = OpenCpu();
   const GraphOptions options = {.batch = kBatch};
   Session session = Open(ImageToImage(options, MeanSquaredError{}), *device);
-  const Batch batch = PixelBatch(7, 3);
+  Batch batch = PixelBatch(7, 3);
+  batch.targets[3] = kNoTarget;
   Prediction prediction;
   const StepResult result = session.Evaluate(batch, &prediction).value();
   REQUIRE(prediction.shape == Shape{3, kChannels, 3, 5});
   double loss = 0;
-  for (size_t i = 0; i < batch.targets.size(); ++i)
-    loss += std::pow(static_cast<double>(prediction.logits[i] - batch.targets[i]), 2);
-  CHECK(result.loss ==
-        doctest::Approx(loss / static_cast<double>(batch.targets.size())).epsilon(1e-5));
+  for (size_t i = 0; i < batch.targets.size(); ++i) {
+    if (i != 3) loss += std::pow(static_cast<double>(prediction.logits[i] - batch.targets[i]), 2);
+  }
+  CHECK(result.labels == std::ssize(batch.targets) - 1);
+  CHECK(result.loss == doctest::Approx(loss / static_cast<double>(result.labels)).epsilon(1e-5));
   CHECK(prediction.probabilities == prediction.logits);
 }
 
