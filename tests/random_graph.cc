@@ -77,6 +77,7 @@ class Generator {
   }
 
   Value Block(const Value& x, int nesting) {
+    if (options_.read_twice && nesting == 0 && Chance(2)) return Sum(x, nesting);
     if (options_.mobile && Chance(2)) return Inverted(x);
     if (nesting < options_.max_nesting && Chance(2))
       return Chance(2) ? Sum(x, nesting) : Join(x, nesting);
@@ -198,8 +199,34 @@ class Generator {
     }
     Value sum = {net_.Add(Named("add"), Add{}, std::move(names)), channels, x.size};
     if (!options_.residual) return sum;
-    sum = Same("relu", Relu{}, sum);
+    if (!options_.read_twice || Chance(2)) sum = Same("relu", Relu{}, sum);
+    if (options_.read_twice && !Chance(3)) return ReadTwice(sum);
     return Chance(3) ? sum : NextBlock(sum);
+  }
+
+  Value ReadTwice(const Value& x) {
+    const auto both = [&](const char* kind, Layer join, const Value& a, const Value& b) -> Value {
+      return {net_.Add(Named(kind), std::move(join), {a.name, b.name}), x.channels, x.size};
+    };
+    const auto mean = [&] { return Same("squeeze", GlobalAveragePool{}, x); };
+    switch (Between(0, 5)) {
+      case 0:
+        return both("multiply", Multiply{}, x, mean());
+      case 1:
+        return both("multiply", Multiply{}, Conv(x, x.channels), mean());
+      case 2:
+        return both("multiply", Multiply{}, x, Conv(x, x.channels));
+      case 3: {
+        Value y = both("concat", Concat{}, x, Conv(x, x.channels));
+        y.channels *= 2;
+        return Conv(y, x.channels);
+      }
+      case 4:
+        return both("add", Add{}, Same("pool", MaxPool{.kernel = 3, .stride = 1, .padding = 1}, x),
+                    Same("pool", AveragePool{.kernel = 3, .stride = 1, .padding = 1}, x));
+      default:
+        return both("multiply", Multiply{}, both("multiply", Multiply{}, x, mean()), mean());
+    }
   }
 
   // relu(x + bn(conv(x))): gradients of two readers meet in that of x.

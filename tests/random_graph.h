@@ -34,6 +34,9 @@ struct RandomGraphOptions {
   bool residual = false;
   bool dense =
       false;  // concatenations are those of DenseNets: a batch norm reads them, then a ReLU
+  // With pairs of layers that read the same value, a sum if `residual`: products, concatenations,
+  // poolings of all kinds. Some add to its gradient themselves.
+  bool read_twice = false;
   // With inverted residual blocks of networks for mobile devices: depthwise convolutions, squeeze
   // and excitation, products, and activations that others do not have.
   bool mobile = false;

@@ -34,6 +34,20 @@ void FromFloats(const float* from, int64_t count, void* to) {
   std::transform(from, from + count, static_cast<T*>(to), [](float value) { return T(value); });
 }
 
+// Adds `terms` as if they had been stored before.
+template <typename T>
+void AddFloats(const float* terms, int64_t count, void* to) {
+  T* const sums = static_cast<T*>(to);
+  for (int64_t i = 0; i < count; ++i)
+    sums[i] = T(static_cast<float>(sums[i]) + static_cast<float>(T(terms[i])));
+}
+
+template <typename T>
+void Store(Access access, const float* floats, int64_t count, void* to) {
+  access == Access::kAccumulate ? AddFloats<T>(floats, count, to)
+                                : FromFloats<T>(floats, count, to);
+}
+
 class ConvertedKernel final : public Kernel {
  public:
   ConvertedKernel(StepSignature signature, std::unique_ptr<Kernel> kernel, int64_t kernel_bytes)
@@ -50,6 +64,10 @@ class ConvertedKernel final : public Kernel {
       operands[i] = floats;
       if (operand.access == Access::kWrite) continue;
       const int64_t count = operand.tensor.elements();
+      if (operand.access == Access::kAccumulate) {
+        std::fill_n(floats, count, -0.0F);  // to which any term, also -0, adds as itself
+        continue;
+      }
       operand.tensor.dtype == DType::kFp16 ? ToFloats<Fp16>(args.operands[i], count, floats)
                                            : ToFloats<Bf16>(args.operands[i], count, floats);
     }
@@ -60,8 +78,9 @@ class ConvertedKernel final : public Kernel {
       if (operands[i] == args.operands[i] || operand.access == Access::kRead) continue;
       const auto* const floats = static_cast<const float*>(operands[i]);
       const int64_t count = operand.tensor.elements();
-      operand.tensor.dtype == DType::kFp16 ? FromFloats<Fp16>(floats, count, args.operands[i])
-                                           : FromFloats<Bf16>(floats, count, args.operands[i]);
+      operand.tensor.dtype == DType::kFp16
+          ? Store<Fp16>(operand.access, floats, count, args.operands[i])
+          : Store<Bf16>(operand.access, floats, count, args.operands[i]);
     }
     return absl::OkStatus();
   }

@@ -134,13 +134,13 @@ template <int kVec, typename T>
 __device__ __forceinline__ void Write(T* p, size_t i, const Vec<kVec>& v) {
   Write<kVec>(p, i, Pack<T>(v));
 }
-// Writes the vector, or adds it to the one that is there.
+// Writes the vector, or adds it, as if it had been stored before, to the one that is there.
 template <int kVec, typename T>
 __device__ __forceinline__ void WriteOrAdd(T* p, size_t i, Vec<kVec> v, bool adds) {
   if (adds) {
     const Vec<kVec> old = Unpack(Read<kVec>(p, i));
 #pragma unroll
-    for (int k = 0; k < kVec; ++k) v.v[k] += old.v[k];
+    for (int k = 0; k < kVec; ++k) v.v[k] = __fadd_rn(Rounded<T>(v.v[k]), old.v[k]);
   }
   Write<kVec>(p, i, v);
 }

@@ -144,7 +144,7 @@ struct StatisticsGradientOp {
     if constexpr (kAdds) {
       const Vec<kVec> sum = Unpack(loaded.dx);
 #pragma unroll
-      for (int k = 0; k < kVec; ++k) d.v[k] += sum.v[k];
+      for (int k = 0; k < kVec; ++k) d.v[k] = __fadd_rn(Rounded<T>(d.v[k]), sum.v[k]);
     }
     Write<kVec>(dx, i, d);
   }

@@ -114,4 +114,29 @@ TEST_CASE("random networks of all types train to the same bits whatever the plan
   }
 }
 
+TEST_CASE("sums that several layers read train to the same bits fused and unfused, 120 networks") {
+  const auto opened = CpuDevice::Open();
+  REQUIRE(opened.ok());
+  Device& device = **opened;
+  constexpr DType kTypes[] = {DType::kFp32, DType::kBf16, DType::kFp16};
+  const std::vector<std::string> policies = PoliciesThatMoveOrRebuild();
+  const uint32_t seeds = testing::RandomSeeds(120);
+  for (uint32_t seed = 0; seed < seeds; ++seed) {
+    CAPTURE(seed);
+    testing::RandomGraphOptions of = {.max_blocks = 4,
+                                      .dtype = kTypes[seed % 3],
+                                      .layout = seed / 3 % 2 == 1 ? Layout::kNhwc : Layout::kNchw,
+                                      .residual = true,
+                                      .read_twice = true,
+                                      .auxiliary = seed / 6 % 2 == 1};
+    const Graph graph = testing::RandomGraph(seed, of);
+    of.fusion = false;
+    const TrainedState reference = TrainRandom(testing::RandomGraph(seed, of), device,
+                                               {.policy = "keep-all", .in_place = false}, nullptr);
+    CHECK(SameBits(reference, TrainRandom(graph, device, {.policy = "liveness"}, nullptr)));
+    CheckPolicy(graph, device, kRandomTraining, {.policy = policies[seed % policies.size()]},
+                /*tight=*/true, reference);
+  }
+}
+
 }  // namespace neap
