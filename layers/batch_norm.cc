@@ -68,8 +68,8 @@ absl::StatusOr<LayerSpec> BatchNorm::Specify(const LayerContext& context) const 
   LayerSpec spec = {
       .output = x,
       .params = {{"weight", per_channel, one}, {"bias", per_channel, zero}},
-      .states = {{.name = "running_mean", .tensor = per_channel, .accumulates = true},
-                 {.name = "running_var", .tensor = per_channel, .accumulates = true}}};
+      .states = {{.name = "running_mean", .tensor = per_channel, .init = zero, .accumulates = true},
+                 {.name = "running_var", .tensor = per_channel, .init = one, .accumulates = true}}};
   const double elements = static_cast<double>(x.elements());
   if (context.mode == Mode::kInference) {
     spec.traits.independent_images = true;
@@ -77,6 +77,7 @@ absl::StatusOr<LayerSpec> BatchNorm::Specify(const LayerContext& context) const 
     return spec;
   }
   spec.saved = {{"mean", per_channel}, {"invstd", per_channel}};
+  spec.values_per_variance = x.elements() / x.shape.c();
   spec.steps = {TrainingForward(kForwardFlopsPerElement * elements),
                 Backward(kBackwardFlopsPerElement * elements)};
   return spec;

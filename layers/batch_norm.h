@@ -8,9 +8,11 @@
 //
 // In training, forward also accumulates running_mean and running_var; y may overwrite x, and dx dy.
 // params: 0 weight (gamma), 1 bias (beta), both {C}; saved: 0 mean, 1 invstd = 1 / sqrt(biased
-// variance + epsilon); states: 0 running_mean, 1 running_var (unbiased): running = (1 - momentum) *
-// running + momentum * batch. A rerun gives y the same bits, because forward computes the
-// statistics and then runs the same normalisation that the rerun repeats.
+// variance + epsilon); states: 0 running_mean, which begins at 0, 1 running_var (unbiased), which
+// begins at 1: running = (1 - momentum) * running + momentum * batch. A rerun gives y the same
+// bits, because forward computes the statistics and then runs the same normalisation that the rerun
+// repeats. Lower() refuses training with one value per channel (LayerSpec::values_per_variance), as
+// PyTorch does; inference reads no variance of the batch.
 #pragma once
 
 #include <optional>

@@ -109,7 +109,7 @@ absl::StatusOr<int64_t> PeakFinder::MinimumAt(const std::string& net, int64_t n,
 
 absl::StatusOr<bool> PeakFinder::FitsBudget(const std::string& net, int64_t n) const {
   // The smallest size could be built, so this one is too large.
-  if (!Sized(net, n).Build().ok()) return false;
+  if (n < growth_.least || !Sized(net, n).Build().ok()) return false;
   const absl::StatusOr<int64_t> minimum = MinimumAt(net, n, Options());
   // Sizes beyond the kernels' index range fit no budget.
   if (*Sized(net, n).options.batch > 1 && absl::IsUnimplemented(minimum.status())) return false;
@@ -147,22 +147,22 @@ absl::StatusOr<PeakResult> PeakFinder::Search(const std::string& net, int64_t fr
   PeakResult result = {.what = growth_.what};
   ASSIGN_OR_RETURN(result.search, FindLargest(
                                       growth_.most, [&](int64_t n) { return FitsBudget(net, n); },
-                                      std::max<int64_t>(1, from)));
+                                      std::max(growth_.least, from)));
   const auto plan = [&] {
     const auto start = std::chrono::steady_clock::now();
     PlannerOptions options = Options();
     options.suggest_policy = true;  // the user reads this refusal
     absl::StatusOr<PlanResult> planned =
-        PlanAt(net, std::max<int64_t>(result.search.largest, 1), options);
+        PlanAt(net, std::max(result.search.largest, growth_.least), options);
     result.plan_ms = MillisecondsSince(start);
     return planned;
   };
   absl::StatusOr<PlanResult> planned = plan();
-  if (absl::IsResourceExhausted(planned.status()) && result.search.largest > 1) {
+  if (absl::IsResourceExhausted(planned.status()) && result.search.largest > growth_.least) {
     const int64_t most = result.search.largest - 1;
     ASSIGN_OR_RETURN(PeakSearch again, FindLargest(
                                            most, [&](int64_t n) { return FitsBoth(net, n); },
-                                           std::clamp<int64_t>(from, 1, most)));
+                                           std::clamp(from, growth_.least, most)));
     again.elapsed_ms += result.plan_ms;
     result.search = After(result.search, again);
     result.by_host = true;
@@ -190,7 +190,7 @@ absl::StatusOr<KeptSpeed> PeakFinder::SpeedOf(const std::string& net, int64_t n,
 
 // The minimum budget is nearly linear in the batch.
 absl::StatusOr<int64_t> PeakFinder::LargestUnmoved(const std::string& net, int64_t most) const {
-  ASSIGN_OR_RETURN(const int64_t least, MinimumAt(net, 1, Unlimited()));
+  ASSIGN_OR_RETURN(const int64_t least, MinimumAt(net, growth_.least, Unlimited()));
   ASSIGN_OR_RETURN(const int64_t bytes, MinimumAt(net, most, Unlimited()));
   const int64_t budget = Options().budget_bytes;
   if (bytes <= budget || bytes == least) return most;
@@ -199,13 +199,13 @@ absl::StatusOr<int64_t> PeakFinder::LargestUnmoved(const std::string& net, int64
 }
 
 absl::Status PeakFinder::KeepsTooLittle(const std::string& net) const {
-  ASSIGN_OR_RETURN(const PlanResult planned, PlanAt(net, 1, Options()));
-  ASSIGN_OR_RETURN(const KeptSpeed speed, SpeedOf(net, 1, planned));
+  ASSIGN_OR_RETURN(const PlanResult planned, PlanAt(net, growth_.least, Options()));
+  ASSIGN_OR_RETURN(const KeptSpeed speed, SpeedOf(net, growth_.least, planned));
   const int64_t budget = Options().budget_bytes;
   return absl::ResourceExhaustedError(absl::StrFormat(
-      "found no batch of %s that keeps %g%% of its speed in a budget of %d bytes (%s); batch 1 "
+      "found no batch of %s that keeps %g%% of its speed in a budget of %d bytes (%s); batch %d "
       "keeps %.1f%%",
-      net, *flags_.keep_percent, budget, FormatBytes(budget), speed.Percent()));
+      net, *flags_.keep_percent, budget, FormatBytes(budget), growth_.least, speed.Percent()));
 }
 
 absl::Status PeakFinder::Keep(const std::string& net, int64_t from, PeakResult& result) const {
@@ -214,6 +214,7 @@ absl::Status PeakFinder::Keep(const std::string& net, int64_t from, PeakResult& 
   ASSIGN_OR_RETURN(const int64_t likely, LargestUnmoved(net, most));
   int64_t largest = 0;  // that keeps its speed, of those tried
   const auto keeps = [&](int64_t n) -> absl::StatusOr<bool> {
+    if (n < growth_.least) return false;
     const auto start = std::chrono::steady_clock::now();
     absl::StatusOr<PlanResult> planned = n == most ? at_most : PlanAt(net, n, Options());
     if (absl::IsResourceExhausted(planned.status())) return false;
@@ -253,6 +254,11 @@ absl::StatusOr<KeptSpeed> PeakFinder::MeasureKept(const std::string& net,
   return kept;
 }
 
+int64_t PeakFinder::Least(const std::string& net) const {
+  const absl::StatusOr<Graph> graph = Sized(net, 1).Build();
+  return graph.ok() && absl::IsInvalidArgument(ProgramOf(*graph).status()) ? 2 : 1;
+}
+
 absl::StatusOr<bool> PeakFinder::MaySplit(const std::string& net) const {
   ASSIGN_OR_RETURN(const bool may_choose, MayChooseSubBatches(Asked(), target_.description));
   if (!may_choose) return false;
@@ -268,7 +274,7 @@ absl::StatusOr<bool> PeakFinder::MayOffload(const std::string& net) const {
   if (!growth_.tries_offloading) return false;
   ASSIGN_OR_RETURN(const bool may_choose, MayChooseOffloading(Asked(), target_.description));
   if (!may_choose) return false;
-  ASSIGN_OR_RETURN(const Graph graph, Sized(net, 1).Build());
+  ASSIGN_OR_RETURN(const Graph graph, Sized(net, growth_.least).Build());
   ASSIGN_OR_RETURN(const Program program, ProgramOf(graph));
   const int64_t bytes = OffloadableParamBytes(program);
   return bytes > 0 && bytes <= Asked().host_budget_bytes;
@@ -352,9 +358,11 @@ absl::StatusOr<PeakFlags> WithFileRead(PeakFlags flags, const std::string& net) 
 }
 
 absl::StatusOr<PeakResult> FindPeak(const PeakFlags& given, const PlanTarget& target,
-                                    const Growth& growth, const std::string& net) {
+                                    const Growth& asked, const std::string& net) {
   ASSIGN_OR_RETURN(const PeakFlags flags, WithFileRead(given, net));
   ProgramChoice chosen = flags.planning.AskedProgram();
+  Growth growth = asked;
+  growth.least = PeakFinder(flags, target, asked, chosen).Least(net);
   ASSIGN_OR_RETURN(PeakResult best, PeakFinder(flags, target, growth, chosen).Find(net, 0));
   PeakSearch grown = best.search;
   int misses = 0;
@@ -396,7 +404,7 @@ absl::StatusOr<PeakRun> PeakFinder::RunAtMost(const std::string& net, int64_t n)
     if (!absl::IsResourceExhausted(run.status())) return run;
     n -= std::max<int64_t>(1, n / kPart);
     while (n >= 1 && IsSame(Sized(net, n), sized)) --n;
-    if (n < 1) return run;
+    if (n < growth_.least) return run;
   }
 }
 

@@ -57,6 +57,7 @@ struct PeakFlags {
 struct Growth {
   std::string what;  // "batch" or "depth"
   int64_t most = 0;
+  int64_t least = 1;  // FindPeak() sets it
   // Whether parameters on the host are tried without being asked for. They allow much deeper
   // networks, which take long to plan.
   bool tries_offloading = false;
@@ -112,6 +113,8 @@ class PeakFinder {
              const ProgramChoice& choice)
       : flags_(flags), target_(target), growth_(growth), choice_(choice) {}
 
+  // The smallest size: 1, or 2 if batch norms would have one value per channel.
+  int64_t Least(const std::string& net) const;
   // Whether the planner may run the network in so many sub-batches. Its images may be coupled.
   absl::StatusOr<bool> MaySplit(const std::string& net) const;
   // Whether the planner may keep the parameters on the host.

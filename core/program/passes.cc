@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
 #include "neap/core/program/fuse.h"
@@ -11,6 +12,22 @@
 
 namespace neap {
 namespace {
+
+// The variance of one value is 0 whatever the value, and training would blend it into the running
+// variance.
+absl::Status CheckVariances(const ResolvedGraph& graph, const RankShare& share) {
+  for (const ResolvedLayer& layer : graph.layers) {
+    if (layer.spec.values_per_variance != 1) continue;
+    const TensorSpec& x = graph.layers[layer.inputs[0].index()].spec.output;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "layer '", layer.name, "': training needs more than 1 value per channel, but its input is ",
+        x.shape.ToString(),
+        share.ranks > 1 ? " on a rank; larger parts of the batch, larger images or "
+                          "synchronised batch norms have more"
+                        : "; a larger batch or larger images have more"));
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<ResolvedGraph> Rewritten(const Graph& graph, const ProgramOptions& options,
                                         const DeviceDescription& device) {
@@ -20,6 +37,7 @@ absl::StatusOr<ResolvedGraph> Rewritten(const Graph& graph, const ProgramOptions
   if (spans) {
     ASSIGN_OR_RETURN(resolved, SpanRanks(std::move(resolved), options.share));
   }
+  RETURN_IF_ERROR(CheckVariances(resolved, options.share));
   // The papers' layers are not fused.
   const bool fuses = graph.options().fusion && options.accounting == Accounting::kExact;
   if (!fuses) return resolved;

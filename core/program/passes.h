@@ -31,12 +31,13 @@ int64_t FusionBatch(const RankShare& share);
 // The program of the network after all passes. ProgramOptions::update_group_bytes is set for the
 // device, whatever `options` say. Layers span the ranks if ProgramOptions::sync_batch_norm is set,
 // and are fused unless GraphOptions::fusion is false or the accounting is that of the paper.
-// Errors: those of Resolve() and BuildProgram().
+// Errors: those of Resolve() and BuildProgram(); INVALID_ARGUMENT naming a layer that would be
+// trained with variances of one value (LayerSpec::values_per_variance).
 absl::StatusOr<Program> Lower(const Graph& graph, const ProgramOptions& options,
                               const DeviceDescription& device);
 
 // The program of a part of the network of `whole`, a result of Lower() for the same device. Errors:
-// those of Resolve() and BuildPart().
+// those of Lower() and BuildPart().
 absl::StatusOr<Program> LowerPart(const Graph& graph, const Program& whole,
                                   const DeviceDescription& device);
 

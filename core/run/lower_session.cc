@@ -48,7 +48,9 @@ absl::StatusOr<LoweredSession> LowerSession(const Graph& graph, const TrainingOp
   if (options.inference_only) return lowered;
   ASSIGN_OR_RETURN(lowered.inference, lower(Mode::kInference, choice, {}, shard));
   if (shard.ranks == 1) return lowered;
-  ASSIGN_OR_RETURN(lowered.alone, lower(Mode::kTraining, choice, {}, {}));
+  // Of inference: its persistent tensors are those of training, and batch norms that need the
+  // images of all ranks cannot be trained by one.
+  ASSIGN_OR_RETURN(lowered.alone, lower(Mode::kInference, choice, {}, {}));
   return lowered;
 }
 

@@ -48,6 +48,13 @@ TEST_CASE("a wrong command line ends with 2 and one line that says why") {
   CheckRefused({"train", "lenet", "--save-every", "5"}, 2, {"--save"});
 }
 
+TEST_CASE("training with one value per channel of a batch norm is refused, naming the layer") {
+  const std::vector<std::string> net = {"resnet18", "--image",  "32", "--batch",
+                                        "1",        "--device", "cpu"};
+  for (const char* command : {"plan", "train"})
+    CheckRefused(Joined({command}, net), 1, {"'layer4.0.bn1'", "more than 1 value per channel"});
+}
+
 TEST_CASE("a budget that is not a size is refused") {
   for (const char* budget : {"12 apples", "-1GiB", "0", "GiB", "1e999", "%", "-5%", "0%", "nan%"}) {
     CheckRefused({"plan", "lenet", "--budget", budget}, 2, {"--budget", budget});

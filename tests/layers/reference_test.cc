@@ -158,6 +158,24 @@ TEST_CASE("the reference's gradients agree with central differences") {
   CHECK(checked > 150);
 }
 
+TEST_CASE("running means begin at 0 and running variances at 1 in every layer that has them") {
+  int variances = 0;
+  for (const LayerCase& layer_case : AllLayerCases(/*seed=*/1)) {
+    CAPTURE(layer_case.name);
+    for (const Mode mode : {Mode::kTraining, Mode::kInference}) {
+      const auto spec = layer_case.layer.Specify({.inputs = layer_case.inputs, .mode = mode});
+      if (!spec.ok()) continue;  // a part of a batch norm over ranks, which is for training only
+      for (const StateSpec& state : spec->states) {
+        if (!state.accumulates) continue;
+        const bool is_variance = state.name == "running_var";
+        CHECK(state.init == Init{Init::Kind::kConstant, is_variance ? 1.0F : 0.0F});
+        variances += is_variance ? 1 : 0;
+      }
+    }
+  }
+  CHECK(variances > 100);
+}
+
 // One forward step on hand-made numbers, because the other test compares the reference with itself.
 std::vector<double> ForwardOf(const Layer& layer, const Shape& image, const Values& given) {
   const std::vector<TensorSpec> inputs = {{.shape = image}};

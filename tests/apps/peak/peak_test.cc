@@ -97,6 +97,13 @@ TEST_CASE("a host budget limits the batch as well") {
   CHECK(bound.at("limited_by") == "host budget");
 }
 
+TEST_CASE("peak-batch begins at 2 where batch norms of one image have one value per channel") {
+  const Json row = RunForJson({"peak-batch", "resnet18", "--image", "32", "--device", "h200",
+                               "--database", "none", "--policy", "liveness", "--budget", "190MiB"})
+                       .at(0);
+  CHECK(row.at("results").at(0).at("batch").get<int64_t>() >= 2);
+}
+
 TEST_CASE("peak-batch prints the host budget and how much of it the plan takes") {
   const std::vector<std::string> search = {"peak-batch", "lenet", "--device", "h200",
                                            "--budget",   "6MiB",  "--policy", "superneurons"};

@@ -3,7 +3,11 @@
 #include <doctest/doctest.h>
 
 #include "neap/core/device/device_description.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/batch_norm.h"
+#include "neap/layers/fully_connected.h"
 #include "neap/layers/fused_batch_norm.h"
+#include "neap/layers/softmax_cross_entropy.h"
 #include "tests/random_graph.h"
 #include "tests/small_training.h"
 
@@ -53,6 +57,39 @@ TEST_CASE("a part of a network is refused for a tensor that the whole lacks") {
   const Graph part = SmallNet(Layout::kNchw, /*with_block=*/false);
   const Program smaller = Lower(part, {}, h200).value();
   CHECK(LowerPart(SmallNet(), smaller, h200).status().code() == absl::StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("training a batch norm of one value per channel is refused, and inference is not") {
+  const auto net = [](int64_t batch, int64_t image) {
+    Graph graph({.name = "net", .batch = batch});
+    std::string x = graph.Input({3, image, image});
+    x = graph.Add("bn", BatchNorm{}, {x});
+    x = graph.Add("relu", Relu{}, {x});
+    x = graph.Add("fc", FullyConnected{.out_features = 2}, {x});
+    graph.Loss(x, SoftmaxCrossEntropy{});
+    return graph;
+  };
+  const DeviceDescription h200 = DescribedDevice("h200").value();
+  const auto check = [&](const Graph& graph, const ProgramOptions& options, bool is_refused) {
+    for (const DeviceDescription& device : {h200, DeviceDescription{}}) {
+      const absl::Status status = Lower(graph, options, device).status();
+      CHECK(absl::IsInvalidArgument(status) == is_refused);
+      if (!is_refused) continue;
+      const std::string message(status.message());
+      CHECK(message.find("layer 'bn': training needs more than 1 value per channel, but its input "
+                         "is 1x3x1x1") == 0);
+    }
+  };
+  check(net(1, 1), {}, true);
+  check(net(1, 1), {.accounting = Accounting::kPaper}, true);
+  check(net(1, 1), {.mode = Mode::kInference}, false);
+  check(net(2, 1), {}, false);
+  check(net(1, 2), {}, false);
+  const RankShare share = {.rank = 1, .ranks = 2, .first_image = 1, .all_images = 2};
+  check(net(1, 1), {.share = share}, true);
+  check(net(1, 1), {.share = share, .sync_batch_norm = true}, false);
+  const Program whole = Lower(net(2, 1), {}, h200).value();
+  CHECK(absl::IsInvalidArgument(LowerPart(net(1, 1), whole, h200).status()));
 }
 
 }  // namespace neap

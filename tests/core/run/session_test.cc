@@ -74,6 +74,19 @@ TEST_CASE("engines that cannot be built are planned around, and equal steps shar
   CHECK(backend.refused() == 2);
 }
 
+TEST_CASE("a step without a learning rate leaves running variances near the 1 where they begin") {
+  const auto device = OpenCpu();
+  for (const DType dtype : {DType::kFp32, DType::kBf16}) {
+    const Graph net = SmallNet(Layout::kNchw, /*with_block=*/true, dtype);
+    Session session = CreateSession(net, *device, {}, {.learning_rate = {.base = 0}}).value();
+    const std::vector<float> first = *session.Values("bn1.running_var");
+    CHECK(std::all_of(first.begin(), first.end(), [](float v) { return v == 1; }));
+    Train(session, 1);
+    const std::vector<float> second = *session.Values("bn1.running_var");
+    CHECK(std::all_of(second.begin(), second.end(), [](float v) { return v > 0.9F; }));
+  }
+}
+
 TEST_CASE("training options outside their range are refused, and their field is named") {
   const auto device = OpenCpu();
   const float nan = std::numeric_limits<float>::quiet_NaN();

@@ -136,6 +136,8 @@ TEST_CASE("batch norm reruns from its saved statistics and needs no y") {
   CHECK(spec.params[0].init.scale == 1);
   CHECK(spec.params[1].init.scale == 0);
   CHECK(spec.states[0].name == "running_mean");
+  CHECK(spec.states[0].init == Init{Init::Kind::kConstant, 0});
+  CHECK(spec.states[1].init == Init{Init::Kind::kConstant, 1});
   CHECK(spec.saved[1].tensor.ToString() == "3 fp32 nchw");
 }
 
