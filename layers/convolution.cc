@@ -1,7 +1,5 @@
 #include "neap/layers/convolution.h"
 
-#include <cmath>
-
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/operands.h"
@@ -32,15 +30,16 @@ absl::Status CheckChannels(const Convolution& layer, const TensorSpec& input) {
 }
 
 std::vector<ParamSpec> Params(const Convolution& layer, const TensorSpec& input) {
-  // He's, of all outputs: PyTorch's fan_out, which torchvision's networks use, has no groups.
-  const double fan_out = Product({layer.out_channels, layer.kernel.h, layer.kernel.w});
-  const float deviation = std::sqrt(2.0F / static_cast<float>(fan_out));
-  std::vector<ParamSpec> params = {
-      {.name = "weight",
-       .tensor = WithShape(input, {layer.out_channels, input.shape.c() / layer.groups,
-                                   layer.kernel.h, layer.kernel.w}),
-       .init = {Init::Kind::kNormal, deviation}}};
-  if (layer.bias) params.push_back({.name = "bias", .tensor = VectorSpec(layer.out_channels)});
+  const Shape weight = {layer.out_channels, input.shape.c() / layer.groups, layer.kernel.h,
+                        layer.kernel.w};
+  std::vector<ParamSpec> params = {{.name = "weight",
+                                    .tensor = WithShape(input, weight),
+                                    .init = WeightInit(layer.init, weight)}};
+  if (layer.bias) {
+    params.push_back({.name = "bias",
+                      .tensor = VectorSpec(layer.out_channels),
+                      .init = BiasInit(layer.init, weight)});
+  }
   return params;
 }
 

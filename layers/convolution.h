@@ -14,6 +14,7 @@
 
 #include "neap/core/step/layer.h"
 #include "neap/core/step/window.h"
+#include "neap/layers/initial_weights.h"
 
 namespace neap {
 
@@ -26,6 +27,7 @@ struct Convolution {
   Extent2d dilation = 1;
   int64_t groups = 1;
   bool bias = true;
+  InitialWeights init = {};
 
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
   std::string Parameters() const;

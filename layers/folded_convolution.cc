@@ -81,7 +81,7 @@ StepSpec BackwardData(const TensorSpec& x, const TensorSpec& y, bool relu) {
 std::optional<Layer> Convolution::FusedWith(const Layer& reader, int) const {
   if (reader.As<Relu>() != nullptr) return FusedConvolution{*this};
   const BatchNorm* const norm = reader.As<BatchNorm>();
-  const Convolution pointwise = {.out_channels = out_channels, .bias = false};
+  const Convolution pointwise = {.out_channels = out_channels, .bias = false, .init = init};
   if (norm == nullptr || *this != pointwise) return std::nullopt;
   return FoldedConvolution{.out_channels = out_channels, .norm = *norm};
 }

@@ -1,7 +1,5 @@
 #include "neap/layers/fully_connected.h"
 
-#include <cmath>
-
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/operands.h"
@@ -16,13 +14,17 @@ using namespace operands;
 
 std::vector<ParamSpec> Params(const FullyConnected& layer, const TensorSpec& input) {
   const Shape& shape = input.shape;
-  const int64_t fan_in = shape.c() * shape.h() * shape.w();
+  const Shape weight = {layer.out_features, shape.c() * shape.h() * shape.w()};
   std::vector<ParamSpec> params = {
       {.name = "weight",
        .tensor = WithShape(input, {layer.out_features, shape.c(), shape.h(), shape.w()}),
-       .init = {Init::Kind::kNormal, std::sqrt(2.0F / static_cast<float>(fan_in))},
-       .saved_shape = {layer.out_features, fan_in}}};
-  if (layer.bias) params.push_back({.name = "bias", .tensor = VectorSpec(layer.out_features)});
+       .init = WeightInit(layer.init, weight),
+       .saved_shape = weight}};
+  if (layer.bias) {
+    params.push_back({.name = "bias",
+                      .tensor = VectorSpec(layer.out_features),
+                      .init = BiasInit(layer.init, weight)});
+  }
   return params;
 }
 

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "neap/core/step/layer.h"
+#include "neap/layers/initial_weights.h"
 
 namespace neap {
 
@@ -19,6 +20,7 @@ struct FullyConnected {
   static constexpr std::string_view kType = "fully_connected";
   int64_t out_features = 0;
   bool bias = true;
+  InitialWeights init = {};
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
   std::string Parameters() const;
   friend bool operator==(const FullyConnected&, const FullyConnected&) = default;

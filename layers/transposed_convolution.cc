@@ -1,24 +1,14 @@
 #include "neap/layers/transposed_convolution.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/parameter_text.h"
 #include "neap/core/step/specify.h"
+#include "neap/layers/initial_weights.h"
 #include "neap/layers/linear_steps.h"
 
 namespace neap {
 namespace {
-
-// He's initialisation for the number of kernel elements that contribute to one element of y.
-Init WeightInit(const TransposedConvolution& layer, int64_t in_channels) {
-  if (layer.bilinear) return {.kind = Init::Kind::kBilinear};
-  const double meeting = Product({in_channels, layer.kernel.h, layer.kernel.w}) /
-                         Product({layer.stride.h, layer.stride.w});
-  return {Init::Kind::kNormal, static_cast<float>(std::sqrt(2.0 / std::max(meeting, 1.0)))};
-}
 
 absl::StatusOr<Extent2d> OutputExtent(const TransposedConvolution& layer, const Shape& x) {
   const Extent2d out = {WindowedSize(x.h(), layer.kernel.h, layer.stride.h, layer.padding.h),
@@ -49,17 +39,21 @@ absl::StatusOr<LayerSpec> TransposedConvolution::Specify(const LayerContext& con
   }
   const TensorSpec& x = context.inputs[0];
   ASSIGN_OR_RETURN(const Extent2d out, OutputExtent(*this, x.shape));
+  const Shape weight = {x.shape.c(), out_channels, kernel.h, kernel.w};
   LayerSpec spec = {
       .output = WithShape(x, {x.shape.n(), out_channels, out.h, out.w}),
       .params = {{.name = "weight",
-                  .tensor = WithShape(x, {x.shape.c(), out_channels, kernel.h, kernel.w}),
-                  .init = WeightInit(*this, x.shape.c())}},
+                  .tensor = WithShape(x, weight),
+                  .init = bilinear ? Init{.kind = Init::Kind::kBilinear} : WeightInit({}, weight)}},
       .traits = {.checkpoint = true,
                  .hides_transfers = true,
                  .divisible = true,
                  .independent_images = true,
                  .paper_reads_output = false}};
-  if (bias) spec.params.push_back({.name = "bias", .tensor = VectorSpec(out_channels)});
+  if (bias) {
+    spec.params.push_back(
+        {.name = "bias", .tensor = VectorSpec(out_channels), .init = BiasInit({}, weight)});
+  }
   const double flops =
       2.0 * static_cast<double>(x.elements()) * Product({out_channels, kernel.h, kernel.w});
   AddLinearSteps(bias, context.mode, flops, spec);

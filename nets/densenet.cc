@@ -13,12 +13,18 @@
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/nets/initial_values.h"
 
 namespace neap::nets {
 namespace {
 
 // A bottleneck has this multiple of the maps that its layer adds.
 constexpr int64_t kBottleneckWidth = 4;
+
+// torchvision's: He's of the inputs.
+constexpr InitRules kInitialValues = {
+    .convolution = InitialWeights{.weight = InitialWeights::Rule::kHeFanIn},
+    .linear = InitialWeights{.zero_bias = true}};
 
 // The convolution has no bias; batch norm and ReLU come before it.
 constexpr Convolution Conv(int64_t size, int64_t out_channels) {
@@ -116,7 +122,7 @@ Graph DenseNet(const DenseNetOptions& options) {
   for (const int64_t block : options.blocks) trunk.AddBlock(block);
   trunk.AddFinalNorm();
   Classifier(net, options.classes, trunk.output());
-  return net;
+  return WithInitialValues(net, kInitialValues);
 }
 
 Graph CifarDenseNet(const CifarDenseNetOptions& options) {
@@ -137,7 +143,7 @@ Graph CifarDenseNet(const CifarDenseNetOptions& options) {
   for (int block = 0; block < 3; ++block) trunk.AddBlock(layers);
   trunk.AddFinalNorm();
   Classifier(net, options.classes, trunk.output());
-  return net;
+  return WithInitialValues(net, kInitialValues);
 }
 
 }  // namespace neap::nets

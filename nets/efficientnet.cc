@@ -10,6 +10,7 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/nets/initial_values.h"
 #include "neap/nets/inverted_residual.h"
 
 namespace neap::nets {
@@ -79,7 +80,10 @@ Graph EfficientNet(const EfficientNetOptions& options) {
   y = net.Add("classifier.0", Dropout{.probability = options.dropout}, {y});
   y = net.Add("classifier.1", FullyConnected{.out_features = options.classes}, {y});
   net.Loss(y, SoftmaxCrossEntropy{});
-  return net;
+  const InitialWeights linear = {.weight = InitialWeights::Rule::kUniform,
+                                 .scale = 1 / std::sqrt(static_cast<float>(options.classes)),
+                                 .zero_bias = true};
+  return WithInitialValues(net, {.convolution = kHeFanOut, .linear = linear});
 }
 
 }  // namespace neap::nets

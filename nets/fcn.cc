@@ -11,6 +11,7 @@
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/transposed_convolution.h"
+#include "neap/nets/initial_values.h"
 #include "neap/nets/vgg.h"
 
 namespace neap::nets {
@@ -107,7 +108,7 @@ Graph Fcn8s(const Fcn8sOptions& options) {
   Graph net(
       {.name = "fcn8s", .batch = options.batch, .dtype = options.dtype, .layout = options.layout});
   Builder(net, options).Build();
-  return net;
+  return WithInitialValues(net, {.convolution = kHeFanOut});
 }
 
 }  // namespace neap::nets

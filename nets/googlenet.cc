@@ -12,6 +12,7 @@
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/nets/inception_units.h"
+#include "neap/nets/initial_values.h"
 
 namespace neap::nets {
 namespace {
@@ -19,6 +20,7 @@ namespace {
 using Unit = InceptionUnit;
 
 constexpr float kAuxiliaryWeight = 0.3F;
+constexpr InitialWeights kNormal = {.weight = InitialWeights::Rule::kNormal, .scale = 0.01F};
 constexpr MaxPool kHalving = {.kernel = 3, .stride = 2, .ceil_mode = true};
 
 int64_t Halved(int64_t size) {
@@ -118,7 +120,7 @@ Graph GoogLeNet(const GoogLeNetOptions& options) {
   net.Loss(x, SoftmaxCrossEntropy{});
   for (const std::string& predictions : auxiliary)
     net.AuxiliaryLoss(predictions, SoftmaxCrossEntropy{.auxiliary_weight = kAuxiliaryWeight});
-  return net;
+  return WithInitialValues(net, {.convolution = kNormal, .linear = kNormal});
 }
 
 }  // namespace neap::nets

@@ -11,6 +11,7 @@
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/nets/inception_units.h"
+#include "neap/nets/initial_values.h"
 
 namespace neap::nets {
 namespace {
@@ -19,6 +20,7 @@ using Unit = InceptionUnit;
 using Shrink = ShrinkingUnit;
 
 constexpr float kAuxiliaryWeight = 0.4F;
+constexpr InitialWeights kNormal = {.weight = InitialWeights::Rule::kNormal, .scale = 0.1F};
 
 // Adds torchvision's modules in sequence.
 class Trunk {
@@ -131,7 +133,8 @@ std::string Trunk::AuxiliaryClassifier(const std::string& module, int64_t classe
   y = Add(module + ".conv0", Unit{128}, y);
   y = Add(module + ".conv1", Convolution{.out_channels = 768, .kernel = 5}, y);
   y = net_.Add(module + ".avgpool", GlobalAveragePool{}, {y});
-  return net_.Add(module + ".fc", FullyConnected{.out_features = classes}, {y});
+  const InitialWeights init = {.weight = InitialWeights::Rule::kNormal, .scale = 0.001F};
+  return net_.Add(module + ".fc", FullyConnected{.out_features = classes, .init = init}, {y});
 }
 
 }  // namespace
@@ -163,7 +166,7 @@ Graph InceptionV3(const InceptionV3Options& options) {
   net.Loss(x, SoftmaxCrossEntropy{});
   if (options.aux_logits)
     net.AuxiliaryLoss(auxiliary, SoftmaxCrossEntropy{.auxiliary_weight = kAuxiliaryWeight});
-  return net;
+  return WithInitialValues(net, {.convolution = kNormal, .linear = kNormal});
 }
 
 }  // namespace neap::nets

@@ -8,6 +8,7 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/nets/initial_values.h"
 #include "neap/nets/inverted_residual.h"
 
 namespace neap::nets {
@@ -88,7 +89,7 @@ Graph MobileNetV3(const MobileNetV3Options& options) {
   y = net.Add("classifier.2", Dropout{.probability = options.dropout}, {y});
   y = net.Add("classifier.3", FullyConnected{.out_features = options.classes}, {y});
   net.Loss(y, SoftmaxCrossEntropy{});
-  return net;
+  return WithInitialValues(net, {.convolution = kHeFanOut, .linear = kNormal001});
 }
 
 }  // namespace neap::nets

@@ -7,6 +7,7 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/nets/initial_values.h"
 #include "neap/nets/inverted_residual.h"
 
 namespace neap::nets {
@@ -62,7 +63,8 @@ Graph RegNetY400MF(const RegNetOptions& options) {
   std::string y = net.Add("avgpool", GlobalAveragePool{}, {trunk.output()});
   y = net.Add("fc", FullyConnected{.out_features = options.classes}, {y});
   net.Loss(y, SoftmaxCrossEntropy{});
-  return net;
+  const InitialWeights convolution = {.weight = InitialWeights::Rule::kHeFanOut};
+  return WithInitialValues(net, {.convolution = convolution, .linear = kNormal001});
 }
 
 }  // namespace neap::nets

@@ -12,6 +12,7 @@
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/nets/initial_values.h"
 
 namespace neap::nets {
 namespace {
@@ -152,7 +153,7 @@ Graph ResNet(const ResNetOptions& options) {
                     .groups = options.groups});
   }
   Classifier(net, options.classes, trunk.output());
-  return net;
+  return WithInitialValues(net, {.convolution = kHeFanOut});
 }
 
 ResNetOptions ResNetOfDepth(int64_t depth) {
@@ -177,7 +178,7 @@ Graph CifarResNet(const CifarResNetOptions& options) {
                     .stride = stage == 0 ? 1 : 2});
   }
   Classifier(net, options.classes, trunk.output());
-  return net;
+  return WithInitialValues(net, {.convolution = kHeFanOut});
 }
 
 }  // namespace neap::nets

@@ -11,6 +11,7 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/nets/initial_values.h"
 
 namespace neap::nets {
 namespace {
@@ -50,7 +51,7 @@ Graph Vgg(const VggOptions& options) {
   x = net.Add("classifier.5", dropout, {x});
   x = net.Add("classifier.6", FullyConnected{.out_features = options.classes}, {x});
   net.Loss(x, SoftmaxCrossEntropy{});
-  return net;
+  return WithInitialValues(net, {.convolution = kHeFanOut, .linear = kNormal001});
 }
 
 }  // namespace neap::nets

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "neap/core/program/persistent_tensors.h"
+
 namespace neap {
 namespace {
 
@@ -18,6 +20,15 @@ bool HasParamsOrStates(const ResolvedLayer& layer) {
 std::vector<std::string> OwnersOf(const ResolvedLayer& layer) {
   if (!HasParamsOrStates(layer)) return {};
   return layer.owners.empty() ? std::vector<std::string>{layer.name} : layer.owners;
+}
+
+// The parameters of `to` that were those of `from` begin as they did there.
+void KeepInits(const ResolvedLayer& from, ResolvedLayer& to) {
+  for (ParamSpec& param : to.spec.params) {
+    for (const ParamSpec& own : from.spec.params) {
+      if (ParamName(from, own) == ParamName(to, param)) param.init = own.init;
+    }
+  }
 }
 
 class Fusion {
@@ -79,6 +90,8 @@ class Fusion {
     second.owners = {producer.name};
     if (!Respecify(first) || first.spec.output != producer.spec.output) return;
     if (!Respecify(second) || second.spec.output != reader.spec.output) return;
+    KeepInits(producer, first);
+    KeepInits(producer, second);
     producer = std::move(first);
     reader = std::move(second);
   }
@@ -146,6 +159,8 @@ class Fusion {
     }
     if (!Respecify(fused) || fused.spec.output != reader.spec.output) return std::nullopt;
     if (!Gains(fused) || PassesIntoSum(fused)) return std::nullopt;
+    KeepInits(producer, fused);
+    KeepInits(reader, fused);
     return fused;
   }
 

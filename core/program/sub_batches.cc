@@ -77,6 +77,9 @@ class Splitter {
     if (spec->output != output)
       return Refused(
           layer, absl::StrCat("its output for a part of the batch is ", spec->output.ToString()));
+    // Those of a fused layer are those of the layers that it replaces.
+    for (size_t i = 0; i < spec->params.size(); ++i)
+      spec->params[i].init = layer.spec.params[i].init;
     layer.spec = *std::move(spec);
     return absl::OkStatus();
   }

@@ -3,9 +3,27 @@
 
 #include "neap/core/graph/graph.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/initial_weights.h"
 #include "neap/layers/multiply.h"
 
 namespace neap::examples {
+
+// layers/initial_weights.h
+Convolution BeginsByHe() {
+  Convolution conv = {.out_channels = 64, .kernel = 7};
+  conv.init = {.weight = InitialWeights::Rule::kHeFanOut, .zero_bias = true};
+  return conv;
+}
+
+// docs/initial-values.md
+std::string AddByHe(Graph& net, std::string x) {
+  x = net.Add("conv1",
+              neap::Convolution{.out_channels = 64,
+                                .init = {.weight = neap::InitialWeights::Rule::kHeFanOut}},
+              {x});
+  return x;
+}
 
 // layers/multiply.h
 void AddMultiply(Graph& net, std::string x, const std::string& squeezed) {

@@ -14,6 +14,7 @@
 #include "neap/nets/inception_units.h"
 #include "neap/nets/inception_v3.h"
 #include "neap/nets/inception_v4.h"
+#include "neap/nets/initial_values.h"
 #include "neap/nets/inverted_residual.h"
 #include "neap/nets/lenet.h"
 #include "neap/nets/mobilenet_v2.h"
@@ -67,6 +68,12 @@ void BuildInceptionV3() { Graph net = nets::InceptionV3({.batch = 32}); }
 
 // nets/inception_v4.h
 void BuildInceptionV4() { Graph net = nets::InceptionV4({.batch = 32}); }
+
+// nets/initial_values.h
+Graph BeginAsVgg(const Graph& net) {
+  using namespace nets;
+  return WithInitialValues(net, {.convolution = kHeFanOut, .linear = kNormal001});
+}
 
 // nets/inverted_residual.h
 void BuildTrunk(Graph& net) {

@@ -80,8 +80,10 @@ TEST_CASE("convolution declares x and dy for its parameters, dy and weight for i
   CHECK(spec.output.ToString() == "4x8x4x3 fp32 nhwc");
   CHECK(spec.params[0].name == "weight");
   CHECK(spec.params[0].tensor.ToString() == "8x3x3x3 fp32 nhwc");
-  CHECK(spec.params[0].init.kind == Init::Kind::kNormal);
-  CHECK(spec.params[0].init.scale == doctest::Approx(std::sqrt(2.0 / (8 * 9))));
+  for (const ParamSpec& param : spec.params) {
+    CHECK(param.init.kind == Init::Kind::kUniform);
+    CHECK(param.init.scale == doctest::Approx(1 / std::sqrt(27.0)));
+  }
   CHECK(spec.params[1].tensor.ToString() == "8 fp32 nchw");
   CHECK(StepsText(spec) ==
         "forward: input[0] param[0] param[1] -> output[0]\n"
