@@ -17,6 +17,13 @@ constexpr std::array<std::string_view, kRoleCount> kRoleNames = {
     "input", "label",      "activation", "saved",     "gradient",
     "param", "param_grad", "master",     "optimizer", "state"};
 
+// Messages may have to name what a caller has made of an integer.
+template <typename Enum, size_t kCount>
+std::string_view NameIn(const std::array<std::string_view, kCount>& names, Enum value) {
+  const auto index = static_cast<size_t>(value);
+  return index < kCount ? names[index] : "unknown";
+}
+
 template <typename Enum, size_t kCount>
 absl::StatusOr<Enum> Parse(std::string_view what, const std::array<std::string_view, kCount>& names,
                            std::string_view text) {
@@ -46,9 +53,9 @@ int64_t SizeOf(DType dtype) {
   return 4;
 }
 
-std::string_view Name(DType dtype) { return kDTypeNames[static_cast<size_t>(dtype)]; }
-std::string_view Name(Layout layout) { return kLayoutNames[static_cast<size_t>(layout)]; }
-std::string_view Name(Role role) { return kRoleNames[static_cast<size_t>(role)]; }
+std::string_view Name(DType dtype) { return NameIn(kDTypeNames, dtype); }
+std::string_view Name(Layout layout) { return NameIn(kLayoutNames, layout); }
+std::string_view Name(Role role) { return NameIn(kRoleNames, role); }
 
 absl::StatusOr<DType> ParseDType(std::string_view text) {
   return Parse<DType>("dtype", kDTypeNames, text);

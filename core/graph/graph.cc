@@ -14,7 +14,7 @@
 #include "neap/core/base/utf8.h"
 #include "neap/core/graph/order.h"
 #include "neap/core/graph/source.h"
-#include "neap/core/step/specify.h"
+#include "neap/core/step/check_spec.h"
 
 namespace neap {
 namespace {
@@ -76,11 +76,6 @@ absl::Status CheckEnds(const Graph& graph) {
     return absl::InvalidArgumentError(
         absl::StrCat("a network has one main loss, but this one has ", losses));
   return absl::OkStatus();
-}
-
-absl::Status CheckSize(const std::string& layer, const TensorSpec& tensor) {
-  if (tensor.size_bytes() <= kMaxTensorBytes) return absl::OkStatus();
-  return LayerError(layer, absl::StrCat("a tensor ", tensor.ToString(), " is larger than 16 TiB"));
 }
 
 bool IsSource(LayerRole role) { return role == LayerRole::kImages || role == LayerRole::kLabels; }
@@ -177,16 +172,37 @@ absl::StatusOr<LayerSpec> SpecifyChecked(const GraphLayer& layer, const LayerCon
   if (distinct.size() < layer.inputs.size() && !spec->passes_gradient) {
     return LayerError(layer.name, "reads the same input twice");
   }
-  if (spec->output.elements() <= 0) {
-    return LayerError(layer.name,
-                      absl::StrCat("its output ", spec->output.ToString(), " has no elements"));
-  }
+  if (const absl::Status checked = CheckSpec(*spec, context, IsLoss(layer.role)); !checked.ok())
+    return LayerError(layer.name, std::string(checked.message()));
   RETURN_IF_ERROR(CheckRole(layer, *spec));
   RETURN_IF_ERROR(CheckStates(layer, *spec));
   if (context.scales_loss && IsLoss(layer.role)) RETURN_IF_ERROR(CheckScale(layer, *spec));
-  RETURN_IF_ERROR(CheckSize(layer.name, spec->output));
-  for (const ParamSpec& param : spec->params) RETURN_IF_ERROR(CheckSize(layer.name, param.tensor));
   return spec;
+}
+
+// Whether backward of the layer computes the gradient of the input, or passes on its own.
+bool GivesGradient(const LayerSpec& spec, int input) {
+  if (spec.passes_gradient || spec.passes_linear_grad == input) return true;
+  return std::any_of(spec.steps.begin(), spec.steps.end(), [&](const StepSpec& step) {
+    return std::count(step.writes.begin(), step.writes.end(), Operand{Slot::kInputGrad, input}) > 0;
+  });
+}
+
+// Every layer that parameters precede can be trained through.
+absl::Status CheckGradients(const ResolvedGraph& graph) {
+  std::vector<bool> needed(graph.layers.size());
+  for (const ResolvedLayer& layer : graph.layers) {
+    needed[layer.id.index()] = !layer.spec.params.empty();
+    for (size_t i = 0; i < layer.inputs.size(); ++i) {
+      if (!needed[layer.inputs[i].index()]) continue;
+      needed[layer.id.index()] = true;
+      if (GivesGradient(layer.spec, static_cast<int>(i))) continue;
+      return LayerError(layer.name,
+                        absl::StrCat("none of its steps writes the gradient of its input ", i,
+                                     ", which the parameters before it need"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 // The name of a layer on a cycle: going back along unmet inputs from a layer that could not run
@@ -297,6 +313,7 @@ absl::StatusOr<ResolvedGraph> Resolve(const Graph& graph, Mode mode) {
     resolved.layers.push_back(std::move(out));
   }
   RETURN_IF_ERROR(CheckMetricsAdd(resolved));
+  if (mode == Mode::kTraining) RETURN_IF_ERROR(CheckGradients(resolved));
   MarkTrainingOnly(resolved);
   return resolved;
 }

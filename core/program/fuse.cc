@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "neap/core/program/persistent_tensors.h"
+#include "neap/core/step/check_spec.h"
 
 namespace neap {
 namespace {
@@ -116,8 +117,9 @@ class Fusion {
   // Sets the layer's spec. False if it does not suit its inputs: a sum of three tensors, for
   // example, for which there is no fused layer.
   bool Respecify(ResolvedLayer& layer) const {
-    absl::StatusOr<LayerSpec> spec = layer.layer.Specify(ContextOf(layer));
-    if (!spec.ok()) return false;
+    const LayerContext context = ContextOf(layer);
+    absl::StatusOr<LayerSpec> spec = layer.layer.Specify(context);
+    if (!spec.ok() || !CheckSpec(*spec, context, IsLoss(layer.role)).ok()) return false;
     layer.spec = *std::move(spec);
     return true;
   }

@@ -16,9 +16,16 @@ constexpr std::array<std::string_view, 18> kSlotNames = {
     "param",   "param_grad", "saved",      "state",       "optimizer",     "second_moment",
     "average", "master",     "backup",     "loss_scale",  "gradient_norm", "iteration"};
 
+// Messages may have to name what a caller has made of an integer.
+template <typename Enum, size_t kCount>
+std::string_view NameIn(const std::array<std::string_view, kCount>& names, Enum value) {
+  const auto index = static_cast<size_t>(value);
+  return index < kCount ? names[index] : "unknown";
+}
+
 }  // namespace
 
-std::string_view Name(Phase phase) { return kPhaseNames[static_cast<size_t>(phase)]; }
+std::string_view Name(Phase phase) { return NameIn(kPhaseNames, phase); }
 
 absl::StatusOr<Phase> ParsePhase(std::string_view text) {
   for (size_t i = 0; i < static_cast<size_t>(Phase::kAddGradients); ++i) {
@@ -31,8 +38,7 @@ absl::StatusOr<Phase> ParsePhase(std::string_view text) {
 }
 
 std::string ToString(Operand operand) {
-  return absl::StrCat(std::string(kSlotNames[static_cast<size_t>(operand.slot)]), "[",
-                      operand.index, "]");
+  return absl::StrCat(std::string(NameIn(kSlotNames, operand.slot)), "[", operand.index, "]");
 }
 
 }  // namespace neap

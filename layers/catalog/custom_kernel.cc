@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/step/specify.h"
 
 namespace neap {
 namespace {
@@ -59,10 +60,11 @@ absl::StatusOr<Engine> EngineOf(const CustomKernel& kernel, const StepSignature&
   Engine engine = {.id = kernel.engine};
   if (kernel.workspace_bytes == nullptr) return engine;
   ASSIGN_OR_RETURN(engine.workspace_bytes, kernel.workspace_bytes(signature));
-  if (engine.workspace_bytes >= 0) return engine;
-  return absl::InternalError(absl::StrCat("the kernel registered for ", kernel.layer_type, " ",
-                                          std::string(Name(kernel.phase)), " wants ",
-                                          engine.workspace_bytes, " bytes of workspace"));
+  if (engine.workspace_bytes >= 0 && engine.workspace_bytes <= kMaxTensorBytes) return engine;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the kernel registered for ", kernel.layer_type, " ", std::string(Name(kernel.phase)),
+      " wants ", engine.workspace_bytes, " bytes of workspace, which is ",
+      engine.workspace_bytes < 0 ? "negative" : "more than 16 TiB"));
 }
 
 const CustomKernel* FindKernel(absl::Span<const CustomKernel> kernels,

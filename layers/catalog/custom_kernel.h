@@ -86,7 +86,8 @@ struct CustomKernel {
 
 // The engine of a step that `kernel` runs. Errors: UNIMPLEMENTED for a step that accumulates an
 // operand whose slot the layer's accumulates_natively lacks, or that has an operand of 16 bits
-// which the kernel does not take; those of workspace_bytes; INTERNAL if that is negative.
+// which the kernel does not take; those of workspace_bytes; INVALID_ARGUMENT if that is negative or
+// more than kMaxTensorBytes.
 absl::StatusOr<Engine> EngineOf(const CustomKernel& kernel, const StepSignature& signature);
 
 // The kernel for a step; null if none is registered.

@@ -11,6 +11,7 @@
 #include "neap/core/plan/cost_model.h"
 #include "neap/core/step/divided_kernel.h"
 #include "neap/core/step/signature_text.h"
+#include "neap/core/step/specify.h"
 #include "neap/layers/catalog/default_catalog.h"
 #include "neap/layers/conv/measured_parts.h"
 #include "neap/recompute/layerwise_bound.h"
@@ -76,6 +77,17 @@ bool IsNameless(const Engine& engine) {
   return engine.id.empty() || engine.id == kOwnEngine || engine.id == kDefaultEngine;
 }
 
+// A catalog may be the user's own. Sums of sizes within the limit do not overflow.
+absl::Status CheckWorkspaces(const std::vector<Engine>& engines) {
+  for (const Engine& engine : engines) {
+    if (engine.workspace_bytes >= 0 && engine.workspace_bytes <= kMaxTensorBytes) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("engine '", engine.id, "' wants ", engine.workspace_bytes,
+                     " bytes of workspace, which is not between 0 and 16 TiB"));
+  }
+  return absl::OkStatus();
+}
+
 // The additions of a step's gradients to sums.
 struct Sums {
   double seconds = 0;
@@ -119,6 +131,7 @@ class Lister {
                                                  double predicted_seconds) {
     if (const auto known = known_.find(signature); known != known_.end()) return known->second;
     ASSIGN_OR_RETURN(const std::vector<Engine> engines, catalog_.Engines(signature));
+    RETURN_IF_ERROR(CheckWorkspaces(engines));
     StepConfigurations list;
     if (!strict_) {
       ASSIGN_OR_RETURN(list.configurations, Fastest(signature, engines));

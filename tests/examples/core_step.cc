@@ -10,11 +10,13 @@
 #include "absl/types/span.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/program/program.h"
+#include "neap/core/step/check_spec.h"
 #include "neap/core/step/divided_kernel.h"
 #include "neap/core/step/engine_use.h"
 #include "neap/core/step/kernel.h"
 #include "neap/core/step/layer.h"
 #include "neap/core/step/layer_traits.h"
+#include "neap/core/step/operands.h"
 #include "neap/core/step/parameter_text.h"
 #include "neap/core/step/signature_text.h"
 #include "neap/core/step/step_signature.h"
@@ -22,6 +24,12 @@
 #include "neap/layers/convolution.h"
 
 namespace neap::header_examples::step {
+
+// core/step/check_spec.h
+void CheckReads(const TensorSpec& x) {
+  LayerSpec spec = {.output = x, .steps = {{.reads = {operands::X(3)}}}};
+  CheckSpec(spec, {.inputs = {x}}, /*is_loss=*/false).IgnoreError();  // "... reads input[3] ..."
+}
 
 // core/step/divided_kernel.h
 absl::Status RunInParts(Backend& backend, const StepSignature& step,

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -222,8 +223,16 @@ TEST_CASE("a kernel that cannot be made fails the session with its step and its 
   kernels[1].make = [](const StepSignature&) { return CustomFunction(); };
   CHECK(absl::IsInternal(CreateGeluSession(*OpenCpu(kernels))));
   kernels = CpuGeluKernels();
-  kernels[0].workspace_bytes = [](const StepSignature&) { return -1; };
-  CHECK(absl::IsInternal(CreateGeluSession(*OpenCpu(kernels))));
+  for (const int64_t bytes :
+       {int64_t{-1}, std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::max() - 63,
+        std::numeric_limits<int64_t>::min()}) {
+    CAPTURE(bytes);
+    kernels[0].workspace_bytes = [bytes](const StepSignature&) { return bytes; };
+    status = CreateGeluSession(*OpenCpu(kernels));
+    CHECK(absl::IsInvalidArgument(status));
+    CHECK(Says(status, "forward: the kernel registered for gelu forward wants " +
+                           std::to_string(bytes) + " bytes of workspace"));
+  }
 }
 
 TEST_CASE("a run that fails ends the step with its layer's type and the reason") {
