@@ -33,6 +33,11 @@ absl::StatusOr<EpochEnd> EpochEnd::Open(const TrainFlags& flags, const NetInput&
   EpochEnd end(input.batch, flags.batches.reading.workers, bad_files);
   const std::string& directory = flags.batches.validation;
   if (directory.empty()) return end;
+  if (!flags.files.save_best.empty()) {
+    ASSIGN_OR_RETURN(const DType dtype, ParseDType(flags.files.weights_dtype));
+    end.best_.emplace(flags.files.save_best, dtype);
+    if (!flags.files.resume.empty()) RETURN_IF_ERROR(end.best_->Continue());
+  }
   absl::string_view trained = flags.batches.data;
   if (absl::ConsumePrefix(&trained, kImageFolderPrefix))
     RETURN_IF_ERROR(CheckSameClasses(std::string(trained), directory));
@@ -41,13 +46,23 @@ absl::StatusOr<EpochEnd> EpochEnd::Open(const TrainFlags& flags, const NetInput&
   return end;
 }
 
-absl::StatusOr<EpochResult> EpochEnd::Run(Session& session, Communicator* communicator) const {
+absl::Status EpochEnd::Validate(Session& session, const FileMetadata& metadata,
+                                Communicator* communicator, EpochResult& result) {
+  if (validation_ == nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(result.validation, WithAverages(session, [&] {
+                     return Evaluate(session, *validation_, batch_, communicator, workers_);
+                   }));
+  result.interrupted = !result.validation.has_value();
+  if (result.interrupted || !best_.has_value()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(result.is_best,
+                   best_->Offer(*result.validation, metadata, session, communicator));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<EpochResult> EpochEnd::Run(Session& session, const FileMetadata& metadata,
+                                          Communicator* communicator) {
   EpochResult result = {.step = session.step()};
-  if (validation_ != nullptr) {
-    ASSIGN_OR_RETURN(result.validation, WithAverages(session, [&] {
-                       return Evaluate(session, *validation_, batch_, communicator, workers_);
-                     }));
-  }
+  result.failure = Validate(session, metadata, communicator, result);
   if (bad_files_ != nullptr) {
     ASSIGN_OR_RETURN(result.bad_files, bad_files_->TakeNew(communicator));
     result.all_bad_files = bad_files_->taken();

@@ -1,5 +1,5 @@
 // What neap train does when an epoch has ended: it evaluates the network on the images of --val,
-// and lists the files that --skip-bad has skipped.
+// keeps the best weights (--save-best), and lists the files that --skip-bad has skipped.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "apps/train/bad_files.h"
 #include "apps/train/batch_source.h"
+#include "apps/train/best_weights.h"
 #include "apps/train/evaluation.h"
 #include "apps/train/train_flags.h"
 #include "neap/core/device/communicator.h"
@@ -21,7 +22,10 @@ namespace neap::apps {
 
 struct EpochResult {
   int64_t step = 0;                         // steps taken
-  std::optional<Accuracy> validation = {};  // empty without --val, and after Ctrl-C
+  std::optional<Accuracy> validation = {};  // empty without --val, after Ctrl-C and a failure
+  absl::Status failure = {};                // of the validation, or of writing the best weights
+  bool interrupted = false;                 // the validation
+  bool is_best = false;                     // so far, and saved
   std::vector<std::string> bad_files = {};  // errors of files that are new in this epoch
   int64_t all_bad_files = 0;                // and in those before
 };
@@ -34,18 +38,23 @@ class EpochEnd {
   static absl::StatusOr<EpochEnd> Open(const TrainFlags& flags, const NetInput& input,
                                        BadFiles* bad_files);
 
-  // Called by all ranks together, with no step in flight. Errors: those of Evaluate() and the
-  // communicator.
-  absl::StatusOr<EpochResult> Run(Session& session, Communicator* communicator) const;
+  // Called by all ranks together, with no step in flight. A validation that fails does not end
+  // training: the next step shows whether the session can go on. `metadata` are those of the
+  // session. Errors: those of the communicator.
+  absl::StatusOr<EpochResult> Run(Session& session, const FileMetadata& metadata,
+                                  Communicator* communicator);
 
  private:
   EpochEnd(int64_t batch, int64_t workers, BadFiles* bad_files)
       : batch_(batch), workers_(workers), bad_files_(bad_files) {}
+  absl::Status Validate(Session& session, const FileMetadata& metadata, Communicator* communicator,
+                        EpochResult& result);
 
   int64_t batch_;
   int64_t workers_;
   BadFiles* bad_files_;                  // null: bad files are errors
   std::unique_ptr<Dataset> validation_;  // null: none
+  std::optional<BestWeights> best_;      // empty without --save-best
 };
 
 }  // namespace neap::apps

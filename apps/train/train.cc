@@ -142,7 +142,7 @@ class Training {
     if (flags_.evaluate) {
       ASSIGN_OR_RETURN(test_, OpenSplit(flags_.batches.data, input_, Split::kTest));
     }
-    ASSIGN_OR_RETURN(const EpochEnd epoch_end, EpochEnd::Open(flags_, input_, bad_files()));
+    ASSIGN_OR_RETURN(EpochEnd epoch_end, EpochEnd::Open(flags_, input_, bad_files()));
     last_step_ =
         flags_.LastStep(dataset_ == nullptr ? 0 : dataset_->size(), *flags_.net.options.batch);
 
@@ -170,6 +170,10 @@ class Training {
     } else {
       setup.fit = FitOfFile(session.plan());
     }
+    if (flags_.SavesNothing()) {
+      setup.notices.emplace_back(
+          "the weights are not saved: --save FILE or --weights-out FILE keeps them");
+    }
     report.Begin(setup, session.plan());
     ASSIGN_OR_RETURN(const int exit_code, TrainAndReport(session, report, epoch_end));
     if (log != nullptr) RETURN_IF_ERROR(log->status());
@@ -185,7 +189,7 @@ class Training {
   BadFiles* bad_files() { return flags_.batches.reading.skip_bad ? &bad_files_ : nullptr; }
 
   absl::StatusOr<int> TrainAndReport(Session& session, TrainReport& report,
-                                     const EpochEnd& epoch_end) const {
+                                     EpochEnd& epoch_end) const {
     ASSIGN_OR_RETURN(const std::optional<int64_t> timed_step,
                      flags_.StepToTime(session.step(), last_step_));
     ASSIGN_OR_RETURN(const std::unique_ptr<BatchSource> batches,
@@ -197,11 +201,13 @@ class Training {
                                    .epoch_images = EpochImages(),
                                    .batch = *flags_.net.options.batch,
                                    .communicator = communicator_};
+    absl::Status last_validation;
     if (flags_.HasEpochEnds()) {
-      options.on_epoch_end = [&]() -> absl::Status {
-        ASSIGN_OR_RETURN(const EpochResult result, epoch_end.Run(session, communicator_));
+      options.on_epoch_end = [&]() -> absl::StatusOr<bool> {
+        ASSIGN_OR_RETURN(const EpochResult result, epoch_end.Run(session, {}, communicator_));
         report.Epoch(result);
-        return absl::OkStatus();
+        last_validation = result.failure;
+        return !result.interrupted;
       };
     }
     TrainSummary summary;
@@ -211,20 +217,35 @@ class Training {
                                           account.AfterStep();
                                           report.Step(result, times);
                                         }));
+    absl::Status failure = summary.end.failure;
+    failure.Update(SaveWeights(session, summary));  // first: what follows may fail, too
     summary.predicted = PredictedStepOf(session);
     summary.memory = session.memory();
+    summary.recording = session.recording();
+    if (summary.end.failure.ok()) {
+      failure.Update(Measure(session, account, summary));
+      failure.Update(last_validation);
+      failure.Update(EvaluateInto(summary, session));
+    }
+    report.End(summary);  // also after an error: what was trained is saved
+    if (!summary.end.failure.ok() && summary.end.is_agreed) AwaitRanks();
+    RETURN_IF_ERROR(failure);
+    return summary.end.interrupted ? InterruptedExitCode() : 0;
+  }
+
+  // A rank that ends with an error ends the others, of which one may still be writing.
+  void AwaitRanks() const {
+    if (communicator_ == nullptr) return;
+    communicator_->Exchange("end", Communicator::Patience::kForFiles).IgnoreError();
+  }
+
+  absl::Status Measure(const Session& session, const MemoryAccount& account,
+                       TrainSummary& summary) const {
     ASSIGN_OR_RETURN(summary.device, account.Close(summary.memory));
     RETURN_IF_ERROR(ExchangeRanks(summary));
-    summary.recording = session.recording();
     if (summary.device.has_value()) CountLent(summary.ranks, *summary.device);
     ASSIGN_OR_RETURN(summary.timed, TraceTimedStep(session, summary.end));
-    if (!summary.end.is_idle() && (ranks_.is_first() || session.is_sharded())) {
-      ASSIGN_OR_RETURN(summary.saved, SaveWeights(session));
-    }
-    const absl::Status evaluated = EvaluateInto(summary, session);
-    report.End(summary);  // also after an error: the training itself has succeeded
-    RETURN_IF_ERROR(evaluated);
-    return summary.end.interrupted ? InterruptedExitCode() : 0;
+    return absl::OkStatus();
   }
 
   // What all ranks say of themselves; the slowest prediction is that of the iteration.
@@ -260,18 +281,18 @@ class Training {
     memory.library_bytes -= memory.lent_bytes;
   }
 
-  // Returns the files that hold the state and the weights at the end; Train() has saved the state.
-  absl::StatusOr<std::vector<std::string>> SaveWeights(Session& session) const {
+  // Lists the files that hold the state and the weights at the end; Train() has saved the state.
+  absl::Status SaveWeights(Session& session, TrainSummary& summary) const {
     const FileFlags& files = flags_.files;
-    std::vector<std::string> saved;
-    if (!files.save.empty()) saved.push_back(files.save);
-    if (!files.weights_out.empty()) {
-      ASSIGN_OR_RETURN(const DType dtype, ParseDType(files.weights_dtype));
-      RETURN_IF_ERROR(
-          WithAverages(session, [&] { return session.SaveWeights(files.weights_out, dtype); }));
-      saved.push_back(files.weights_out);
-    }
-    return saved;
+    const bool writes = ranks_.is_first() || session.is_sharded();
+    if (summary.end.is_idle() || !summary.end.is_whole || !writes) return absl::OkStatus();
+    if (!files.save.empty()) summary.saved.push_back(files.save);
+    if (files.weights_out.empty()) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const DType dtype, ParseDType(files.weights_dtype));
+    RETURN_IF_ERROR(
+        WithAverages(session, [&] { return session.SaveWeights(files.weights_out, dtype); }));
+    summary.saved.push_back(files.weights_out);
+    return absl::OkStatus();
   }
 
   absl::Status EvaluateInto(TrainSummary& summary, Session& session) const {

@@ -57,16 +57,22 @@ void AddRateFlags(FlagSet& flags, RateFlags& rate) {
 }
 
 void AddFileFlags(FlagSet& flags, FileFlags& files) {
-  flags.Add("save", "FILE", "write a checkpoint at the end, and when interrupted after a step",
-            Text(&files.save));
+  flags.Add(
+      "save", "FILE",
+      "write a checkpoint at the end, every ten minutes, and when interrupted or unable to go "
+      "on",
+      Text(&files.save));
   flags.Add("save-every", "N", "also every N steps", Integer(1, kMostSteps, &files.save_every));
+  flags.Add("save-best", "FILE", "write the weights of the best --val so far",
+            Text(&files.save_best));
   flags.Add("resume", "FILE",
             "continue from a checkpoint; bit-identical if flags and measured times are the same",
             Text(&files.resume));
   flags.Add("weights-in", "FILE", "start from these weights (safetensors)",
             Text(&files.weights_in));
   flags.Add("weights-out", "FILE", "write only the weights at the end", Text(&files.weights_out));
-  flags.Add("weights-dtype", "TYPE", "element type of the parameters in --weights-out",
+  flags.Add("weights-dtype", "TYPE",
+            "element type of the parameters in --weights-out and --save-best",
             OneOf({"fp32", "fp16", "bf16"}, &files.weights_dtype));
   flags.Add("trace-out", "FILE",
             absl::StrCat("time step ", StepTimes::kWarmupSteps + 1,
@@ -161,8 +167,10 @@ absl::Status TrainFlags::Check(const FlagSet& flags) const {
   }
   if (files.save_every.has_value() && files.save.empty())
     return BadUsage("--save-every needs --save FILE");
-  if (flags.Given("weights-dtype") && files.weights_out.empty())
-    return BadUsage("--weights-dtype needs --weights-out FILE");
+  if (flags.Given("weights-dtype") && files.weights_out.empty() && files.save_best.empty())
+    return BadUsage("--weights-dtype needs --weights-out FILE or --save-best FILE");
+  if (!files.save_best.empty() && batches.validation.empty())
+    return BadUsage("--save-best needs --val: the best weights are those of the best validation");
   if (rate.period_steps.has_value() && rate.schedule == "constant")
     return BadUsage("--lr-period needs --lr-schedule step, exponential or cosine");
   const bool has_factor = rate.schedule == "step" || rate.schedule == "exponential";
@@ -184,6 +192,7 @@ absl::Status TrainFlags::Check(const FlagSet& flags) const {
   if (evaluate && !batches.batch_file.empty())
     return BadUsage("--batch-file has no test split for --eval");
   return CheckOutputs({{"--save", files.save},
+                       {"--save-best", files.save_best},
                        {"--weights-out", files.weights_out},
                        {"--trace-out", files.trace_out}},
                       {net.File(),

@@ -41,6 +41,7 @@ struct RateFlags {
 
 struct FileFlags {
   std::string save;
+  std::string save_best;
   std::optional<int64_t> save_every = {};
   std::string resume;
   std::string weights_in;
@@ -78,6 +79,10 @@ struct TrainFlags {
   // BadUsage() if there are not as many budgets or peers as ranks.
   absl::StatusOr<TrainFlags> For(const RankGroup& ranks) const;
 
+  // Whether the weights are in no file at the end.
+  bool SavesNothing() const {
+    return files.save.empty() && files.weights_out.empty() && files.save_best.empty();
+  }
   // Whether there is something to do after every epoch.
   bool HasEpochEnds() const { return batches.reading.skip_bad || !batches.validation.empty(); }
   // The total number of steps: --steps, or --epochs of a dataset of `images`; 100 without either.

@@ -46,6 +46,11 @@ std::optional<bool> PeaksAgree(const TrainSummary& summary) {
                      [](const RankSummary& rank) { return Agrees(rank.memory); });
 }
 
+const char* HowItEnded(const TrainingEnd& end) {
+  if (!end.failure.ok()) return "ended by an error";
+  return end.interrupted ? "interrupted" : "done";
+}
+
 // The peaks of the ranks, one per line.
 std::string RanksText(const TrainSummary& summary) {
   std::string text;
@@ -119,8 +124,12 @@ std::string EpochText(const EpochResult& result, std::optional<int64_t> epoch,
       epoch.has_value() ? absl::StrFormat("epoch %d/%d, step %d", *epoch, *last_epoch, result.step)
                         : absl::StrFormat("step %d", result.step);
   std::string text;
-  if (result.validation.has_value())
-    absl::StrAppendFormat(&text, "%s: top-1 %s\n", at, ToText(*result.validation));
+  if (result.validation.has_value()) {
+    absl::StrAppendFormat(&text, "%s: top-1 %s%s\n", at, ToText(*result.validation),
+                          result.is_best ? ", the best so far" : "");
+  }
+  if (!result.failure.ok())
+    absl::StrAppend(&text, at, ": the validation has failed: ", result.failure.message(), "\n");
   if (result.bad_files.empty()) return text;
   return absl::StrCat(text, at, ": ", BadFilesText(result.bad_files, result.all_bad_files));
 }
@@ -157,7 +166,8 @@ void TrainReport::BeginJson(const TrainSetup& setup, const Plan& plan) const {
              {"host_budget_bytes", setup.host_budget.ToJson()},
              {"predicted_peak_bytes", plan.peak_bytes},
              {"host_pool_bytes", plan.host_pool_bytes},
-             {"fit", setup.fit.has_value() ? ToJson(*setup.fit) : Json()}});
+             {"fit", setup.fit.has_value() ? ToJson(*setup.fit) : Json()},
+             {"notices", setup.notices}});
 }
 
 void TrainReport::BeginText(const TrainSetup& setup, const Plan& plan) const {
@@ -188,6 +198,8 @@ void TrainReport::BeginText(const TrainSetup& setup, const Plan& plan) const {
            ? absl::StrFormat("(pinned; the budget is %s)", setup.host_budget.ToText())
            : absl::StrFormat("(pinned; from the plan in %s)", setup.plan_file));
   if (setup.fit.has_value()) absl::StrAppend(&text, ToText(*setup.fit));
+  for (const std::string& notice : setup.notices)
+    absl::StrAppendFormat(&text, "  %-16s %s\n", "note", notice);
   Print(text);
 }
 
@@ -266,6 +278,8 @@ void TrainReport::Epoch(const EpochResult& result) {
                {"epoch", epoch.has_value() ? Json(*epoch) : Json()},
                {"step", result.step},
                {"validation", result.validation.has_value() ? ToJson(*result.validation) : Json()},
+               {"failure", result.failure.ok() ? Json() : Json(result.failure.message())},
+               {"best", result.is_best},
                {"bad_files", result.bad_files},
                {"all_bad_files", result.all_bad_files}});
   } else {
@@ -299,6 +313,8 @@ void TrainReport::EndJson(const TrainSummary& summary) const {
       {"loss_scale", stepped ? Json(end.last.loss_scale) : Json()},
       {"skipped_steps", stepped ? Json(end.last.skipped_steps) : Json()},
       {"interrupted", end.interrupted},
+      {"failure", end.failure.ok() ? Json() : Json(end.failure.message())},
+      {"saved", summary.saved},
       {"images_per_second", PerSecond(batch_, end.times.MedianSeconds())},
       {"images_per_second_mean", PerSecond(batch_, end.times.MeanSeconds())},
       {"predicted_images_per_second",
@@ -324,11 +340,10 @@ void TrainReport::EndJson(const TrainSummary& summary) const {
 
 void TrainReport::EndText(const TrainSummary& summary) const {
   const TrainingEnd& end = summary.end;
-  std::string text =
-      absl::StrFormat("%s after %d steps", end.interrupted ? "interrupted" : "done", end.steps);
+  std::string text = absl::StrFormat("%s after %d steps", HowItEnded(end), end.steps);
   if (end.steps > 0) {
     absl::StrAppendFormat(&text, ", final loss %.9g", end.last.loss);
-  } else if (!end.interrupted) {
+  } else if (end.is_complete()) {
     absl::StrAppendFormat(&text, ": the checkpoint is already at step %d or beyond",
                           schedule_.last_step);
   }

@@ -48,6 +48,7 @@ struct TrainSetup {
   PlannerOptions planning = {};
   HostBudget host_budget = {};  // of a plan that this run makes
   std::optional<Fit> fit = std::nullopt;
+  std::vector<std::string> notices = {};  // sentences that a user may not expect
 };
 
 // One of several ranks.

@@ -4,11 +4,14 @@
 #include <cmath>
 #include <numeric>
 #include <string>
+#include <utility>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "apps/cli/interrupt.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/run/ranks.h"
 #include "neap/core/step/loss_scale.h"
 
 namespace neap::apps {
@@ -54,33 +57,93 @@ class TrainingLoop {
         warm_step_(session.step() + StepTimes::kWarmupSteps) {}
 
   absl::StatusOr<TrainingEnd> Run() {
+    saved_at_ = StepTimes::Clock::now();
+    end_.failure = TakeSteps();
+    const bool fails_alone = !end_.failure.ok() && !failed_together_;
+    end_.is_agreed = options_.communicator == nullptr || !fails_alone;
+    if (!end_.failure.ok() && !has_diverged_) FinishBegunSteps();
+    if (has_diverged_) return WithLastCheckpoint(end_.failure);
+    const bool stopped = stops_ && session_.step() < options_.last_step;
+    end_.interrupted = end_.failure.ok() && (stopped || epoch_end_interrupted_);
+    if (end_.is_idle() || saved_step_ == session_.step()) return end_;
+    const absl::Status saved = Save();
+    if (end_.failure.ok()) RETURN_IF_ERROR(saved);
+    end_.is_whole = saved.ok() && (end_.is_agreed || !session_.is_sharded());
+    if (!end_.is_whole) end_.failure = WithLastCheckpoint(end_.failure);
+    return end_;
+  }
+
+ private:
+  absl::Status TakeSteps() {
     // Other ranks may still be planning.
-    RETURN_IF_ERROR(Poll(Communicator::Patience::kForFiles));
+    RETURN_IF_ERROR(Poll(absl::OkStatus(), Communicator::Patience::kForFiles));
     while (session_.step() < options_.last_step && !stops_) {
       const int64_t save = NextSave();
       const int64_t epoch_end = NextEpochEnd();
       const bool is_timed = session_.step() == options_.timed_step;
       RETURN_IF_ERROR(is_timed ? TimeStep() : TrainUntil(NextPause(std::min(save, epoch_end))));
-      if (session_.step() == save) RETURN_IF_ERROR(Save());
+      if (session_.step() == save || saves_) RETURN_IF_ERROR(Save());
       if (session_.step() == epoch_end && !stops_) RETURN_IF_ERROR(EndEpoch());
       RETURN_IF_ERROR(Poll());
     }
-    end_.interrupted = stops_ && session_.step() < options_.last_step;
-    if (saved_step_ != session_.step() && !end_.is_idle()) RETURN_IF_ERROR(Save());
-    return end_;
-  }
-
- private:
-  // Looks whether this rank or another is interrupted. All ranks call it between the same steps.
-  absl::Status Poll(Communicator::Patience patience = Communicator::Patience::kUsual) {
-    if (stops_) return absl::OkStatus();
-    stops_ = Interrupted();
-    if (options_.communicator == nullptr) return absl::OkStatus();
-    ASSIGN_OR_RETURN(const std::vector<std::string> ranks,
-                     options_.communicator->Exchange(stops_ ? "stop" : "", patience));
-    stops_ = std::count(ranks.begin(), ranks.end(), "stop") > 0;
     return absl::OkStatus();
   }
+
+  // Those that were in flight when another one failed count, too, unless they fail themselves.
+  void FinishBegunSteps() {
+    while (in_flight_ > 0) {
+      if (!FinishStep().ok()) return;
+    }
+  }
+
+  absl::Status WithLastCheckpoint(const absl::Status& failure) const {
+    if (options_.save.empty()) return failure;
+    absl::Status said(
+        failure.code(),
+        absl::StrCat(failure.message(), "; ",
+                     saved_step_ < 0 ? absl::StrCat("no checkpoint was written before")
+                                     : absl::StrCat(options_.save, " is the checkpoint of step ",
+                                                    saved_step_)));
+    failure.ForEachPayload(
+        [&](const auto& type, const absl::Cord& payload) { said.SetPayload(type, payload); });
+    return said;
+  }
+
+  // Looks whether a rank is interrupted, has failed, or wants a checkpoint. All ranks call it
+  // between the same steps. Errors: `own`, or that of another rank.
+  absl::Status Poll(const absl::Status& own = absl::OkStatus(),
+                    Communicator::Patience patience = Communicator::Patience::kUsual) {
+    if (stops_) return own;
+    Communicator* const communicator = options_.communicator;
+    const bool is_late =
+        !options_.save.empty() && StepTimes::Clock::now() - saved_at_ >= options_.save_after;
+    if (communicator == nullptr) {
+      stops_ = Interrupted();
+      saves_ = is_late;
+      return own;
+    }
+    const bool saves = is_late && communicator->rank() == 0;
+    const char* const said = !own.ok() ? "fail" : Interrupted() ? "stop" : saves ? "save" : "";
+    ASSIGN_OR_RETURN(const std::vector<std::string> ranks, communicator->Exchange(said, patience));
+    const auto any = [&ranks](const char* text) {
+      return std::count(ranks.begin(), ranks.end(), text) > 0;
+    };
+    stops_ = any("stop");
+    saves_ = any("save");
+    failed_together_ = any("fail");
+    return failed_together_ ? Agree(own, {}, communicator) : absl::OkStatus();
+  }
+
+  // Takes the next batch, which stays the next one if there is no step now: a rank is interrupted,
+  // or a checkpoint is due by the clock.
+  absl::Status TakeBatch() {
+    absl::StatusOr<const Batch*> batch = batch_;
+    if (batch_ == nullptr) batch = batches_.Next();
+    RETURN_IF_ERROR(Poll(batch.status()));
+    batch_ = *batch;
+    return absl::OkStatus();
+  }
+  bool pauses() const { return stops_ || saves_; }
 
   // The step count at which the next checkpoint is due.
   int64_t NextSave() const {
@@ -110,22 +173,20 @@ class TrainingLoop {
   // Leaves no step in flight.
   absl::Status TrainUntil(int64_t pause) {
     constexpr int64_t kInFlight = 2;
-    int64_t in_flight = 0;
     do {
-      while (in_flight < kInFlight && session_.step() < pause && !stops_) {
-        ASSIGN_OR_RETURN(const Batch* batch, batches_.Next());
-        RETURN_IF_ERROR(session_.Begin(*batch));
-        ++in_flight;
-        RETURN_IF_ERROR(Poll());
+      while (in_flight_ < kInFlight && session_.step() < pause && !pauses()) {
+        RETURN_IF_ERROR(TakeBatch());
+        if (pauses()) break;
+        RETURN_IF_ERROR(session_.Begin(*std::exchange(batch_, nullptr)));
+        ++in_flight_;
       }
-      if (in_flight == 0) break;
-      RETURN_IF_ERROR(FinishStep());
-      --in_flight;
-    } while (in_flight > 0);
+      if (in_flight_ > 0) RETURN_IF_ERROR(FinishStep());
+    } while (in_flight_ > 0);
     return absl::OkStatus();
   }
 
   absl::Status FinishStep() {
+    --in_flight_;
     ASSIGN_OR_RETURN(const StepResult result, session_.Finish());
     RETURN_IF_ERROR(Count(result));
     end_.times.Step();
@@ -134,8 +195,9 @@ class TrainingLoop {
   }
 
   absl::Status TimeStep() {
-    ASSIGN_OR_RETURN(const Batch* batch, batches_.Next());
-    ASSIGN_OR_RETURN(end_.timed, session_.TimeStep(*batch));
+    if (!pauses()) RETURN_IF_ERROR(TakeBatch());
+    if (pauses()) return absl::OkStatus();
+    ASSIGN_OR_RETURN(end_.timed, session_.TimeStep(*std::exchange(batch_, nullptr)));
     RETURN_IF_ERROR(Count(end_.timed->result));
     end_.times.Start();
     on_step_(end_.last, end_.times);
@@ -145,28 +207,37 @@ class TrainingLoop {
   absl::Status Count(const StepResult& result) {
     end_.last = result;
     stuck_ = IsStuck(result) ? stuck_ + 1 : 0;
-    if (const std::string reason = ReasonToStop(result, stuck_); !reason.empty())
+    if (const std::string reason = ReasonToStop(result, stuck_); !reason.empty()) {
+      has_diverged_ = true;
       return absl::FailedPreconditionError(reason);
+    }
     ++end_.steps;
     return absl::OkStatus();
   }
 
   absl::Status EndEpoch() {
     if (options_.on_epoch_end == nullptr) return absl::OkStatus();
-    RETURN_IF_ERROR(options_.on_epoch_end());
+    ASSIGN_OR_RETURN(const bool complete, options_.on_epoch_end());
+    epoch_end_interrupted_ = !complete;
     end_.times.Start();
     return absl::OkStatus();
   }
 
   absl::Status Save() {
     if (options_.save.empty()) return absl::OkStatus();
-    Communicator* const communicator = options_.communicator;
-    if (communicator == nullptr || communicator->rank() == 0 || session_.is_sharded())
+    // The others are not there, if this rank has failed alone.
+    Communicator* const communicator = end_.is_agreed ? options_.communicator : nullptr;
+    if (session_.is_sharded() && !end_.is_agreed)
+      return absl::UnavailableError("the other ranks' parts of the state cannot be saved");
+    if (options_.communicator == nullptr || options_.communicator->rank() == 0 ||
+        session_.is_sharded())
       RETURN_IF_ERROR(session_.Save(options_.save));
+    saved_step_ = session_.step();
+    saved_at_ = StepTimes::Clock::now();
+    saves_ = false;
     if (communicator != nullptr) {  // the others must not take rank 0 for dead meanwhile
       RETURN_IF_ERROR(communicator->Exchange("saved", Communicator::Patience::kForFiles).status());
     }
-    saved_step_ = session_.step();
     end_.times.Start();
     return absl::OkStatus();
   }
@@ -177,9 +248,16 @@ class TrainingLoop {
   const OnStep& on_step_;
   const int64_t warm_step_;  // the first after the warm-up
   TrainingEnd end_;
+  const Batch* batch_ = nullptr;  // that is taken, but not begun; null: none
+  int64_t in_flight_ = 0;
   int stuck_ = 0;       // steps in a row until now that IsStuck()
   bool stops_ = false;  // this rank or another is interrupted
+  bool saves_ = false;  // a checkpoint is due by the clock
+  bool has_diverged_ = false;
+  bool failed_together_ = false;  // all ranks, because one has said so
+  bool epoch_end_interrupted_ = false;
   int64_t saved_step_ = -1;
+  StepTimes::Clock::time_point saved_at_;
 };
 
 }  // namespace

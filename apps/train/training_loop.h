@@ -1,4 +1,5 @@
-// The training loop: two steps in flight, checkpoints between steps, a clean end on Ctrl-C.
+// The training loop: two steps in flight, checkpoints between steps, a clean end on Ctrl-C and after
+// a failure.
 //
 // A checkpoint needs an idle device and must never contain the values of a diverged step, whose
 // loss is not finite although it was not skipped (core/step/loss_scale.h). Therefore no step begins
@@ -11,7 +12,13 @@
 // begins (the CPU), the measured interval would otherwise contain two more ends of steps than
 // beginnings.
 //
-// *Errors*: those of session and batches; FAILED_PRECONDITION naming the step that diverged.
+// A failure between two steps, of a batch that cannot be read for example, ends training like Ctrl-C,
+// with a checkpoint. If a step itself fails, on a device or in a sum over ranks, some parameters have
+// changed and others not, so that only earlier checkpoints are left. That is why one is written every
+// ten minutes, too. All ranks write it after the same step: rank 0's clock decides.
+//
+// *Errors*: FAILED_PRECONDITION naming the step that diverged; those of the checkpoint. All others
+// are TrainingEnd::failure.
 #pragma once
 
 #include <chrono>
@@ -54,12 +61,13 @@ class StepTimes {
 struct TrainingLoopOptions {
   int64_t last_step = 0;   // total steps at which to stop, including those of earlier runs
   std::string save;        // the checkpoint's path; empty: do not save
-  int64_t save_every = 0;  // steps; 0: only at the end
-  std::optional<int64_t> timed_step = {};  // from 0
+  int64_t save_every = 0;  // steps; 0: at the end, and by the clock
+  std::chrono::seconds save_after = std::chrono::minutes(10);  // the clock's, since the last one
+  std::optional<int64_t> timed_step = {};                      // from 0
   // Called at the end of each epoch and of the training, unless it is interrupted, with no step in
-  // flight. Epoch n ends with the last step whose batch is within its images; that of a later batch
-  // may be in two epochs.
-  std::function<absl::Status()> on_epoch_end = nullptr;
+  // flight. Returns false if it was interrupted itself. Epoch n ends with the last step whose batch
+  // is within its images; that of a later batch may be in two epochs.
+  std::function<absl::StatusOr<bool>()> on_epoch_end = nullptr;
   int64_t epoch_images = 0;  // 0: no epochs
   int64_t batch = 0;         // of all ranks together
   // Of one of several ranks: all stop at the same step when one is interrupted. Only rank 0 writes
@@ -72,10 +80,14 @@ struct TrainingEnd {
   int64_t steps = 0;  // taken by this loop
   StepTimes times = {};
   std::optional<TimedStep> timed = {};
-  bool interrupted = false;
+  bool interrupted = false;   // before the last step, or in the last call of on_epoch_end
+  absl::Status failure = {};  // why it ended before the last step
+  bool is_agreed = true;      // all ranks have ended after the same step
+  bool is_whole = true;       // the session still has the state of a step, and can save it
 
-  // True if it was interrupted before its first step, so that there is nothing new to save.
-  bool is_idle() const { return interrupted && steps == 0; }
+  bool is_complete() const { return !interrupted && failure.ok(); }
+  // True if it ended before its first step, so that there is nothing new to save.
+  bool is_idle() const { return !is_complete() && steps == 0; }
 };
 
 using OnStep = std::function<void(const StepResult& result, const StepTimes& times)>;

@@ -224,15 +224,17 @@ LossScale LossScaleFrom(const std::vector<float>& values) {
 absl::Status SaveCheckpoint(
     const std::string& path, const Program& program, CheckpointContents contents,
     const TrainingPosition& position,
-    const std::function<absl::StatusOr<std::vector<float>>(const Tensor&)>& read, DType weights) {
+    const std::function<absl::StatusOr<std::vector<float>>(const Tensor&)>& read, DType weights,
+    const FileMetadata& metadata) {
   RETURN_IF_ERROR(CheckWeightType(weights));
   const std::vector<SafetensorsEntry> entries = EntriesToSave(program, contents, weights);
-  SafetensorsMetadata metadata = {{"format", "pt"}};
+  SafetensorsMetadata written = metadata;
+  written["format"] = "pt";
   if (contents == CheckpointContents::kEverything) {
-    metadata[kStepKey] = absl::StrCat(position.step);
-    metadata[kSeedKey] = absl::StrCat(position.seed);
+    written[kStepKey] = absl::StrCat(position.step);
+    written[kSeedKey] = absl::StrCat(position.seed);
   }
-  ASSIGN_OR_RETURN(SafetensorsWriter writer, SafetensorsWriter::Create(path, entries, metadata));
+  ASSIGN_OR_RETURN(SafetensorsWriter writer, SafetensorsWriter::Create(path, entries, written));
   for (const SafetensorsEntry& entry : entries) {
     if (entry.dtype != "I64") continue;
     RETURN_IF_ERROR(writer.Append(

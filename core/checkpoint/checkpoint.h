@@ -5,7 +5,8 @@
 // "NAME.average" are the optimizer's state, "loss_scale" is that of fp16 training
 // (core/step/loss_scale.h); "NAME.num_batches_tracked" exists because PyTorch requires it. The
 // values lie in N, C, H, W order, whatever the network's layout. The metadata hold "neap.step" and
-// "neap.seed".
+// "neap.seed", and what the writer adds, for example of the network
+// (core/checkpoint/model_description.h).
 //
 //                                     parameters         all else, but num_batches_tracked
 //   written: a checkpoint             F32                F32
@@ -43,6 +44,9 @@ struct TrainingPosition {
 
 enum class CheckpointContents : uint8_t { kEverything, kWeights };
 
+// Texts by name, in UTF-8.
+using FileMetadata = std::map<std::string, std::string>;
+
 bool IsSaved(const Tensor& tensor, CheckpointContents contents);
 
 // The tensor's shape in a file, which is that in PyTorch.
@@ -51,12 +55,13 @@ const Shape& ShapeInFile(const Tensor& tensor);
 // `read` returns a persistent tensor's values in N, C, H, W order. `weights` is the type of
 // parameters in a file of weights; running statistics stay F32. Errors: INVALID_ARGUMENT unless it
 // is fp32, fp16 or bf16, or, naming the tensor, for a finite value that would become infinite in
-// it. After an error, a file that was at `path` before is still there.
+// it; and for metadata that are not UTF-8. After an error, a file that was at `path` before is still
+// there.
 absl::Status SaveCheckpoint(
     const std::string& path, const Program& program, CheckpointContents contents,
     const TrainingPosition& position,
     const std::function<absl::StatusOr<std::vector<float>>(const Tensor&)>& read,
-    DType weights = DType::kFp32);
+    DType weights = DType::kFp32, const FileMetadata& metadata = {});
 
 // The state that the tensor "loss_scale" has as its values.
 LossScale LossScaleFrom(const std::vector<float>& values);

@@ -131,12 +131,14 @@ absl::StatusOr<std::vector<NamedTensor>> PersistentValues::ReadWeights() {
 }
 
 absl::Status PersistentValues::Save(const std::string& path, CheckpointContents contents,
-                                    const TrainingPosition& position, DType weights) {
+                                    const TrainingPosition& position, DType weights,
+                                    const FileMetadata& metadata) {
   has_failed_ = false;
   const bool writes = !is_sharded_ || group_->rank() == 0;
   const auto read = [this](const Tensor& tensor) { return Read(tensor); };
   const absl::Status saved =
-      writes ? SaveCheckpoint(path, stored_, contents, position, read, weights) : ReadAll(contents);
+      writes ? SaveCheckpoint(path, stored_, contents, position, read, weights, metadata)
+             : ReadAll(contents);
   if (!is_sharded_ || has_failed_) return saved;
   return Agree(saved, {}, group_);
 }

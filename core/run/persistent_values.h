@@ -64,7 +64,7 @@ class PersistentValues {
   absl::StatusOr<std::vector<NamedTensor>> ReadWeights();
   // By all ranks, of which rank 0 writes the file. Errors: those of SaveCheckpoint().
   absl::Status Save(const std::string& path, CheckpointContents contents,
-                    const TrainingPosition& position, DType weights);
+                    const TrainingPosition& position, DType weights, const FileMetadata& metadata);
 
  private:
   // Of the session's own program; null if the rank has nothing of it.

@@ -131,8 +131,9 @@ class Session::Impl {
   absl::Status Save(const std::string& path, CheckpointContents contents,
                     DType weights = DType::kFp32) {
     RETURN_IF_ERROR(values_.Gather(ReadyToSave(contents)));
-    return values_.Save(path, contents, {.step = step_, .seed = options_.seed}, weights);
+    return values_.Save(path, contents, {.step = step_, .seed = options_.seed}, weights, metadata_);
   }
+  void SetMetadata(FileMetadata metadata) { metadata_ = std::move(metadata); }
 
   // `read` returns what to load into the tensors of a program.
   template <typename Read>
@@ -370,6 +371,7 @@ class Session::Impl {
   std::vector<Staging> staging_;  // one for each step that may be in flight
   int64_t step_ = 0;              // the next step to begin
   int64_t in_flight_ = 0;
+  FileMetadata metadata_;       // of SetMetadata()
   LossScale loss_scale_;        // after the last step that was finished; unused if it is not scaled
   bool has_exchanged_ = false;  // the parameters and their averages
   absl::Status damage_;         // not OK if persistent tensors are unusable until a Load()
@@ -422,6 +424,7 @@ absl::Status Session::Save(const std::string& path) {
 absl::Status Session::SaveWeights(const std::string& path, DType dtype) {
   return impl_->Save(path, CheckpointContents::kWeights, dtype);
 }
+void Session::SetMetadata(FileMetadata metadata) { impl_->SetMetadata(std::move(metadata)); }
 bool Session::is_sharded() const { return impl_->is_sharded(); }
 absl::Status Session::Gather() { return impl_->Gather(); }
 absl::Status Session::Load(const std::string& path) {

@@ -175,6 +175,9 @@ class Session {
   // the parameters' type in the file. Errors: INVALID_ARGUMENT unless it is fp32, fp16 or bf16, or,
   // naming the tensor, for a finite value that would become infinite in it.
   absl::Status SaveWeights(const std::string& path, DType dtype = DType::kFp32);
+  // Both write these texts into the file's metadata from now on, beside those of their own
+  // (core/checkpoint/checkpoint.h).
+  void SetMetadata(FileMetadata metadata);
   // Reads either kind of file. From one without optimizer and step, training starts at step 0; from
   // one without a loss scale, with that of a new session. Errors: those of LoadCheckpoint()
   // (core/checkpoint/checkpoint.h).

@@ -7,6 +7,7 @@
 #include "absl/types/span.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/checkpoint/checkpoint.h"
+#include "neap/core/checkpoint/model_description.h"
 #include "neap/core/checkpoint/safetensors.h"
 #include "neap/core/run/session.h"
 
@@ -35,6 +36,14 @@ absl::Status ClearBias(const Program& program, Session& session) {
   weights["fc.bias"].assign(10, 0.0F);
   RETURN_IF_ERROR(session.LoadWeights(weights));
   return absl::OkStatus();
+}
+
+// core/checkpoint/model_description.h
+absl::StatusOr<ModelDescription> NameClasses(Session& session) {
+  session.SetMetadata(ToMetadata({.net = "resnet20", .classes = {"ant", "bee"}}));
+  RETURN_IF_ERROR(session.Save("run.safetensors"));
+  ASSIGN_OR_RETURN(const ModelDescription model, ReadModelDescription("run.safetensors"));
+  return model;
 }
 
 }  // namespace neap::header_examples::checkpoint

@@ -1,9 +1,12 @@
 // neap train, eval and predict on folders of images: --val, --skip-bad, --log-dir.
 #include <doctest/doctest.h>
+#include <signal.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/apps/command.h"
@@ -161,6 +164,108 @@ TEST_CASE("a file that cannot be decoded ends training, or is skipped and listed
   CHECK(text.exit_code == 0);
   CHECK(text.out.find("skipped 1 files that cannot be decoded, 1 in all\n  " + bad) !=
         std::string::npos);
+}
+
+// Of 48 images, the one that is met at last.
+TEST_CASE("a file that cannot be decoded costs no step before it: they are saved, and go on") {
+  const Folders folders;
+  const std::string bad = folders.train + "/green/105.jpg";
+  WriteText(bad, ReadText(bad).substr(0, 500));
+  for (const char* device : {"cpu", "cpu,cpu"}) {
+    CAPTURE(device);
+    const std::string saved = folders.root.File("saved.safetensors");
+    const std::string weights = folders.root.File("weights.safetensors");
+    std::filesystem::remove(saved);
+    const Args args = Joined(TrainOn(folders.train), {"--batch", "4", "--epochs", "1", "--device",
+                                                      device, "--save", saved});
+    const Outcome outcome = RunNeap(Joined(args, {"--weights-out", weights, "--json"}));
+    CHECK(outcome.exit_code == 1);
+    CHECK(outcome.err.find(bad + ": Premature end of JPEG file") != std::string::npos);
+    const size_t last = outcome.out.rfind('\n', outcome.out.size() - 2);
+    const Json end = Json::parse(outcome.out.substr(last + 1));
+    REQUIRE(end.at("steps") > 0);
+    CHECK(end.at("steps") < 12);
+    CHECK(end.at("interrupted") == false);
+    CHECK(end.at("failure").get<std::string>().find(bad) != std::string::npos);
+    CHECK(end.at("saved") == Json::array({saved, weights}));
+    const std::vector<Json> rest = RunForJson(Joined(args, {"--resume", saved, "--skip-bad"}));
+    CHECK(rest.back().at("steps") == 12 - end.at("steps").get<int64_t>());
+  }
+}
+
+TEST_CASE("a validation that fails is reported; training goes on, and ends with its error") {
+  const Folders folders;
+  const std::string bad = folders.val + "/green/101.jpg";
+  const std::string good = ReadText(bad);
+  WriteText(bad, "no image");
+  const std::string saved = folders.root.File("saved.safetensors");
+  const Args args =
+      Joined(TrainOn(folders.train), {"--epochs", "2", "--val", folders.val, "--save", saved});
+  for (const char* device : {"cpu", "cpu,cpu"}) {
+    CAPTURE(device);
+    const Outcome outcome = RunNeap(Joined(args, {"--device", device}));
+    CHECK(outcome.exit_code == 1);
+    for (const char* part : {"epoch 1/2, step 4: the validation has failed: ",
+                             "epoch 2/2, step 8: the validation has failed: ", "done after 8 steps",
+                             "measured peak", "saved "})
+      CHECK_MESSAGE(outcome.out.find(part) != std::string::npos, part);
+    CHECK(outcome.err.find(bad) != std::string::npos);
+  }
+  WriteText(bad, good);
+  CHECK(RunForJson(Joined(args, {"--resume", saved})).back().at("steps") == 0);
+}
+
+TEST_CASE("Ctrl-C in the last validation is no success") {
+  const Folders folders;
+  WriteColors(folders.val, 150, 100);
+  const std::string saved = folders.root.File("saved.safetensors");
+  Process training =
+      Process::Start({"train", "densenet-cifar", "--depth", "40", "--image", "16", "--batch", "2",
+                      "--steps", "1", "--device", "cpu", "--data", "imagefolder:" + folders.train,
+                      "--val", folders.val, "--save", saved});
+  while (training.Running() && training.Output().find("step 1/1") == std::string::npos)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  training.Signal(SIGINT);
+  const Outcome outcome = training.Wait();
+  CHECK(outcome.exit_code == 130);
+  CHECK(outcome.out.find("interrupted after 1 steps") != std::string::npos);
+  CHECK(std::filesystem::exists(saved));
+}
+
+TEST_CASE("--save-best keeps the weights of the best validation, also in a resumed run") {
+  const Folders folders;
+  const std::string best = folders.root.File("best.safetensors");
+  const std::string saved = folders.root.File("saved.safetensors");
+  const Args args = Joined(TrainOn(folders.train), {"--val", folders.val, "--save-best", best,
+                                                    "--save", saved, "--ema", "0.5"});
+  const auto epochs = EventsOf(RunForJson(Joined(args, {"--epochs", "4"})), "epoch");
+  REQUIRE(epochs.size() == 4);
+  Json expected;  // of the best validation so far
+  const auto take = [&](const Json& epoch) {
+    const Json& validation = epoch.at("validation");
+    const bool better = expected.is_null() || validation.at("correct") > expected.at("correct") ||
+                        (validation.at("correct") == expected.at("correct") &&
+                         validation.at("loss") < expected.at("loss"));
+    if (better) expected = validation;
+    CHECK(epoch.at("best") == better);
+  };
+  for (const Json& epoch : epochs) take(epoch);
+  const auto check_best = [&] {
+    const Args eval = {"eval",      "resnet-cifar", "--depth",   "8",
+                       "--image",   "16",           "--classes", "3",
+                       "--batch",   "12",           "--device",  "cpu",
+                       "--weights", best,           "--data",    "imagefolder:" + folders.val};
+    const Json evaluated = RunForJson(eval).back();
+    CHECK(evaluated.at("correct") == expected.at("correct"));
+    CHECK(evaluated.at("loss").get<double>() == doctest::Approx(expected.at("loss").get<double>()));
+  };
+  check_best();
+  const auto more =
+      EventsOf(RunForJson(Joined(args, {"--epochs", "6", "--resume", saved})), "epoch");
+  REQUIRE(more.size() == 2);
+  for (const Json& epoch : more) take(epoch);
+  check_best();
+  CheckRefused(Joined(TrainOn(folders.train), {"--save-best", best}), 2, {"--val"});
 }
 
 TEST_CASE("two ranks train on the images of one, and evaluate each its part") {

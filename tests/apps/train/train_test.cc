@@ -60,6 +60,20 @@ TEST_CASE("the text has natural peak, budget, predicted and measured peak, speed
   CHECK(outcome.out.find('\r') == std::string::npos);
 }
 
+TEST_CASE("a run that saves nothing says so at its start") {
+  const ScratchDirectory directory;
+  const std::string note =
+      "the weights are not saved: --save FILE or --weights-out FILE keeps them";
+  const auto notices = [](const Args& more) {
+    return RunForJson(Joined(Joined(kTiny, {"--steps", "1"}), more)).front().at("notices").dump();
+  };
+  CHECK(notices({}).find(note) != std::string::npos);
+  CHECK(notices({"--save", directory.File("c")}).find(note) == std::string::npos);
+  CHECK(notices({"--weights-out", directory.File("w")}).find(note) == std::string::npos);
+  CHECK(RunNeap(Joined(kTiny, {"--steps", "1"})).out.find("  note             " + note) !=
+        std::string::npos);
+}
+
 TEST_CASE("progress lines have the epoch, the learning rate and the remaining time") {
   // 1437 images: 89.8 batches of 16.
   const Args digits =

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "apps/train/batch_source.h"
 #include "neap/core/checkpoint/checkpoint.h"
 #include "neap/core/program/program.h"
@@ -58,11 +60,13 @@ TEST_CASE("the speed excludes the warm-up, unless there are no other steps") {
   CHECK(times.MedianSeconds() == doctest::Approx(1));
 }
 
-// One batch again and again; counts how often it was taken, which is when a step is begun.
+// One batch again and again; counts how often it was taken, which is when a step is begun. After
+// `most` batches there is an error.
 class CountedBatch final : public apps::BatchSource {
  public:
-  explicit CountedBatch(Batch batch) : batch_(std::move(batch)) {}
+  explicit CountedBatch(Batch batch, int64_t most = 1000) : batch_(std::move(batch)), most_(most) {}
   absl::StatusOr<const Batch*> Next() override {
+    if (taken_ == most_) return absl::DataLossError("3.jpg: the file ends here");
     ++taken_;
     return &batch_;
   }
@@ -70,6 +74,7 @@ class CountedBatch final : public apps::BatchSource {
 
  private:
   Batch batch_;
+  int64_t most_;
   int64_t taken_ = 0;
 };
 
@@ -88,6 +93,63 @@ TEST_CASE("two steps are in flight, and none at the end of the warm-up") {
   for (int64_t step = 1; step <= last; ++step)
     expected.push_back(step == StepTimes::kWarmupSteps || step == last ? step : step + 1);
   CHECK(begun == expected);
+}
+
+TEST_CASE("a batch that cannot be read ends training with a checkpoint of all steps before it") {
+  const ScratchDirectory directory;
+  const std::string path = directory.File("c");
+  const std::unique_ptr<CpuDevice> device = CpuDevice::Open().value();
+  const Graph net = nets::Build("lenet", {.batch = 1, .image = 28}).value();
+  const Batch batch = {.images = std::vector<float>(28 * 28, 0.5F), .labels = {3}, .size = 1};
+  for (const int64_t most : {0, 1, 4}) {
+    CAPTURE(most);
+    Session session = CreateSession(net, *device, {}).value();
+    CountedBatch batches(batch, most);
+    const auto end = apps::Train(session, batches, {.last_step = 9, .save = path},
+                                 [](const StepResult&, const StepTimes&) {});
+    REQUIRE(end.ok());
+    CHECK(end->steps == most);
+    CHECK(end->failure.message() == "3.jpg: the file ends here");
+    CHECK(!end->interrupted);
+    CHECK(std::filesystem::exists(path) == (most > 0));
+    if (most > 0) CHECK(ReadTrainingPosition(path).value()->step == most);
+  }
+}
+
+TEST_CASE("a step that fails leaves the last checkpoint, whose step the error says") {
+  const ScratchDirectory directory;
+  const std::string path = directory.File("c");
+  const std::unique_ptr<CpuDevice> device = CpuDevice::Open().value();
+  const Graph net = nets::Build("lenet", {.batch = 1, .image = 28}).value();
+  Session session = CreateSession(net, *device, {}).value();
+  CountedBatch batches({.images = std::vector<float>(28 * 28, 1e30F), .labels = {3}, .size = 1});
+  const auto end = apps::Train(session, batches, {.last_step = 9, .save = path},
+                               [](const StepResult&, const StepTimes&) {});
+  CHECK(absl::StrContains(end.status().message(), "training has diverged"));
+  CHECK(absl::EndsWith(end.status().message(), "; no checkpoint was written before"));
+  CHECK(!std::filesystem::exists(path));
+}
+
+TEST_CASE("a checkpoint is also written by the clock, and changes no step") {
+  const ScratchDirectory directory;
+  const std::unique_ptr<CpuDevice> device = CpuDevice::Open().value();
+  const Graph net = nets::Build("lenet", {.batch = 1, .image = 28}).value();
+  std::vector<std::vector<float>> losses;
+  for (const auto after : {std::chrono::seconds(0), std::chrono::seconds(1000)}) {
+    const std::string path = directory.File(std::to_string(after.count()));
+    Session session = CreateSession(net, *device, {}).value();
+    CountedBatch batches({.images = std::vector<float>(28 * 28, 0.5F), .labels = {3}, .size = 1});
+    std::vector<float>& own = losses.emplace_back();
+    const auto on_step = [&](const StepResult& result, const StepTimes&) {
+      own.push_back(result.loss);
+      CHECK(std::filesystem::exists(path) == (after.count() == 0 && result.step > 0));
+    };
+    REQUIRE(
+        apps::Train(session, batches, {.last_step = 5, .save = path, .save_after = after}, on_step)
+            .ok());
+    CHECK(batches.taken() == 5);
+  }
+  CHECK(losses[0] == losses[1]);
 }
 
 // LeNet's weights, except that all classes but the last have biases of -1e6.

@@ -1,0 +1,35 @@
+// What a file of weights says about its network, besides the values: which one it is, and the names
+// of its classes.
+//
+// Class numbers are made by whoever reads a dataset: a folder without images of one class numbers
+// those after it anew. Names do not change, so a file that has them can be compared with any folder
+// (core/input/match_classes.h).
+//
+//   session.SetMetadata(ToMetadata({.net = "resnet20", .classes = {"ant", "bee"}}));
+//   RETURN_IF_ERROR(session.Save("run.safetensors"));
+//   ASSIGN_OR_RETURN(const ModelDescription model, ReadModelDescription("run.safetensors"));
+//
+// The metadata are "neap.net", "neap.net_flags", and "neap.classes", which is a JSON list. What is
+// empty is left out: other programs and earlier versions wrote none of them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "neap/core/checkpoint/checkpoint.h"
+
+namespace neap {
+
+struct ModelDescription {
+  std::string net;                   // its name, or the path of an ONNX file
+  std::vector<std::string> flags;    // of its size, as the command takes them: "--depth", "20"
+  std::vector<std::string> classes;  // names, by number
+};
+
+// What is not UTF-8 is replaced, since JSON cannot hold it.
+FileMetadata ToMetadata(const ModelDescription& model);
+// Reads no tensors. Errors: DATA_LOSS, NOT_FOUND.
+absl::StatusOr<ModelDescription> ReadModelDescription(const std::string& path);
+
+}  // namespace neap
