@@ -200,6 +200,12 @@ void FlagSet::Positional(std::string name, std::string help, std::vector<std::st
   take_positional_ = [values](const std::string& text) { values->push_back(text); };
 }
 
+void FlagSet::OptionalPositional(std::string name, std::string help,
+                                 std::vector<std::string>* values) {
+  Positional(std::move(name), std::move(help), values);
+  positional_is_optional_ = true;
+}
+
 const FlagSet::Flag* FlagSet::Find(const std::string& name) const {
   const auto flag =
       std::find_if(flags_.begin(), flags_.end(), [&](const Flag& f) { return f.name == name; });

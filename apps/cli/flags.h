@@ -62,12 +62,14 @@ class FlagSet {
   // The one argument without a name, required or optional. `help` says what it is: "a file".
   void Positional(std::string name, std::string help, std::string* value);
   void OptionalPositional(std::string name, std::string help, std::string* value);
-  // One or more.
+  // One or more, or any number.
   void Positional(std::string name, std::string help, std::vector<std::string>* values);
+  void OptionalPositional(std::string name, std::string help, std::vector<std::string>* values);
 
   // If --help is among the arguments, nothing else is parsed.
   absl::Status Parse(const std::vector<std::string>& args);
   bool help() const { return help_; }
+  bool Has(const std::string& name) const { return Find(name) != nullptr; }
   // Whether the flag was among the arguments.
   bool Given(const std::string& name) const;
   std::string HelpText() const;

@@ -169,6 +169,26 @@ std::string NetFlags::Arguments() const {
   return text;
 }
 
+std::vector<std::string> NetFlags::NetworkFlags() const {
+  std::vector<std::string> flags;
+  const auto add = [&flags](const char* flag, const std::string& value) {
+    flags.push_back(absl::StrCat("--", flag));
+    flags.push_back(value);
+  };
+  const auto add_number = [&add](const char* flag, const std::optional<int64_t>& value) {
+    if (value.has_value()) add(flag, absl::StrCat(*value));
+  };
+  add_number("depth", options.depth);
+  if (options.blocks.has_value()) add("blocks", absl::StrJoin(*options.blocks, ","));
+  add_number("image", options.image);
+  add_number("channels", options.channels);
+  add_number("classes", options.classes);
+  add_number("growth-rate", options.growth_rate);
+  if (loss != kCrossEntropy) add("loss", loss);
+  if (options.aux_logits) flags.emplace_back("--aux-logits");
+  return flags;
+}
+
 NamedFile NetFlags::File() const { return {"NET", IsOnnxFile(name) ? name : ""}; }
 
 absl::Status NetFlags::ParseFormat() {

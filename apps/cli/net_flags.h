@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "apps/cli/flags.h"
@@ -16,6 +17,10 @@ namespace neap::apps {
 
 // What NET is, in --help.
 inline constexpr char kNetHelp[] = "a network (neap nets lists them), or a file that ends in .onnx";
+// Of commands that take it from the file of --weights, where it is not given.
+inline constexpr char kOptionalNetHelp[] =
+    "a network (neap nets lists them), or a file that ends in .onnx; without it, the one that the "
+    "file of\n--weights names";
 
 // Whether the name is that of an ONNX file: it ends in .onnx.
 bool IsOnnxFile(const std::string& name);
@@ -43,6 +48,8 @@ struct NetFlags {
   void AddLossTo(FlagSet& flags);
   // The flags that differ from their defaults, except the batch, as typed: " --dtype tf32".
   std::string Arguments() const;
+  // Those of them that the weights depend on, or what they predict: " --depth 20" as two texts.
+  std::vector<std::string> NetworkFlags() const;
   // Errors: BadUsage() for an unknown network or an option that it does not take; those of
   // ReadOnnx() (nets/onnx/onnx_file.h).
   absl::StatusOr<Graph> Build();

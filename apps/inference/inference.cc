@@ -6,14 +6,16 @@
 #include "absl/strings/match.h"
 #include "apps/cli/device_flag.h"
 #include "apps/cli/outcome.h"
+#include "apps/cli/saved_model.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/input/image_folder.h"
 #include "neap/core/program/passes.h"
 #include "neap/memory/create_session.h"
 
 namespace neap::apps {
 
 void InferenceFlags::AddTo(FlagSet& flags) {
-  net.AddTo(flags);
+  net.AddSizesTo(flags);
   flags.Add("weights", "FILE",
             "the trained weights: a checkpoint, or weights alone (safetensors); needed unless NET "
             "is a file, which has weights",
@@ -28,6 +30,18 @@ void InferenceFlags::AddTo(FlagSet& flags) {
 
 namespace {
 
+absl::StatusOr<std::unique_ptr<Dataset>> OpenImages(const InferenceFlags& flags,
+                                                    const NetInput& input, BadFiles* bad_files) {
+  const Split split = flags.split == "test" ? Split::kTest : Split::kTrain;
+  if (flags.images.empty()) return OpenSplit(flags.data, input, split, bad_files);
+  ImageFolderOptions options = {.shape = input.image};
+  if (bad_files != nullptr) {
+    options.on_bad_file = [bad_files](const absl::Status& error) { bad_files->Add(error); };
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, ImageFolder::OpenFiles(flags.images, options));
+  return dataset;
+}
+
 absl::Status LoadWeights(InferenceFlags& flags, Session& session) {
   if (!flags.weights.empty()) return session.Load(flags.weights);
   ASSIGN_OR_RETURN(const std::optional<NamedValues> weights, flags.net.Weights());
@@ -37,23 +51,23 @@ absl::Status LoadWeights(InferenceFlags& flags, Session& session) {
 
 }  // namespace
 
-absl::StatusOr<Inference> OpenInference(InferenceFlags& flags) {
+absl::StatusOr<Inference> OpenInference(InferenceFlags& flags, const FlagSet& given) {
+  ASSIGN_OR_RETURN(SavedModel saved, CompleteFromFile(flags.weights, given, flags.net));
   if (flags.weights.empty() && flags.net.File().path.empty()) return flags.net.WeightsMissing();
-  if (flags.reading.skip_bad && !absl::StartsWith(flags.data, kImageFolderPrefix))
+  const bool decodes = !flags.images.empty() || absl::StartsWith(flags.data, kImageFolderPrefix);
+  if (flags.reading.skip_bad && !decodes)
     return BadUsage("--skip-bad needs --data imagefolder:DIR");
   ASSIGN_OR_RETURN(const Graph graph, flags.net.Build());
   ASSIGN_OR_RETURN(std::unique_ptr<Device> device, OpenDevice(flags.device));
   ASSIGN_OR_RETURN(const Program program,
                    Lower(graph, {.mode = Mode::kInference}, device->description()));
   const NetInput input = InputOf(program);
-  const Split split = flags.split == "test" ? Split::kTest : Split::kTrain;
   auto bad_files = flags.reading.skip_bad ? std::make_unique<BadFiles>() : nullptr;
-  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset,
-                   OpenSplit(flags.data, input, split, bad_files.get()));
+  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, OpenImages(flags, input, bad_files.get()));
   ASSIGN_OR_RETURN(Session session, CreateSession(graph, *device, {}, {.inference_only = true}));
   RETURN_IF_ERROR(LoadWeights(flags, session));
-  return Inference{std::move(device), std::move(bad_files), std::move(dataset), input,
-                   std::move(session)};
+  return Inference{std::move(device),  std::move(bad_files),     std::move(dataset),    input,
+                   std::move(session), std::move(saved.classes), std::move(saved.notes)};
 }
 
 absl::StatusOr<std::vector<std::string>> Inference::Skipped() const {

@@ -4,7 +4,7 @@
 //   InferenceFlags given;
 //   given.AddTo(flags);
 //   RETURN_IF_ERROR(flags.Parse(args));
-//   ASSIGN_OR_RETURN(Inference inference, OpenInference(given));
+//   ASSIGN_OR_RETURN(Inference inference, OpenInference(given, flags));
 //   ASSIGN_OR_RETURN(const Prediction prediction, inference.session.Predict(images));
 #pragma once
 
@@ -32,8 +32,9 @@ struct InferenceFlags {
   ReadingFlags reading;
   std::string device;  // empty: cuda:0 if there is one, else cpu
   bool json = false;
+  std::vector<std::string> images;  // files and folders to predict, instead of `data`
 
-  // The flags refer to this object, which must not move.
+  // All but NET. The flags refer to this object, which must not move.
   void AddTo(FlagSet& flags);
 };
 
@@ -44,14 +45,16 @@ struct Inference {
   std::unique_ptr<Dataset> dataset;
   NetInput input;
   Session session;
+  std::vector<std::string> classes;  // names of the network's, by number; empty: unknown
+  std::vector<std::string> notes;    // sentences that a user may not expect
 
   // The errors of the files that were skipped.
   absl::StatusOr<std::vector<std::string>> Skipped() const;
 };
 
-// Sets `weights` to the file with the weights. Errors: BadUsage() if there is none, and for
-// --skip-bad without a folder of images; those of the network, the device, the dataset and the
-// file.
-absl::StatusOr<Inference> OpenInference(InferenceFlags& flags);
+// Sets `weights` to the file with the weights, and takes the network from it where it is not given
+// (apps/cli/saved_model.h). Errors: BadUsage() if there is none, and for --skip-bad without a folder
+// of images; those of the network, the device, the dataset and the file.
+absl::StatusOr<Inference> OpenInference(InferenceFlags& flags, const FlagSet& given);
 
 }  // namespace neap::apps

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <iterator>
 #include <memory>
 #include <numeric>
@@ -19,6 +20,7 @@
 #include "apps/train/evaluation.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/input/loader.h"
+#include "neap/nets/registry.h"
 
 namespace neap::apps {
 namespace {
@@ -51,10 +53,17 @@ std::vector<ClassProbability> Ranked(const float* probabilities, int64_t classes
   return ranked;
 }
 
-// Formats the lines of a table, or of JSON objects.
+// Formats the lines of a table, or of JSON objects. Classes are given by their names where these are
+// known, and images by their files.
 class Lines {
  public:
-  Lines(bool json, bool pixels, int64_t top) : json_(json), pixels_(pixels), top_(top) {}
+  Lines(bool json, int64_t top, const Inference& inference)
+      : json_(json),
+        pixels_(inference.input.labels > 1),
+        top_(top),
+        dataset_(*inference.dataset),
+        labels_(dataset_.class_names()),
+        classes_(inference.classes) {}
 
   std::string Header() const {
     if (json_) return "";
@@ -77,19 +86,44 @@ class Lines {
   }
 
  private:
-  static std::string ImageCsv(int64_t index, int32_t label,
-                              const std::vector<ClassProbability>& ranked) {
-    std::string line = absl::StrCat(index, ",", label);
+  // "" if the class has no name.
+  static std::string NameOf(int64_t number, const std::vector<std::string>& names) {
+    return number < std::ssize(names) ? names[static_cast<size_t>(number)] : "";
+  }
+  static std::string Field(int64_t number, const std::vector<std::string>& names) {
+    if (number < 0) return "";
+    const std::string name = NameOf(number, names);
+    return name.empty() ? absl::StrCat(number) : CsvField(name);
+  }
+  std::string ImageCsv(int64_t index, int32_t label,
+                       const std::vector<ClassProbability>& ranked) const {
+    const std::string file = dataset_.file(index);
+    std::string line = absl::StrCat(file.empty() ? absl::StrCat(index) : CsvField(file), ",",
+                                    Field(label, labels_));
     for (const ClassProbability& at : ranked)
-      absl::StrAppendFormat(&line, ",%d,%.6g", at.label, at.probability);
+      absl::StrAppendFormat(&line, ",%s,%.6g", Field(at.label, classes_), at.probability);
     return line + "\n";
   }
-  static std::string ImageJson(int64_t index, int32_t label,
-                               const std::vector<ClassProbability>& ranked) {
-    Json classes = Json::array();
-    for (const ClassProbability& at : ranked)
-      classes.push_back({{"class", at.label}, {"probability", at.probability}});
-    return Json{{"image", index}, {"label", label}, {"classes", std::move(classes)}}.dump() + "\n";
+  std::string ImageJson(int64_t index, int32_t label,
+                        const std::vector<ClassProbability>& ranked) const {
+    Json json = {{"image", index}};
+    if (const std::string file = dataset_.file(index); !file.empty()) json["file"] = file;
+    json["label"] = label < 0 ? Json() : Json(NumberOf(label));
+    if (label >= 0 && !labels_.empty()) json["label_name"] = NameOf(label, labels_);
+    Json& classes = json["classes"] = Json::array();
+    for (const ClassProbability& at : ranked) {
+      Json& one = classes.emplace_back(Json{{"class", at.label}});
+      if (!classes_.empty()) one["name"] = NameOf(at.label, classes_);
+      one["probability"] = at.probability;
+    }
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  }
+  // That of the network's class with the same name, null if there is none.
+  Json NumberOf(int32_t label) const {
+    if (labels_.empty() || classes_.empty()) return label;
+    const auto found =
+        std::find(classes_.begin(), classes_.end(), labels_[static_cast<size_t>(label)]);
+    return found == classes_.end() ? Json() : Json(found - classes_.begin());
   }
   // The most probable class of each pixel, row by row.
   std::string Pixels(int64_t index, const float* first, int64_t classes, int64_t pixels) const {
@@ -105,7 +139,31 @@ class Lines {
 
   bool json_, pixels_;
   int64_t top_;
+  const Dataset& dataset_;
+  std::vector<std::string> labels_;   // names, of the dataset's classes
+  std::vector<std::string> classes_;  // and of the network's
 };
+
+// NET is the first argument without a flag, unless that is an image: a file or a folder, and no
+// network's name.
+void DivideArguments(std::vector<std::string> arguments, InferenceFlags& flags) {
+  const auto is_net = [](const std::string& text) {
+    const std::vector<nets::Network> nets = nets::Networks();
+    return IsOnnxFile(text) || !std::filesystem::exists(text) ||
+           std::any_of(nets.begin(), nets.end(),
+                       [&](const nets::Network& net) { return net.name == text; });
+  };
+  if (!arguments.empty() && is_net(arguments.front())) {
+    flags.net.name = arguments.front();
+    arguments.erase(arguments.begin());
+  }
+  flags.images = std::move(arguments);
+}
+
+// Whether another image has taken the place of this one.
+bool IsBad(const Inference& inference, int64_t index) {
+  return inference.bad_files != nullptr && inference.bad_files->Has(inference.dataset->file(index));
+}
 
 // Prints line by line, or collects the text for the file. False if it was interrupted.
 absl::StatusOr<bool> PredictAll(const PredictFlags& flags, Inference& inference, const Lines& lines,
@@ -129,7 +187,10 @@ absl::StatusOr<bool> PredictAll(const PredictFlags& flags, Inference& inference,
     ASSIGN_OR_RETURN(batch, loader->Next(std::move(batch)));
     ASSIGN_OR_RETURN(const Prediction prediction, inference.session.Predict(batch.images));
     RETURN_IF_ERROR(CheckFinite(prediction, first));
-    for (int64_t i = 0; i < batch.size; ++i) emit(lines.Image(first + i, batch, prediction, i));
+    for (int64_t i = 0; i < batch.size; ++i) {
+      if (IsBad(inference, first + i)) continue;
+      emit(lines.Image(first + i, batch, prediction, i));
+    }
   }
   return true;
 }
@@ -139,10 +200,13 @@ absl::StatusOr<bool> PredictAll(const PredictFlags& flags, Inference& inference,
 absl::StatusOr<int> RunPredict(const std::vector<std::string>& args) {
   PredictFlags given;
   FlagSet flags(
-      "neap predict NET [--weights FILE] [flags]",
-      "Runs a trained network on a dataset and prints each image's label and most probable classes "
-      "as CSV,\nor with --json as one JSON object per line; for networks that label pixels, the "
-      "class of each pixel,\nrow by row.");
+      "neap predict [NET] [IMAGE...] [--weights FILE] [flags]",
+      "Runs a trained network on images and prints each one's label and most probable classes as "
+      "CSV, or with\n--json as one JSON object per line; for networks that label pixels, the class "
+      "of each pixel, row by\nrow. IMAGE is a JPEG or PNG file, or a folder of them; without it, "
+      "the images are those of --data.");
+  std::vector<std::string> arguments;
+  flags.OptionalPositional("NET", kOptionalNetHelp, &arguments);
   given.inference.AddTo(flags);
   flags.Add("top", "K",
             "classes per image, the most probable first; not for networks that label pixels",
@@ -155,9 +219,12 @@ absl::StatusOr<int> RunPredict(const std::vector<std::string>& args) {
     Print(flags.HelpText());
     return 0;
   }
+  DivideArguments(std::move(arguments), given.inference);
+  if (!given.inference.images.empty() && flags.Given("data"))
+    return BadUsage("--data and images as arguments exclude each other");
   RETURN_IF_ERROR(CheckOutputs({{"--out", given.out}}, {given.inference.net.File(),
                                                         {"--weights", given.inference.weights}}));
-  ASSIGN_OR_RETURN(Inference inference, OpenInference(given.inference));
+  ASSIGN_OR_RETURN(Inference inference, OpenInference(given.inference, flags));
   const bool labels_pixels = inference.input.labels > 1;
   if (labels_pixels && flags.Given("top")) {
     return BadUsage(absl::StrCat("--top is not for ", given.inference.net.name,
@@ -165,12 +232,13 @@ absl::StatusOr<int> RunPredict(const std::vector<std::string>& args) {
   }
   WatchForInterrupt();
   const int64_t top = std::min(given.top, inference.input.classes);
-  const Lines lines(given.inference.json, labels_pixels, top);
+  const Lines lines(given.inference.json, top, inference);
   std::string text;
   ASSIGN_OR_RETURN(const bool complete, PredictAll(given, inference, lines, text));
   if (!complete) return InterruptedExitCode();
   if (!given.out.empty()) RETURN_IF_ERROR(WriteTextFile(given.out, text));
   ASSIGN_OR_RETURN(const std::vector<std::string> skipped, inference.Skipped());
+  for (const std::string& note : inference.notes) absl::FPrintF(stderr, "neap: %s\n", note);
   if (!skipped.empty())  // apart from the predictions
     absl::FPrintF(stderr, "neap: %s", BadFilesText(skipped, std::ssize(skipped)));
   return 0;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "apps/cli/output.h"
 #include "neap/core/base/status_macros.h"
@@ -32,6 +33,13 @@ absl::StatusOr<std::vector<std::string>> BadFiles::TakeNew(Communicator* communi
   for (const std::string& error : added)
     if (taken_.insert(error).second) fresh.push_back(error);
   return fresh;
+}
+
+bool BadFiles::Has(const std::string& file) {
+  const std::lock_guard lock(mutex_);
+  const std::string begin = absl::StrCat(file, ": ");
+  const auto error = added_.lower_bound(begin);
+  return error != added_.end() && absl::StartsWith(*error, begin);
 }
 
 std::string BadFilesText(const std::vector<std::string>& errors, int64_t all) {

@@ -25,6 +25,8 @@ class BadFiles {
   // The errors that were added since the last call and not before, on any rank, sorted. Called by
   // all ranks together. Errors: those of the communicator, which is null for one rank.
   absl::StatusOr<std::vector<std::string>> TakeNew(Communicator* communicator);
+  // Whether an error of this file was added since the last TakeNew().
+  bool Has(const std::string& file);
   // How many were taken so far, on all ranks.
   int64_t taken() const { return static_cast<int64_t>(taken_.size()); }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/types/span.h"
 #include "neap/core/base/file.h"
 #include "neap/core/base/status_macros.h"
@@ -46,6 +47,21 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenSplit(const std::string& data, cons
   return absl::InvalidArgumentError(
       absl::StrCat(data, " has ", dataset->classes(), " classes but the network's output has ",
                    input.classes, "; use --classes ", dataset->classes()));
+}
+
+absl::StatusOr<MatchedClasses> MatchSplit(const std::string& data, std::unique_ptr<Dataset> dataset,
+                                          const std::vector<std::string>& classes) {
+  absl::StatusOr<MatchedClasses> matched = MatchClasses(std::move(dataset), classes);
+  if (matched.ok()) return matched;
+  return absl::Status(matched.status().code(),
+                      absl::StrCat(data, ": ", matched.status().message()));
+}
+
+std::vector<std::string> AbsentNotes(const std::string& data, const MatchedClasses& matched) {
+  if (matched.absent.empty()) return {};
+  return {absl::StrCat(data, " has no images of ", matched.absent.size(), " of ",
+                       matched.dataset->classes(),
+                       " classes: ", absl::StrJoin(matched.absent, ", "))};
 }
 
 absl::StatusOr<const Batch*> LoadedBatches::Next() {

@@ -10,6 +10,7 @@
 #include "neap/core/input/batch.h"
 #include "neap/core/input/dataset.h"
 #include "neap/core/input/loader.h"
+#include "neap/core/input/match_classes.h"
 #include "neap/core/program/program.h"
 
 namespace neap::apps {
@@ -32,6 +33,12 @@ NetInput InputOf(const Program& program);
 // `bad_files`, which must outlive the dataset, it collects the files that cannot be decoded.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenSplit(const std::string& data, const NetInput& input,
                                                    Split split, BadFiles* bad_files = nullptr);
+
+// MatchClasses() (core/input/match_classes.h) of the dataset that `data` names. Errors name it.
+absl::StatusOr<MatchedClasses> MatchSplit(const std::string& data, std::unique_ptr<Dataset> dataset,
+                                          const std::vector<std::string>& classes);
+// "imagefolder:test has no images of 1 of 4 classes: bee"; empty if it has images of all.
+std::vector<std::string> AbsentNotes(const std::string& data, const MatchedClasses& matched);
 
 class BatchSource {
  public:

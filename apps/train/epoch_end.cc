@@ -1,34 +1,14 @@
 #include "apps/train/epoch_end.h"
 
-#include <algorithm>
-#include <iterator>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "apps/train/averages.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/input/image_folder.h"
 
 namespace neap::apps {
-namespace {
-
-// With other classes, the numbers of classes would stand for others.
-absl::Status CheckSameClasses(const std::string& trained, const std::string& validated) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> a, ImageClassesOf(trained));
-  ASSIGN_OR_RETURN(const std::vector<std::string> b, ImageClassesOf(validated));
-  std::vector<std::string> different;
-  std::set_symmetric_difference(a.begin(), a.end(), b.begin(), b.end(),
-                                std::back_inserter(different));
-  if (different.empty()) return absl::OkStatus();
-  const bool is_trained = std::binary_search(a.begin(), a.end(), different.front());
-  return absl::InvalidArgumentError(absl::StrCat("--val: ", validated, " has other classes than ",
-                                                 trained, ": '", different.front(), "' is only in ",
-                                                 is_trained ? trained : validated));
-}
-
-}  // namespace
-
 absl::StatusOr<EpochEnd> EpochEnd::Open(const TrainFlags& flags, const NetInput& input,
+                                        const std::vector<std::string>& classes,
                                         BadFiles* bad_files) {
   EpochEnd end(input.batch, flags.batches.reading.workers, bad_files);
   const std::string& directory = flags.batches.validation;
@@ -38,11 +18,12 @@ absl::StatusOr<EpochEnd> EpochEnd::Open(const TrainFlags& flags, const NetInput&
     end.best_.emplace(flags.files.save_best, dtype);
     if (!flags.files.resume.empty()) RETURN_IF_ERROR(end.best_->Continue());
   }
-  absl::string_view trained = flags.batches.data;
-  if (absl::ConsumePrefix(&trained, kImageFolderPrefix))
-    RETURN_IF_ERROR(CheckSameClasses(std::string(trained), directory));
-  ASSIGN_OR_RETURN(end.validation_, OpenSplit(absl::StrCat(kImageFolderPrefix, directory), input,
-                                              Split::kTest, bad_files));
+  const std::string data = absl::StrCat(kImageFolderPrefix, directory);
+  ASSIGN_OR_RETURN(end.validation_, OpenSplit(data, input, Split::kTest, bad_files));
+  ASSIGN_OR_RETURN(MatchedClasses matched, MatchSplit(absl::StrCat("--val ", directory),
+                                                      std::move(end.validation_), classes));
+  end.notes_ = AbsentNotes(absl::StrCat("--val ", directory), matched);
+  end.validation_ = std::move(matched.dataset);
   return end;
 }
 

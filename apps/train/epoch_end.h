@@ -32,11 +32,13 @@ struct EpochResult {
 
 class EpochEnd {
  public:
-  // Opens the folder of --val, if it is given. `bad_files` must outlive the dataset. Errors: those
-  // of OpenSplit(); INVALID_ARGUMENT naming a class that one of the folders of --data and --val has
-  // and the other has not.
+  // Opens the folder of --val, if it is given. `classes` are those of training, by number; empty if
+  // they have no names. `bad_files` must outlive the dataset. Errors: those of OpenSplit() and
+  // MatchSplit().
   static absl::StatusOr<EpochEnd> Open(const TrainFlags& flags, const NetInput& input,
+                                       const std::vector<std::string>& classes,
                                        BadFiles* bad_files);
+  const std::vector<std::string>& notes() const { return notes_; }  // on what --val lacks
 
   // Called by all ranks together, with no step in flight. A validation that fails does not end
   // training: the next step shows whether the session can go on. `metadata` are those of the
@@ -55,6 +57,7 @@ class EpochEnd {
   BadFiles* bad_files_;                  // null: bad files are errors
   std::unique_ptr<Dataset> validation_;  // null: none
   std::optional<BestWeights> best_;      // empty without --save-best
+  std::vector<std::string> notes_;
 };
 
 }  // namespace neap::apps

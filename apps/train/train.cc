@@ -19,15 +19,18 @@
 #include "apps/train/epoch_end.h"
 #include "apps/train/evaluation.h"
 #include "apps/train/fit_report.h"
+#include "apps/train/memory_account.h"
 #include "apps/train/scalar_log.h"
 #include "apps/train/timeline_report.h"
 #include "apps/train/train_flags.h"
 #include "apps/train/train_planning.h"
 #include "apps/train/train_report.h"
 #include "apps/train/training_loop.h"
+#include "apps/train/training_start.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
 #include "neap/core/checkpoint/checkpoint.h"
+#include "neap/core/checkpoint/model_description.h"
 #include "neap/core/device/device.h"
 #include "neap/core/plan/cost_model.h"
 #include "neap/core/plan/timeline.h"
@@ -77,51 +80,11 @@ absl::StatusOr<std::unique_ptr<BatchSource>> OpenBatches(const TrainFlags& flags
 }
 
 // The state of --resume or --weights-in, or else the weights that come with the network.
-absl::Status LoadState(const TrainFlags& flags, Session& session) {
-  const FileFlags& files = flags.files;
-  if (!files.resume.empty()) {
-    ASSIGN_OR_RETURN(const auto position, ReadTrainingPosition(files.resume));
-    if (position.has_value()) return session.Load(files.resume);
-    return absl::InvalidArgumentError(
-        absl::StrCat(files.resume, " holds weights but no step to resume from; use --weights-in"));
-  }
-  if (files.weights_in.empty()) {
-    ASSIGN_OR_RETURN(const std::optional<NamedValues> weights, NetFlags(flags.net).Weights());
-    return weights.has_value() ? session.LoadWeights(*weights) : absl::OkStatus();
-  }
-  ASSIGN_OR_RETURN(const auto position, ReadTrainingPosition(files.weights_in));
-  if (!position.has_value() || position->step == 0) return session.Load(files.weights_in);
-  return absl::InvalidArgumentError(absl::StrCat(files.weights_in, " is a checkpoint of step ",
-                                                 position->step, "; use --resume"));
+absl::Status LoadState(const TrainFlags& flags, const TrainingStart& start, Session& session) {
+  if (!start.file.empty()) return session.Load(start.file);
+  ASSIGN_OR_RETURN(const std::optional<NamedValues> weights, NetFlags(flags.net).Weights());
+  return weights.has_value() ? session.LoadWeights(*weights) : absl::OkStatus();
 }
-
-// The memory of this process as the GPU's driver counts it. Libraries load code when a kernel first
-// runs, and the second step is recorded (core/run/executor.h), so their share is measured after the
-// second step; later growth is unaccounted for.
-class MemoryAccount {
- public:
-  explicit MemoryAccount(Device& device) : device_(device) {}
-
-  void AfterStep() {
-    if (steps_++ < 2) library_bytes_ = device_.LibraryBytes();
-  }
-  // Before other ranks end and free what the device lends them. Empty on devices that do not report
-  // it, and if no step was taken.
-  absl::StatusOr<std::optional<DeviceMemory>> Close(const MemoryUse& memory) const {
-    ASSIGN_OR_RETURN(const std::optional<int64_t> library_bytes, library_bytes_);
-    if (!library_bytes.has_value()) return std::nullopt;
-    ASSIGN_OR_RETURN(const int64_t used, device_.UsedBytes());
-    const int64_t arena = RoundUp(memory.arena_bytes, device_.description().page_bytes);
-    return DeviceMemory{.library_bytes = *library_bytes,
-                        .used_bytes = used,
-                        .unaccounted_bytes = used - arena - *library_bytes};
-  }
-
- private:
-  Device& device_;
-  int64_t steps_ = 0;
-  absl::StatusOr<std::optional<int64_t>> library_bytes_ = std::optional<int64_t>();
-};
 
 // One run, from the network to the summary.
 class Training {
@@ -135,23 +98,24 @@ class Training {
     const TrainPlanning plans(flags_, graph_, device_, ranks_.share());
     ASSIGN_OR_RETURN(const Program program, plans.ProgramFor(nullptr));
     input_ = InputOf(program);
-    if (flags_.batches.batch_file.empty()) {
-      ASSIGN_OR_RETURN(dataset_,
-                       OpenSplit(flags_.batches.data, input_, Split::kTrain, bad_files()));
-    }
-    if (flags_.evaluate) {
-      ASSIGN_OR_RETURN(test_, OpenSplit(flags_.batches.data, input_, Split::kTest));
-    }
-    ASSIGN_OR_RETURN(EpochEnd epoch_end, EpochEnd::Open(flags_, input_, bad_files()));
+    ASSIGN_OR_RETURN(start_, ReadStart(flags_.files));
+    if (!start_.file.empty() && !flags_.shard_optimizer)  // whose parts of tensors no file has
+      RETURN_IF_ERROR(CheckCheckpoint(start_.file, program));
+    TrainSetup setup;
+    RETURN_IF_ERROR(OpenDatasets(setup.notices));
+    const std::vector<std::string> classes = ClassNames();
+    ASSIGN_OR_RETURN(EpochEnd epoch_end, EpochEnd::Open(flags_, input_, classes, bad_files()));
+    setup.notices.insert(setup.notices.end(), epoch_end.notes().begin(), epoch_end.notes().end());
     last_step_ =
         flags_.LastStep(dataset_ == nullptr ? 0 : dataset_->size(), *flags_.net.options.batch);
 
-    TrainSetup setup;
     ASSIGN_OR_RETURN(const std::shared_ptr<const Planner> planner, plans.MakePlanner(setup));
     TrainingOptions training = flags_.Options(last_step_);
     training.communicator = communicator_;
     ASSIGN_OR_RETURN(Session session, Session::Create(graph_, device_, planner, training));
-    RETURN_IF_ERROR(LoadState(flags_, session));
+    RETURN_IF_ERROR(LoadState(flags_, start_, session));
+    metadata_ = Metadata();
+    session.SetMetadata(metadata_);
     const TrainSchedule schedule = {.batch = *flags_.net.options.batch,
                                     .split = ranks_.parts(),
                                     .last_step = last_step_,
@@ -174,6 +138,9 @@ class Training {
       setup.notices.emplace_back(
           "the weights are not saved: --save FILE or --weights-out FILE keeps them");
     }
+    for (std::string& note : RateNotes(start_, schedule.rate))
+      setup.notices.push_back(std::move(note));
+    if (start_.resumes) setup.resumed = {.file = start_.file, .step = start_.step};
     report.Begin(setup, session.plan());
     ASSIGN_OR_RETURN(const int exit_code, TrainAndReport(session, report, epoch_end));
     if (log != nullptr) RETURN_IF_ERROR(log->status());
@@ -181,6 +148,59 @@ class Training {
   }
 
  private:
+  // Those of training with the class numbers of the file that it begins with.
+  absl::Status OpenDatasets(std::vector<std::string>& notes) {
+    const std::string& data = flags_.batches.data;
+    if (flags_.batches.batch_file.empty()) {
+      ASSIGN_OR_RETURN(dataset_, OpenSplit(data, input_, Split::kTrain, bad_files()));
+      RETURN_IF_ERROR(MatchClassesOfStart(notes));
+    }
+    if (!flags_.evaluate) return absl::OkStatus();
+    ASSIGN_OR_RETURN(test_, OpenSplit(data, input_, Split::kTest));
+    return absl::OkStatus();
+  }
+
+  // Weights alone may be trained for other classes.
+  absl::Status MatchClassesOfStart(std::vector<std::string>& notes) {
+    const std::vector<std::string>& classes = start_.classes;
+    const std::vector<std::string> found = dataset_->class_names();
+    const bool are_known = std::all_of(found.begin(), found.end(), [&](const std::string& name) {
+      return std::find(classes.begin(), classes.end(), name) != classes.end();
+    });
+    if (!start_.resumes && !classes.empty() && !are_known) {
+      notes.push_back(absl::StrCat(start_.file, " has other classes than ", flags_.batches.data,
+                                   ", whose order of names counts"));
+      return absl::OkStatus();
+    }
+    ASSIGN_OR_RETURN(MatchedClasses matched,
+                     MatchSplit(flags_.batches.data, std::move(dataset_), classes));
+    for (std::string& note : AbsentNotes(flags_.batches.data, matched))
+      notes.push_back(std::move(note));
+    dataset_ = std::move(matched.dataset);
+    return absl::OkStatus();
+  }
+
+  // Of the dataset, or, if it has none, of the file with which training begins.
+  std::vector<std::string> ClassNames() const {
+    const std::vector<std::string> names =
+        dataset_ == nullptr ? std::vector<std::string>() : dataset_->class_names();
+    return names.empty() ? start_.classes : names;
+  }
+
+  // What the files of this training say about it.
+  FileMetadata Metadata() const {
+    NetFlags net = flags_.net;
+    if (net.File().path.empty()) {
+      if (input_.image.h == input_.image.w) net.options.image = input_.image.h;
+      net.options.channels = input_.image.c;
+      net.options.classes = input_.classes;
+    }
+    FileMetadata metadata =
+        ToMetadata({.net = net.name, .flags = net.NetworkFlags(), .classes = ClassNames()});
+    metadata.merge(RateMetadata(flags_.Rate(last_step_)));
+    return metadata;
+  }
+
   int64_t EpochImages() const {
     return dataset_ == nullptr || flags_.batches.repeat ? 0 : dataset_->size();
   }
@@ -204,7 +224,8 @@ class Training {
     absl::Status last_validation;
     if (flags_.HasEpochEnds()) {
       options.on_epoch_end = [&]() -> absl::StatusOr<bool> {
-        ASSIGN_OR_RETURN(const EpochResult result, epoch_end.Run(session, {}, communicator_));
+        ASSIGN_OR_RETURN(const EpochResult result,
+                         epoch_end.Run(session, metadata_, communicator_));
         report.Epoch(result);
         last_validation = result.failure;
         return !result.interrupted;
@@ -332,6 +353,8 @@ class Training {
   const RankGroup& ranks_;
   Communicator* const communicator_;  // null: alone
   NetInput input_;                    // of this rank
+  TrainingStart start_;
+  FileMetadata metadata_;             // of the files that it writes
   BadFiles bad_files_;                // of the datasets, which come after it
   std::unique_ptr<Dataset> dataset_;  // null: --batch-file
   std::unique_ptr<Dataset> test_;     // null: no evaluation

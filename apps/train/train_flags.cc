@@ -9,6 +9,7 @@
 #include "apps/cli/output.h"
 #include "apps/train/batch_source.h"
 #include "apps/train/training_loop.h"
+#include "apps/train/training_start.h"
 #include "neap/core/base/status_macros.h"
 
 namespace neap::apps {
@@ -165,6 +166,7 @@ absl::Status TrainFlags::Check(const FlagSet& flags) const {
   if (!files.resume.empty() && !files.weights_in.empty()) {
     return BadUsage("--resume and --weights-in exclude each other");
   }
+  if (flags.Given("seed")) RETURN_IF_ERROR(CheckSeed(files, seed));
   if (files.save_every.has_value() && files.save.empty())
     return BadUsage("--save-every needs --save FILE");
   if (flags.Given("weights-dtype") && files.weights_out.empty() && files.save_best.empty())

@@ -167,6 +167,7 @@ void TrainReport::BeginJson(const TrainSetup& setup, const Plan& plan) const {
              {"predicted_peak_bytes", plan.peak_bytes},
              {"host_pool_bytes", plan.host_pool_bytes},
              {"fit", setup.fit.has_value() ? ToJson(*setup.fit) : Json()},
+             {"resumed_step", setup.resumed.has_value() ? Json(setup.resumed->step) : Json()},
              {"notices", setup.notices}});
 }
 
@@ -198,6 +199,10 @@ void TrainReport::BeginText(const TrainSetup& setup, const Plan& plan) const {
            ? absl::StrFormat("(pinned; the budget is %s)", setup.host_budget.ToText())
            : absl::StrFormat("(pinned; from the plan in %s)", setup.plan_file));
   if (setup.fit.has_value()) absl::StrAppend(&text, ToText(*setup.fit));
+  if (setup.resumed.has_value()) {
+    absl::StrAppendFormat(&text, "  %-16s after step %d of %d, from %s\n", "resumed",
+                          setup.resumed->step, schedule_.last_step, setup.resumed->file);
+  }
   for (const std::string& notice : setup.notices)
     absl::StrAppendFormat(&text, "  %-16s %s\n", "note", notice);
   Print(text);

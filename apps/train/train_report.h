@@ -41,6 +41,12 @@ struct PredictedStep {
   bool reads_times = true;  // from a profile database
 };
 
+// Where a resumed training goes on.
+struct Resumed {
+  std::string file;
+  int64_t step = 0;  // the number of steps that were taken before
+};
+
 // The configuration, known before training. With a plan from a file, the budget is the file's.
 struct TrainSetup {
   NaturalPeaks peaks = {};
@@ -48,6 +54,7 @@ struct TrainSetup {
   PlannerOptions planning = {};
   HostBudget host_budget = {};  // of a plan that this run makes
   std::optional<Fit> fit = std::nullopt;
+  std::optional<Resumed> resumed = {};
   std::vector<std::string> notices = {};  // sentences that a user may not expect
 };
 

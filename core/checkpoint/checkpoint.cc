@@ -165,7 +165,6 @@ std::vector<SafetensorsEntry> EntriesToSave(const Program& program, CheckpointCo
 absl::StatusOr<std::vector<float>> ReadTensor(const std::string& path, const Tensor& tensor,
                                               const SafetensorsReader& reader,
                                               const SafetensorsEntry& entry) {
-  RETURN_IF_ERROR(CheckEntry(path, tensor, entry));
   const TensorSpec stored = InFile(tensor, *TypeInFile(entry.dtype));
   std::vector<std::byte> bytes(static_cast<size_t>(stored.size_bytes()));
   RETURN_IF_ERROR(reader.Read(entry, absl::MakeSpan(bytes)));
@@ -173,6 +172,33 @@ absl::StatusOr<std::vector<float>> ReadTensor(const std::string& path, const Ten
   ToNchw(bytes.data(), stored, absl::MakeSpan(values));
   if (tensor.name == kLossScaleName) RETURN_IF_ERROR(CheckLossScale(path, values));
   return values;
+}
+
+using EntryToLoad = std::pair<const Tensor*, SafetensorsEntry>;
+
+// Those of a file of weights, or of a whole checkpoint.
+absl::StatusOr<std::vector<EntryToLoad>> EntriesToLoad(const std::string& path,
+                                                       const Program& program,
+                                                       const SafetensorsReader& reader,
+                                                       bool is_whole) {
+  RETURN_IF_ERROR(CheckNothingElse(path, program, reader));
+  std::vector<EntryToLoad> entries;
+  for (const Tensor& tensor : program.tensors) {
+    if (!IsSaved(tensor, is_whole ? CheckpointContents::kEverything : CheckpointContents::kWeights))
+      continue;
+    const absl::StatusOr<SafetensorsEntry> entry = reader.Find(tensor.name);
+    const bool may_lack = tensor.name == kLossScaleName || tensor.starts_as.has_value();
+    if (!entry.ok() && may_lack) continue;
+    if (!entry.ok()) {
+      const bool is_of_optimizer = tensor.role == Role::kOptimizer;
+      return absl::InvalidArgumentError(absl::StrCat(
+          path, ": tensor '", tensor.name, "' is missing",
+          is_of_optimizer ? "; the file is of a training with another optimizer" : ""));
+    }
+    RETURN_IF_ERROR(CheckEntry(path, tensor, *entry));
+    entries.emplace_back(&tensor, *entry);
+  }
+  return entries;
 }
 
 // Appends the tensors that are copies of loaded ones, and those that begin with their values and
@@ -256,27 +282,22 @@ absl::StatusOr<std::optional<TrainingPosition>> ReadTrainingPosition(const std::
   return Position(path, reader.metadata());
 }
 
+absl::Status CheckCheckpoint(const std::string& path, const Program& program) {
+  ASSIGN_OR_RETURN(const SafetensorsReader reader, SafetensorsReader::Open(path));
+  ASSIGN_OR_RETURN(const auto position, Position(path, reader.metadata()));
+  return EntriesToLoad(path, program, reader, position.has_value()).status();
+}
+
 absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& path, const Program& program) {
   ASSIGN_OR_RETURN(const SafetensorsReader reader, SafetensorsReader::Open(path));
-  RETURN_IF_ERROR(CheckNothingElse(path, program, reader));
-  RETURN_IF_ERROR(reader.CheckData());
   LoadedCheckpoint loaded;
   ASSIGN_OR_RETURN(loaded.position, Position(path, reader.metadata()));
-  const CheckpointContents contents =
-      loaded.position.has_value() ? CheckpointContents::kEverything : CheckpointContents::kWeights;
-  for (const Tensor& tensor : program.tensors) {
-    if (!IsSaved(tensor, contents)) continue;
-    const absl::StatusOr<SafetensorsEntry> entry = reader.Find(tensor.name);
-    const bool may_lack = tensor.name == kLossScaleName || tensor.starts_as.has_value();
-    if (!entry.ok() && may_lack) continue;
-    if (!entry.ok()) {
-      const bool is_of_optimizer = tensor.role == Role::kOptimizer;
-      return absl::InvalidArgumentError(absl::StrCat(
-          path, ": tensor '", tensor.name, "' is missing",
-          is_of_optimizer ? "; the file is of a training with another optimizer" : ""));
-    }
-    ASSIGN_OR_RETURN(std::vector<float> values, ReadTensor(path, tensor, reader, *entry));
-    loaded.tensors.emplace_back(tensor.id, std::move(values));
+  ASSIGN_OR_RETURN(const std::vector<EntryToLoad> entries,
+                   EntriesToLoad(path, program, reader, loaded.position.has_value()));
+  RETURN_IF_ERROR(reader.CheckData());
+  for (const auto& [tensor, entry] : entries) {
+    ASSIGN_OR_RETURN(std::vector<float> values, ReadTensor(path, *tensor, reader, entry));
+    loaded.tensors.emplace_back(tensor->id, std::move(values));
   }
   AppendCopies(program, loaded);
   return loaded;

@@ -76,6 +76,10 @@ struct LoadedCheckpoint {
 // weights. Errors: DATA_LOSS, NOT_FOUND.
 absl::StatusOr<std::optional<TrainingPosition>> ReadTrainingPosition(const std::string& path);
 
+// Whether LoadCheckpoint() will find every tensor, and with the right shape, without reading any.
+// Errors: those of LoadCheckpoint().
+absl::Status CheckCheckpoint(const std::string& path, const Program& program);
+
 // A file without a position is read as weights. A file with a position must also have the
 // optimizer's tensors, except for a loss scale, which a file of another type does not have, and for
 // averages, which then begin with the parameters.

@@ -1,10 +1,12 @@
 #include "neap/core/checkpoint/model_description.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/base/utf8.h"
 #include "neap/core/checkpoint/safetensors.h"
 
 namespace neap {
@@ -15,10 +17,6 @@ using Json = nlohmann::json;
 constexpr const char* kNetKey = "neap.net";
 constexpr const char* kFlagsKey = "neap.net_flags";
 constexpr const char* kClassesKey = "neap.classes";
-
-std::string ToText(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
 
 absl::StatusOr<Json> Parsed(const std::string& path, const FileMetadata& metadata,
                             const char* key) {
@@ -46,10 +44,13 @@ absl::StatusOr<std::vector<std::string>> Texts(const std::string& path,
 }  // namespace
 
 FileMetadata ToMetadata(const ModelDescription& model) {
+  const auto are_utf8 = [](const std::vector<std::string>& texts) {
+    return !texts.empty() && std::all_of(texts.begin(), texts.end(), IsUtf8);
+  };
   FileMetadata metadata;
-  if (!model.net.empty()) metadata[kNetKey] = ToText(model.net);
-  if (!model.flags.empty()) metadata[kFlagsKey] = ToText(model.flags);
-  if (!model.classes.empty()) metadata[kClassesKey] = ToText(model.classes);
+  if (are_utf8({model.net}) && !model.net.empty()) metadata[kNetKey] = Json(model.net).dump();
+  if (are_utf8(model.flags)) metadata[kFlagsKey] = Json(model.flags).dump();
+  if (are_utf8(model.classes)) metadata[kClassesKey] = Json(model.classes).dump();
   return metadata;
 }
 

@@ -27,7 +27,8 @@ struct ModelDescription {
   std::vector<std::string> classes;  // names, by number
 };
 
-// What is not UTF-8 is replaced, since JSON cannot hold it.
+// Without a text that is not UTF-8, since JSON cannot hold it, and without all names of classes if
+// one is not.
 FileMetadata ToMetadata(const ModelDescription& model);
 // Reads no tensors. Errors: DATA_LOSS, NOT_FOUND.
 absl::StatusOr<ModelDescription> ReadModelDescription(const std::string& path);

@@ -20,6 +20,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -44,6 +45,10 @@ class Dataset {
   virtual int64_t size() const = 0;     // images, at least 1
   virtual int64_t classes() const = 0;  // labels are in [0, classes)
   virtual ImageShape shape() const = 0;
+  // The names of the classes, by number. Empty if the dataset has only numbers.
+  virtual std::vector<std::string> class_names() const { return {}; }
+  // The file of an image, or "" if the dataset has no file for each.
+  virtual std::string file(int64_t /*index*/) const { return ""; }
   // The number of labels of an image: 1, or H x W if every pixel is labelled.
   virtual int64_t labels() const { return 1; }
   // Image `index` in [0, size): shape().elements() floats, C x H x W, and its labels().

@@ -139,48 +139,73 @@ absl::StatusOr<std::vector<std::string>> ImageClassesOf(const std::string& direc
   return names;
 }
 
-absl::StatusOr<std::unique_ptr<ImageFolder>> ImageFolder::Open(const std::string& directory,
-                                                               const ImageFolderOptions& options) {
+absl::StatusOr<std::unique_ptr<ImageFolder>> ImageFolder::Create(
+    const std::string& directory, const ImageFolderOptions& options) {
   RETURN_IF_ERROR(CheckImageLibraries());
   const ImageShape shape = options.shape.value_or(kImageNetShape);
-  if ((shape.c != 1 && shape.c != 3) || shape.h < 1 || shape.w < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(directory, ": cannot make images of ", ToString(shape), " from photographs"));
+  if ((shape.c == 1 || shape.c == 3) && shape.h >= 1 && shape.w >= 1)
+    return std::unique_ptr<ImageFolder>(new ImageFolder(directory, shape, options));
+  return absl::InvalidArgumentError(
+      absl::StrCat(directory, ": cannot make images of ", ToString(shape), " from photographs"));
+}
+
+absl::StatusOr<std::unique_ptr<ImageFolder>> ImageFolder::Open(const std::string& directory,
+                                                               const ImageFolderOptions& options) {
+  ASSIGN_OR_RETURN(std::unique_ptr<ImageFolder> folder, Create(directory, options));
+  ASSIGN_OR_RETURN(folder->class_names_, ImageClassesOf(directory));
+  for (const std::string& name : folder->class_names_) {
+    const int64_t before = folder->size();
+    const std::string root = absl::StrCat(directory, "/", name);
+    RETURN_IF_ERROR(folder->AddFiles(root));
+    if (folder->size() == before)
+      return absl::NotFoundError(absl::StrCat(root, ": the class has no images"));
+    folder->class_ends_.push_back(folder->size());
   }
-  ASSIGN_OR_RETURN(const std::vector<std::string> classes, ImageClassesOf(directory));
-  std::unique_ptr<ImageFolder> folder(new ImageFolder(directory, shape, options));
-  for (const std::string& name : classes) RETURN_IF_ERROR(folder->AddClass(name));
   return folder;
 }
 
-absl::Status ImageFolder::AddClass(const std::string& name) {
-  const fs::path root = fs::path(directory_) / name;
+absl::StatusOr<std::unique_ptr<ImageFolder>> ImageFolder::OpenFiles(
+    const std::vector<std::string>& paths, const ImageFolderOptions& options) {
+  ASSIGN_OR_RETURN(std::unique_ptr<ImageFolder> folder,
+                   Create(paths.empty() ? "" : paths.front(), options));
+  for (const std::string& path : paths) {
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    if (!fs::exists(status)) return SystemError(path, error);
+    if (!fs::is_directory(status)) {
+      folder->paths_.push_back(path);
+      continue;
+    }
+    const int64_t before = folder->size();
+    RETURN_IF_ERROR(folder->AddFiles(path));
+    if (folder->size() == before)
+      return absl::NotFoundError(absl::StrCat(path, ": the folder has no images"));
+  }
+  if (folder->size() == 0) return absl::InvalidArgumentError("no images are given");
+  return folder;
+}
+
+absl::Status ImageFolder::AddFiles(const std::string& folder) {
   std::vector<std::pair<std::string, std::string>> files;  // by folder, then by name
   std::error_code error;
-  fs::recursive_directory_iterator entry(root, fs::directory_options::follow_directory_symlink,
+  fs::recursive_directory_iterator entry(folder, fs::directory_options::follow_directory_symlink,
                                          error);
   for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
     const std::string file = entry->path().filename();
     if (entry->is_directory(error)) continue;
     if (EndsWithOneOf(file, kRead)) {
-      files.emplace_back(entry->path().parent_path().lexically_relative(directory_), file);
+      const fs::path within = entry->path().parent_path().lexically_relative(folder);
+      files.emplace_back(within == "." ? "" : within.string() + "/", file);
     } else if (EndsWithOneOf(file, kNotRead)) {
       return absl::InvalidArgumentError(absl::StrCat(
           entry->path().string(), ": images of this format are not read; JPEG and PNG are"));
     }
   }
-  if (error) return SystemError(root.string(), error);
-  if (files.empty())
-    return absl::NotFoundError(absl::StrCat(root.string(), ": the class has no images"));
+  if (error) return SystemError(folder, error);
   std::sort(files.begin(), files.end());
-  for (const auto& [folder, file] : files) names_.push_back(absl::StrCat(folder, "/", file));
-  class_names_.push_back(name);
-  class_ends_.push_back(size());
+  for (const auto& [within, file] : files)
+    paths_.push_back(absl::StrCat(folder, "/", within, file));
   return absl::OkStatus();
-}
-
-std::string ImageFolder::path(int64_t index) const {
-  return absl::StrCat(directory_, "/", names_[static_cast<size_t>(index)]);
 }
 
 absl::Status ImageFolder::Read(int64_t index, float* pixels, int32_t* label) const {
@@ -204,7 +229,7 @@ absl::Status ImageFolder::ReadGood(int64_t index, const RandomView* view, float*
     status = ReadFile(at, view, pixels);
     if (status.ok()) {
       const auto end = std::upper_bound(class_ends_.begin(), class_ends_.end(), at);
-      *label = static_cast<int32_t>(end - class_ends_.begin());
+      *label = class_ends_.empty() ? -1 : static_cast<int32_t>(end - class_ends_.begin());
       return status;
     }
     if (on_bad_file_ == nullptr || absl::IsResourceExhausted(status)) return status;
@@ -233,7 +258,7 @@ absl::Status ImageFolder::ReadFile(int64_t index, const RandomView* view, float*
 
 absl::Status ImageFolder::ReadWith(Scratch& scratch, int64_t index, const RandomView* view,
                                    float* pixels) const {
-  ASSIGN_OR_RETURN(const ReadableFile file, ReadableFile::Open(path(index)));
+  ASSIGN_OR_RETURN(const ReadableFile file, ReadableFile::Open(file(index)));
   if (file.size_bytes() > kMostFileBytes) {
     return absl::DataLossError(absl::StrCat(file.path(), ": the file has ", file.size_bytes(),
                                             " bytes; at most ", kMostFileBytes, " are read"));

@@ -18,7 +18,9 @@
 //
 //   ASSIGN_OR_RETURN(std::unique_ptr<ImageFolder> photos, ImageFolder::Open("imagenet/train", {}));
 //   photos->classes();  // 1000
-//   photos->path(0);    // imagenet/train/n01440764/n01440764_10026.JPEG
+//   photos->file(0);    // imagenet/train/n01440764/n01440764_10026.JPEG
+//
+// OpenFiles() reads photographs that nobody has labelled, for predictions: all labels are -1.
 //
 // Only the part of a file that a crop needs is decoded, so damage elsewhere is not noticed. The
 // memory for a file and its pixels is used again for the next one.
@@ -54,7 +56,11 @@ class ImageFolder final : public Dataset {
   // libraries.
   static absl::StatusOr<std::unique_ptr<ImageFolder>> Open(const std::string& directory,
                                                            const ImageFolderOptions& options);
-  int64_t size() const override { return static_cast<int64_t>(names_.size()); }
+  // The files, and of each folder all that Open() would take, in it and in further folders. Errors:
+  // as Open(); NOT_FOUND for a folder without images.
+  static absl::StatusOr<std::unique_ptr<ImageFolder>> OpenFiles(
+      const std::vector<std::string>& paths, const ImageFolderOptions& options);
+  int64_t size() const override { return static_cast<int64_t>(paths_.size()); }
   int64_t classes() const override { return static_cast<int64_t>(class_names_.size()); }
   ImageShape shape() const override { return shape_; }
   bool decodes() const override { return true; }
@@ -63,8 +69,8 @@ class ImageFolder final : public Dataset {
   absl::Status ReadView(int64_t index, const RandomView& view, float* pixels,
                         int32_t* label) const override;
 
-  const std::vector<std::string>& class_names() const { return class_names_; }
-  std::string path(int64_t index) const;
+  std::vector<std::string> class_names() const override { return class_names_; }
+  std::string file(int64_t index) const override { return paths_[static_cast<size_t>(index)]; }
 
  private:
   struct Scratch {
@@ -74,7 +80,11 @@ class ImageFolder final : public Dataset {
 
   ImageFolder(std::string directory, ImageShape shape, const ImageFolderOptions& options)
       : directory_(std::move(directory)), shape_(shape), on_bad_file_(options.on_bad_file) {}
-  absl::Status AddClass(const std::string& name);
+  // Without images.
+  static absl::StatusOr<std::unique_ptr<ImageFolder>> Create(const std::string& directory,
+                                                             const ImageFolderOptions& options);
+  // All in the folder and those within it.
+  absl::Status AddFiles(const std::string& folder);
   // `view` is null for evaluation.
   absl::Status ReadGood(int64_t index, const RandomView* view, float* pixels, int32_t* label) const;
   absl::Status ReadFile(int64_t index, const RandomView* view, float* pixels) const;
@@ -85,12 +95,12 @@ class ImageFolder final : public Dataset {
   void Convert(const DecodedPart& decoded, const Taps& rows, const Taps& columns,
                const RandomView* view, float* pixels) const;
 
-  std::string directory_;
+  std::string directory_;  // or the first of several paths
   ImageShape shape_;
   std::function<void(const absl::Status&)> on_bad_file_;
   std::vector<std::string> class_names_;
   std::vector<int64_t> class_ends_;  // images of classes 0 .. i
-  std::vector<std::string> names_;   // of files, within the folder
+  std::vector<std::string> paths_;
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Scratch>> free_;  // as many as threads have read at a time
 };

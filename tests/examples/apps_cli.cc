@@ -13,6 +13,7 @@
 #include "apps/cli/predicted_speed.h"
 #include "apps/cli/progress.h"
 #include "apps/cli/ranks.h"
+#include "apps/cli/saved_model.h"
 #include "apps/cli/wait_policy.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/run/session.h"
@@ -51,6 +52,13 @@ void NumbersExample() {
   ReadDecimal("2.5e-3");  // 0.0025
   ReadDecimal("0x1p3");   // nothing
   ReadPercent("62.5%");   // 62.5
+}
+
+absl::StatusOr<Graph> SavedModelExample(const std::string& weights, const FlagSet& flags,
+                                        NetFlags& net) {
+  ASSIGN_OR_RETURN(const SavedModel saved, CompleteFromFile(weights, flags, net));
+  ASSIGN_OR_RETURN(const Graph graph, net.Build());
+  return graph;
 }
 
 absl::Status OutputExample(const std::string& plan_out, const std::string& report) {

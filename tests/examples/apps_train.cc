@@ -22,7 +22,7 @@ absl::Status InferenceExample(FlagSet& flags, const std::vector<std::string>& ar
   InferenceFlags given;
   given.AddTo(flags);
   RETURN_IF_ERROR(flags.Parse(args));
-  ASSIGN_OR_RETURN(Inference inference, OpenInference(given));
+  ASSIGN_OR_RETURN(Inference inference, OpenInference(given, flags));
   ASSIGN_OR_RETURN(const Prediction prediction, inference.session.Predict(images));
   return absl::OkStatus();
 }

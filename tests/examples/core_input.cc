@@ -1,13 +1,17 @@
 // The examples in the headers of core/input/, which must compile. See scripts/check_examples.py.
 #include <cstdint>
+#include <iostream>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_join.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/input/dataset.h"
 #include "neap/core/input/image_folder.h"
 #include "neap/core/input/loader.h"
+#include "neap/core/input/match_classes.h"
 #include "neap/core/input/permutation.h"
 #include "neap/core/run/session.h"
 
@@ -28,7 +32,14 @@ absl::Status ReadImage() {
 absl::Status OpenPhotos() {
   ASSIGN_OR_RETURN(std::unique_ptr<ImageFolder> photos, ImageFolder::Open("imagenet/train", {}));
   photos->classes();  // 1000
-  photos->path(0);    // imagenet/train/n01440764/n01440764_10026.JPEG
+  photos->file(0);    // imagenet/train/n01440764/n01440764_10026.JPEG
+  return absl::OkStatus();
+}
+
+// core/input/match_classes.h
+absl::Status PrintAbsent(std::unique_ptr<Dataset> dataset) {
+  ASSIGN_OR_RETURN(MatchedClasses matched, MatchClasses(std::move(dataset), {"ant", "bee"}));
+  std::cout << absl::StrJoin(matched.absent, ", ") << " without images\n";
   return absl::OkStatus();
 }
 

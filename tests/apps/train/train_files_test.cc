@@ -143,6 +143,41 @@ TEST_CASE("a run that is interrupted before its first step leaves existing files
   CHECK(ReadText(weights) == "good weights");
 }
 
+TEST_CASE(
+    "a resumed run says where it goes on; another seed and a wrong file are refused at once") {
+  const ScratchDirectory directory;
+  const std::string saved = directory.File("c.safetensors");
+  const std::string weights = directory.File("w.safetensors");
+  REQUIRE(RunNeap(Joined(kTiny, {"--steps", "3", "--save", saved, "--weights-out", weights}))
+              .exit_code == 0);
+  const Args resume = Joined(kTiny, {"--steps", "5", "--resume", saved});
+  CHECK(RunNeap(resume).out.find("  resumed          after step 3 of 5, from " + saved + "\n") !=
+        std::string::npos);
+  CHECK(RunForJson(Joined(resume, {"--seed", "1"})).front().at("resumed_step") == 3);
+  CheckRefused(Joined(resume, {"--seed", "9"}), 2, {"--seed 9", saved, "with seed 1"});
+  // Planning this takes minutes.
+  const Args large = {"train", "densenet201", "--budget", "2GiB", "--device", "cpu"};
+  CheckRefused(Joined(large, {"--resume", saved}), 1, {saved, "does not belong to this network"});
+  CheckRefused(Joined(large, {"--resume", weights}), 1, {weights, "--weights-in"});
+  CheckRefused(Joined(large, {"--resume", directory.File("no")}), 1, {"no"});
+  CheckRefused(Joined(large, {"--weights-in", weights}), 1, {weights, "does not belong"});
+  CheckRefused(Joined(kTiny, {"--depth", "14", "--resume", saved}), 1, {saved, "is missing"});
+}
+
+TEST_CASE("a schedule that ends later on a resumed run says how the learning rate goes on") {
+  const ScratchDirectory directory;
+  const std::string saved = directory.File("c.safetensors");
+  const Args args = Joined(kTiny, {"--lr", "0.1", "--lr-schedule", "cosine", "--save", saved});
+  REQUIRE(RunNeap(Joined(args, {"--steps", "10"})).exit_code == 0);
+  const Args resume = Joined(args, {"--steps", "20", "--resume", saved});
+  // Half of a cosine over 20 steps is done after 10.
+  CHECK(RunForJson(resume).front().at("notices") ==
+        Json::array({"the learning rate goes on at 0.05, where the schedule of " + saved +
+                     " has 0: its period is 20 steps now, not 10; --lr-period 10 keeps it"}));
+  REQUIRE(RunNeap(Joined(args, {"--steps", "10"})).exit_code == 0);
+  CHECK(RunForJson(Joined(resume, {"--lr-period", "10"})).front().at("notices").empty());
+}
+
 TEST_CASE("a run with no step left saves the checkpoint that it resumed under another name") {
   const ScratchDirectory directory;
   const std::string first = directory.File("first.safetensors");

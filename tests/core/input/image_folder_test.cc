@@ -85,11 +85,35 @@ TEST_CASE("classes and images are in torchvision's order, and other files are le
   CHECK(folder->classes() == 3);
   std::vector<std::string> paths;
   for (int64_t i = 0; i < folder->size(); ++i)
-    paths.push_back(folder->path(i).substr(root.path().size() + 1));
+    paths.push_back(folder->file(i).substr(root.path().size() + 1));
   CHECK(paths == std::vector<std::string>{"Cat/1.jpg", "ant/x.jpeg", "dog/Z.PNG", "dog/a.png",
                                           "dog/b.JPEG", "dog/deep/0.jpg"});
   for (int64_t i = 0; i < 6; ++i)
     CHECK(MustRead(*folder, i).label == static_cast<int32_t>(std::min<int64_t>(i, 2)));
+}
+
+TEST_CASE("files and flat folders are read without labels, in the order in which they are given") {
+  const ScratchDirectory root;
+  for (const char* name : {"flat/b.png", "flat/a.png", "flat/more/0.png", "c.dat"})
+    Write(root, name, PngBytes(Solid(4, 4, 1, 2, 3)));
+  const auto open = [&](const std::vector<std::string>& names) {
+    std::vector<std::string> paths;
+    for (const std::string& name : names) paths.push_back(root.File(name));
+    return ImageFolder::OpenFiles(paths, {.shape = {{3, 2, 2}}});
+  };
+  const auto folder = open({"c.dat", "flat"});
+  REQUIRE(folder.ok());
+  std::vector<std::string> files;
+  for (int64_t i = 0; i < (*folder)->size(); ++i) {
+    files.push_back((*folder)->file(i).substr(root.path().size() + 1));
+    CHECK(MustRead(**folder, i).label == -1);
+  }
+  CHECK(files == std::vector<std::string>{"c.dat", "flat/a.png", "flat/b.png", "flat/more/0.png"});
+  CHECK((*folder)->class_names().empty());
+  CHECK(absl::IsNotFound(open({"none.png"}).status()));
+  std::filesystem::create_directories(root.File("empty"));
+  CHECK(absl::IsNotFound(open({"empty"}).status()));
+  CHECK(absl::IsInvalidArgument(open({}).status()));
 }
 
 TEST_CASE("folders that are not there, are empty or have other images are errors that name them") {

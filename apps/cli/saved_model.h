@@ -1,0 +1,28 @@
+// The network of trained weights, as their file names it (core/checkpoint/model_description.h), so
+// that nobody has to repeat with which flags it was trained.
+//
+//   ASSIGN_OR_RETURN(const SavedModel saved, CompleteFromFile(weights, flags, net));
+//   ASSIGN_OR_RETURN(const Graph graph, net.Build());
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "apps/cli/flags.h"
+#include "apps/cli/net_flags.h"
+
+namespace neap::apps {
+
+struct SavedModel {
+  std::vector<std::string> classes;  // their names, by number; empty: unknown
+  std::vector<std::string> notes;    // flags that are not as in the file
+};
+
+// Gives `net` the file's network if it has no name, and of the file's flags those that `given` has
+// and that were not among the arguments. If another network was named, all is left as it is. Without
+// a file, nothing is done. Errors: those of reading the file; BadUsage() if no network is named.
+absl::StatusOr<SavedModel> CompleteFromFile(const std::string& weights, const FlagSet& given,
+                                            NetFlags& net);
+
+}  // namespace neap::apps
