@@ -220,6 +220,13 @@ absl::StatusOr<Graph> NetFlags::BuildAsGiven() {
     ASSIGN_OR_RETURN(nets::OnnxModel model, ReadFile(name, options));
     return no_fusion ? WithoutFusion(model.graph) : std::move(model.graph);
   }
+  for (const char* suffix : {".pt", ".pth", ".safetensors"}) {
+    if (!absl::EndsWithIgnoreCase(name, suffix)) continue;
+    return BadUsage(absl::StrCat(
+        name,
+        " is a file of PyTorch, and no network; torch.onnx.export() writes networks that are "
+        "read, and --weights takes weights alone, as safetensors"));
+  }
   absl::StatusOr<Graph> built = nets::Build(name, options);
   if (!built.ok()) return AsBadUsage(built.status());
   return no_fusion ? WithoutFusion(*built) : built;

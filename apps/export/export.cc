@@ -51,6 +51,7 @@ absl::StatusOr<int> RunExport(const std::vector<std::string>& args) {
             "is a file, which has weights",
             Text(&given.weights));
   flags.Add("onnx", "FILE", "the file to write", Text(&given.onnx));
+  flags.Add("output", "FILE", "another name of --onnx", Text(&given.onnx));
   given.net.AddDepthTo(flags);
   given.net.AddImagesTo(flags);
   RETURN_IF_ERROR(flags.Parse(args));

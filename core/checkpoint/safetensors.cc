@@ -19,7 +19,32 @@ absl::Span<const std::byte> AsBytes(std::string_view text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
 }
 
+// What the file is instead of safetensors, whose header begins behind its length; empty if that is
+// unknown. Pickles begin with their protocol, and since version 1.6 torch.save puts them into a zip
+// archive. Their first eight bytes are any length, small ones among them.
+std::string OtherFormat(std::string_view begin) {
+  if (begin.size() > kSafetensorsPrefixBytes && begin[kSafetensorsPrefixBytes] == '{') return "";
+  const bool is_pickle =
+      begin.size() >= 2 && begin[0] == '\x80' && begin[1] >= '\x02' && begin[1] <= '\x05';
+  if (is_pickle || begin.substr(0, 4) == "PK\x03\x04") {
+    return "this is a PyTorch file, a pickle, which is not read; in Python, "
+           "safetensors.torch.save_file(model.state_dict(), 'FILE.safetensors') writes what is";
+  }
+  if (begin.substr(0, 4) == "\x89HDF") return "this is an HDF5 file; safetensors are read";
+  return "";
+}
+
+absl::Status CheckFormat(const ReadableFile& file) {
+  std::array<char, kSafetensorsPrefixBytes + 1> begin = {};
+  const auto size =
+      static_cast<size_t>(std::min(file.size_bytes(), static_cast<int64_t>(begin.size())));
+  RETURN_IF_ERROR(file.ReadAt(0, absl::MakeSpan(reinterpret_cast<std::byte*>(begin.data()), size)));
+  const std::string other = OtherFormat({begin.data(), size});
+  return other.empty() ? absl::OkStatus() : file.Corrupt(0, other);
+}
+
 absl::StatusOr<std::string> ReadHeaderText(const ReadableFile& file) {
+  RETURN_IF_ERROR(CheckFormat(file));
   std::array<std::byte, kSafetensorsPrefixBytes> prefix = {};
   if (file.size_bytes() < kSafetensorsPrefixBytes) {
     return file.Corrupt(file.size_bytes(), "the file ends within the header's length");

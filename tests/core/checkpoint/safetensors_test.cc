@@ -7,7 +7,10 @@
 
 #include <cstring>
 #include <random>
+#include <string>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "tests/scratch_directory.h"
 
 namespace neap {
@@ -53,6 +56,32 @@ std::string FileOf(std::string_view header, std::string_view data) {
 }
 
 const std::vector<NamedTensor> kTiny = {{{"a", "U8", {3}}, "xyz"}, {{"b", "F32", {1}}, "1234"}};
+
+TEST_CASE(
+    "files of PyTorch are named as such, however small, and no safetensors are taken for them") {
+  const ScratchDirectory directory;
+  const std::string path = directory.File("model.pt");
+  const std::vector<std::string> pickles = {
+      {"\x80\x04}\x94.", 5},                                 // pickle.dumps({})
+      {"\x80\x02}q\x00.", 6},                                // protocol 2
+      {"\x80\x02}q\x00X\x01\x00\x00\x00aq\x01K\x01s.", 16},  // {"a": 1}
+      {"\x80\x04\x95\x05\x00\x00\x00\x00\x00\x00\x00\x8c\x01"
+       "a\x94.",
+       16},                                         // a frame of 5 bytes
+      {"PK\x03\x04\x00\x00\x08\x08\x00\x00", 10}};  // torch.save
+  for (const std::string& bytes : pickles) {
+    WriteText(path, bytes);
+    const absl::Status status = SafetensorsReader::Open(path).status();
+    CHECK(absl::IsDataLoss(status));
+    CHECK(absl::StrContains(status.message(), path));
+    CHECK(absl::StrContains(status.message(), "a PyTorch file"));
+  }
+  // A header of 0x0280 bytes.
+  std::string text = "{\"__metadata__\":{\"format\":\"pt\"}}";
+  text.resize(0x280, ' ');
+  WriteText(path, std::string("\x80\x02\x00\x00\x00\x00\x00\x00", 8) + text);
+  CHECK(SafetensorsReader::Open(path).ok());
+}
 
 TEST_CASE("what is written is read back: names, shapes, bytes, metadata") {
   const ScratchDirectory directory;
