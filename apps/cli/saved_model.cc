@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "apps/cli/numbers.h"
 #include "apps/cli/outcome.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/checkpoint/model_description.h"
@@ -62,6 +63,15 @@ absl::StatusOr<SavedModel> CompleteFromFile(const std::string& weights, const Fl
   if (parsed.ok()) return saved;
   return absl::DataLossError(
       absl::StrCat(weights, ": the flags of its network: ", parsed.message()));
+}
+
+absl::StatusOr<std::optional<int64_t>> SavedClasses(const std::string& weights,
+                                                    const std::string& net) {
+  ASSIGN_OR_RETURN(const ModelDescription model, ReadModelDescription(weights));
+  const std::map<std::string, std::string> flags = ByName(model.flags);
+  const auto classes = flags.find("classes");
+  if (model.net != net || classes == flags.end()) return std::nullopt;
+  return ReadWhole(classes->second);
 }
 
 }  // namespace neap::apps

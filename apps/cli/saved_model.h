@@ -5,6 +5,8 @@
 //   ASSIGN_OR_RETURN(const Graph graph, net.Build());
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,5 +26,10 @@ struct SavedModel {
 // a file, nothing is done. Errors: those of reading the file; BadUsage() if no network is named.
 absl::StatusOr<SavedModel> CompleteFromFile(const std::string& weights, const FlagSet& given,
                                             NetFlags& net);
+
+// The number of outputs that the file names; nullopt if it names none, or another network than this.
+// Errors: those of reading the file.
+absl::StatusOr<std::optional<int64_t>> SavedClasses(const std::string& weights,
+                                                    const std::string& net);
 
 }  // namespace neap::apps

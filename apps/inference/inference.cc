@@ -61,7 +61,8 @@ absl::StatusOr<Inference> OpenInference(InferenceFlags& flags, const FlagSet& gi
   ASSIGN_OR_RETURN(std::unique_ptr<Device> device, OpenDevice(flags.device));
   ASSIGN_OR_RETURN(const Program program,
                    Lower(graph, {.mode = Mode::kInference}, device->description()));
-  const NetInput input = InputOf(program);
+  NetInput input = InputOf(program);
+  input.is_fixed = !flags.net.File().path.empty();
   auto bad_files = flags.reading.skip_bad ? std::make_unique<BadFiles>() : nullptr;
   ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, OpenImages(flags, input, bad_files.get()));
   ASSIGN_OR_RETURN(Session session, CreateSession(graph, *device, {}, {.inference_only = true}));

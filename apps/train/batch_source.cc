@@ -44,9 +44,10 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenSplit(const std::string& data, cons
   }
   ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, OpenDataset(data, options));
   if (dataset->classes() <= input.classes) return dataset;
-  return absl::InvalidArgumentError(
-      absl::StrCat(data, " has ", dataset->classes(), " classes but the network's output has ",
-                   input.classes, "; use --classes ", dataset->classes()));
+  return absl::InvalidArgumentError(absl::StrCat(
+      data, " has ", dataset->classes(), " classes but the network's output has ", input.classes,
+      input.is_fixed ? ", as its file says; export it with as many outputs as there are classes"
+                     : absl::StrCat("; use --classes ", dataset->classes())));
 }
 
 absl::StatusOr<MatchedClasses> MatchSplit(const std::string& data, std::unique_ptr<Dataset> dataset,

@@ -24,6 +24,7 @@ struct NetInput {
   ImageShape image = {};
   int64_t labels = 0;  // per image
   int64_t classes = 0;
+  bool is_fixed = false;  // the number of classes: the network is from a file
 };
 
 NetInput InputOf(const Program& program);

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
-#include "apps/train/train_report.h"
+#include "apps/train/train_summary.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
 #include "neap/core/device/device.h"

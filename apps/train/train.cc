@@ -20,11 +20,13 @@
 #include "apps/train/evaluation.h"
 #include "apps/train/fit_report.h"
 #include "apps/train/memory_account.h"
+#include "apps/train/next_steps.h"
 #include "apps/train/scalar_log.h"
 #include "apps/train/timeline_report.h"
 #include "apps/train/train_flags.h"
 #include "apps/train/train_planning.h"
 #include "apps/train/train_report.h"
+#include "apps/train/training_data.h"
 #include "apps/train/training_loop.h"
 #include "apps/train/training_start.h"
 #include "neap/core/base/status_macros.h"
@@ -98,16 +100,19 @@ class Training {
     const TrainPlanning plans(flags_, graph_, device_, ranks_.share());
     ASSIGN_OR_RETURN(const Program program, plans.ProgramFor(nullptr));
     input_ = InputOf(program);
+    input_.is_fixed = !flags_.net.File().path.empty();
     ASSIGN_OR_RETURN(start_, ReadStart(flags_.files));
     if (!start_.file.empty() && !flags_.shard_optimizer)  // whose parts of tensors no file has
       RETURN_IF_ERROR(CheckCheckpoint(start_.file, program));
     TrainSetup setup;
-    RETURN_IF_ERROR(OpenDatasets(setup.notices));
-    const std::vector<std::string> classes = ClassNames();
-    ASSIGN_OR_RETURN(EpochEnd epoch_end, EpochEnd::Open(flags_, input_, classes, bad_files()));
+    ASSIGN_OR_RETURN(data_, TrainingData::Open(flags_, input_, start_, bad_files()));
+    setup.data = data_.text;
+    setup.notices = data_.notes;
+    ASSIGN_OR_RETURN(EpochEnd epoch_end,
+                     EpochEnd::Open(flags_, input_, data_.class_names, bad_files()));
     setup.notices.insert(setup.notices.end(), epoch_end.notes().begin(), epoch_end.notes().end());
-    last_step_ =
-        flags_.LastStep(dataset_ == nullptr ? 0 : dataset_->size(), *flags_.net.options.batch);
+    last_step_ = flags_.LastStep(data_.dataset == nullptr ? 0 : data_.dataset->size(),
+                                 *flags_.net.options.batch);
 
     ASSIGN_OR_RETURN(const std::shared_ptr<const Planner> planner, plans.MakePlanner(setup));
     TrainingOptions training = flags_.Options(last_step_);
@@ -148,45 +153,6 @@ class Training {
   }
 
  private:
-  // Those of training with the class numbers of the file that it begins with.
-  absl::Status OpenDatasets(std::vector<std::string>& notes) {
-    const std::string& data = flags_.batches.data;
-    if (flags_.batches.batch_file.empty()) {
-      ASSIGN_OR_RETURN(dataset_, OpenSplit(data, input_, Split::kTrain, bad_files()));
-      RETURN_IF_ERROR(MatchClassesOfStart(notes));
-    }
-    if (!flags_.evaluate) return absl::OkStatus();
-    ASSIGN_OR_RETURN(test_, OpenSplit(data, input_, Split::kTest));
-    return absl::OkStatus();
-  }
-
-  // Weights alone may be trained for other classes.
-  absl::Status MatchClassesOfStart(std::vector<std::string>& notes) {
-    const std::vector<std::string>& classes = start_.classes;
-    const std::vector<std::string> found = dataset_->class_names();
-    const bool are_known = std::all_of(found.begin(), found.end(), [&](const std::string& name) {
-      return std::find(classes.begin(), classes.end(), name) != classes.end();
-    });
-    if (!start_.resumes && !classes.empty() && !are_known) {
-      notes.push_back(absl::StrCat(start_.file, " has other classes than ", flags_.batches.data,
-                                   ", whose order of names counts"));
-      return absl::OkStatus();
-    }
-    ASSIGN_OR_RETURN(MatchedClasses matched,
-                     MatchSplit(flags_.batches.data, std::move(dataset_), classes));
-    for (std::string& note : AbsentNotes(flags_.batches.data, matched))
-      notes.push_back(std::move(note));
-    dataset_ = std::move(matched.dataset);
-    return absl::OkStatus();
-  }
-
-  // Of the dataset, or, if it has none, of the file with which training begins.
-  std::vector<std::string> ClassNames() const {
-    const std::vector<std::string> names =
-        dataset_ == nullptr ? std::vector<std::string>() : dataset_->class_names();
-    return names.empty() ? start_.classes : names;
-  }
-
   // What the files of this training say about it.
   FileMetadata Metadata() const {
     NetFlags net = flags_.net;
@@ -196,13 +162,13 @@ class Training {
       net.options.classes = input_.classes;
     }
     FileMetadata metadata =
-        ToMetadata({.net = net.name, .flags = net.NetworkFlags(), .classes = ClassNames()});
+        ToMetadata({.net = net.name, .flags = net.NetworkFlags(), .classes = data_.class_names});
     metadata.merge(RateMetadata(flags_.Rate(last_step_)));
     return metadata;
   }
 
   int64_t EpochImages() const {
-    return dataset_ == nullptr || flags_.batches.repeat ? 0 : dataset_->size();
+    return data_.dataset == nullptr || flags_.batches.repeat ? 0 : data_.dataset->size();
   }
 
   // Null without --skip-bad.
@@ -213,7 +179,7 @@ class Training {
     ASSIGN_OR_RETURN(const std::optional<int64_t> timed_step,
                      flags_.StepToTime(session.step(), last_step_));
     ASSIGN_OR_RETURN(const std::unique_ptr<BatchSource> batches,
-                     OpenBatches(flags_, ranks_, input_, dataset_.get(), session));
+                     OpenBatches(flags_, ranks_, input_, data_.dataset.get(), session));
     TrainingLoopOptions options = {.last_step = last_step_,
                                    .save = flags_.files.save,
                                    .save_every = flags_.files.save_every.value_or(0),
@@ -248,6 +214,7 @@ class Training {
       failure.Update(last_validation);
       failure.Update(EvaluateInto(summary, session));
     }
+    summary.next = NextSteps(flags_, summary.saved, summary.end.is_complete());
     report.End(summary);  // also after an error: what was trained is saved
     if (!summary.end.failure.ok() && summary.end.is_agreed) AwaitRanks();
     RETURN_IF_ERROR(failure);
@@ -317,9 +284,9 @@ class Training {
   }
 
   absl::Status EvaluateInto(TrainSummary& summary, Session& session) const {
-    if (test_ == nullptr || summary.end.interrupted) return absl::OkStatus();
+    if (data_.test == nullptr || summary.end.interrupted) return absl::OkStatus();
     ASSIGN_OR_RETURN(summary.accuracy, WithAverages(session, [&] {
-                       return Evaluate(session, *test_, input_.batch, communicator_);
+                       return Evaluate(session, *data_.test, input_.batch, communicator_);
                      }));
     summary.end.interrupted = !summary.accuracy.has_value();
     return absl::OkStatus();
@@ -354,10 +321,9 @@ class Training {
   Communicator* const communicator_;  // null: alone
   NetInput input_;                    // of this rank
   TrainingStart start_;
-  FileMetadata metadata_;             // of the files that it writes
-  BadFiles bad_files_;                // of the datasets, which come after it
-  std::unique_ptr<Dataset> dataset_;  // null: --batch-file
-  std::unique_ptr<Dataset> test_;     // null: no evaluation
+  FileMetadata metadata_;  // of the files that it writes
+  BadFiles bad_files_;     // of the datasets, which come after it
+  TrainingData data_;
   int64_t last_step_ = 0;
 };
 
@@ -396,6 +362,7 @@ absl::StatusOr<int> RunTrain(const std::vector<std::string>& args) {
     return 0;
   }
   RETURN_IF_ERROR(given.Check(flags));
+  RETURN_IF_ERROR(TakeClasses(given));
   return RunRanks(given.ranks, given.planning.device,
                   [&](RankGroup& ranks) { return TrainAsRank(given, ranks); });
 }

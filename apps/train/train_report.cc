@@ -21,10 +21,6 @@ namespace {
 
 constexpr int64_t kLines = 20;
 
-double PerSecond(int64_t images, double seconds) {
-  return seconds > 0 ? static_cast<double>(images) / seconds : 0;
-}
-
 // "45 s", "3:05", "1:02:03"
 std::string DurationText(double seconds) {
   const auto whole = static_cast<int64_t>(std::ceil(seconds));
@@ -32,88 +28,6 @@ std::string DurationText(double seconds) {
   const int64_t minutes = whole / 60;
   if (minutes < 60) return absl::StrFormat("%d:%02d", minutes, whole % 60);
   return absl::StrFormat("%d:%02d:%02d", minutes / 60, minutes % 60, whole % 60);
-}
-
-bool Agrees(const MemoryUse& memory) {
-  return memory.measured_peak_bytes == memory.predicted_peak_bytes;
-}
-
-// Empty if no step was taken, and so nothing was measured.
-std::optional<bool> PeaksAgree(const TrainSummary& summary) {
-  if (summary.end.steps == 0) return std::nullopt;
-  return Agrees(summary.memory) &&
-         std::all_of(summary.ranks.begin(), summary.ranks.end(),
-                     [](const RankSummary& rank) { return Agrees(rank.memory); });
-}
-
-const char* HowItEnded(const TrainingEnd& end) {
-  if (!end.failure.ok()) return "ended by an error";
-  return end.interrupted ? "interrupted" : "done";
-}
-
-// The peaks of the ranks, one per line.
-std::string RanksText(const TrainSummary& summary) {
-  std::string text;
-  for (size_t rank = 0; rank < summary.ranks.size(); ++rank) {
-    const MemoryUse& memory = summary.ranks[rank].memory;
-    absl::StrAppendFormat(&text, "  measured peak    %14d bytes  on rank %d %s\n",
-                          memory.measured_peak_bytes, rank,
-                          Agrees(memory) ? "(as predicted)" : "(NOT AS PREDICTED)");
-  }
-  return text;
-}
-
-Json RanksJson(const TrainSummary& summary) {
-  Json ranks = Json::array();
-  for (const RankSummary& rank : summary.ranks) {
-    ranks.push_back({{"images", rank.images},
-                     {"predicted_peak_bytes", rank.memory.predicted_peak_bytes},
-                     {"measured_peak_bytes", rank.memory.measured_peak_bytes},
-                     {"arena_bytes", rank.memory.arena_bytes},
-                     {"peer_bytes", rank.memory.peer_bytes}});
-  }
-  return ranks;
-}
-
-// How far the prediction is from the median step.
-std::string PredictionText(int64_t batch, const TrainSummary& summary) {
-  const PredictedStep& predicted = summary.predicted;
-  if (!predicted.seconds.has_value()) return "";
-  const double measured_seconds = summary.end.times.MedianSeconds();
-  const std::string text = absl::StrFormat("\n  predicted        %.1f images/s (%+.1f%%); ",
-                                           PerSecond(batch, *predicted.seconds),
-                                           100 * (measured_seconds / *predicted.seconds - 1));
-  if (!predicted.measured_runs.has_value())
-    return absl::StrCat(text, "as stored in the plan's file");
-  const bool has_more = predicted.reads_times && predicted.measured_runs < predicted.runs;
-  return absl::StrCat(text, *predicted.measured_runs, " of ", predicted.runs,
-                      " kernel times measured", has_more ? " (neap profile measures more)" : "");
-}
-
-// Whether a device that records failed to.
-bool IsUnexpected(const absl::Status& recording) {
-  return !recording.ok() && !absl::IsUnimplemented(recording) && !absl::IsCancelled(recording) &&
-         !absl::IsFailedPrecondition(recording);
-}
-
-std::string MemoryText(const TrainSummary& summary) {
-  const MemoryUse& memory = summary.memory;
-  std::string text =
-      absl::StrFormat("  predicted peak   %14d bytes\n", memory.predicted_peak_bytes);
-  if (PeaksAgree(summary).has_value()) {
-    absl::StrAppendFormat(&text, "  measured peak    %14d bytes  %s\n", memory.measured_peak_bytes,
-                          Agrees(memory) ? "(equal)" : "(NOT EQUAL)");
-  }
-  absl::StrAppend(&text, summary.end.steps > 0 ? RanksText(summary) : "");
-  absl::StrAppendFormat(&text, "  arena            %14d bytes\n", memory.arena_bytes);
-  if (!summary.device.has_value()) return text;
-  absl::StrAppendFormat(&text, "  libraries' own   %14d bytes\n", summary.device->library_bytes);
-  if (summary.device->lent_bytes > 0) {
-    absl::StrAppendFormat(&text, "  lent to ranks    %14d bytes\n", summary.device->lent_bytes);
-  }
-  absl::StrAppendFormat(&text, "  used, driver     %14d bytes\n  unaccounted      %14d bytes\n",
-                        summary.device->used_bytes, summary.device->unaccounted_bytes);
-  return text;
 }
 
 // "epoch 2/90, step 10008: top-1 41.20% (20600 of 50000 images), top-5 67.11%, loss 2.6", and the
@@ -168,6 +82,7 @@ void TrainReport::BeginJson(const TrainSetup& setup, const Plan& plan) const {
              {"host_pool_bytes", plan.host_pool_bytes},
              {"fit", setup.fit.has_value() ? ToJson(*setup.fit) : Json()},
              {"resumed_step", setup.resumed.has_value() ? Json(setup.resumed->step) : Json()},
+             {"data", setup.data},
              {"notices", setup.notices}});
 }
 
@@ -203,6 +118,7 @@ void TrainReport::BeginText(const TrainSetup& setup, const Plan& plan) const {
     absl::StrAppendFormat(&text, "  %-16s after step %d of %d, from %s\n", "resumed",
                           setup.resumed->step, schedule_.last_step, setup.resumed->file);
   }
+  if (!setup.data.empty()) absl::StrAppendFormat(&text, "  %-16s %s\n", "data", setup.data);
   for (const std::string& notice : setup.notices)
     absl::StrAppendFormat(&text, "  %-16s %s\n", "note", notice);
   Print(text);
@@ -223,8 +139,9 @@ void TrainReport::Line(const StepResult& result, double seconds_per_step) {
   if (const std::optional<int64_t> epoch = EpochOf(result.step))
     absl::StrAppendFormat(&text, "  epoch %d/%d", *epoch, *EpochOf(last - 1));
   absl::StrAppendFormat(
-      &text, "  loss %.9g  lr %.3g  %.1f images/s  %s left  arena %s", result.loss,
-      schedule_.rate.At(result.step), PerSecond(batch_, seconds_per_step),
+      &text, "  loss %.4g  accuracy %.1f%%  lr %.3g  %.1f images/s  %s left  arena %s",
+      mean_.loss(), 100 * mean_.accuracy(schedule_.labels), schedule_.rate.At(result.step),
+      PerSecond(batch_, seconds_per_step),
       DurationText(static_cast<double>(last - result.step - 1) * seconds_per_step),
       FormatBytes(arena_bytes_));
   if (result.skipped_steps > 0) {
@@ -247,6 +164,8 @@ void TrainReport::JsonLine(const StepResult& result, double seconds_per_step) co
              {"loss", result.loss},
              {"loss_text", absl::StrFormat("%.9g", result.loss)},
              {"correct", result.correct},
+             {"mean_loss", mean_.loss()},
+             {"mean_accuracy", mean_.accuracy(schedule_.labels)},
              {"loss_scale", result.loss_scale},
              {"skipped_steps", result.skipped_steps},
              {"learning_rate", schedule_.rate.At(result.step)},
@@ -265,12 +184,22 @@ void TrainReport::Step(const StepResult& result, const StepTimes& times) {
                         .learning_rate = schedule_.rate.At(result.step),
                         .arena_bytes = arena_bytes_});
   }
+  AddToMean(result);
   const auto now = std::chrono::steady_clock::now();
   const bool is_frame = now - drawn_ >= kFrame || step == schedule_.last_step;
   if (!(terminal_ && !json_ ? is_frame : IsDue(step))) return;
   drawn_ = now;
   const double seconds_per_step = times.RecentSeconds();
   json_ ? JsonLine(result, seconds_per_step) : Line(result, seconds_per_step);
+  const bool is_last = step == schedule_.last_step;  // whose mean is that of the summary
+  if (!mean_epoch_.has_value() && !is_last) mean_ = {};
+}
+
+void TrainReport::AddToMean(const StepResult& result) {
+  const std::optional<int64_t> epoch = EpochOf(result.step);
+  if (epoch != mean_epoch_) mean_ = {};
+  mean_epoch_ = epoch;
+  mean_.Add(result);
 }
 
 void TrainReport::Epoch(const EpochResult& result) {
@@ -293,87 +222,30 @@ void TrainReport::Epoch(const EpochResult& result) {
   std::fflush(stdout);
 }
 
+void RunningMean::Add(const StepResult& result) {
+  if (result.skipped) return;
+  loss_ += result.loss;
+  correct_ += result.correct;
+  ++steps_;
+}
+
 void TrainReport::EndLine() {
   if (line_open_) Print("\n");
   std::fflush(stdout);
   line_open_ = false;
 }
 
+std::string TrainReport::MeanText() const {
+  if (mean_.is_empty()) return "";
+  return absl::StrFormat(": loss %.4g, accuracy %.1f%%%s", mean_.loss(),
+                         100 * mean_.accuracy(schedule_.labels),
+                         mean_epoch_.has_value() ? absl::StrCat(" in epoch ", *mean_epoch_) : "");
+}
+
 void TrainReport::End(const TrainSummary& summary) {
   EndLine();
-  json_ ? EndJson(summary) : EndText(summary);
-}
-
-void TrainReport::EndJson(const TrainSummary& summary) const {
-  const TrainingEnd& end = summary.end;
-  const PredictedStep& predicted = summary.predicted;
-  const std::optional<int64_t> measured_runs = predicted.measured_runs;
-  const bool stepped = end.steps > 0;  // otherwise there is no last step
-  Json json = {
-      {"event", "end"},
-      {"steps", end.steps},
-      {"step", stepped ? Json(end.last.step + 1) : Json()},
-      {"loss", stepped ? Json(end.last.loss) : Json()},
-      {"loss_text", stepped ? Json(absl::StrFormat("%.9g", end.last.loss)) : Json()},
-      {"loss_scale", stepped ? Json(end.last.loss_scale) : Json()},
-      {"skipped_steps", stepped ? Json(end.last.skipped_steps) : Json()},
-      {"interrupted", end.interrupted},
-      {"failure", end.failure.ok() ? Json() : Json(end.failure.message())},
-      {"saved", summary.saved},
-      {"images_per_second", PerSecond(batch_, end.times.MedianSeconds())},
-      {"images_per_second_mean", PerSecond(batch_, end.times.MeanSeconds())},
-      {"predicted_images_per_second",
-       predicted.seconds.has_value() ? Json(PerSecond(batch_, *predicted.seconds)) : Json()},
-      {"runs", predicted.runs},
-      {"measured_runs", measured_runs.has_value() ? Json(*measured_runs) : Json()},
-      {"not_replayed", summary.recording.ok() ? Json() : Json(summary.recording.message())},
-      {"predicted_peak_bytes", summary.memory.predicted_peak_bytes},
-      {"measured_peak_bytes", summary.memory.measured_peak_bytes},
-      {"arena_bytes", summary.memory.arena_bytes}};
-  if (const std::optional<bool> agree = PeaksAgree(summary)) json["peaks_equal"] = *agree;
-  if (!summary.ranks.empty()) json["rank_memory"] = RanksJson(summary);
-  if (summary.device.has_value()) {
-    json["library_bytes"] = summary.device->library_bytes;
-    json["lent_bytes"] = summary.device->lent_bytes;
-    json["used_bytes"] = summary.device->used_bytes;
-    json["unaccounted_bytes"] = summary.device->unaccounted_bytes;
-  }
-  if (summary.timed.has_value()) json["timed_step"] = ToJson(*summary.timed);
-  if (summary.accuracy.has_value()) json["evaluation"] = ToJson(*summary.accuracy);
-  PrintJson(json);
-}
-
-void TrainReport::EndText(const TrainSummary& summary) const {
-  const TrainingEnd& end = summary.end;
-  std::string text = absl::StrFormat("%s after %d steps", HowItEnded(end), end.steps);
-  if (end.steps > 0) {
-    absl::StrAppendFormat(&text, ", final loss %.9g", end.last.loss);
-  } else if (end.is_complete()) {
-    absl::StrAppendFormat(&text, ": the checkpoint is already at step %d or beyond",
-                          schedule_.last_step);
-  }
-  if (end.last.skipped_steps > 0) {
-    absl::StrAppendFormat(&text, ", %d of all steps skipped (a gradient overflowed), loss scale %g",
-                          end.last.skipped_steps, end.last.loss_scale);
-  }
-  if (end.times.measured() > 0) {
-    absl::StrAppendFormat(&text,
-                          "\n  speed            %.1f images/s (median of %d steps; mean %.1f)",
-                          PerSecond(batch_, end.times.MedianSeconds()), end.times.measured(),
-                          PerSecond(batch_, end.times.MeanSeconds()));
-    absl::StrAppend(&text, PredictionText(batch_, summary));
-  }
-  if (IsUnexpected(summary.recording)) {
-    absl::StrAppend(
-        &text, "\n  not replayed as CUDA graphs, which costs speed: ", summary.recording.message());
-  }
-  absl::StrAppend(&text, "\n", MemoryText(summary));
-  if (summary.timed.has_value()) absl::StrAppend(&text, ToText(*summary.timed));
-  if (summary.accuracy.has_value())
-    absl::StrAppendFormat(&text, "  test accuracy    %s\n", ToText(*summary.accuracy));
-  for (const std::string& path : summary.saved)
-    absl::StrAppendFormat(&text, "  saved            %s\n", path);
-  Print(text);
+  if (json_) return PrintJson(SummaryJson(summary, batch_));
+  Print(SummaryText(summary, batch_, schedule_.last_step, MeanText()));
 }
 
 }  // namespace neap::apps

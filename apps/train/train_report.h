@@ -1,12 +1,15 @@
 // The output of `neap train` before, during and after training.
 //
 // On a terminal, progress is one line that is rewritten in place; elsewhere, and with --json, lines
-// are appended. Losses are printed with nine digits, so that equal lines mean equal bits.
+// are appended. Their loss and accuracy are means over the epoch so far, or, without epochs, since
+// the last line. JSON also has each step's own, whose text has nine digits, so that equal texts mean
+// equal bits.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/cli/planning_flags.h"
@@ -14,32 +17,13 @@
 #include "apps/train/evaluation.h"
 #include "apps/train/fit_report.h"
 #include "apps/train/scalar_log.h"
-#include "apps/train/timeline_report.h"
+#include "apps/train/train_summary.h"
 #include "apps/train/training_loop.h"
 #include "neap/core/device/device.h"
 #include "neap/core/run/learning_rate.h"
 #include "neap/core/run/session.h"
 
 namespace neap::apps {
-
-// The memory of this process after training, as the GPU's driver counts it.
-struct DeviceMemory {
-  int64_t library_bytes = 0;  // context, cuDNN and cuBLAS, after the first step
-  int64_t lent_bytes = 0;     // to other ranks, whose peer it is
-  int64_t used_bytes = 0;     // in total
-  // Neither the libraries' nor lent nor the arena's, which is rounded up to the driver's pages.
-  int64_t unaccounted_bytes = 0;
-};
-
-// The plan's prediction of an iteration's time, including the batch's copy to the device. Of
-// several ranks, that of the slowest.
-struct PredictedStep {
-  std::optional<double> seconds = {};  // unknown if the plan's file has no prediction
-  int64_t runs = 0;                    // of kernels
-  // Runs whose time is from the profile database; unknown for a plan from a file.
-  std::optional<int64_t> measured_runs = 0;
-  bool reads_times = true;  // from a profile database
-};
 
 // Where a resumed training goes on.
 struct Resumed {
@@ -55,26 +39,8 @@ struct TrainSetup {
   HostBudget host_budget = {};  // of a plan that this run makes
   std::optional<Fit> fit = std::nullopt;
   std::optional<Resumed> resumed = {};
+  std::string data = {};                  // "imagefolder:train, 48 images, 3 classes"
   std::vector<std::string> notices = {};  // sentences that a user may not expect
-};
-
-// One of several ranks.
-struct RankSummary {
-  int64_t images = 0;     // of each batch
-  std::string peer = {};  // the GPU that lends it memory; empty if there is none
-  MemoryUse memory = {};
-};
-
-struct TrainSummary {
-  TrainingEnd end = {};
-  PredictedStep predicted = {};
-  MemoryUse memory = {};
-  std::vector<RankSummary> ranks = {};  // by rank; empty for one rank
-  absl::Status recording = {};          // Session::recording()
-  std::optional<Accuracy> accuracy = std::nullopt;
-  std::optional<DeviceMemory> device = std::nullopt;  // CUDA only
-  std::optional<TimelineComparison> timed = std::nullopt;
-  std::vector<std::string> saved = {};  // files with the state or the weights at the end
 };
 
 // The extent of the training, to which each step's progress refers.
@@ -85,6 +51,24 @@ struct TrainSchedule {
   int64_t images = 0;  // per epoch; 0: a repeated batch, without epochs
   int64_t labels = 0;  // in a batch
   LearningRate rate = {};
+};
+
+// The mean loss and accuracy over steps of the same number of images.
+class RunningMean {
+ public:
+  // A skipped step, whose loss may not be finite, does not count.
+  void Add(const StepResult& result);
+  double loss() const { return steps_ == 0 ? 0 : loss_ / static_cast<double>(steps_); }
+  // From 0 to 1, of steps with so many labels.
+  double accuracy(int64_t labels) const {
+    return steps_ == 0 ? 0 : static_cast<double>(correct_) / static_cast<double>(steps_ * labels);
+  }
+  bool is_empty() const { return steps_ == 0; }
+
+ private:
+  double loss_ = 0;
+  int64_t correct_ = 0;
+  int64_t steps_ = 0;
 };
 
 class TrainReport {
@@ -104,6 +88,7 @@ class TrainReport {
 
  private:
   bool IsDue(int64_t step) const;
+  void AddToMean(const StepResult& result);
   void BeginJson(const TrainSetup& setup, const Plan& plan) const;
   void BeginText(const TrainSetup& setup, const Plan& plan) const;
   void EndLine();
@@ -111,8 +96,7 @@ class TrainReport {
   std::optional<int64_t> EpochOf(int64_t step) const;
   void Line(const StepResult& result, double seconds_per_step);
   void JsonLine(const StepResult& result, double seconds_per_step) const;
-  void EndJson(const TrainSummary& summary) const;
-  void EndText(const TrainSummary& summary) const;
+  std::string MeanText() const;
 
   const int64_t batch_;
   const int64_t arena_bytes_;
@@ -122,6 +106,8 @@ class TrainReport {
   const TrainSchedule schedule_;
   ScalarLog* log_ = nullptr;  // null: none
   bool line_open_ = false;    // the cursor is in a progress line
+  RunningMean mean_;          // of the epoch, or since the last line
+  std::optional<int64_t> mean_epoch_ = {};
   std::chrono::steady_clock::time_point drawn_ = {};
 };
 

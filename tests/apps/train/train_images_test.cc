@@ -285,6 +285,22 @@ TEST_CASE("two ranks train on the images of one, and evaluate each its part") {
   CHECK(alone[1].at("all_bad_files") == 1);
 }
 
+TEST_CASE("the number of classes is that of the data where it is not given") {
+  const Folders folders;
+  const std::string saved = folders.root.File("c.safetensors");
+  Args args = TrainOn(folders.train);
+  const auto classes = std::find(args.begin(), args.end(), "--classes");
+  args.erase(classes, classes + 2);
+  const Args files = {"--steps", "1", "--save", saved};
+  CHECK(RunForJson(Joined(args, files)).front().at("data").get<std::string>().find("3 classes") !=
+        std::string::npos);
+  // And that of the checkpoint where it is resumed.
+  std::filesystem::remove_all(folders.train + "/red");
+  const Args more = {"--steps", "2", "--resume", saved};
+  CHECK(RunForJson(Joined(args, more)).front().at("data").get<std::string>().find("3 classes") !=
+        std::string::npos);
+}
+
 TEST_CASE("flags for images that contradict each other are refused") {
   const Folders folders;
   const Args images = TrainOn(folders.train);

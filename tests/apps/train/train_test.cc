@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstring>
 #include <random>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -58,6 +59,65 @@ TEST_CASE("the text has natural peak, budget, predicted and measured peak, speed
     CHECK(outcome.out.find(part) != std::string::npos);
   }
   CHECK(outcome.out.find('\r') == std::string::npos);
+}
+
+TEST_CASE("progress has the mean loss and accuracy of the epoch so far") {
+  const std::vector<Json> lines = RunForJson(Joined(
+      kTiny, {"--data", "idx:" + Digits(), "--epochs", "2", "--log-every", "1", "--lr", "0.05"}));
+  double loss = 0, correct = 0;
+  int64_t steps = 0, epoch = 0;
+  for (const Json& line : lines) {
+    if (line.at("event") != "step") continue;
+    if (line.at("epoch") != epoch) loss = correct = static_cast<double>(steps = 0);
+    epoch = line.at("epoch");
+    ++steps;
+    loss += line.at("loss").get<double>();
+    correct += line.at("correct").get<double>();
+    CHECK(line.at("mean_loss").get<double>() == doctest::Approx(loss / static_cast<double>(steps)));
+    CHECK(line.at("mean_accuracy").get<double>() ==
+          doctest::Approx(correct / static_cast<double>(16 * steps)));
+  }
+  CHECK(epoch == 2);
+}
+
+TEST_CASE("without measured times the speed is compared with no prediction") {
+  const std::string text = RunNeap(Joined(kTiny, {"--steps", "2", "--database", "none"})).out;
+  const size_t predicted = text.find("  predicted        without measured times: 0 of ");
+  REQUIRE(predicted != std::string::npos);
+  CHECK(text.substr(predicted, text.find('\n', predicted) - predicted).find('%') ==
+        std::string::npos);
+}
+
+TEST_CASE("the data are named, and what is unexpected of them is said") {
+  const auto begin = [](const Args& more) { return RunForJson(Joined(kTiny, more)).front(); };
+  const Json digits = begin({"--data", "idx:" + Digits(), "--steps", "1"});
+  CHECK(digits.at("data") == "idx:" + Digits() + ", 1437 images of 1x8x8, 10 classes");
+  CHECK(digits.at("notices").dump().find("synthetic") == std::string::npos);
+  const Json noise = begin({"--steps", "1"});
+  CHECK(noise.at("data") == "synthetic, 50000 images of 1x8x8, 10 classes");
+  CHECK(noise.at("notices").dump().find("synthetic images are noise") != std::string::npos);
+  const Args few = {"--data", "idx:" + Digits(), "--batch", "1500", "--epochs", "1"};
+  CHECK(begin(few).at("notices").dump().find("a step takes 1500 images, more than the 1437 of an "
+                                             "epoch; --batch 1437") != std::string::npos);
+}
+
+TEST_CASE("the end names the commands that evaluate, predict and continue, which run as they are") {
+  const ScratchDirectory directory;
+  const std::string saved = directory.File("c.safetensors");
+  const std::string text =
+      RunNeap(Joined(kTiny, {"--data", "idx:" + Digits(), "--steps", "2", "--save", saved})).out;
+  for (const char* what : {"  to evaluate      neap eval ", "  to predict       neap predict "}) {
+    const size_t begin = text.find(what);
+    REQUIRE(begin != std::string::npos);
+    const size_t words = text.find("neap ", begin) + 5;
+    Args args;
+    std::istringstream line(text.substr(words, text.find('\n', words) - words));
+    for (std::string word; line >> word;) args.push_back(word);
+    const Outcome outcome = RunNeap(Joined(args, {"--device", "cpu"}));
+    CHECK_MESSAGE(outcome.exit_code == 0, outcome.err);
+  }
+  CHECK(text.find("  to train on      the same command with --resume " + saved) !=
+        std::string::npos);
 }
 
 TEST_CASE("a run that saves nothing says so at its start") {

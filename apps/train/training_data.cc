@@ -1,0 +1,109 @@
+#include "apps/train/training_data.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "apps/cli/saved_model.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/input/image_folder.h"
+
+namespace neap::apps {
+namespace {
+
+constexpr const char* kSynthetic = "synthetic";
+
+std::string TextOf(const TrainFlags& flags, const Dataset* dataset) {
+  if (dataset == nullptr) {
+    return absl::StrCat(flags.batches.batch_file, ", one batch of ", *flags.net.options.batch,
+                        " images");
+  }
+  return absl::StrCat(flags.batches.data, ", ", dataset->size(), " images of ",
+                      ToString(dataset->shape()), ", ", dataset->classes(), " classes");
+}
+
+std::vector<std::string> NotesOn(const TrainFlags& flags, const Dataset& dataset) {
+  std::vector<std::string> notes;
+  if (flags.batches.data == kSynthetic) {
+    notes.emplace_back(
+        "synthetic images are noise around a pattern for each class; --data trains on real ones");
+  }
+  const int64_t batch = *flags.net.options.batch;
+  if (dataset.size() >= batch || flags.batches.repeat) return notes;
+  notes.push_back(absl::StrCat("a step takes ", batch, " images, more than the ", dataset.size(),
+                               " of an epoch; --batch ", dataset.size(),
+                               " makes each epoch a step"));
+  return notes;
+}
+
+// Weights alone may be trained for other classes.
+bool AreForOtherClasses(const TrainingStart& start, const Dataset& dataset) {
+  const std::vector<std::string> found = dataset.class_names();
+  return !start.resumes && !start.classes.empty() &&
+         !std::all_of(found.begin(), found.end(), [&](const std::string& name) {
+           return std::count(start.classes.begin(), start.classes.end(), name) > 0;
+         });
+}
+
+absl::Status MatchClassesOfStart(const std::string& name, const TrainingStart& start,
+                                 TrainingData& data) {
+  if (AreForOtherClasses(start, *data.dataset)) {
+    data.notes.push_back(absl::StrCat(start.file, " has other classes than ", name,
+                                      ", whose order of names counts"));
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(MatchedClasses matched,
+                   MatchSplit(name, std::move(data.dataset), start.classes));
+  for (std::string& note : AbsentNotes(name, matched)) data.notes.push_back(std::move(note));
+  data.dataset = std::move(matched.dataset);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> ClassesOf(const std::string& data) {
+  if (absl::StartsWith(data, kImageFolderPrefix)) {
+    ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                     ImageClassesOf(data.substr(std::string(kImageFolderPrefix).size())));
+    return std::ssize(names);
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset, OpenDataset(data, {}));
+  return dataset->classes();
+}
+
+}  // namespace
+
+absl::Status TakeClasses(TrainFlags& flags) {
+  std::optional<int64_t>& classes = flags.net.options.classes;
+  if (classes.has_value() || !flags.net.File().path.empty() || !flags.plan_file.empty())
+    return absl::OkStatus();
+  const FileFlags& files = flags.files;
+  const std::string& start = files.resume.empty() ? files.weights_in : files.resume;
+  if (!start.empty()) {
+    ASSIGN_OR_RETURN(classes, SavedClasses(start, flags.net.name));
+    return absl::OkStatus();
+  }
+  if (flags.batches.data == kSynthetic || !flags.batches.batch_file.empty())
+    return absl::OkStatus();
+  ASSIGN_OR_RETURN(classes, ClassesOf(flags.batches.data));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TrainingData> TrainingData::Open(const TrainFlags& flags, const NetInput& input,
+                                                const TrainingStart& start, BadFiles* bad_files) {
+  const std::string& name = flags.batches.data;
+  TrainingData data;
+  if (flags.batches.batch_file.empty()) {
+    ASSIGN_OR_RETURN(data.dataset, OpenSplit(name, input, Split::kTrain, bad_files));
+    RETURN_IF_ERROR(MatchClassesOfStart(name, start, data));
+    for (std::string& note : NotesOn(flags, *data.dataset)) data.notes.push_back(std::move(note));
+    data.class_names = data.dataset->class_names();
+  }
+  if (data.class_names.empty()) data.class_names = start.classes;
+  data.text = TextOf(flags, data.dataset.get());
+  if (!flags.evaluate) return data;
+  ASSIGN_OR_RETURN(data.test, OpenSplit(name, input, Split::kTest));
+  return data;
+}
+
+}  // namespace neap::apps
