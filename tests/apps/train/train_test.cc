@@ -106,10 +106,10 @@ TEST_CASE("the end names the commands that evaluate, predict and continue, which
   const std::string saved = directory.File("c.safetensors");
   const std::string text =
       RunNeap(Joined(kTiny, {"--data", "idx:" + Digits(), "--steps", "2", "--save", saved})).out;
-  for (const char* what : {"  to evaluate      neap eval ", "  to predict       neap predict "}) {
-    const size_t begin = text.find(what);
+  for (const char* what : {"  to evaluate      ", "  to predict       "}) {
+    const size_t begin = text.find(what + CommandPath() + " ");
     REQUIRE(begin != std::string::npos);
-    const size_t words = text.find("neap ", begin) + 5;
+    const size_t words = begin + std::string(what).size() + CommandPath().size() + 1;
     Args args;
     std::istringstream line(text.substr(words, text.find('\n', words) - words));
     for (std::string word; line >> word;) args.push_back(word);
