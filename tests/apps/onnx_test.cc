@@ -3,13 +3,11 @@
 
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "neap/nets/onnx/onnx_file.h"
 #include "tests/apps/command.h"
-#include "tests/image_files.h"
 #include "tests/scratch_directory.h"
 #include "tests/skip.h"
 
@@ -63,23 +61,6 @@ TEST_CASE("an exported network is planned, trained and evaluated like the one th
   lines({"train"}, exported.file,
         {"--device", "cpu", "--batch", "8", "--steps", "1", "--lr", "0", "--weights-out", again});
   CHECK(TensorsOf(again) == TensorsOf(exported.weights));
-}
-
-TEST_CASE(
-    "data with more classes than an ONNX file has outputs are refused, without a flag for it") {
-  if (!nets::BuiltWithOnnx()) return SkipCase("this build has no ONNX");
-  const Exported exported;
-  const std::string data = exported.directory.File("data");
-  for (char name = 'a'; name <= 'k'; ++name) {
-    std::filesystem::create_directories(data + "/" + name);
-    WriteText(data + "/" + name + "/0.png", PngBytes(Solid(8, 8, 1, 2, 3)));
-  }
-  const Outcome outcome = RunNeap(
-      {"train", exported.file, "--device", "cpu", "--batch", "8", "--data", "imagefolder:" + data});
-  CHECK(outcome.exit_code == 1);
-  CHECK(outcome.err.find("has 11 classes but the network's output has 10, as its file says") !=
-        std::string::npos);
-  CHECK(outcome.err.find("--classes") == std::string::npos);
 }
 
 TEST_CASE("what does not fit an ONNX file is refused") {

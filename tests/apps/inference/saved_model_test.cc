@@ -11,9 +11,11 @@
 #include <vector>
 
 #include "neap/core/checkpoint/safetensors.h"
+#include "neap/nets/onnx/onnx_file.h"
 #include "tests/apps/command.h"
 #include "tests/image_files.h"
 #include "tests/scratch_directory.h"
+#include "tests/skip.h"
 
 namespace neap::testing {
 namespace {
@@ -171,6 +173,23 @@ TEST_CASE("a training goes on with the class numbers of its checkpoint, or says 
       RunForJson(train(other, {"--weights-in", trained.weights, "--steps", "1"}));
   CHECK(tuned.front().at("notices").dump().find("has other classes than imagefolder:" + other) !=
         std::string::npos);
+}
+
+TEST_CASE(
+    "data with more classes than a file's network has outputs are refused without --classes") {
+  if (!nets::BuiltWithOnnx()) return SkipCase("this build has no ONNX");
+  const Trained trained;
+  const std::string file = trained.root.File("net.onnx");
+  const Outcome exported =
+      RunNeap({"export", "--weights", trained.weights, "--output", file});  // names no network
+  REQUIRE_MESSAGE(exported.exit_code == 0, exported.err);
+  WriteClasses(trained.train, {"eel"}, 1);
+  const Outcome outcome = RunNeap(
+      {"train", file, "--device", "cpu", "--batch", "8", "--data", "imagefolder:" + trained.train});
+  CHECK(outcome.exit_code == 1);
+  CHECK(outcome.err.find("has 5 classes but the network's output has 4, as its file says") !=
+        std::string::npos);
+  CHECK(outcome.err.find("--classes") == std::string::npos);
 }
 
 }  // namespace
