@@ -54,7 +54,8 @@ class TrainingLoop {
         batches_(batches),
         options_(options),
         on_step_(on_step),
-        warm_step_(session.step() + StepTimes::kWarmupSteps) {}
+        warm_step_(session.step() + StepTimes::kWarmupSteps),
+        known_step_(session.step()) {}
 
   absl::StatusOr<TrainingEnd> Run() {
     saved_at_ = StepTimes::Clock::now();
@@ -115,8 +116,8 @@ class TrainingLoop {
                     Communicator::Patience patience = Communicator::Patience::kUsual) {
     if (stops_) return own;
     Communicator* const communicator = options_.communicator;
-    const bool is_late =
-        !options_.save.empty() && StepTimes::Clock::now() - saved_at_ >= options_.save_after;
+    const bool is_late = !options_.save.empty() && session_.step() > known_step_ &&
+                         StepTimes::Clock::now() - saved_at_ >= options_.save_after;
     if (communicator == nullptr) {
       stops_ = Interrupted();
       saves_ = is_late;
@@ -232,7 +233,7 @@ class TrainingLoop {
     if (options_.communicator == nullptr || options_.communicator->rank() == 0 ||
         session_.is_sharded())
       RETURN_IF_ERROR(session_.Save(options_.save));
-    saved_step_ = session_.step();
+    saved_step_ = known_step_ = session_.step();
     saved_at_ = StepTimes::Clock::now();
     saves_ = false;
     if (communicator != nullptr) {  // the others must not take rank 0 for dead meanwhile
@@ -256,7 +257,8 @@ class TrainingLoop {
   bool has_diverged_ = false;
   bool failed_together_ = false;  // all ranks, because one has said so
   bool epoch_end_interrupted_ = false;
-  int64_t saved_step_ = -1;
+  int64_t saved_step_ = -1;  // of the last checkpoint that this loop has written
+  int64_t known_step_;       // up to which all is in a file, or was at the start
   StepTimes::Clock::time_point saved_at_;
 };
 

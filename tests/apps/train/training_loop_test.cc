@@ -116,7 +116,7 @@ TEST_CASE("a batch that cannot be read ends training with a checkpoint of all st
   }
 }
 
-TEST_CASE("a step that fails leaves the last checkpoint, whose step the error says") {
+TEST_CASE("a training that diverges writes no checkpoint, and says which one is left") {
   const ScratchDirectory directory;
   const std::string path = directory.File("c");
   const std::unique_ptr<CpuDevice> device = CpuDevice::Open().value();
