@@ -171,11 +171,15 @@ TEST_CASE("a schedule that ends later on a resumed run says how the learning rat
   REQUIRE(RunNeap(Joined(args, {"--steps", "10"})).exit_code == 0);
   const Args resume = Joined(args, {"--steps", "20", "--resume", saved});
   // Half of a cosine over 20 steps is done after 10.
-  CHECK(RunForJson(resume).front().at("notices") ==
-        Json::array({"the learning rate goes on at 0.05, where the schedule of " + saved +
-                     " has 0: its period is 20 steps now, not 10; --lr-period 10 keeps it"}));
+  CHECK(RunForJson(resume).front().at("notices").back() ==
+        "the learning rate goes on at 0.05, where the schedule of " + saved +
+            " has 0: its period is 20 steps now, not 10; --lr-period 10 keeps it");
   REQUIRE(RunNeap(Joined(args, {"--steps", "10"})).exit_code == 0);
-  CHECK(RunForJson(Joined(resume, {"--lr-period", "10"})).front().at("notices").empty());
+  CHECK(RunForJson(Joined(resume, {"--lr-period", "10"}))
+            .front()
+            .at("notices")
+            .dump()
+            .find("learning rate") == std::string::npos);
 }
 
 TEST_CASE("a run with no step left saves the checkpoint that it resumed under another name") {
