@@ -83,9 +83,13 @@ absl::StatusOr<std::unique_ptr<BatchSource>> OpenBatches(const TrainFlags& flags
 
 // The state of --resume or --weights-in, or else the weights that come with the network.
 absl::Status LoadState(const TrainFlags& flags, const TrainingStart& start, Session& session) {
-  if (!start.file.empty()) return session.Load(start.file);
-  ASSIGN_OR_RETURN(const std::optional<NamedValues> weights, NetFlags(flags.net).Weights());
-  return weights.has_value() ? session.LoadWeights(*weights) : absl::OkStatus();
+  if (start.file.empty()) {
+    ASSIGN_OR_RETURN(const std::optional<NamedValues> weights, NetFlags(flags.net).Weights());
+    return weights.has_value() ? session.LoadWeights(*weights) : absl::OkStatus();
+  }
+  const LearningRate of_flags = session.learning_rate();
+  RETURN_IF_ERROR(session.Load(start.file));
+  return session.SetLearningRate(of_flags);  // also if a program has saved another one
 }
 
 // One run, from the network to the summary.

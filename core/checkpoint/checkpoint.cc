@@ -22,6 +22,7 @@ namespace {
 
 constexpr const char* kStepKey = "neap.step";
 constexpr const char* kSeedKey = "neap.seed";
+constexpr const char* kLearningRateKey = "neap.learning_rate";
 constexpr const char* kRunningMean = ".running_mean";
 constexpr const char* kBatchesTracked = ".num_batches_tracked";
 constexpr const char* kLossScaleName = "loss_scale";
@@ -143,6 +144,8 @@ absl::StatusOr<std::optional<TrainingPosition>> Position(const std::string& path
     return absl::DataLossError(
         absl::StrCat(path, ": the step or the seed in the metadata is not a number from 0"));
   }
+  const auto rate = metadata.find(kLearningRateKey);
+  if (rate != metadata.end()) position.learning_rate = rate->second;
   return position;
 }
 
@@ -259,6 +262,7 @@ absl::Status SaveCheckpoint(
   if (contents == CheckpointContents::kEverything) {
     written[kStepKey] = absl::StrCat(position.step);
     written[kSeedKey] = absl::StrCat(position.seed);
+    if (!position.learning_rate.empty()) written[kLearningRateKey] = position.learning_rate;
   }
   ASSIGN_OR_RETURN(SafetensorsWriter writer, SafetensorsWriter::Create(path, entries, written));
   for (const SafetensorsEntry& entry : entries) {

@@ -4,9 +4,9 @@
 // PyTorch. "NAME.momentum" of SGD, "NAME.exp_avg" and "NAME.exp_avg_sq" of AdamW, and
 // "NAME.average" are the optimizer's state, "loss_scale" is that of fp16 training
 // (core/step/loss_scale.h); "NAME.num_batches_tracked" exists because PyTorch requires it. The
-// values lie in N, C, H, W order, whatever the network's layout. The metadata hold "neap.step" and
-// "neap.seed", and what the writer adds, for example of the network
-// (core/checkpoint/model_description.h).
+// values lie in N, C, H, W order, whatever the network's layout. The metadata hold "neap.step",
+// "neap.seed" and, if one was set while training went on, "neap.learning_rate", and what the writer
+// adds, for example of the network (core/checkpoint/model_description.h).
 //
 //                                     parameters         all else, but num_batches_tracked
 //   written: a checkpoint             F32                F32
@@ -40,6 +40,8 @@ namespace neap {
 struct TrainingPosition {
   int64_t step = 0;
   uint64_t seed = 0;
+  // That was set while training went on, as the session writes it; empty if none was.
+  std::string learning_rate = {};
 };
 
 enum class CheckpointContents : uint8_t { kEverything, kWeights };

@@ -2,15 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <numbers>
-#include <string>
-#include <string_view>
+#include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "neap/core/base/status_macros.h"
 
 namespace neap {
 namespace {
+
+constexpr size_t kMaxText = 256;
 
 absl::Status CheckRate(std::string_view field, float value) {
   if (value >= 0 && std::isfinite(value)) return absl::OkStatus();
@@ -64,6 +69,33 @@ absl::Status CheckLearningRate(const LearningRate& rate) {
   return absl::InvalidArgumentError(absl::StrCat("learning rate: the cosine ends with step ",
                                                  rate.period_steps, ", but the warm-up with step ",
                                                  rate.warmup_steps));
+}
+
+std::string ToString(const LearningRate& rate) {
+  return absl::StrFormat(
+      "base %.9g minimum %.9g warmup %d from %.9g decay %d period %d factor %.9g", rate.base,
+      rate.minimum, rate.warmup_steps, rate.warmup_start, static_cast<int>(rate.decay),
+      rate.period_steps, rate.factor);
+}
+
+absl::StatusOr<LearningRate> ParseLearningRate(std::string_view text) {
+  // A name, then its value.
+  const std::vector<std::string> words = absl::StrSplit(std::string(text.substr(0, kMaxText)), ' ');
+  constexpr size_t kWords = 14;
+  LearningRate rate;
+  int decay = -1;
+  const bool is_rate =
+      words.size() == kWords && absl::SimpleAtof(words[1], &rate.base) &&
+      absl::SimpleAtof(words[3], &rate.minimum) && absl::SimpleAtoi(words[5], &rate.warmup_steps) &&
+      absl::SimpleAtof(words[7], &rate.warmup_start) && absl::SimpleAtoi(words[9], &decay) &&
+      absl::SimpleAtoi(words[11], &rate.period_steps) && absl::SimpleAtof(words[13], &rate.factor);
+  if (is_rate && decay >= 0 && decay <= static_cast<int>(LearningRate::Decay::kCosine)) {
+    rate.decay = static_cast<LearningRate::Decay>(decay);
+    RETURN_IF_ERROR(CheckLearningRate(rate));
+    if (ToString(rate) == text) return rate;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", std::string(text.substr(0, kMaxText)), "' is not a learning rate"));
 }
 
 }  // namespace neap

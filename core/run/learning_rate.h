@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace neap {
 
@@ -26,10 +29,16 @@ struct LearningRate {
   float factor = 0.1F;
 
   float At(int64_t step) const;
+  bool operator==(const LearningRate&) const = default;
 };
 
 // Errors: INVALID_ARGUMENT naming the field: a base, minimum, start or factor that is negative,
 // infinite or NaN, a negative number of steps, or a cosine that ends before the warm-up does.
 absl::Status CheckLearningRate(const LearningRate& rate);
+
+// All fields as one line, from which ParseLearningRate() makes an equal rate. Errors:
+// INVALID_ARGUMENT for another text, and those of CheckLearningRate().
+std::string ToString(const LearningRate& rate);
+absl::StatusOr<LearningRate> ParseLearningRate(std::string_view text);
 
 }  // namespace neap

@@ -87,10 +87,7 @@ absl::StatusOr<RankShare> ShareOf(int64_t batch, TextExchange* group) {
 Terms TermsOf(const Program& program, const LearningRate& rate, uint64_t seed) {
   const Optimizer& optimizer = program.options.optimizer;
   return {{"seed", absl::StrCat(seed)},
-          {"learning rate",
-           absl::StrFormat("%.9g to %.9g warmup %d from %.9g decay %d period %d factor %.9g",
-                           rate.base, rate.minimum, rate.warmup_steps, rate.warmup_start,
-                           static_cast<int>(rate.decay), rate.period_steps, rate.factor)},
+          {"learning rate", ToString(rate)},
           {"optimizer",
            absl::StrFormat("rule %d momentum %.9g nesterov %d beta1 %.9g beta2 %.9g epsilon %.9g "
                            "weight decay %.9g clip norm %.9g average decay %.9g",
@@ -112,6 +109,7 @@ Terms TermsOf(const LoadedCheckpoint& loaded) {
   }
   return {{"step in the file", absl::StrCat(position.step)},
           {"seed in the file", absl::StrCat(position.seed)},
+          {"learning rate in the file", position.learning_rate},
           {"values in the file", absl::StrFormat("%016x", hash)}};
 }
 

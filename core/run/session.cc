@@ -40,6 +40,7 @@ class Session::Impl {
   Impl(Device& device, std::shared_ptr<const Planner> planner, TrainingOptions options)
       : device_(device),
         options_(options),
+        rate_(options.learning_rate),
         budget_bytes_(planner->budget_bytes()),
         planner_(std::move(planner), device),
         memory_(device, planner_, !options.training_only, options.records_iterations,
@@ -80,6 +81,14 @@ class Session::Impl {
   uint64_t seed() const { return options_.seed; }
   MemoryUse memory() const { return memory_.Use(); }
   absl::Status recording() const { return memory_.training().recording(); }
+  LearningRate learning_rate() const { return rate_; }
+
+  absl::Status SetLearningRate(const LearningRate& rate) {
+    RETURN_IF_ERROR(
+        Agree(CheckLearningRate(rate), {{"learning rate", ToString(rate)}}, options_.communicator));
+    rate_ = rate;
+    return absl::OkStatus();
+  }
 
   PlanCacheStats plan_cache() const { return planner_.cache_stats(); }
 
@@ -131,7 +140,10 @@ class Session::Impl {
   absl::Status Save(const std::string& path, CheckpointContents contents,
                     DType weights = DType::kFp32) {
     RETURN_IF_ERROR(values_.Gather(ReadyToSave(contents)));
-    return values_.Save(path, contents, {.step = step_, .seed = options_.seed}, weights, metadata_);
+    const std::string set_rate = rate_ == options_.learning_rate ? "" : ToString(rate_);
+    return values_.Save(path, contents,
+                        {.step = step_, .seed = options_.seed, .learning_rate = set_rate}, weights,
+                        metadata_);
   }
   void SetMetadata(FileMetadata metadata) { metadata_ = std::move(metadata); }
 
@@ -148,6 +160,7 @@ class Session::Impl {
     RETURN_IF_ERROR(CheckIdle());
     RETURN_IF_ERROR(memory_.Check());
     ASSIGN_OR_RETURN(LoadedCheckpoint loaded, read(values_.stored()));
+    ASSIGN_OR_RETURN(const LearningRate rate, RateAfter(loaded));
     // Of all tensors, before any is overwritten.
     ASSIGN_OR_RETURN(const std::vector<TensorImage> images, values_.Images(loaded));
     RETURN_IF_ERROR(device_.Synchronize());  // a failed step may have left work in the streams
@@ -158,6 +171,7 @@ class Session::Impl {
     loss_scale_ = LossScaleOf(loaded, values_.stored());
     step_ = loaded.position.has_value() ? loaded.position->step : 0;
     if (loaded.position.has_value()) options_.seed = loaded.position->seed;
+    rate_ = rate;
     return absl::OkStatus();
   }
 
@@ -236,7 +250,7 @@ class Session::Impl {
     RETURN_IF_ERROR(memory_.Check());
     RETURN_IF_ERROR(damage_);
     RETURN_IF_ERROR(CheckNotExchanged());
-    const IterationScalars scalars = {.learning_rate = options_.learning_rate.At(step_),
+    const IterationScalars scalars = {.learning_rate = rate_.At(step_),
                                       .step = static_cast<uint32_t>(step_),
                                       .seed = options_.seed};
     Staging& staging = staging_[static_cast<size_t>(step_ % kMaxInFlight)];
@@ -248,8 +262,15 @@ class Session::Impl {
     return absl::OkStatus();
   }
 
-  neap::Terms Terms(const Program& program) const {
-    return TermsOf(program, options_.learning_rate, options_.seed);
+  neap::Terms Terms(const Program& program) const { return TermsOf(program, rate_, options_.seed); }
+  // Weights leave the rate as it is.
+  absl::StatusOr<LearningRate> RateAfter(const LoadedCheckpoint& loaded) const {
+    if (!loaded.position.has_value()) return rate_;
+    if (loaded.position->learning_rate.empty()) return options_.learning_rate;
+    const absl::StatusOr<LearningRate> rate = ParseLearningRate(loaded.position->learning_rate);
+    if (rate.ok()) return rate;
+    return absl::DataLossError(
+        absl::StrCat("the checkpoint's metadata: ", rate.status().message()));
   }
   const Program& program() const { return memory_.training().program; }
   Executor& executor() { return *memory_.training().executor; }
@@ -360,6 +381,7 @@ class Session::Impl {
 
   Device& device_;
   TrainingOptions options_;
+  LearningRate rate_;
   int64_t budget_bytes_;
   SessionPlanner planner_;
   RankShare share_;
@@ -401,6 +423,10 @@ MemoryUse Session::memory() const { return impl_->memory(); }
 absl::Status Session::recording() const { return impl_->recording(); }
 int64_t Session::step() const { return impl_->step(); }
 uint64_t Session::seed() const { return impl_->seed(); }
+LearningRate Session::learning_rate() const { return impl_->learning_rate(); }
+absl::Status Session::SetLearningRate(const LearningRate& rate) {
+  return impl_->SetLearningRate(rate);
+}
 PlanCacheStats Session::plan_cache() const { return impl_->plan_cache(); }
 
 absl::StatusOr<float> Session::TrainStep(const Batch& batch) {

@@ -91,12 +91,13 @@ struct TrainingOptions {
   // Data parallelism: the session is that of one of several ranks, each with a part of the batch
   // (core/program/reduce_gradients.h). The network's batch and the batches of steps are those of
   // the rank; losses, numbers of correct labels and updates are those of all ranks. All ranks call
-  // Create(), steps, SetTrainingGraph() and Load() in the same order, and everything else as they
-  // like; with the same options, graphs and files, the batch's size and the budget aside, all
-  // persistent tensors are the same on all ranks after each step. An error of one of these calls is
-  // one of all ranks, "rank 3: ..." on the others; after that of a SetTrainingGraph() that could
-  // not be switched to, ranks may have different graphs until another one succeeds, and after that
-  // of a step, devices and communicators have to be replaced. Null: the session trains alone.
+  // Create(), steps, SetTrainingGraph(), SetLearningRate() and Load() in the same order, and
+  // everything else as they like; with the same options, graphs, rates and files, the batch's size
+  // and the budget aside, all persistent tensors are the same on all ranks after each step. An
+  // error of one of these calls is one of all ranks, "rank 3: ..." on the others; after that of a
+  // SetTrainingGraph() that could not be switched to, ranks may have different graphs until another
+  // one succeeds, and after that of a step, devices and communicators have to be replaced. Null:
+  // the session trains alone.
   // *Ownership*: borrowed; it must outlive the session.
   Communicator* communicator = nullptr;
   // With several ranks, batch norms use the statistics of the images of all ranks instead of each
@@ -135,6 +136,13 @@ class Session {
   absl::Status recording() const;
   int64_t step() const;   // training steps begun so far, including those before a Save and Load
   uint64_t seed() const;  // TrainingOptions::seed, or that of a loaded checkpoint
+
+  // The rate of steps to come: TrainingOptions::learning_rate, or what SetLearningRate() has set.
+  LearningRate learning_rate() const;
+  // Another rate from the next step to begin; its steps are counted as step() counts them. Save()
+  // writes it, and Load() of a checkpoint returns to the file's, or to that of the options if the
+  // file has none, as if all was trained in one go. Errors: those of CheckLearningRate().
+  absl::Status SetLearningRate(const LearningRate& rate);
 
   // Runs one step and returns its mean loss.
   absl::StatusOr<float> TrainStep(const Batch& batch);

@@ -68,4 +68,26 @@ TEST_CASE("rates out of range are refused, and their field is named") {
   refused(early, "the cosine ends with step 5, but the warm-up with step 5");
 }
 
+TEST_CASE("a rate as text is read as an equal one, and nothing else is") {
+  const LearningRate rate = {.base = 0.1F,
+                             .minimum = 1e-7F,
+                             .warmup_steps = 12,
+                             .warmup_start = 0.01F,
+                             .decay = Decay::kCosine,
+                             .period_steps = int64_t{1} << 40,
+                             .factor = 1.0F / 3};
+  const std::string text = ToString(rate);
+  CHECK(text ==
+        "base 0.100000001 minimum 1.00000001e-07 warmup 12 from 0.00999999978 decay 3 period "
+        "1099511627776 factor 0.333333343");
+  const absl::StatusOr<LearningRate> read = ParseLearningRate(text);
+  REQUIRE(read.ok());
+  CHECK(*read == rate);
+  for (const std::string& other :
+       {std::string(), std::string("0.1"), text + " ", "low" + text.substr(4),
+        ToString({.decay = static_cast<Decay>(4)}), ToString({.base = -1}),
+        std::string(100000, ' ')})
+    CHECK(absl::IsInvalidArgument(ParseLearningRate(other).status()));
+}
+
 }  // namespace neap
