@@ -3,8 +3,12 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
 
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -26,6 +30,17 @@ OutArray<T> ToNumpy(std::vector<T> values, const std::vector<int64_t>& shape) {
       kept, [](void* vector) noexcept { delete static_cast<std::vector<T>*>(vector); });
   const std::vector<size_t> extents(shape.begin(), shape.end());
   return OutArray<T>(kept->data(), extents.size(), extents.data(), owner);
+}
+
+// Values by name, from arrays of any shape.
+inline std::map<std::string, std::vector<float>, std::less<>> ToValues(
+    const nanobind::dict& arrays) {
+  std::map<std::string, std::vector<float>, std::less<>> values;
+  for (const auto& [name, given] : arrays) {
+    const auto array = nanobind::cast<InArray<float>>(given);
+    values[nanobind::cast<std::string>(name)].assign(array.data(), array.data() + array.size());
+  }
+  return values;
 }
 
 template <typename Array>

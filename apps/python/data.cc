@@ -57,6 +57,15 @@ nb::tuple Read(const Dataset& dataset, int64_t first, int64_t count) {
   return ToArrays(dataset, Checked(Released([&] { return ReadBatch(dataset, first, count); })));
 }
 
+// One image and its label, or the labels of its pixels. Throws IndexError, which ends iteration.
+nb::tuple At(const Dataset& dataset, int64_t index) {
+  const int64_t number = index < 0 ? index + dataset.size() : index;
+  if (number < 0 || number >= dataset.size())
+    throw nb::index_error("the dataset has no such image");
+  const nb::tuple batch = Read(dataset, number, 1);
+  return nb::make_tuple(batch[0][0], batch[1][0]);
+}
+
 // The endless sequence of batches; Loader in Python divides it into epochs.
 class BatchStream {
  public:
@@ -93,7 +102,10 @@ class BatchStream {
 
 void BindData(nb::module_& module) {
   nb::class_<Dataset>(module, "Dataset", "Labelled images: open_dataset().")
-      .def("__len__", &Dataset::size)
+      .def("__len__", &Dataset::size, "The number of images.")
+      .def("__getitem__", At, "index"_a,
+           nb::sig("def __getitem__(self, index: int) -> tuple[numpy.ndarray, numpy.ndarray]"),
+           "An image and its label.")
       .def_prop_ro("classes", &Dataset::classes, "Labels are from 0 to classes - 1.")
       .def_prop_ro(
           "shape",

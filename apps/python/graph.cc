@@ -6,18 +6,23 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <array>
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "apps/python/bindings.h"
 #include "apps/python/errors.h"
 #include "apps/python/graph_changes.h"
+#include "apps/python/graph_state.h"
+#include "apps/python/loss_argument.h"
 #include "apps/python/python_layer.h"
 #include "neap/core/graph/with_options.h"
 #include "neap/layers/softmax_cross_entropy.h"
@@ -29,11 +34,11 @@ namespace {
 namespace nb = nanobind;
 using nb::literals::operator""_a;
 
-void Construct(Graph* graph, const std::string& name, int64_t batch, const std::string& dtype,
+void Construct(Graph* graph, const std::string& name, int64_t batch, const DTypeName& dtype,
                const std::string& layout, bool fusion) {
   new (graph) Graph({.name = name,
                      .batch = batch,
-                     .dtype = Checked(ParseDType(dtype)),
+                     .dtype = dtype.Parsed(),
                      .layout = Checked(ParseLayout(layout)),
                      .fusion = fusion});
 }
@@ -48,16 +53,40 @@ std::string AddLayer(const nb::handle graph, const std::string& name, const nb::
   return nb::cast<Graph&>(graph).Add(name, KeptLayer(layer, graph), std::move(names));
 }
 
+// One number for a vector, or (channels, height, width).
+using ImageExtents = std::variant<int64_t, std::array<int64_t, 1>, std::array<int64_t, 3>>;
+
+Shape ToImageShape(const ImageExtents& extents) {
+  if (const auto* const chw = std::get_if<std::array<int64_t, 3>>(&extents))
+    return {(*chw)[0], (*chw)[1], (*chw)[2]};
+  if (const auto* const one = std::get_if<std::array<int64_t, 1>>(&extents))
+    return {(*one)[0], 1, 1};
+  return {std::get<int64_t>(extents), 1, 1};
+}
+
 std::string AddLoss(Graph& graph, const std::string& predictions, const std::optional<Layer>& loss,
                     const std::optional<std::pair<int64_t, int64_t>>& pixels,
-                    const std::optional<std::array<int64_t, 3>>& targets) {
+                    const std::optional<ImageExtents>& targets) {
   const Layer layer = loss.value_or(SoftmaxCrossEntropy{});
   if (targets.has_value()) {
     if (pixels.has_value()) throw nb::type_error("a loss has either pixels or targets");
-    return graph.TargetLoss(predictions, layer, {(*targets)[0], (*targets)[1], (*targets)[2]});
+    return graph.TargetLoss(predictions, layer, ToImageShape(*targets));
   }
   if (!pixels.has_value()) return graph.Loss(predictions, layer);
   return graph.PixelLoss(predictions, layer, pixels->first, pixels->second);
+}
+
+// A graph has no attributes but those below: a misspelt one would otherwise be kept and do nothing.
+void RefuseAttribute(nb::handle graph, const std::string& name, nb::handle value) {
+  if (name == kKept) {
+    if (PyObject_GenericSetAttr(graph.ptr(), nb::str(name.c_str()).ptr(), value.ptr()) != 0)
+      throw nb::python_error();
+    return;
+  }
+  const std::string message = absl::StrCat("neap.Graph has no attribute '", name,
+                                           "' that can be set; with_options() makes a graph with "
+                                           "another batch, dtype or layout");
+  throw nb::attribute_error(message.c_str());
 }
 
 nb::list LayersOf(const Graph& graph) {
@@ -74,12 +103,24 @@ std::string ToText(const Graph& graph) {
                       ", ", graph.layers().size(), " layers>");
 }
 
+// A line for each layer, as print() shows a module of PyTorch.
+std::string ToLines(const Graph& graph) {
+  std::string text = ToText(graph);
+  for (const GraphLayer& layer : graph.layers()) {
+    const std::string parameters = layer.layer.Parameters();
+    absl::StrAppend(&text, "\n  ", layer.name, ": ", std::string(layer.layer.type()),
+                    parameters.empty() ? "" : " ", parameters);
+    if (!layer.inputs.empty()) absl::StrAppend(&text, " of ", absl::StrJoin(layer.inputs, ", "));
+  }
+  return text;
+}
+
 }  // namespace
 
 Graph Changed(const Graph& graph, const GraphChanges& changes) {
   GraphOptions options = graph.options();
   options.batch = changes.batch.value_or(options.batch);
-  if (changes.dtype.has_value()) options.dtype = Checked(ParseDType(*changes.dtype));
+  if (changes.dtype.has_value()) options.dtype = changes.dtype->Parsed();
   if (changes.layout.has_value()) options.layout = Checked(ParseLayout(*changes.layout));
   return WithOptions(graph, options);
 }
@@ -92,10 +133,10 @@ void BindGraph(nb::module_& module) {
            "dtype"_a = "fp32", "layout"_a = "nchw", "fusion"_a = true)
       .def(
           "input",
-          [](Graph& graph, const std::array<int64_t, 3>& chw) {
-            return graph.Input({chw[0], chw[1], chw[2]});
-          },
-          "shape"_a, "The images: (channels, height, width). Returns the name, 'input'.")
+          [](Graph& graph, const ImageExtents& shape) { return graph.Input(ToImageShape(shape)); },
+          "shape"_a,
+          "The images: (channels, height, width), or the length of vectors. Returns the name, "
+          "'input'.")
       .def("add", AddLayer, "name"_a, "layer"_a, "inputs"_a,
            nb::sig("def add(self, name: str, layer: Layer | CustomLayer, "
                    "*inputs: str) -> str"),
@@ -118,7 +159,7 @@ void BindGraph(nb::module_& module) {
           "prediction leave them out.")
       .def(
           "with_options",
-          [](const nb::handle graph, std::optional<int64_t> batch, std::optional<std::string> dtype,
+          [](const nb::handle graph, std::optional<int64_t> batch, std::optional<DTypeName> dtype,
              std::optional<std::string> layout) {
             nb::object changed = nb::cast(Changed(nb::cast<const Graph&>(graph),
                                                   {batch, std::move(dtype), std::move(layout)}));
@@ -126,15 +167,22 @@ void BindGraph(nb::module_& module) {
             return changed;
           },
           nb::kw_only(), "batch"_a = nb::none(), "dtype"_a = nb::none(), "layout"_a = nb::none(),
-          nb::sig("def with_options(self, *, batch: int | None = None, dtype: str | None = None, "
+          nb::sig("def with_options(self, *, batch: int | None = None, dtype: str | object | None "
+                  "= None, "
                   "layout: str | None = None) -> Graph"),
           "The same layers with another batch, element type or layout.")
-      .def_prop_ro("name", [](const Graph& graph) { return graph.options().name; })
-      .def_prop_ro("batch", [](const Graph& graph) { return graph.options().batch; })
-      .def_prop_ro("dtype",
-                   [](const Graph& graph) { return std::string(Name(graph.options().dtype)); })
-      .def_prop_ro("layout",
-                   [](const Graph& graph) { return std::string(Name(graph.options().layout)); })
+      .def_prop_ro(
+          "name", [](const Graph& graph) { return graph.options().name; },
+          "The network's name in plans and reports.")
+      .def_prop_ro(
+          "batch", [](const Graph& graph) { return graph.options().batch; },
+          "Images in a batch of training.")
+      .def_prop_ro(
+          "dtype", [](const Graph& graph) { return std::string(Name(graph.options().dtype)); },
+          "The element type: 'fp32', 'tf32', 'fp16' or 'bf16'.")
+      .def_prop_ro(
+          "layout", [](const Graph& graph) { return std::string(Name(graph.options().layout)); },
+          "How images lie in memory: 'nchw' or 'nhwc'.")
       .def_prop_ro("layers", LayersOf,
                    nb::sig("def layers(self) -> list[tuple[str, Layer, list[str]]]"),
                    "(name, layer, names of the inputs) of each layer, as they were added.")
@@ -144,7 +192,25 @@ void BindGraph(nb::module_& module) {
             return nets::ParameterCount(Checked(Resolve(graph, Mode::kTraining)));
           },
           "The number of learned values.")
-      .def("__repr__", ToText);
+      .def(
+          "with_loss",
+          [](const nb::handle graph, const nb::handle loss) {
+            nb::object changed = nb::cast(WithLoss(nb::cast<const Graph&>(graph), ToLoss(loss)));
+            KeepLayersOf(graph, changed);
+            return changed;
+          },
+          "loss"_a, nb::sig("def with_loss(self, loss: str | Layer | object) -> Graph"),
+          "The same layers with another loss: 'mse' or 'bce', which compare the predictions with "
+          "targets, a layer such\nas MeanSquaredError(), or a criterion of torch.nn that computes "
+          "the same.")
+      .def("__getstate__", [](const Graph& graph) { return StateOf(graph); })
+      .def("__setstate__",
+           [](nb::pointer_and_handle<Graph> graph, const nb::tuple& state) {
+             new (graph.p) Graph(GraphOf(state, graph.h));
+           })
+      .def("__setattr__", RefuseAttribute, "name"_a, "value"_a.none())
+      .def("__repr__", ToText)
+      .def("__str__", ToLines);
 }
 
 }  // namespace neap::python

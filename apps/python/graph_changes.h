@@ -5,13 +5,14 @@
 #include <optional>
 #include <string>
 
+#include "apps/python/argument_names.h"
 #include "neap/core/graph/graph.h"
 
 namespace neap::python {
 
 struct GraphChanges {
   std::optional<int64_t> batch = {};
-  std::optional<std::string> dtype = {};
+  std::optional<DTypeName> dtype = {};
   std::optional<std::string> layout = {};
 };
 

@@ -5,9 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "apps/cli/device_flag.h"
 #include "apps/python/errors.h"
+#include "apps/python/planned.h"
 #include "apps/python/python_layer.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/base/units.h"
 #include "neap/core/graph/source.h"
 #include "neap/memory/create_session.h"
 #include "neap/nets/with_loss.h"
@@ -24,6 +24,8 @@ absl::StatusOr<BatchShape> ShapeOf(const Graph& net) {
   ASSIGN_OR_RETURN(const ResolvedGraph resolved, Resolve(net, Mode::kInference));
   BatchShape shape;
   for (const ResolvedLayer& layer : resolved.layers) {
+    if (layer.role == LayerRole::kLoss)
+      shape.predictions = OfImage(resolved.layers[layer.inputs[0].value].spec.output.shape);
     if (layer.role == LayerRole::kImages) shape.image = OfImage(layer.spec.output.shape);
     if (layer.role != LayerRole::kLabels) continue;
     const Shape& read = layer.spec.output.shape;
@@ -33,6 +35,7 @@ absl::StatusOr<BatchShape> ShapeOf(const Graph& net) {
     shape.targets = OfImage(read);
     if (shape.labels.empty()) shape.targets.resize(1);
   }
+  if (shape.labels.empty()) shape.predictions.resize(1);
   return shape;
 }
 
@@ -47,8 +50,10 @@ absl::StatusOr<HeldSession::Open> HeldSession::MakeOpen(const Graph& net,
   ASSIGN_OR_RETURN(const KernelOptions kernels,
                    flags.kernels.Options(device->description(), device->backend()));
   PlannerOptions options = flags.Options(device->description(), kernels);
-  options.budget_bytes = flags.budget.bytes.value_or(kUnlimited);
   ASSIGN_OR_RETURN(const Graph graph, WithItsLoss(net));
+  ASSIGN_OR_RETURN(options.budget_bytes,
+                   BudgetFor(graph, flags, arguments.training.optimizer, options,
+                             device->description(), device->backend()));
   ASSIGN_OR_RETURN(Session session, CreateSession(graph, *device, options, arguments.training));
   std::optional<int> gpu = apps::GpuIndex(flags.device);
   if (!gpu.has_value() && device->description().kind == "cuda") gpu = 0;

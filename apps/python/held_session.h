@@ -32,9 +32,10 @@ struct SessionArguments {
 
 // What a session expects of a batch.
 struct BatchShape {
-  std::vector<int64_t> image;    // {C, H, W}
-  std::vector<int64_t> labels;   // of an image: {}, or {H, W} if pixels are labelled
-  std::vector<int64_t> targets;  // of an image: {C}, or {C, H, W}; {} if the loss reads labels
+  std::vector<int64_t> image;        // {C, H, W}
+  std::vector<int64_t> labels;       // of an image: {}, or {H, W} if pixels are labelled
+  std::vector<int64_t> targets;      // of an image: {C}, or {C, H, W}; {} if the loss reads labels
+  std::vector<int64_t> predictions;  // of an image: {C}, or {C, H, W} if pixels are labelled
 };
 
 class HeldSession {

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "apps/python/bindings.h"
+#include "apps/python/layer_state.h"
 #include "neap/core/step/layer.h"
 #include "neap/core/step/window.h"
 #include "neap/layers/activation.h"
@@ -182,7 +183,12 @@ std::string ToText(const Layer& layer) {
 
 void BindLayers(nb::module_& module) {
   nb::class_<Layer>(module, "Layer", "The definition of a layer, for Graph.add().")
-      .def_prop_ro("type", [](const Layer& layer) { return std::string(layer.type()); })
+      .def_prop_ro(
+          "type", [](const Layer& layer) { return std::string(layer.type()); },
+          "What kind of layer it is: 'convolution', for example.")
+      .def("__getstate__", [](const Layer& layer) { return StateOf(layer); })
+      .def("__setstate__",
+           [](Layer* layer, const nb::tuple& state) { new (layer) Layer(LayerOf(state)); })
       .def(
           "__eq__", [](const Layer& a, const Layer& b) { return a == b; }, nb::is_operator())
       .def("__hash__", [](const Layer& layer) { return nb::hash(nb::cast(ToText(layer))); })

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "apps/python/argument_names.h"
 #include "apps/python/bindings.h"
 #include "apps/python/errors.h"
 #include "neap/nets/registry.h"
@@ -34,12 +35,12 @@ void BindNet(nb::module_& module, const std::string& python_name, const std::str
              std::string name) {
   module.def(
       python_name.c_str(),
-      [name = std::move(name)](
-          std::optional<int64_t> batch, std::optional<int64_t> image,
-          std::optional<int64_t> channels, std::optional<int64_t> classes,
-          std::optional<int64_t> depth, std::optional<std::array<int64_t, 4>> blocks,
-          std::optional<int64_t> growth_rate, std::optional<float> dropout, bool aux_logits,
-          const std::string& dtype, const std::string& layout) {
+      [name = std::move(name)](std::optional<int64_t> batch, std::optional<int64_t> image,
+                               std::optional<int64_t> channels, std::optional<int64_t> classes,
+                               std::optional<int64_t> depth,
+                               std::optional<std::array<int64_t, 4>> blocks,
+                               std::optional<int64_t> growth_rate, std::optional<float> dropout,
+                               bool aux_logits, const DTypeName& dtype, const std::string& layout) {
         return Checked(nets::Build(name, {.batch = batch,
                                           .image = image,
                                           .channels = channels,
@@ -49,7 +50,7 @@ void BindNet(nb::module_& module, const std::string& python_name, const std::str
                                           .growth_rate = growth_rate,
                                           .dropout = dropout,
                                           .aux_logits = aux_logits,
-                                          .dtype = Checked(ParseDType(dtype)),
+                                          .dtype = dtype.Parsed(),
                                           .layout = Checked(ParseLayout(layout))}));
       },
       nb::kw_only(), "batch"_a = 32, "image"_a = nb::none(), "channels"_a = nb::none(),

@@ -10,11 +10,14 @@
 #include <utility>
 #include <vector>
 
+#include "apps/python/argument_names.h"
 #include "apps/python/arrays.h"
 #include "apps/python/bindings.h"
 #include "apps/python/errors.h"
 #include "apps/python/graph_changes.h"
+#include "apps/python/graph_state.h"
 #include "apps/python/held_session.h"
+#include "apps/python/loss_argument.h"
 #include "apps/python/python_layer.h"
 #include "apps/python/released.h"
 #include "neap/nets/onnx/onnx_file.h"
@@ -32,13 +35,14 @@ struct OnnxGraph : Graph {
 };
 
 OnnxGraph Read(const std::filesystem::path& path, int64_t batch, std::optional<int64_t> image,
-               const std::string& dtype, const std::string& layout) {
+               const DTypeName& dtype, const std::string& layout, const nb::handle loss) {
   const nets::OnnxOptions options = {.batch = batch,
                                      .image = image,
-                                     .dtype = Checked(ParseDType(dtype)),
+                                     .dtype = dtype.Parsed(),
                                      .layout = Checked(ParseLayout(layout))};
+  const Layer ending = ToLoss(loss);
   nets::OnnxModel model = Checked(Released([&] { return nets::ReadOnnx(path.string(), options); }));
-  return {std::move(model.graph), std::move(model.weights)};
+  return {WithLoss(model.graph, ending), std::move(model.weights)};
 }
 
 // A session of the graph starts from its weights.
@@ -61,7 +65,7 @@ void BindOnnx(nb::module_& module) {
                                "file's weights.")
       .def(
           "with_options",
-          [](const nb::handle given, std::optional<int64_t> batch, std::optional<std::string> dtype,
+          [](const nb::handle given, std::optional<int64_t> batch, std::optional<DTypeName> dtype,
              std::optional<std::string> layout) {
             const auto& graph = nb::cast<const OnnxGraph&>(given);
             const GraphChanges changes = {batch, std::move(dtype), std::move(layout)};
@@ -70,16 +74,43 @@ void BindOnnx(nb::module_& module) {
             return changed;
           },
           nb::kw_only(), "batch"_a = nb::none(), "dtype"_a = nb::none(), "layout"_a = nb::none(),
-          nb::sig("def with_options(self, *, batch: int | None = None, dtype: str | None = None, "
+          nb::sig("def with_options(self, *, batch: int | None = None, dtype: str | object | None "
+                  "= None, "
                   "layout: str | None = None) -> OnnxGraph"),
           "The same layers and weights with another batch, element type or layout.")
+      .def(
+          "with_loss",
+          [](const OnnxGraph&, const nb::handle) -> OnnxGraph {
+            Raise(absl::UnimplementedError(
+                "a network from a file is read with its loss, because that decides whether a "
+                "softmax at its end is left to the loss: from_onnx(loss=) and from_torch(loss=)"));
+          },
+          "loss"_a, nb::sig("def with_loss(self, loss: str | Layer | object) -> OnnxGraph"),
+          "Raises neap.Error: give the loss to from_onnx() or from_torch().")
+      .def("__getstate__",
+           [](const OnnxGraph& graph) {
+             return nb::make_tuple(StateOf(static_cast<const Graph&>(graph)), WeightsOf(graph));
+           })
+      .def("__setstate__",
+           [](nb::pointer_and_handle<OnnxGraph> graph, const nb::tuple& state) {
+             NamedValues weights = ToValues(nb::cast<nb::dict>(state[1]));
+             new (graph.p)
+                 OnnxGraph(GraphOf(nb::cast<nb::tuple>(state[0]), graph.h), std::move(weights));
+           })
       .def_prop_ro("weights", WeightsOf, nb::sig("def weights(self) -> dict[str, numpy.ndarray]"),
                    "The values of each parameter and running statistic, flat, by its name.");
   module.def("_start_from_weights", Start, "session"_a, "net"_a);
-  module.def("from_onnx", Read, "path"_a, nb::kw_only(), "batch"_a = 32, "image"_a = nb::none(),
-             "dtype"_a = "fp32", "layout"_a = "nchw",
-             "The network in an ONNX file, with its weights; docs/onnx.md lists the operators. "
-             "`image` is the height and\nwidth, where the file leaves them open or states others.");
+  module.def(
+      "from_onnx", Read, "path"_a, nb::kw_only(), "batch"_a = 32, "image"_a = nb::none(),
+      "dtype"_a = "fp32", "layout"_a = "nchw", "loss"_a = "cross-entropy",
+      nb::sig("def from_onnx(path: str | os.PathLike, *, batch: int = 32, "
+              "image: int | None = None, dtype: str | object = 'fp32', layout: str = 'nchw', "
+              "loss: str | Layer | object = 'cross-entropy') -> OnnxGraph"),
+      "The network in an ONNX file, with its weights; docs/onnx.md lists the operators. "
+      "`image` is the height "
+      "and width, where the file leaves them open or states others.\n`loss` is one that "
+      "Graph.with_loss() takes. What the loss computes itself is dropped at the end of the "
+      "network.");
 }
 
 }  // namespace neap::python

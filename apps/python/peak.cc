@@ -44,7 +44,7 @@ std::vector<Bytes> ToList(const Budgets& budgets) {
 absl::StatusOr<apps::PeakResult> FindPeakIn(const Graph& net, const PlanningArguments& arguments,
                                             std::optional<double> keep_percent) {
   apps::PeakFlags flags;
-  ASSIGN_OR_RETURN(flags.planning, FlagsOf(arguments));
+  ASSIGN_OR_RETURN(flags.planning, FlagsOf(arguments, apps::BudgetUnits::kBytes));
   if (flags.planning.policy.empty()) flags.planning.policy = "auto";
   flags.keep_percent = keep_percent;
   flags.optimizer.Set(arguments.optimizer);
@@ -59,7 +59,7 @@ absl::StatusOr<apps::PeakResult> FindPeakIn(const Graph& net, const PlanningArgu
   return apps::FindPeak(flags, target, batch, net.options().name);
 }
 
-nb::object PeakBatch(const Graph& net, const Budgets& budgets, std::optional<std::string> device,
+nb::object PeakBatch(const Graph& net, const Budgets& budgets, std::optional<DeviceName> device,
                      std::optional<std::string> policy, std::optional<Bytes> host_budget,
                      std::optional<int64_t> sub_batches, bool strict,
                      std::optional<double> keep_percent, const std::string& optimizer,
@@ -92,8 +92,9 @@ absl::StatusOr<apps::SpeedCurve> CurveOf(const Graph& net, const PlanningArgumen
                                          std::vector<std::string> policies) {
   ASSIGN_OR_RETURN(const apps::PlanningFlags flags, FlagsOf(arguments));
   ASSIGN_OR_RETURN(const apps::PlanTarget target, TargetFor(net, flags));
-  ASSIGN_OR_RETURN(const Program program,
-                   Lower(net, LoweringOf(flags.AskedProgram(), arguments), target.description));
+  ASSIGN_OR_RETURN(
+      const Program program,
+      Lower(net, LoweringOf(flags.AskedProgram(), arguments.optimizer), target.description));
   if (policies.empty()) {
     for (const Policy& policy : Policies()) policies.emplace_back(policy.name);
   }
@@ -101,7 +102,7 @@ absl::StatusOr<apps::SpeedCurve> CurveOf(const Graph& net, const PlanningArgumen
                               target);
 }
 
-nb::object Curve(const Graph& net, std::optional<std::string> device,
+nb::object Curve(const Graph& net, std::optional<DeviceName> device,
                  std::vector<std::string> policies, std::optional<Bytes> host_budget, bool strict,
                  const std::string& optimizer, std::optional<float> momentum, float clip_norm,
                  float ema) {

@@ -29,11 +29,11 @@ namespace {
 namespace nb = nanobind;
 using nb::literals::operator""_a;
 
-Planned MakePlanned(const Graph& net, std::optional<Bytes> budget,
-                    std::optional<std::string> device, std::optional<std::string> policy,
-                    std::optional<Bytes> host_budget, std::optional<int64_t> sub_batches,
-                    bool offload_params, bool strict, const std::string& optimizer,
-                    std::optional<float> momentum, float clip_norm, float ema) {
+Planned MakePlanned(const Graph& net, std::optional<Bytes> budget, std::optional<DeviceName> device,
+                    std::optional<std::string> policy, std::optional<Bytes> host_budget,
+                    std::optional<int64_t> sub_batches, bool offload_params, bool strict,
+                    const std::string& optimizer, std::optional<float> momentum, float clip_norm,
+                    float ema) {
   const PlanningArguments arguments = {
       .device = std::move(device),
       .budget = std::move(budget),
@@ -141,17 +141,30 @@ void BindWriters(nb::class_<Planned>& plan) {
 void BindPlan(nb::module_& module) {
   nb::class_<Planned> plan(module, "Plan",
                            "What happens to every byte during one iteration of training.");
-  plan.def_prop_ro("net", [](const Planned& p) { return p.plan.net; })
-      .def_prop_ro("batch", [](const Planned& p) { return p.plan.batch; })
-      .def_prop_ro("sub_batches", [](const Planned& p) { return p.plan.sub_batches; })
-      .def_prop_ro("dtype", [](const Planned& p) { return std::string(Name(p.plan.dtype)); })
-      .def_prop_ro("policy", [](const Planned& p) { return p.plan.policy; })
-      .def_prop_ro("device", [](const Planned& p) { return p.plan.device; })
-      .def_prop_ro("budget_bytes", [](const Planned& p) { return p.plan.budget_bytes; })
+  plan.def_prop_ro(
+          "net", [](const Planned& p) { return p.plan.net; }, "The network's name.")
+      .def_prop_ro(
+          "batch", [](const Planned& p) { return p.plan.batch; }, "Images in a batch.")
+      .def_prop_ro(
+          "sub_batches", [](const Planned& p) { return p.plan.sub_batches; },
+          "In how many parts the batch is run.")
+      .def_prop_ro(
+          "dtype", [](const Planned& p) { return std::string(Name(p.plan.dtype)); },
+          "The element type.")
+      .def_prop_ro(
+          "policy", [](const Planned& p) { return p.plan.policy; }, "How the plan was made.")
+      .def_prop_ro(
+          "device", [](const Planned& p) { return p.plan.device; },
+          "The device for which it was made.")
+      .def_prop_ro(
+          "budget_bytes", [](const Planned& p) { return p.plan.budget_bytes; },
+          "What the arena may take.")
       .def_prop_ro(
           "minimum_bytes", [](const Planned& p) { return p.stats.minimum_budget_bytes; },
           "The smallest budget that is not refused.")
-      .def_prop_ro("arena_bytes", [](const Planned& p) { return p.plan.arena_bytes; })
+      .def_prop_ro(
+          "arena_bytes", [](const Planned& p) { return p.plan.arena_bytes; },
+          "What the session reserves.")
       .def_prop_ro(
           "peak_bytes", [](const Planned& p) { return p.plan.peak_bytes; },
           "Of device memory, which is what will be measured.")

@@ -21,10 +21,21 @@ absl::StatusOr<apps::PlanTarget> TargetFor(const Graph& net, const apps::Plannin
   return target;
 }
 
-ProgramOptions LoweringOf(const ProgramChoice& choice, const PlanningArguments& arguments) {
+ProgramOptions LoweringOf(const ProgramChoice& choice, const Optimizer& optimizer) {
   ProgramOptions options = apps::PlanningFlags::Lowering(choice);
-  options.optimizer = arguments.optimizer;
+  options.optimizer = optimizer;
   return options;
+}
+
+absl::StatusOr<int64_t> BudgetFor(const Graph& net, const apps::PlanningFlags& flags,
+                                  const Optimizer& optimizer, const PlannerOptions& options,
+                                  const DeviceDescription& device, EngineCatalog& engines) {
+  if (!flags.budget.percent.has_value()) return flags.BudgetBytes({});
+  ASSIGN_OR_RETURN(const Program program,
+                   Lower(net, LoweringOf(flags.AskedProgram(), optimizer), device));
+  ASSIGN_OR_RETURN(const apps::NaturalPeaks peaks,
+                   apps::FindNaturalPeaks(program, options, device, engines));
+  return flags.BudgetBytes(peaks);
 }
 
 absl::StatusOr<Planned> PlanFor(const Graph& net, const PlanningArguments& arguments) {
@@ -32,9 +43,10 @@ absl::StatusOr<Planned> PlanFor(const Graph& net, const PlanningArguments& argum
   ASSIGN_OR_RETURN(const apps::PlanTarget target, TargetFor(net, flags));
   const DeviceDescription& device = target.description;
   PlannerOptions options = flags.Options(device, target.kernels);
-  options.budget_bytes = flags.budget.bytes.value_or(kUnlimited);
+  ASSIGN_OR_RETURN(options.budget_bytes,
+                   BudgetFor(net, flags, arguments.optimizer, options, device, target.engines()));
   const auto lower = [&](const ProgramChoice& choice) {
-    return Lower(net, LoweringOf(choice, arguments), device);
+    return Lower(net, LoweringOf(choice, arguments.optimizer), device);
   };
   RETURN_IF_ERROR(lower(flags.AskedProgram()).status());
   ASSIGN_OR_RETURN(ChosenProgram chosen, ChooseProgram(lower, options, device, target.engines()));

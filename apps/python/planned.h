@@ -23,8 +23,14 @@ struct Planned {
 // Errors: those of apps::OpenPlanTargetBy() and CheckPythonLayers().
 absl::StatusOr<apps::PlanTarget> TargetFor(const Graph& net, const apps::PlanningFlags& flags);
 
-// How the network of the arguments is lowered.
-ProgramOptions LoweringOf(const ProgramChoice& choice, const PlanningArguments& arguments);
+// How a network with this optimizer is lowered.
+ProgramOptions LoweringOf(const ProgramChoice& choice, const Optimizer& optimizer);
+
+// The bytes of the flags' budget, unlimited without one. Errors: those of Lower() and of planning,
+// which a budget in percent needs. `options` have no budget.
+absl::StatusOr<int64_t> BudgetFor(const Graph& net, const apps::PlanningFlags& flags,
+                                  const Optimizer& optimizer, const PlannerOptions& options,
+                                  const DeviceDescription& device, EngineCatalog& engines);
 
 // The verified plan that `neap plan` would make. Errors: those of `neap plan`.
 absl::StatusOr<Planned> PlanFor(const Graph& net, const PlanningArguments& arguments);

@@ -8,12 +8,28 @@
 namespace neap::python {
 namespace {
 
+absl::Status Named(const char* name, const absl::Status& error) {
+  return absl::InvalidArgumentError(absl::StrCat(name, ": ", error.message()));
+}
+
 absl::StatusOr<std::optional<int64_t>> Optional(const char* name,
                                                 const std::optional<Bytes>& bytes) {
   if (!bytes.has_value()) return std::nullopt;
   const absl::StatusOr<int64_t> parsed = ToBytes(*bytes);
-  if (parsed.ok()) return *parsed;
-  return absl::InvalidArgumentError(absl::StrCat(name, ": ", parsed.status().message()));
+  if (!parsed.ok()) return Named(name, parsed.status());
+  return *parsed;
+}
+
+absl::StatusOr<apps::Budget> BudgetOf(const std::optional<Bytes>& given, apps::BudgetUnits units) {
+  const auto* const text = given.has_value() ? std::get_if<std::string>(&*given) : nullptr;
+  apps::Budget budget;
+  if (text == nullptr) {
+    ASSIGN_OR_RETURN(budget.bytes, Optional("budget", given));
+    return budget;
+  }
+  const absl::Status read = apps::ReadBudget(units, &budget).read(*text);
+  if (!read.ok()) return Named("budget", read);
+  return budget;
 }
 
 }  // namespace
@@ -34,11 +50,12 @@ absl::StatusOr<int64_t> ToBytes(const Bytes& bytes) {
   return absl::InvalidArgumentError(absl::StrCat(number, " bytes: it must be at least 1"));
 }
 
-absl::StatusOr<apps::PlanningFlags> FlagsOf(const PlanningArguments& arguments) {
+absl::StatusOr<apps::PlanningFlags> FlagsOf(const PlanningArguments& arguments,
+                                            apps::BudgetUnits units) {
   apps::PlanningFlags flags;
-  ASSIGN_OR_RETURN(flags.budget.bytes, Optional("budget", arguments.budget));
+  ASSIGN_OR_RETURN(flags.budget, BudgetOf(arguments.budget, units));
   ASSIGN_OR_RETURN(flags.host_budget_bytes, Optional("host_budget", arguments.host_budget));
-  flags.device = arguments.device.value_or("");
+  flags.device = arguments.device.value_or(DeviceName{}).text;
   flags.policy = arguments.policy.value_or("");
   flags.sub_batches = arguments.sub_batches;
   flags.offload_params = arguments.offload_params;

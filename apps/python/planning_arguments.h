@@ -9,17 +9,18 @@
 
 #include "absl/status/statusor.h"
 #include "apps/cli/planning_flags.h"
+#include "apps/python/argument_names.h"
 #include "neap/core/plan/planner.h"
 #include "neap/core/step/optimizer.h"
 #include "neap/memory/planner_options.h"
 
 namespace neap::python {
 
-// A number, or a text such as "12GiB".
+// A number, or a text such as "12GiB"; where a percentage is taken, "60%" of the natural peak.
 using Bytes = std::variant<int64_t, std::string>;
 
 struct PlanningArguments {
-  std::optional<std::string> device = {};
+  std::optional<DeviceName> device = {};
   std::optional<Bytes> budget = {};
   std::optional<Bytes> host_budget = {};
   std::optional<std::string> policy = {};
@@ -36,7 +37,10 @@ absl::StatusOr<Optimizer> PlannedOptimizer(const std::string& name, std::optiona
 // Errors: INVALID_ARGUMENT for anything but a positive number of bytes.
 absl::StatusOr<int64_t> ToBytes(const Bytes& bytes);
 
-// Errors: those of ToBytes(), naming the argument.
-absl::StatusOr<apps::PlanningFlags> FlagsOf(const PlanningArguments& arguments);
+// Errors: those of ToBytes(), naming the argument, and for a budget in percent where only bytes are
+// taken.
+absl::StatusOr<apps::PlanningFlags> FlagsOf(
+    const PlanningArguments& arguments,
+    apps::BudgetUnits units = apps::BudgetUnits::kBytesOrPercent);
 
 }  // namespace neap::python

@@ -144,8 +144,6 @@ absl::StatusOr<CustomFunction> FunctionFor(const StepSignature& signature) {
 }
 
 // The attribute of a graph in Python that has the layers that it keeps, by their ids.
-constexpr const char* kKept = "_custom_layers";
-
 void Keep(nb::handle layer, nb::handle graph) {
   if (!nb::hasattr(graph, kKept)) graph.attr(kKept) = nb::dict();
   const nb::int_ id(reinterpret_cast<uintptr_t>(layer.ptr()));

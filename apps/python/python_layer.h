@@ -51,6 +51,9 @@ class PythonLayer {
   std::shared_ptr<Held> held_;
 };
 
+// The attribute by which a graph in Python keeps layers that are written in Python.
+inline constexpr const char* kKept = "_custom_layers";
+
 // A neap.Layer, or a neap.CustomLayer as one, which `graph` in Python then keeps. Throws TypeError
 // for anything else. Needs the GIL, as KeepLayersOf() does.
 Layer KeptLayer(nanobind::handle layer, nanobind::handle graph);

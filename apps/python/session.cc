@@ -5,6 +5,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <chrono>
@@ -17,6 +18,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "apps/python/argument_names.h"
 #include "apps/python/arrays.h"
 #include "apps/python/bindings.h"
 #include "apps/python/errors.h"
@@ -35,8 +37,8 @@ namespace nb = nanobind;
 using nb::literals::operator""_a;
 using Path = std::filesystem::path;
 
-void Construct(HeldSession* session, const Graph& net, std::optional<std::string> device,
-               std::optional<Bytes> budget, std::optional<std::string> dtype, const Rate& rate,
+void Construct(HeldSession* session, const Graph& net, std::optional<DeviceName> device,
+               std::optional<Bytes> budget, const std::optional<DTypeName>& dtype, const Rate& rate,
                const std::string& rule, std::optional<float> momentum, bool nesterov,
                const std::optional<std::pair<float, float>>& betas, std::optional<float> epsilon,
                float weight_decay, float clip_norm, float ema, uint64_t seed,
@@ -60,14 +62,18 @@ void Construct(HeldSession* session, const Graph& net, std::optional<std::string
                                                    .inference_only = inference_only,
                                                    .training_only = training_only},
                                       .label_smoothing = label_smoothing};
-  new (session) HeldSession(Changed(net, {.dtype = std::move(dtype)}), arguments);
+  new (session) HeldSession(Changed(net, {.dtype = dtype}), arguments);
 }
 
-// Errors: INVALID_ARGUMENT for an array that is not some number of `what` of the given shape.
+// Errors: INVALID_ARGUMENT for an array that is not some number of `what` of the given shape. An
+// image of one pixel is a vector of channels.
 absl::Status CheckShape(const char* what, const std::vector<int64_t>& shape,
                         const std::vector<int64_t>& of_each) {
-  const bool fits = shape.size() == of_each.size() + 1 &&
-                    std::equal(of_each.begin(), of_each.end(), shape.begin() + 1);
+  const bool are_vectors =
+      shape.size() == 2 && of_each.size() == 3 && of_each[1] == 1 && of_each[2] == 1;
+  const bool fits = are_vectors ? shape[1] == of_each[0]
+                                : shape.size() == of_each.size() + 1 &&
+                                      std::equal(of_each.begin(), of_each.end(), shape.begin() + 1);
   if (fits) return absl::OkStatus();
   const char* const separator = of_each.empty() ? "" : ", ";
   return absl::InvalidArgumentError(absl::StrCat(what, " have the shape (",
@@ -169,8 +175,8 @@ OutArray<float> PredictBatch(HeldSession& held, const InArray<float>& images, bo
     RETURN_IF_ERROR(CheckShape("images", ShapeOf(images), held.shape().image));
     return session.Predict({images.data(), images.size()});
   }));
-  std::vector<int64_t> shape(prediction.shape.dims().begin(), prediction.shape.dims().end());
-  if (held.shape().labels.empty()) shape.resize(2);
+  std::vector<int64_t> shape = held.shape().predictions;
+  shape.insert(shape.begin(), prediction.shape.n());
   return ToNumpy(std::move(probabilities ? prediction.probabilities : prediction.logits), shape);
 }
 
@@ -178,8 +184,8 @@ void Save(HeldSession& held, const Path& path) {
   Check(held.Use([&](Session& session) { return session.Save(path.string()); }));
 }
 
-void SaveWeights(HeldSession& held, const Path& path, const std::string& dtype) {
-  const DType type = Checked(ParseDType(dtype));
+void SaveWeights(HeldSession& held, const Path& path, const DTypeName& dtype) {
+  const DType type = dtype.Parsed();
   Check(held.Use([&](Session& session) { return session.SaveWeights(path.string(), type); }));
 }
 
@@ -198,11 +204,7 @@ void Load(HeldSession& held, const Path& path) {
 
 // `weights` has an array of any shape for each tensor of a file of weights.
 void LoadWeights(HeldSession& held, const nb::dict& weights) {
-  NamedValues values;
-  for (const auto& [name, given] : weights) {
-    const auto array = nb::cast<InArray<float>>(given);
-    values[nb::cast<std::string>(name)].assign(array.data(), array.data() + array.size());
-  }
+  const NamedValues values = ToValues(weights);
   Check(held.Use([&](Session& session) { return session.LoadWeights(values); }));
 }
 
@@ -260,6 +262,17 @@ auto Reader(Value (Session::*read)() const) {
   };
 }
 
+float RateOf(HeldSession& held) {
+  return Checked(held.Use([](Session& session) -> absl::StatusOr<float> {
+    return session.learning_rate().At(session.step());
+  }));
+}
+
+void SetRate(HeldSession& held, const Rate& rate) {
+  const LearningRate given = ToLearningRate(rate);
+  Check(held.Use([&](Session& session) { return session.SetLearningRate(given); }));
+}
+
 void BindResults(nb::module_& module) {
   nb::class_<StepResult>(module, "StepResult", "What a step of training has computed.")
       .def_ro("step", &StepResult::step, "From 0.")
@@ -267,13 +280,15 @@ void BindResults(nb::module_& module) {
       .def_ro("correct", &StepResult::correct, "How many labels were predicted.")
       .def_ro("labels", &StepResult::labels,
               "In evaluation: how many labels are classes, or elements have targets.")
-      .def_ro("loss_scale", &StepResult::loss_scale)
+      .def_ro("loss_scale", &StepResult::loss_scale,
+              "fp16: by which the loss of the next step is multiplied.")
       .def_ro("skipped", &StepResult::skipped,
               "fp16: a gradient was not finite, so the step has changed nothing but the scale.");
   nb::class_<MemoryUse>(module, "MemoryUse", "The device memory of a session.")
-      .def_ro("predicted_peak_bytes", &MemoryUse::predicted_peak_bytes)
-      .def_ro("measured_peak_bytes", &MemoryUse::measured_peak_bytes)
-      .def_ro("arena_bytes", &MemoryUse::arena_bytes);
+      .def_ro("predicted_peak_bytes", &MemoryUse::predicted_peak_bytes, "That of the plan.")
+      .def_ro("measured_peak_bytes", &MemoryUse::measured_peak_bytes,
+              "The largest that the steps have touched.")
+      .def_ro("arena_bytes", &MemoryUse::arena_bytes, "What is reserved.");
 }
 
 void BindTraining(nb::class_<HeldSession>& session) {
@@ -319,14 +334,20 @@ void BindFiles(nb::class_<HeldSession>& session) {
 
 void BindProperties(nb::class_<HeldSession>& session) {
   session.def("close", &HeldSession::Close, "Frees the memory. Later calls raise neap.Error.")
-      .def_prop_ro("closed", &HeldSession::is_closed)
+      .def_prop_ro("closed", &HeldSession::is_closed, "Whether close() has been called.")
       .def_prop_ro("batch", &HeldSession::batch, "Images in a batch of training.")
       .def_prop_ro("_reads_targets",
                    [](const HeldSession& held) { return !held.shape().targets.empty(); })
+      .def_prop_ro("_image_shape",
+                   [](const HeldSession& held) { return nb::tuple(nb::cast(held.shape().image)); })
+      .def_prop_ro(
+          "_prediction_shape",
+          [](const HeldSession& held) { return nb::tuple(nb::cast(held.shape().predictions)); })
+      .def_prop_rw("_rate", RateOf, SetRate)
       .def_prop_ro("plan", PlanOf, "The plan of training.")
       .def_prop_ro("steps", Reader(&Session::step), "Steps so far, with those before a load.")
-      .def_prop_ro("seed", Reader(&Session::seed))
-      .def_prop_ro("memory", Reader(&Session::memory))
+      .def_prop_ro("seed", Reader(&Session::seed), "That of the arguments, or of a loaded file.")
+      .def_prop_ro("memory", Reader(&Session::memory), "Predicted and measured device memory.")
       .def_prop_ro("budget_pending", Reader(&Session::budget_pending),
                    "Whether set_budget(wait=False) is still planning.");
 }

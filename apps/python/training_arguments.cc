@@ -80,7 +80,14 @@ void BindLearningRate(nb::module_& module) {
           },
           "base"_a, "warmup_steps"_a = 0, "decay"_a = "constant", "period_steps"_a = 1,
           "factor"_a = 0.1F, nb::kw_only(), "minimum"_a = 0.0F, "warmup_start"_a = 0.0F)
-      .def("at", &LearningRate::At, "step"_a);
+      .def("at", &LearningRate::At, "step"_a, "The rate of a step, which are counted from 0.")
+      .def_ro("base", &LearningRate::base, "The rate after the warm-up.")
+      .def(
+          "__eq__", [](const LearningRate& a, const LearningRate& b) { return a == b; },
+          nb::is_operator())
+      .def("__repr__", [](const LearningRate& rate) {
+        return absl::StrCat("<neap.LearningRate ", neap::ToString(rate), ">");
+      });
 }
 
 }  // namespace neap::python

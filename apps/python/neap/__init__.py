@@ -17,13 +17,13 @@ from neap import nets
 from neap._neap import __version__
 from neap.custom_layer import CustomLayer, Parameter
 from neap.data import Loader
-from neap.errors import BudgetError, Error
-from neap.session import Accuracy, Session
+from neap.errors import BudgetError, Error, NonFiniteLossError
+from neap.session import Accuracy, History, LoadedKeys, Session
 from neap.torch_export import from_torch
 
-__all__ = ["Accuracy", "Add", "AveragePool", "BatchNorm", "BinaryCrossEntropy", "BudgetError", "Clip", "Concat",
-           "Convolution", "Crop", "CustomLayer", "Dataset", "Dropout", "Error", "FullyConnected", "GlobalAveragePool", "Graph",
-           "HardSigmoid", "HardSwish", "Layer", "LeakyRelu", "LearningRate", "Loader", "LocalResponseNorm", "MaxPool",
-           "MeanSquaredError", "MemoryUse", "Multiply", "OnnxGraph", "Parameter", "Plan", "Relu", "Session", "Sigmoid", "Silu",
-           "SoftmaxCrossEntropy", "StepResult", "Tanh", "TransposedConvolution", "ZeroPad", "curve", "from_onnx", "from_torch",
-           "nets", "open_dataset", "peak_batch", "plan"]
+__all__ = ["Accuracy", "Add", "AveragePool", "BatchNorm", "BinaryCrossEntropy", "BudgetError", "Clip", "Concat", "Convolution",
+           "Crop", "CustomLayer", "Dataset", "Dropout", "Error", "FullyConnected", "GlobalAveragePool", "Graph", "HardSigmoid",
+           "HardSwish", "History", "Layer", "LeakyRelu", "LearningRate", "LoadedKeys", "Loader", "LocalResponseNorm", "MaxPool",
+           "MeanSquaredError", "MemoryUse", "Multiply", "NonFiniteLossError", "OnnxGraph", "Parameter", "Plan", "Relu",
+           "Session", "Sigmoid", "Silu", "SoftmaxCrossEntropy", "StepResult", "Tanh", "TransposedConvolution", "ZeroPad",
+           "curve", "from_onnx", "from_torch", "nets", "open_dataset", "peak_batch", "plan"]

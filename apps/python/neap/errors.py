@@ -18,3 +18,16 @@ class BudgetError(Error):
 
     def __reduce__(self):
         return type(self), (self.args[0], self.minimum_bytes)
+
+
+class NonFiniteLossError(Error):
+    """The loss of a step is infinite or not a number, so the parameters are lost. `step` is its number, `loss` its loss."""
+
+    def __init__(self, step: int, loss: float) -> None:
+        super().__init__(f"the loss of step {step} is {loss}: load a checkpoint, and train with a lower learning rate, a warm-up "
+                         "or clip_norm, or look for such values in the images or targets", "OUT_OF_RANGE")
+        self.step = step
+        self.loss = loss
+
+    def __reduce__(self):
+        return type(self), (self.step, self.loss)

@@ -1,12 +1,16 @@
 """Session: a network on a device, training within a budget."""
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy
 
 from neap import _neap
-from neap.data import is_on_gpu, to_array, to_images, to_labels, to_targets
-from neap.errors import Error
+from neap.data import Loader, are_arrays, is_on_gpu, to_array, to_images, to_labels, to_targets, without_gradient
+from neap.errors import Error, NonFiniteLossError
+
+# A constant, a schedule, or a function of the number of the step, which begins with 0.
+Rate: TypeAlias = float | _neap.LearningRate | Callable[[int], float]
 
 
 class Accuracy(NamedTuple):
@@ -18,33 +22,88 @@ class Accuracy(NamedTuple):
     labels: int  # those that are classes, not -1
 
 
+class History(list[float]):
+    """The result of Session.fit(): the mean loss of each epoch, and in `val` what was evaluated after each of them."""
+
+    __slots__ = ("val",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.val: list[Accuracy] = []
+
+
+class LoadedKeys(NamedTuple):
+    """The result of Session.load_state_dict(), as PyTorch names it."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+
 class Session(_neap.Session):
     """A network on a device, training inside one arena of at most `budget` bytes.
 
-    `net` is a Graph; `device` is "cpu" or "cuda:N" (cuda:0 if there is one, else cpu); `budget` is a number of bytes or a text
-    such as "12GiB"; `dtype` is "fp32", "tf32", "fp16" or "bf16". `lr` is a number or a LearningRate. `optimizer` is "sgd",
-    with `momentum` and `nesterov`, or "adamw", with `betas` and `eps`, both with `weight_decay`, as in torch.optim. If
-    `clip_norm` is not 0, gradients are scaled down so that their norm is at most that; if `ema` is not 0, moving averages of the
-    weights are kept with this decay (exchange_averages). `label_smoothing` is that of torch.nn.CrossEntropyLoss; the losses of
-    training and evaluate() have it. Creating a session plans the iteration, verifies the plan, reserves the arena and
-    initialises the parameters from `seed`. Raises BudgetError if the budget is too small.
+    Creating a session plans the iteration, verifies the plan, reserves the arena and initialises the parameters from `seed`.
+    Raises BudgetError if the budget is too small.
+
+    net              a Graph
+    device           "cpu", "cuda" or "cuda:N", N, or a torch.device; the first GPU if there is one, else the CPU
+    budget           bytes: a number, a text such as "12GiB", or "60%" of what the network takes if nothing is freed; None: no
+                     limit
+    dtype            "fp32", "tf32", "fp16" or "bf16", or PyTorch's or NumPy's name or object; None: that of the network
+    lr               a number, a LearningRate, or a function of the step's number; Session.lr changes it
+    optimizer        "sgd", with `momentum` (0.9) and `nesterov`, or "adamw", with `betas` (0.9, 0.999) and `eps` (1e-8), both
+                     with `weight_decay`, as in torch.optim
+    clip_norm        unless it is 0, gradients are scaled down so that their norm is at most this
+    ema              unless it is 0, moving averages of the weights are kept with this decay (exchange_averages)
+    seed             of initial parameters and dropout
+    policy           how the plan is made: "auto" if there is a budget, else "liveness", and others that `neap plan --help` lists
+    host_budget      bytes of pinned host memory; three quarters of the machine's by default
+    sub_batches      in how many parts a batch is run; chosen by default
+    offload_params   whether parameters and the optimizer's tensors lie in host memory
+    strict           whether results have the same bits under every budget; always on for the CPU
+    inference_only   no memory is planned for training or the optimizer
+    training_only    evaluation is not planned
+    label_smoothing  that of torch.nn.CrossEntropyLoss, in the losses of training and of evaluate()
 
     Images are arrays of floats (n, channels, height, width), labels arrays of integers (n,), or (n, height, width) for a network
     that labels pixels. A network whose loss reads targets takes arrays of floats of the predictions' shape, (n, channels) or
     (n, channels, height, width), in the place of labels, where NaN is no target; or labels, which stand for 1 for the class and
-    0 for the others. Arrays may be NumPy arrays or anything with __dlpack__. Steps read images where they are, on the host or in
-    the memory of the session's GPU, after what was enqueued on CUDA's default stream; everything else is first copied to the
-    host if it is on a GPU. Images on a GPU must not change before the step has finished.
+    0 for the others. Images of one pixel may be vectors (n, channels). The label -1 or -100 is none: it adds nothing to the
+    loss. Arrays may be NumPy arrays or anything with __dlpack__. Steps read images where they are, on the host or in the memory
+    of the session's GPU, after what was enqueued on CUDA's default stream; everything else is first copied to the host if it is
+    on a GPU. Images on a GPU must not change before the step has finished.
 
     Several threads may use one session; their calls run one after another. Ctrl-C during a call takes effect when it returns.
     """
 
-    def __init__(self, net: _neap.Graph, *arguments: Any, **options: Any) -> None:
-        super().__init__(net, *arguments, **options)
+    __slots__ = ("_custom_layers", "_schedule", "__weakref__")
+
+    def __init__(self, net: _neap.Graph, device: str | int | Any | None = None, budget: int | str | None = None,
+                 dtype: str | Any | None = None, *, lr: Rate = 0.01, optimizer: str = "sgd", momentum: float | None = None,
+                 nesterov: bool = False, betas: tuple[float, float] | None = None, eps: float | None = None,
+                 weight_decay: float = 0.0, clip_norm: float = 0.0, ema: float = 0.0, seed: int = 1, policy: str | None = None,
+                 host_budget: int | str | None = None, sub_batches: int | None = None, offload_params: bool = False,
+                 strict: bool = False, inference_only: bool = False, training_only: bool = False,
+                 label_smoothing: float = 0.0) -> None:
+        if not isinstance(net, _neap.Graph):
+            raise TypeError(f"a session is of a neap.Graph, not of a {type(net).__name__}; neap.from_torch(module, images) makes a "
+                            "graph of a module of PyTorch, neap.from_onnx(path) one of an ONNX file")
+        self._schedule = _function(lr)
+        super().__init__(net, device, budget, dtype, lr=_rate(lr, 0), optimizer=optimizer, momentum=momentum, nesterov=nesterov,
+                         betas=betas, eps=eps, weight_decay=weight_decay, clip_norm=clip_norm, ema=ema, seed=seed, policy=policy,
+                         host_budget=host_budget, sub_batches=sub_batches, offload_params=offload_params, strict=strict,
+                         inference_only=inference_only, training_only=training_only, label_smoothing=label_smoothing)
         self._custom_layers: dict[int, Any] = {}
         self._keep_layers_of(net)
         if isinstance(net, _neap.OnnxGraph):
             _neap._start_from_weights(self, net)
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return "<neap.Session, closed>"
+        plan = self.plan
+        return (f"<neap.Session '{plan.net}' batch={plan.batch} {plan.dtype} on {plan.device}, "
+                f"{self.memory.arena_bytes / 2**20:.1f} MiB, {self.steps} steps>")
 
     def __enter__(self) -> "Session":
         return self
@@ -66,38 +125,85 @@ class Session(_neap.Session):
         super().close()
         self._custom_layers.clear()
 
+    @property
+    def lr(self) -> float:
+        """The learning rate of the next step. It can be set to whatever Session takes: a number, a LearningRate or a function."""
+        return self._rate if self._schedule is None else float(self._schedule(self.steps))
+
+    @lr.setter
+    def lr(self, rate: Rate) -> None:
+        self.set_learning_rate(rate)
+
+    def set_learning_rate(self, rate: Rate) -> None:
+        """Trains with another rate from the next step on, as `session.lr = rate` does.
+
+        A LearningRate and a function count steps as `steps` does. save() writes a rate that was set, and load() returns to it;
+        but a session whose rate is a function follows that, whatever it loads.
+        """
+        self._rate = _rate(rate, self.steps)
+        self._schedule = _function(rate)
+
+    def _follow_schedule(self) -> None:
+        if self._schedule is not None:
+            self._rate = float(self._schedule(self.steps))
+
     def step(self, images: Any, labels: Any) -> float:
-        """Trains with one batch and returns its mean loss."""
-        return self._step(_given(images), self._answers(labels))
+        """Trains with one batch and returns its mean loss. Raises NonFiniteLossError if that is infinite or not a number."""
+        self._follow_schedule()
+        step = self.steps
+        loss = self._step(_given(images), self._answers(labels))
+        # A step of fp16 whose numbers are too large is skipped, and the next one has a smaller scale.
+        if not math.isfinite(loss) and self.plan.dtype != "fp16":
+            raise NonFiniteLossError(step, loss)
+        return loss
 
     def begin(self, images: Any, labels: Any) -> None:
         """The first half of a step: sends the batch and returns. Two steps may be in flight."""
+        self._follow_schedule()
         self._begin(_given(images), self._answers(labels))
 
     def finish(self) -> _neap.StepResult:
         """The second half: waits for the oldest step in flight."""
         return self._finish()
 
-    def fit(self, batches: Iterable[tuple[Any, Any]], epochs: int = 1,
-            on_step: Callable[[_neap.StepResult], object] | None = None) -> list[float]:
+    def fit(self, batches: Iterable[tuple[Any, Any]] | _neap.Dataset | tuple[Any, Any], epochs: int = 1,
+            on_step: Callable[[_neap.StepResult], object] | None = None, *, val: Any = None) -> History:
         """Trains with all batches, `epochs` times, and returns the mean loss of each epoch.
+
+        `batches` is a Loader, a DataLoader of PyTorch or another iterable of (images, labels); a Dataset or a pair of arrays
+        (images, labels) is shuffled as Loader does. `val` is evaluated after each epoch, and is what evaluate() takes, or a pair
+        of arrays; the results are in `val` of what is returned.
 
         While a batch trains, the next one is taken from `batches`: images on a GPU must stay as they are until the next pair but
         one is taken. The progress is shown if tqdm is installed. After Ctrl-C or an error of `batches`, the steps that have begun
-        are finished, and the session can go on.
+        are finished, and the session can go on. Raises NonFiniteLossError if a loss is infinite or not a number.
         """
-        losses = []
+        if isinstance(batches, _neap.Dataset) or are_arrays(batches):
+            batches = Loader(batches, self.batch)
+        history = History()
         for epoch in range(epochs):
-            total, count = 0.0, 0
             with _progress(batches, f"epoch {epoch + 1}/{epochs}") as bar:
-                for result in self._train(batches):
-                    total, count = total + result.loss, count + 1
-                    bar.set_postfix(loss=f"{result.loss:.4f}", refresh=False)
-                    bar.update()
-                    if on_step is not None:
-                        on_step(result)
-            losses.append(total / count if count else float("nan"))
-        return losses
+                history.append(self._epoch(batches, bar, on_step))
+                if val is not None:
+                    history.val.append(self.evaluate(val))
+                    bar.set_postfix(loss=f"{history[-1]:.4f}", val_loss=f"{history.val[-1].loss:.4f}",
+                                    val_accuracy=f"{history.val[-1].accuracy:.4f}")
+        return history
+
+    def _epoch(self, batches: Iterable[tuple[Any, Any]], bar: Any,
+               on_step: Callable[[_neap.StepResult], object] | None) -> float:
+        total, count = 0.0, 0
+        for result in self._train(batches):
+            if not math.isfinite(result.loss) and not result.skipped:
+                raise NonFiniteLossError(result.step, result.loss)
+            total, count = total + result.loss, count + 1
+            bar.set_postfix(loss=f"{result.loss:.4f}", refresh=False)
+            bar.update()
+            if on_step is not None:
+                on_step(result)
+        if count == 0:
+            raise ValueError("there are no batches to train with; a generator is empty after its first epoch")
+        return total / count
 
     def _train(self, batches: Iterable[tuple[Any, Any]]) -> Iterator[_neap.StepResult]:
         in_flight = 0
@@ -116,23 +222,32 @@ class Session(_neap.Session):
                 in_flight -= 1
                 self._finish()
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Takes parameters and running statistics from arrays, or whatever has __dlpack__, by PyTorch's names.
+    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> LoadedKeys:
+        """Takes parameters and running statistics from arrays, or tensors of any type, by PyTorch's names.
 
-        Training then starts at step 0. Raises neap.Error naming a tensor that is missing, unexpected or of another shape.
+        Training then starts at step 0, with the same learning rate. With strict=False, tensors that the state lacks keep their
+        values, and those that the network lacks are left out; both are returned. Raises neap.Error, and changes nothing, naming
+        all tensors of another shape and, if `strict`, all that are missing or unexpected.
         """
-        weights = {name: to_array(values, numpy.float32) for name, values in state.items()
-                   if not name.endswith(".num_batches_tracked")}
-        for name, own in self.state_dict().items():
-            if name in weights and weights[name].shape != own.shape:
-                raise Error(f"tensor '{name}' has the shape {weights[name].shape}, but the network has {own.shape}",
-                            "INVALID_ARGUMENT")
-        self._load_weights(weights)
+        own = _without_counts(self.state_dict())
+        given = _without_counts(state)
+        loaded = LoadedKeys([name for name in own if name not in given], [name for name in given if name not in own])
+        weights = {name: to_array(given[name], numpy.float32) for name in own if name in given}
+        faults = [f"'{name}' has the shape {values.shape}, but the network has {own[name].shape}"
+                  for name, values in weights.items() if values.shape != own[name].shape]
+        if strict:
+            faults += [f"'{name}' is missing" for name in loaded.missing_keys]
+            faults += [f"'{name}' does not belong to the network" for name in loaded.unexpected_keys]
+        if faults:
+            raise Error(f"the state does not fit the network: {'; '.join(faults)}", "INVALID_ARGUMENT")
+        self._load_weights(own | weights)
+        return loaded
 
     def evaluate(self, batches: Any, labels: Any = None) -> Accuracy:
         """Evaluates with running statistics and without dropout.
 
-        `batches` is a Dataset, an iterable of (images, labels), or with `labels` an array of images, of any number.
+        `batches` is a Dataset, an iterable of (images, labels), a pair of arrays (images, labels), or with `labels` an array of
+        images, of any number.
         """
         loss, correct, terms, count = 0.0, 0, 0, 0
         for images, classes in self._pieces(batches, labels):
@@ -151,8 +266,10 @@ class Session(_neap.Session):
         With `probabilities`, what the loss makes of them: their softmax over the classes, with BinaryCrossEntropy their sigmoid.
         """
         images = to_images(images)
+        if len(images) == 0:
+            return numpy.empty((0, *self._prediction_shape), numpy.float32)
         pieces = [self._predict(images[first:first + self.batch], probabilities)
-                  for first in range(0, max(1, len(images)), self.batch)]
+                  for first in range(0, len(images), self.batch)]
         return numpy.concatenate(pieces)
 
     def _answers(self, values: Any) -> numpy.ndarray:
@@ -165,6 +282,8 @@ class Session(_neap.Session):
         pairs = batches
         if labels is not None:
             pairs = [(batches, labels)]
+        elif are_arrays(batches):
+            pairs = [batches]
         elif isinstance(batches, _neap.Dataset):
             pairs = (batches.read(first, self.batch) for first in range(0, len(batches), self.batch))
         for images, classes in pairs:
@@ -175,7 +294,20 @@ class Session(_neap.Session):
 
 def _given(images: Any) -> Any:
     """The images of a step, where they are."""
-    return images if is_on_gpu(images) else to_images(images)
+    return without_gradient(images) if is_on_gpu(images) else to_images(images)
+
+
+def _function(rate: Rate) -> Callable[[int], float] | None:
+    return rate if callable(rate) else None
+
+
+def _rate(rate: Rate, step: int) -> float | _neap.LearningRate:
+    return float(rate(step)) if callable(rate) else rate
+
+
+def _without_counts(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Without PyTorch's counts of batches, which are the session's step."""
+    return {name: values for name, values in state.items() if not name.endswith(".num_batches_tracked")}
 
 
 class _Silent:
@@ -203,4 +335,4 @@ def _progress(batches: Iterable[Any], text: str) -> Any:
     return tqdm(total=total, desc=text, unit="step")
 
 
-__all__ = ["Accuracy", "Session"]
+__all__ = ["Accuracy", "History", "LoadedKeys", "Session"]

@@ -16,6 +16,17 @@ def test_a_dataset_has_images_and_labels(digits):
     assert neap.open_dataset(DIGITS, shape=(1, 12, 12)).read(0, 1)[0].shape == (1, 1, 12, 12)
 
 
+def test_a_dataset_is_a_sequence_of_images_and_labels(digits):
+    images, labels = digits.read(0, len(digits))
+    image, label = digits[3]
+    assert numpy.array_equal(image, images[3]) and label == labels[3]
+    assert numpy.array_equal(digits[-1][0], images[-1])
+    assert [int(label) for _, label in digits] == labels.tolist()
+    for outside in (len(digits), -len(digits) - 1):
+        with pytest.raises(IndexError):
+            digits[outside]
+
+
 def test_pixels_can_be_labelled():
     dataset = neap.open_dataset("synthetic", shape=(3, 16, 24), label_pixels=True, classes=4, size=8)
     images, labels = dataset.read(0, 8)

@@ -16,6 +16,9 @@ def test_a_graph_says_what_it_consists_of(small_net):
     assert small_net.layers[3][1] == neap.Relu()
     assert repr(small_net.layers[7][1]) == "<neap.Layer fully_connected out_features=10 bias=true>"
     assert repr(small_net) == "<neap.Graph 'small' batch=16 fp32 nchw, 10 layers>"
+    lines = str(small_net).splitlines()
+    assert lines[0] == repr(small_net) and lines[2].startswith("  conv1: convolution out_channels=8 ")
+    assert lines[6] == "  add: add of conv2, relu1"
     assert small_net.parameter_count() == 8 * 9 + 16 + (8 * 8 * 9 + 8) + 10 * 8 + 10
 
 
@@ -42,6 +45,39 @@ def test_every_network_of_the_command_is_there():
         assert getattr(neap.nets, name)(batch=2).batch == 2
     assert neap.nets.resnet50().parameter_count() == 25557032
     assert neap.nets.resnet(blocks=(1, 1, 1, 1), batch=2, image=64).batch == 2
+
+
+def test_any_network_may_have_another_loss(small_net):
+    for loss in ("mse", neap.MeanSquaredError()):
+        other = small_net.with_loss(loss)
+        assert [name for name, _, _ in other.layers][-2:] == ["targets", "loss"]
+        assert other.layers[-1][1] == neap.MeanSquaredError()
+    smoothed = small_net.with_loss(neap.SoftmaxCrossEntropy(label_smoothing=0.1))
+    assert smoothed.layers[-1][1] == neap.SoftmaxCrossEntropy(0.1)
+    assert smoothed.with_loss("cross-entropy").layers == small_net.layers
+    with pytest.raises(neap.Error, match="'l1' is not"):
+        small_net.with_loss("l1")
+    with pytest.raises(TypeError, match="not a int"):
+        small_net.with_loss(3)
+
+
+def criterion(name, **attributes):
+    """As much of one of torch.nn as neap knows."""
+    return type(name, (), {"reduction": "mean", "weight": None, **attributes})()
+
+
+def test_the_loss_may_be_a_criterion_of_pytorch(small_net):
+    for name, layer in (("MSELoss", neap.MeanSquaredError()), ("BCEWithLogitsLoss", neap.BinaryCrossEntropy()),
+                        ("CrossEntropyLoss", neap.SoftmaxCrossEntropy())):
+        assert small_net.with_loss(criterion(name)).layers[-1][1] == layer
+    smoothed = small_net.with_loss(criterion("CrossEntropyLoss", label_smoothing=0.25, ignore_index=-100))
+    assert smoothed.layers[-1][1] == neap.SoftmaxCrossEntropy(0.25)
+    for attributes, text in (({"reduction": "sum"}, "reduction"), ({"weight": 1}, "weight"), ({"pos_weight": 1}, "pos_weight"),
+                             ({"ignore_index": 255}, "ignore_index")):
+        with pytest.raises(ValueError, match=text):
+            small_net.with_loss(criterion("CrossEntropyLoss", **attributes))
+    with pytest.raises(TypeError, match="not a L1Loss"):
+        small_net.with_loss(criterion("L1Loss"))
 
 
 def test_errors_name_what_is_wrong(small_net):

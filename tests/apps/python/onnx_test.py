@@ -1,4 +1,5 @@
 """Networks from ONNX files and from PyTorch, and weights from arrays."""
+import pickle
 import subprocess
 
 import numpy
@@ -55,11 +56,82 @@ def test_a_state_dict_is_loaded(trained, small_net):
         assert all(numpy.array_equal(values, state[name]) for name, values in session.state_dict().items()
                    if not name.endswith("num_batches_tracked"))
         with pytest.raises(neap.Error, match="'fc.weight' has the shape"):
-            session.load_state_dict({**state, "fc.weight": state["fc.weight"].T})
-        with pytest.raises(neap.Error, match="'fc.bias' is missing"):
-            session.load_state_dict({name: values for name, values in state.items() if name != "fc.bias"})
-        with pytest.raises(neap.Error, match="'other' does not belong"):
-            session.load_state_dict({**state, "other": state["fc.bias"]})
+            session.load_state_dict({**state, "fc.weight": state["fc.weight"].T}, strict=False)
+
+
+def test_a_state_that_does_not_fit_is_refused_naming_all_its_faults(trained, small_net):
+    state = trained.state_dict()
+    odd = {**state, "fc.weight": state["fc.weight"].T, "other": state["fc.bias"], "another": state["fc.bias"]}
+    del odd["fc.bias"], odd["conv2.bias"]
+    with neap.Session(small_net, device="cpu", seed=9) as session:
+        before = session.state_dict()
+        with pytest.raises(neap.Error) as refused:
+            session.load_state_dict(odd)
+        for text in (r"'fc.weight' has the shape (8, 10), but the network has (10, 8)", "'fc.bias' is missing",
+                     "'conv2.bias' is missing", "'other' does not belong", "'another' does not belong"):
+            assert text in str(refused.value)
+        assert all(numpy.array_equal(values, before[name]) for name, values in session.state_dict().items())
+        odd["fc.weight"] = state["fc.weight"]
+        loaded = session.load_state_dict(odd, strict=False)
+        assert loaded.missing_keys == ["conv2.bias", "fc.bias"]
+        assert loaded.unexpected_keys == ["other", "another"]
+        after = session.state_dict()
+        assert numpy.array_equal(after["fc.bias"], before["fc.bias"])
+        assert numpy.array_equal(after["fc.weight"], state["fc.weight"])
+
+
+class Tensor:
+    """As much of a tensor of PyTorch as neap knows."""
+
+    def __init__(self, values, dtype="torch.float32", requires_grad=False):
+        self.values, self.dtype, self.requires_grad = values, dtype, requires_grad
+
+    def detach(self):
+        return Tensor(self.values, self.dtype)
+
+    def float(self):
+        return Tensor(self.values, requires_grad=self.requires_grad)
+
+    def __dlpack_device__(self):
+        return self.values.__dlpack_device__()
+
+    def __dlpack__(self, **options):
+        if self.requires_grad or self.dtype == "torch.bfloat16":
+            raise BufferError("as PyTorch does")
+        return self.values.__dlpack__(**options)
+
+
+def test_tensors_that_train_or_have_16_bits_are_taken(small_net, batches):
+    x, y = batches[0]
+    with neap.Session(small_net, device="cpu") as session:
+        state = session.state_dict()
+        loss = session.step(x, y)
+        session.load_state_dict({name: Tensor(values, "torch.bfloat16", True) for name, values in state.items()})
+        assert session.step(Tensor(x, requires_grad=True), y) == loss
+
+
+def test_a_network_from_a_file_trains_with_any_loss(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    value, values = onnx.helper.make_tensor_value_info, onnx.helper.make_tensor
+    weight = numpy.random.default_rng(2).normal(size=(3, 4)).astype("f4")
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Gemm", ["x", "fc.weight"], ["y"], transB=1)], "net", [value("x", 1, [6, 4])],
+        [value("y", 1, [6, 3])], [values("fc.weight", 1, [3, 4], weight.ravel())])
+    path = tmp_path / "model.onnx"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
+    random = numpy.random.default_rng(3)
+    x, targets = random.normal(size=(6, 4)).astype("f4"), random.random((6, 3)).astype("f4")
+    scores = x.astype("f8") @ weight.T
+    wanted = {"mse": ((scores - targets) ** 2).mean(),
+              "bce": (numpy.logaddexp(0, scores) - scores * targets).mean()}
+    for loss, expected in wanted.items():
+        net = neap.from_onnx(path, loss=loss)
+        for again in (net, pickle.loads(pickle.dumps(net))):
+            with neap.Session(again, device="cpu", lr=0.1) as session:
+                assert session.step(x, targets) == pytest.approx(expected, rel=1e-5)
+                assert session.step(x, targets) < expected
+        with pytest.raises(neap.Error, match="from_onnx"):
+            net.with_loss("mse")
 
 
 def test_activations_have_their_fields():

@@ -1,4 +1,5 @@
 """Sessions: what they compute, save and refuse."""
+import inspect
 import json
 import pickle
 import subprocess
@@ -117,8 +118,8 @@ def test_predict_returns_logits_of_any_number_of_images(session, batches, digits
     assert result.loss == pytest.approx(-numpy.log(probabilities[numpy.arange(37), labels]).mean(), rel=1e-4)
     assert session.evaluate(batches).labels == 80
     assert session.evaluate(digits).labels == len(digits)
-    with pytest.raises(neap.Error):
-        session.predict(images[:0])
+    for nothing in (images[:0], []):
+        assert session.predict(nothing).shape == (0, 10)
 
 
 def test_a_network_that_labels_pixels():
@@ -230,6 +231,158 @@ def test_the_learning_rate_may_depend_on_the_step(small_net, batches):
     slow = neap.LearningRate(0.1, warmup_steps=2, decay="exponential", period_steps=8, minimum=0, warmup_start=0.5)
     assert slow.at(0) == pytest.approx(0.075)
     assert slow.at(10) == pytest.approx(0.01)
+
+
+def test_the_learning_rate_is_read_and_set(small_net, batches):
+    with neap.Session(small_net, device="cpu", lr=0.0625) as session, \
+            neap.Session(small_net, device="cpu",
+                         lr=neap.LearningRate(0.0625, decay="step", period_steps=2, factor=0.5)) as scheduled:
+        assert session.lr == 0.0625
+        session.fit(batches[:2])
+        session.lr = 0.03125
+        assert session.lr == 0.03125
+        session.fit(batches[2:4])
+        scheduled.fit(batches[:4])
+        assert same(session.state_dict(), scheduled.state_dict())
+        assert scheduled.lr == 0.015625
+        session.set_learning_rate(neap.LearningRate(0.5, warmup_steps=8))
+        assert session.lr == 0.5 * 5 / 8
+        for wrong, error in ((-1.0, neap.Error), (float("nan"), neap.Error), ("fast", TypeError), (None, TypeError)):
+            with pytest.raises(error):
+                session.lr = wrong
+            assert session.lr == 0.5 * 5 / 8
+
+
+def test_the_learning_rate_may_be_a_function(small_net, batches):
+    with neap.Session(small_net, device="cpu", lr=lambda step: 0.0625 if step < 2 else 0.03125) as session, \
+            neap.Session(small_net, device="cpu",
+                         lr=neap.LearningRate(0.0625, decay="step", period_steps=2, factor=0.5)) as scheduled:
+        session.fit(batches[:3])
+        assert session.lr == 0.03125
+        session.step(*batches[3])
+        scheduled.fit(batches[:4])
+        assert same(session.state_dict(), scheduled.state_dict())
+        session.lr = 0.5  # replaces the function
+        session.step(*batches[4])
+        assert session.lr == 0.5
+        state = session.state_dict()
+        session.lr = lambda step: 1 / (step - 6)
+        with pytest.raises(ZeroDivisionError):
+            session.fit(batches)  # the second step
+        assert session.steps == 6 and not same(session.state_dict(), state)
+        session.lr = 0.5
+        session.step(*batches[0])
+
+
+def test_a_checkpoint_goes_on_with_the_rate_that_was_set(small_net, batches, tmp_path):
+    with neap.Session(small_net, device="cpu", lr=0.05) as session:
+        session.save(tmp_path / "before.safetensors")
+        session.lr = 0.025
+        session.save(tmp_path / "after.safetensors")
+        session.load(tmp_path / "before.safetensors")
+        assert session.lr == pytest.approx(0.05)
+    with neap.Session(small_net, device="cpu", lr=0.9) as session:
+        session.load(tmp_path / "after.safetensors")
+        assert session.lr == pytest.approx(0.025)
+    with neap.Session(small_net, device="cpu", lr=lambda step: 0.125) as session:
+        session.load(tmp_path / "after.safetensors")
+        assert session.lr == 0.125
+
+
+def test_unknown_attributes_are_refused(session, small_net, digits):
+    named = [session, small_net, neap.Relu(), neap.LearningRate(0.1), session.plan, digits, neap.Loader(digits, batch=4),
+             session.evaluate(digits), session.memory]
+    for thing in named:
+        with pytest.raises(AttributeError):
+            thing.learn_rate = 0.5
+    for read_only in ("batch", "steps", "seed"):
+        with pytest.raises(AttributeError):
+            setattr(session, read_only, 7)
+
+
+def test_a_session_says_what_it_is(session, batches):
+    session.step(*batches[0])
+    assert "'small' batch=16 fp32 on " in repr(session) and "1 steps" in repr(session)
+    session.close()
+    assert repr(session) == "<neap.Session, closed>"
+    with pytest.raises(TypeError, match="from_torch"):
+        neap.Session(object())
+
+
+def test_a_session_states_its_arguments():
+    parameters = inspect.signature(neap.Session).parameters
+    assert list(parameters)[:4] == ["net", "device", "budget", "dtype"]
+    assert {"lr", "optimizer", "momentum", "weight_decay", "label_smoothing"} <= parameters.keys()
+    assert all(parameter.annotation is not parameter.empty for parameter in parameters.values())
+    assert all(name in neap.Session.__doc__ for name in parameters)
+    with pytest.raises(TypeError, match="learning_rate"):
+        neap.Session(neap.nets.lenet(), learning_rate=0.1)
+
+
+class Named:
+    """What str() makes the name of a device or type, as torch.device and torch.dtype do."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __str__(self):
+        return self.name
+
+
+def test_devices_and_types_have_several_names(small_net):
+    for dtype, name in (("float32", "fp32"), ("bfloat16", "bf16"), (numpy.float32, "fp32"), (numpy.dtype("float16"), "fp16"),
+                        (Named("torch.bfloat16"), "bf16"), ("tf32", "tf32")):
+        assert small_net.with_options(dtype=dtype).dtype == name
+        assert neap.nets.lenet(dtype=dtype).dtype == name
+    with neap.Session(small_net, Named("cpu"), dtype=Named("torch.bfloat16")) as session:
+        assert session.plan.dtype == "bf16"
+    assert neap.plan(small_net, device=Named("h200")).device == neap.plan(small_net, device="h200").device
+    with pytest.raises(neap.Error, match="'float64'"):
+        neap.Session(small_net, device="cpu", dtype=numpy.float64)
+    for device in ("cuda", 0, Named("cuda:0")):
+        try:
+            neap.Session(small_net, device).close()
+        except neap.Error as error:
+            assert "is not" not in str(error)  # no name that is not known; there may be no GPU
+
+
+def test_a_budget_may_be_a_share_of_the_natural_peak(small_net):
+    natural = neap.plan(small_net, device="cpu", policy="keep-all").peak_bytes
+    assert neap.plan(small_net, "80%", "cpu").budget_bytes == int(0.8 * natural)
+    with neap.Session(small_net, device="cpu", budget="80%") as session:
+        assert session.plan.budget_bytes == int(0.8 * natural)
+        with pytest.raises(neap.Error, match="'50%' is not a byte size"):
+            session.set_budget("50%")
+    for refused in ("0%", "%", "many"):
+        with pytest.raises(neap.Error, match="budget: "):
+            neap.Session(small_net, device="cpu", budget=refused)
+    with pytest.raises(neap.Error, match="budget: .*only bytes"):
+        neap.peak_batch(small_net, "50%", device="cpu")
+
+
+def test_what_is_not_labelled_adds_nothing(small_net, batches):
+    x, y = batches[0]
+    losses = []
+    for nothing in (-1, -100):
+        labels = y.astype("i8")
+        labels[3:] = nothing
+        with neap.Session(small_net, device="cpu") as session:
+            losses.append([session.step(x, labels), session.evaluate(x, labels)])
+    assert losses[0] == losses[1]
+
+
+def test_vectors_need_no_height_and_width():
+    net = neap.Graph("vectors", batch=4)
+    net.loss(net.add("fc", neap.FullyConnected(3), net.input(8)))
+    other = neap.Graph("vectors", batch=4)
+    other.loss(other.add("fc", neap.FullyConnected(3), other.input((8,))))
+    x, y = numpy.random.default_rng(1).random((4, 8), numpy.float32), numpy.arange(4) % 3
+    with neap.Session(net, device="cpu") as session, neap.Session(other, device="cpu") as again:
+        assert session.step(x, y) == again.step(x.reshape(4, 8, 1, 1), y)
+        assert session.predict(x).shape == (4, 3)
+        assert session.evaluate(x, y) == again.evaluate(x, y)
+        with pytest.raises(neap.Error, match=r"images have the shape \(4, 7\), expected \(n, 8, 1, 1\)"):
+            session.step(x[:, :7], y)
 
 
 def test_optimizers(small_net, batches):

@@ -1,0 +1,60 @@
+#include "apps/python/graph_state.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "apps/python/errors.h"
+#include "apps/python/python_layer.h"
+
+namespace neap::python {
+namespace {
+
+namespace nb = nanobind;
+
+// Name, layer, inputs and role.
+using LayerState = std::tuple<std::string, nb::object, std::vector<std::string>, int>;
+// Name, batch, element type, layout, fusion and layers.
+using GraphState =
+    std::tuple<std::string, int64_t, std::string, std::string, bool, std::vector<LayerState>>;
+
+nb::object ObjectOf(const Layer& layer) {
+  const auto* const custom = layer.As<PythonLayer>();
+  return custom != nullptr ? custom->Object() : nb::cast(layer);
+}
+
+LayerRole RoleOf(int role) {
+  if (role >= 0 && role <= static_cast<int>(LayerRole::kAuxiliaryLoss))
+    return static_cast<LayerRole>(role);
+  throw nb::type_error("a layer has no such role");
+}
+
+}  // namespace
+
+nb::tuple StateOf(const Graph& graph) {
+  const GraphOptions& options = graph.options();
+  std::vector<LayerState> layers;
+  for (const GraphLayer& layer : graph.layers())
+    layers.emplace_back(layer.name, ObjectOf(layer.layer), layer.inputs,
+                        static_cast<int>(layer.role));
+  return nb::make_tuple(options.name, options.batch, std::string(Name(options.dtype)),
+                        std::string(Name(options.layout)), options.fusion, layers);
+}
+
+Graph GraphOf(const nb::tuple& state, nb::handle kept_by) {
+  const auto [name, batch, dtype, layout, fusion, layers] = nb::cast<GraphState>(state);
+  Graph graph({.name = name,
+               .batch = batch,
+               .dtype = Checked(ParseDType(dtype)),
+               .layout = Checked(ParseLayout(layout)),
+               .fusion = fusion});
+  for (const auto& [layer, definition, inputs, role] : layers)
+    graph.Add({layer, KeptLayer(definition, kept_by), inputs, RoleOf(role)});
+  return graph;
+}
+
+}  // namespace neap::python

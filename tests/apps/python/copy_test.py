@@ -1,0 +1,78 @@
+"""Graphs and layers that are copied and pickled."""
+import copy
+import pickle
+
+import numpy
+import pytest
+
+import neap
+
+
+class Double(neap.CustomLayer):
+    """y = 2 x."""
+
+    def output(self, x):
+        return x
+
+    def forward(self, x, y):
+        y[...] = 2 * x
+
+    def backward_data(self, dy, dx):
+        dx[...] = 2 * dy
+
+
+def copies(thing):
+    return pickle.loads(pickle.dumps(thing)), copy.deepcopy(thing), copy.copy(thing)
+
+
+def test_layers_are_copied_with_their_fields():
+    layers = [neap.Convolution(8, kernel=(1, 7), stride=2, padding=(0, 3), dilation=2, groups=2, bias=False),
+              neap.TransposedConvolution(3, kernel=2, stride=2, bilinear=True), neap.FullyConnected(7, bias=False),
+              neap.BatchNorm(epsilon=1e-3, momentum=0.3), neap.LocalResponseNorm(3, alpha=0.1), neap.Dropout(0.1),
+              neap.MaxPool(3, ceil_mode=True), neap.AveragePool(3, count_padding=False), neap.GlobalAveragePool(),
+              neap.Crop((3, 4), offset=1), neap.ZeroPad(top=1, right=2), neap.Relu(), neap.LeakyRelu(0.3), neap.Clip(-1, 1),
+              neap.Sigmoid(), neap.Tanh(), neap.HardSigmoid(), neap.HardSwish(), neap.Silu(), neap.Add(), neap.Concat(),
+              neap.Multiply(), neap.SoftmaxCrossEntropy(0.1), neap.MeanSquaredError(0.5), neap.BinaryCrossEntropy()]
+    assert len({layer.type for layer in layers}) == len(layers)
+    for layer in layers:
+        assert all(other == layer for other in copies(layer)), layer
+
+
+@pytest.mark.parametrize("name", [name for name in dir(neap.nets) if not name.startswith("_")])
+def test_every_network_is_copied(name):
+    net = getattr(neap.nets, name)(batch=2)
+    for other in copies(net):
+        assert other.layers == net.layers and repr(other) == repr(net)
+
+
+def test_a_copy_trains_as_its_original_does(small_net, batches):
+    small_net = small_net.with_options(layout="nhwc")
+    with neap.Session(small_net, device="cpu") as session:
+        losses = session.fit(batches)
+    for other in copies(small_net):
+        with neap.Session(other, device="cpu") as session:
+            assert session.fit(batches) == losses
+
+
+def test_copies_have_layers_of_their_own_in_python():
+    net = neap.Graph("double", batch=2)
+    x = net.add("double", Double(), net.input((1, 2, 2)))
+    net.loss(net.add("fc", neap.FullyConnected(2), x))
+    images, labels = numpy.ones((2, 1, 2, 2)), [0, 1]
+    with neap.Session(net, device="cpu") as session:
+        loss = session.step(images, labels)
+    others = copies(net)
+    del net, x
+    for other in others:
+        with neap.Session(other, device="cpu") as session:
+            assert session.step(images, labels) == loss
+
+
+def test_what_is_no_state_of_a_graph_is_refused(small_net):
+    state = small_net.__getstate__()
+    for wrong in ((), state[:-1], (*state[:-1], [("x", neap.Relu(), [], 77)])):
+        with pytest.raises((TypeError, RuntimeError)):
+            neap.Graph.__new__(neap.Graph).__setstate__(wrong)
+    for wrong in ((), ("convolution", 1), ("unknown",), ("relu", 1)):
+        with pytest.raises(TypeError):
+            neap.Layer.__new__(neap.Layer).__setstate__(wrong)
