@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "apps/cli/outcome.h"
-#include "apps/cli/output.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/checkpoint/model_description.h"
 #include "neap/core/checkpoint/safetensors.h"
@@ -14,26 +13,16 @@
 namespace neap::apps {
 namespace {
 
-constexpr const char* kRateKey = "neap.learning_rate";
+// Beside "neap.learning_rate" (core/checkpoint/checkpoint.h), which is only there if the rate was set
+// while training went on, and which a session continues with.
+constexpr const char* kScheduleKey = "neap.schedule";
 
 // Empty if the file does not say it, as those of other versions.
 std::optional<LearningRate> RateFrom(const FileMetadata& metadata) {
-  const auto found = metadata.find(kRateKey);
+  const auto found = metadata.find(kScheduleKey);
   if (found == metadata.end()) return std::nullopt;
-  const Json json = Json::parse(found->second, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_array() || json.size() != 7) return std::nullopt;
-  if (!std::all_of(json.begin(), json.end(), [](const Json& one) { return one.is_number(); }))
-    return std::nullopt;
-  LearningRate rate = {.base = json[1],
-                       .minimum = json[2],
-                       .warmup_steps = json[3],
-                       .warmup_start = json[4],
-                       .period_steps = json[5],
-                       .factor = json[6]};
-  const int64_t decay = json[0];
-  if (decay < 0 || decay > static_cast<int64_t>(LearningRate::Decay::kCosine)) return std::nullopt;
-  rate.decay = static_cast<LearningRate::Decay>(decay);
-  return CheckLearningRate(rate).ok() ? std::optional(rate) : std::nullopt;
+  const absl::StatusOr<LearningRate> rate = ParseLearningRate(found->second);
+  return rate.ok() ? std::optional(*rate) : std::nullopt;
 }
 
 }  // namespace
@@ -68,16 +57,7 @@ absl::Status CheckSeed(const FileFlags& files, int64_t seed) {
                                position->seed, ", with which a resumed training goes on"));
 }
 
-FileMetadata RateMetadata(const LearningRate& rate) {
-  const Json json = {static_cast<int64_t>(rate.decay),
-                     rate.base,
-                     rate.minimum,
-                     rate.warmup_steps,
-                     rate.warmup_start,
-                     rate.period_steps,
-                     rate.factor};
-  return {{kRateKey, json.dump()}};
-}
+FileMetadata RateMetadata(const LearningRate& rate) { return {{kScheduleKey, ToString(rate)}}; }
 
 std::vector<std::string> RateNotes(const TrainingStart& start, const LearningRate& rate) {
   if (!start.resumes || !start.rate.has_value()) return {};
