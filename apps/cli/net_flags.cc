@@ -12,6 +12,7 @@
 #include "apps/cli/outcome.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/graph/with_options.h"
+#include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "neap/nets/onnx/onnx_file.h"
 #include "neap/nets/with_loss.h"
@@ -75,12 +76,20 @@ absl::Status CheckOnnxOptions(const nets::NetOptions& options) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<nets::OnnxModel> ReadFile(const std::string& path, const nets::NetOptions& options) {
+Layer LossFrom(const std::string& name) {
+  if (name == "mse") return MeanSquaredError{};
+  if (name == "bce") return BinaryCrossEntropy{};
+  return SoftmaxCrossEntropy{};
+}
+
+absl::StatusOr<nets::OnnxModel> ReadFile(const std::string& path, const nets::NetOptions& options,
+                                         const std::string& loss) {
   RETURN_IF_ERROR(CheckOnnxOptions(options));
   return nets::ReadOnnx(path, {.batch = *options.batch,
                                .image = options.image,
                                .dtype = options.dtype,
-                               .layout = options.layout});
+                               .layout = options.layout,
+                               .loss = LossFrom(loss)});
 }
 
 }  // namespace
@@ -202,8 +211,9 @@ absl::StatusOr<Graph> NetFlags::Build() {
   if (loss != kCrossEntropy) {
     if (label_smoothing.has_value())
       return BadUsage(absl::StrCat("--label-smoothing needs --loss cross-entropy, not ", loss));
-    return nets::WithTargetLoss(
-        built, loss == "mse" ? Layer(MeanSquaredError{}) : Layer(BinaryCrossEntropy{}));
+    // A file is read with its loss, because that decides what the network ends with.
+    const bool has_loss = !graph.has_value() && !File().path.empty();
+    return has_loss ? built : nets::WithTargetLoss(built, LossFrom(loss));
   }
   if (!label_smoothing.has_value()) return built;
   return nets::WithLabelSmoothing(built, *label_smoothing);
@@ -217,7 +227,7 @@ absl::StatusOr<Graph> NetFlags::BuildAsGiven() {
   }
   RETURN_IF_ERROR(ParseFormat());
   if (!File().path.empty()) {
-    ASSIGN_OR_RETURN(nets::OnnxModel model, ReadFile(name, options));
+    ASSIGN_OR_RETURN(nets::OnnxModel model, ReadFile(name, options, loss));
     return no_fusion ? WithoutFusion(model.graph) : std::move(model.graph);
   }
   for (const char* suffix : {".pt", ".pth", ".safetensors"}) {
@@ -235,7 +245,7 @@ absl::StatusOr<Graph> NetFlags::BuildAsGiven() {
 absl::StatusOr<std::optional<NamedValues>> NetFlags::Weights() {
   if (File().path.empty()) return std::nullopt;
   RETURN_IF_ERROR(ParseFormat());
-  ASSIGN_OR_RETURN(nets::OnnxModel model, ReadFile(name, options));
+  ASSIGN_OR_RETURN(nets::OnnxModel model, ReadFile(name, options, loss));
   return std::move(model.weights);
 }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <limits>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -137,7 +138,7 @@ absl::Status Softmax(NodeReader& node, NetworkBuilder& network) {
         absl::StrCat("attribute 'axis' is ", axis, ", which is not that of the channels"));
   }
   // Cross-entropy needs the softmax of scores; that of their logarithmic softmax is the same.
-  x.softmax = true;
+  x.softmax = std::string(node.op());
   network.Set(node.proto().output(0), std::move(x));
   return absl::OkStatus();
 }

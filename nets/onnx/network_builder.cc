@@ -12,7 +12,9 @@
 #include "absl/strings/strip.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/utf8.h"
+#include "neap/layers/activation.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/target_loss.h"
 
 namespace neap::nets {
 namespace {
@@ -293,6 +295,21 @@ absl::StatusOr<ImageValue> NetworkBuilder::Output() const {
   return *images;
 }
 
+absl::StatusOr<ImageValue> NetworkBuilder::Predictions() const {
+  ASSIGN_OR_RETURN(ImageValue output, Output());
+  const bool takes_softmax = options_.loss.As<SoftmaxCrossEntropy>() != nullptr;
+  if (!output.softmax.empty() && !takes_softmax) {
+    return absl::UnimplementedError(absl::StrCat(
+        "the output '", graph_.output(0).name(), "' is a ", output.softmax,
+        ", which neap has only as a part of the softmax cross-entropy, not of the loss ",
+        std::string(options_.loss.type())));
+  }
+  const GraphLayer& last = LayerOf(output);
+  const bool takes_sigmoid = options_.loss.As<BinaryCrossEntropy>() != nullptr;
+  if (takes_sigmoid && last.layer.As<Sigmoid>() != nullptr) output.layer = last.inputs[0];
+  return output;
+}
+
 std::vector<bool> NetworkBuilder::Needed(const ImageValue& output) const {
   std::vector<bool> needed(drafts_.size(), false);
   needed[0] = true;
@@ -333,29 +350,37 @@ absl::StatusOr<NamedValues> NetworkBuilder::ReadWeights(const std::vector<bool>&
   return weights;
 }
 
-absl::StatusOr<OnnxModel> NetworkBuilder::Finish(std::string name) const {
-  ASSIGN_OR_RETURN(const ImageValue output, Output());
-  OnnxModel model = {.graph = Graph({.name = std::move(name),
-                                     .batch = options_.batch,
-                                     .dtype = options_.dtype,
-                                     .layout = options_.layout})};
-  const std::vector<bool> needed = Needed(output);
-  ASSIGN_OR_RETURN(model.weights, ReadWeights(needed));
-  for (size_t i = 0; i < drafts_.size(); ++i) {
-    if (needed[i]) model.graph.Add(drafts_[i].layer);
+absl::Status NetworkBuilder::AddLoss(const ImageValue& predictions, Graph& network) const {
+  const Shape& shape = predictions.spec.shape;
+  if (options_.loss.As<SoftmaxCrossEntropy>() == nullptr) {
+    network.TargetLoss(predictions.layer, options_.loss, {shape.c(), shape.h(), shape.w()});
+    return absl::OkStatus();
   }
-  const Shape& shape = output.spec.shape;
-  const bool labels_pixels = shape.h() * shape.w() > 1;
-  if (labels_pixels && output.is_flat) {
+  if (shape.h() * shape.w() == 1) {
+    network.Loss(predictions.layer, options_.loss);
+    return absl::OkStatus();
+  }
+  if (predictions.is_flat) {
     return absl::InvalidArgumentError(absl::StrCat("the output '", graph_.output(0).name(),
                                                    "' is an image of ", shape.ToString(),
                                                    " made flat; scores of classes are needed"));
   }
-  if (labels_pixels) {
-    model.graph.PixelLoss(output.layer, SoftmaxCrossEntropy{}, shape.h(), shape.w());
-  } else {
-    model.graph.Loss(output.layer, SoftmaxCrossEntropy{});
+  network.PixelLoss(predictions.layer, options_.loss, shape.h(), shape.w());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<OnnxModel> NetworkBuilder::Finish(std::string name) const {
+  ASSIGN_OR_RETURN(const ImageValue predictions, Predictions());
+  OnnxModel model = {.graph = Graph({.name = std::move(name),
+                                     .batch = options_.batch,
+                                     .dtype = options_.dtype,
+                                     .layout = options_.layout})};
+  const std::vector<bool> needed = Needed(predictions);
+  ASSIGN_OR_RETURN(model.weights, ReadWeights(needed));
+  for (size_t i = 0; i < drafts_.size(); ++i) {
+    if (needed[i]) model.graph.Add(drafts_[i].layer);
   }
+  RETURN_IF_ERROR(AddLoss(predictions, model.graph));
   return model;
 }
 

@@ -44,7 +44,9 @@ struct ImageValue {
   // no Pad. A convolution or average pooling reads that one and adds the zeros itself.
   Padding padding = {};
   std::string unpadded = "";
-  bool softmax = false;  // its softmax, which only the loss can compute
+  // "Softmax" or "LogSoftmax" if the value is that of the layer's output, which only a loss can
+  // compute.
+  std::string softmax = "";
   // The output of `unpadded`.
   ImageValue Unpadded() const;
   int64_t elements() const { return spec.elements() / spec.shape.n(); }  // of an image
@@ -128,6 +130,11 @@ class NetworkBuilder {
                                     std::vector<Weight> weights, bool is_flat);
   absl::StatusOr<Shape> ImageShape(const onnx_schema::ValueInfo& input);
   absl::StatusOr<ImageValue> Output() const;
+  // The output without what the loss computes itself. Errors: UNIMPLEMENTED for a softmax that the
+  // loss does not compute.
+  absl::StatusOr<ImageValue> Predictions() const;
+  // Ends the network with the loss of these predictions.
+  absl::Status AddLoss(const ImageValue& predictions, Graph& network) const;
   std::vector<bool> Needed(const ImageValue& output) const;
   absl::StatusOr<NamedValues> ReadWeights(const std::vector<bool>& needed) const;
   absl::StatusOr<std::vector<float>> ReadValues(const Stored& stored) const;

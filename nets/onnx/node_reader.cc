@@ -89,7 +89,7 @@ absl::StatusOr<ImageValue> NodeReader::PaddedImage(int i) const {
           absl::StrCat(Input(i), " is computed by no node before it"));
     return absl::UnimplementedError(absl::StrCat(Input(i), " is a constant"));
   }
-  if (image->softmax) {
+  if (!image->softmax.empty()) {
     return absl::UnimplementedError(
         absl::StrCat(Input(i), " is a softmax, which neap only has at the end of a network"));
   }

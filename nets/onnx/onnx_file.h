@@ -1,8 +1,9 @@
 // Networks in ONNX files, read and written.
 //
 // A file has one graph: an image goes in, the scores of the classes come out. Reading it makes a
-// layer of each operator, ends the network with labels and the softmax cross-entropy of the scores
-// (for each pixel, if there are scores for each), and returns the weights by the layers' names.
+// layer of each operator, ends the network with a loss (by default labels and the softmax
+// cross-entropy of the scores, for each pixel if there are scores for each), and returns the
+// weights by the layers' names.
 // Computations of shapes, with which exporters state a flatten, are carried out while reading.
 // docs/onnx.md lists the operators.
 //
@@ -27,6 +28,7 @@
 #include "neap/core/base/tensor.h"
 #include "neap/core/checkpoint/checkpoint.h"
 #include "neap/core/graph/graph.h"
+#include "neap/layers/softmax_cross_entropy.h"
 
 namespace neap::nets {
 
@@ -39,6 +41,11 @@ struct OnnxOptions {
   std::optional<int64_t> image = {};  // height and width, instead of those that the file states
   DType dtype = DType::kFp32;
   Layout layout = Layout::kNchw;
+  // What training minimises. SoftmaxCrossEntropy reads labels, any other loss reads targets as in
+  // Graph::TargetLoss(). What the loss computes itself is dropped at the end of the network: a
+  // Softmax or LogSoftmax by SoftmaxCrossEntropy, a Sigmoid by BinaryCrossEntropy. A loss that
+  // replaces this one later (nets/with_loss.h) does not bring them back.
+  Layer loss = SoftmaxCrossEntropy{};
 };
 
 struct OnnxModel {

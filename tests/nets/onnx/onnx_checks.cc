@@ -54,28 +54,45 @@ std::vector<double> SoftmaxOf(const ReferenceTensor& scores) {
   return result;
 }
 
-}  // namespace
-
-void CheckPredicts(OnnxBuilder& builder, Ints dims, Layout layout) {
-  const ScratchDirectory directory;
-  dims[0] = 3;
-  const absl::StatusOr<OnnxModel> model =
-      ReadOnnx(builder.Write(directory), {.batch = dims[0], .layout = layout});
+std::vector<float> Predicted(const std::string& path, const nets::OnnxOptions& options,
+                             const std::vector<float>& images) {
+  const absl::StatusOr<OnnxModel> model = ReadOnnx(path, options);
   REQUIRE_MESSAGE(model.ok(), model.status().ToString());
   const std::unique_ptr<CpuDevice> device = CpuDevice::Open().value();
   absl::StatusOr<Session> session =
       CreateSession(model->graph, *device, {}, {.inference_only = true});
   REQUIRE_MESSAGE(session.ok(), session.status().ToString());
   REQUIRE(session->LoadWeights(model->weights).ok());
-  const std::vector<float> images = RandomImages(Elements(dims));
-  const Prediction got = session->Predict(images).value();
-  const std::vector<double> want =
-      SoftmaxOf(RunReference(builder.graph(), {dims, {images.begin(), images.end()}}));
-  REQUIRE(got.probabilities.size() == want.size());
+  return session->Predict(images).value().probabilities;
+}
+
+void CheckClose(const std::vector<float>& got, const std::vector<double>& want) {
+  REQUIRE(got.size() == want.size());
   double largest = 0;
   for (size_t i = 0; i < want.size(); ++i)
-    largest = std::max(largest, std::abs(static_cast<double>(got.probabilities[i]) - want[i]));
+    largest = std::max(largest, std::abs(static_cast<double>(got[i]) - want[i]));
   CHECK(largest < 2e-6);
+}
+
+}  // namespace
+
+void CheckPredicts(OnnxBuilder& builder, Ints dims, Layout layout) {
+  const ScratchDirectory directory;
+  dims[0] = 3;
+  const std::vector<float> images = RandomImages(Elements(dims));
+  const std::vector<float> got =
+      Predicted(builder.Write(directory), {.batch = dims[0], .layout = layout}, images);
+  CheckClose(got, SoftmaxOf(RunReference(builder.graph(), {dims, {images.begin(), images.end()}})));
+}
+
+void CheckComputes(const OnnxBuilder& builder, Ints dims, const Layer& loss) {
+  const ScratchDirectory directory;
+  dims[0] = 3;
+  const std::vector<float> images = RandomImages(Elements(dims));
+  const std::vector<float> got =
+      Predicted(builder.Write(directory), {.batch = dims[0], .loss = loss}, images);
+  OnnxBuilder same = builder;
+  CheckClose(got, RunReference(same.graph(), {dims, {images.begin(), images.end()}}).values);
 }
 
 void CheckOneNode(const OneNode& given) {

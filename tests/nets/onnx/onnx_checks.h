@@ -5,6 +5,7 @@
 #include <string>
 
 #include "neap/core/base/tensor.h"
+#include "neap/core/step/layer.h"
 #include "tests/nets/onnx/onnx_builder.h"
 
 namespace neap::testing {
@@ -12,6 +13,9 @@ namespace neap::testing {
 // Predicts with the model on images of these extents as read and in the reference. The file's batch
 // may be another one.
 void CheckPredicts(OnnxBuilder& builder, Ints dims, Layout layout = Layout::kNchw);
+
+// The same with a loss whose predictions are what the file computes.
+void CheckComputes(const OnnxBuilder& builder, Ints dims, const Layer& loss);
 
 // A model that applies one operator to the images and classifies what it computes.
 struct OneNode {

@@ -313,6 +313,17 @@ T Flat(const Run& run) {
 
 double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
+// Over the second axis of vectors.
+T Softmax(T x) {
+  const int64_t classes = x.dims[1];
+  for (auto row = x.values.begin(); row != x.values.end(); row += classes) {
+    double sum = 0;
+    std::for_each(row, row + classes, [&](double value) { sum += std::exp(value); });
+    std::for_each(row, row + classes, [&](double& value) { value = std::exp(value) / sum; });
+  }
+  return x;
+}
+
 T RunNode(const Run& run) {
   const std::string& op = run.node.op_type();
   const auto at_most = [](double low, double high) {
@@ -346,6 +357,7 @@ T RunNode(const Run& run) {
   if (op == "Flatten" || op == "Reshape" || op == "Squeeze") return Flat(run);
   if (op == "Identity" || op == "Dropout" || op == "Cast") return run.in[0];
   if (op == "Relu") return Map(run, [](double x) { return std::max(x, 0.0); });
+  if (op == "Softmax") return Softmax(run.in[0]);
   if (op == "Sigmoid") return Map(run, Sigmoid);
   if (op == "Tanh") return Map(run, [](double x) { return std::tanh(x); });
   if (op == "LeakyRelu") {
