@@ -17,6 +17,7 @@
 #include "neap/core/step/window.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
+#include "neap/layers/channel_slice.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
@@ -25,6 +26,7 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/scale_shift.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
@@ -148,6 +150,12 @@ void BindPools(nb::module_& module) {
       },
       "size"_a, "offset"_a = 0, "The rectangle of `size` from row and column `offset` on.");
   module.def(
+      "ChannelSlice",
+      [](int64_t first, int64_t count) {
+        return Layer(ChannelSlice{.first = first, .count = count});
+      },
+      "first"_a, "count"_a, "Channels [first, first + count) of each image.");
+  module.def(
       "ZeroPad",
       [](int64_t top, int64_t left, int64_t bottom, int64_t right) {
         return Layer(ZeroPad{.top = top, .left = left, .bottom = bottom, .right = right});
@@ -165,6 +173,11 @@ void BindActivations(nb::module_& module) {
       "Clip", [](float low, float high) { return Layer(Clip{.low = low, .high = high}); },
       "low"_a = Clip{}.low, "high"_a = Clip{}.high,
       "As torch.nn.Hardtanh; by default torch.nn.ReLU6.");
+  module.def(
+      "ScaleShift",
+      [](float scale, float shift) { return Layer(ScaleShift{.scale = scale, .shift = shift}); },
+      "scale"_a = 1.0F, "shift"_a = 0.0F,
+      "scale * x + shift, with numbers that training does not change.");
   BindWithoutFields<Relu>(module, "Relu", "As torch.nn.ReLU.");
   BindWithoutFields<Sigmoid>(module, "Sigmoid", "As torch.nn.Sigmoid.");
   BindWithoutFields<Tanh>(module, "Tanh", "As torch.nn.Tanh.");

@@ -11,6 +11,7 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/catalog/table_backend.h"
+#include "neap/layers/channel_slice.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/cpu/candidates.h"
 #include "neap/layers/cpu/converted.h"
@@ -26,6 +27,7 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/scale_shift.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/sync_batch_norm.h"
 #include "neap/layers/target_loss.h"
@@ -58,6 +60,7 @@ std::vector<KernelRow> Rows() {
       {kLayer<HardSigmoid>, std::nullopt, cpu::HardSigmoidSteps},
       {kLayer<HardSwish>, std::nullopt, cpu::HardSwishSteps},
       {kLayer<Silu>, std::nullopt, cpu::SiluSteps},
+      {kLayer<ScaleShift>, std::nullopt, cpu::ScaleShiftSteps},
       {kLayer<LocalResponseNorm>, Phase::kForward, cpu::LrnForward},
       {kLayer<LocalResponseNorm>, Phase::kBackwardData, cpu::LrnBackward},
       {kLayer<Dropout>, Phase::kForward, cpu::DropoutForward},
@@ -78,6 +81,8 @@ std::vector<KernelRow> Rows() {
       {kLayer<Concat>, Phase::kBackwardData, cpu::ConcatBackward},
       {kLayer<Crop>, Phase::kForward, cpu::CropForward},
       {kLayer<Crop>, Phase::kBackwardData, cpu::CropBackward},
+      {kLayer<ChannelSlice>, Phase::kForward, cpu::ChannelSliceForward},
+      {kLayer<ChannelSlice>, Phase::kBackwardData, cpu::ChannelSliceBackward},
       {kLayer<ZeroPad>, Phase::kForward, cpu::ZeroPadForward},
       {kLayer<ZeroPad>, Phase::kBackwardData, cpu::ZeroPadBackward},
   };

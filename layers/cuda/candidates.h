@@ -132,6 +132,8 @@ absl::StatusOr<Candidates> FusedReluCandidates(const StepSignature& signature,
                                                const SharedRuntime& runtime);
 absl::StatusOr<Candidates> ReluCandidates(const StepSignature& signature,
                                           const SharedRuntime& runtime);
+absl::StatusOr<Candidates> ScaleShiftCandidates(const StepSignature& signature,
+                                                const SharedRuntime& runtime);
 absl::StatusOr<Candidates> LeakyReluCandidates(const StepSignature& signature,
                                                const SharedRuntime& runtime);
 absl::StatusOr<Candidates> ClipCandidates(const StepSignature& signature,
@@ -168,6 +170,8 @@ absl::StatusOr<Candidates> ConcatCandidates(const StepSignature& signature,
                                             const SharedRuntime& runtime);
 absl::StatusOr<Candidates> CropCandidates(const StepSignature& signature,
                                           const SharedRuntime& runtime);
+absl::StatusOr<Candidates> ChannelSliceCandidates(const StepSignature& signature,
+                                                  const SharedRuntime& runtime);
 absl::StatusOr<Candidates> ZeroPadCandidates(const StepSignature& signature,
                                              const SharedRuntime& runtime);
 absl::StatusOr<Candidates> AddGradientsCandidates(const StepSignature& signature,

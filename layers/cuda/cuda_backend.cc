@@ -13,6 +13,7 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/catalog/table_backend.h"
+#include "neap/layers/channel_slice.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/cuda/candidates.h"
@@ -28,6 +29,7 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/scale_shift.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/sync_batch_norm.h"
 #include "neap/layers/target_loss.h"
@@ -64,6 +66,7 @@ constexpr TableEntry kTable[] = {
     {kLayer<FusedRelu>, FusedReluCandidates},
     {kLayer<Relu>, ReluCandidates},
     {kLayer<LeakyRelu>, LeakyReluCandidates},
+    {kLayer<ScaleShift>, ScaleShiftCandidates},
     {kLayer<Clip>, ClipCandidates},
     {kLayer<Sigmoid>, SigmoidCandidates},
     {kLayer<Tanh>, TanhCandidates},
@@ -81,6 +84,7 @@ constexpr TableEntry kTable[] = {
     {kLayer<Add>, AddCandidates},
     {kLayer<Multiply>, MultiplyCandidates},
     {kLayer<Concat>, ConcatCandidates},
+    {kLayer<ChannelSlice>, ChannelSliceCandidates},
     {kLayer<Crop>, CropCandidates},
     {kLayer<ZeroPad>, ZeroPadCandidates},
 };

@@ -7,6 +7,7 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/multiply.h"
+#include "neap/layers/scale_shift.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "tests/layers/case_list.h"
@@ -34,6 +35,7 @@ void CaseList::Elementwise() {
     Add("hard_sigmoid", HardSigmoid{}, {shape});
     Add("hard_swish", HardSwish{}, {shape});
     Add("silu", Silu{}, {shape});
+    Add("scale_shift", ScaleShift{.scale = -0.7F, .shift = 0.3F}, {shape});
     const float probability = static_cast<float>(dice_.Between(0, 9)) / 10.0F;
     Add(absl::StrCat("dropout ", probability), Dropout{probability}, {shape});
   };

@@ -14,6 +14,7 @@
 #include "neap/layers/zero_pad.h"
 #include "tests/layers/reference_activation.h"
 #include "tests/layers/reference_batch_norm.h"
+#include "tests/layers/reference_channels.h"
 #include "tests/layers/reference_folded_convolution.h"
 #include "tests/layers/reference_loss.h"
 #include "tests/layers/reference_sync_batch_norm.h"
@@ -340,6 +341,8 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"multiply", MultiplyStep},
                               {"concat", ConcatStep},
                               {"crop", CropStep},
+                              {"scale_shift", ReferenceScaleShift},
+                              {"channel_slice", ReferenceChannelSlice},
                               {"zero_pad", ZeroPadStep},
                               {"transposed_convolution", ReferenceTransposedConvolution}};
   if (signature.phase == Phase::kUpdate) return Update(signature, given);

@@ -1,5 +1,6 @@
 // Cases of layers that slide a window over images, and of those that change an image's size.
 #include "absl/strings/str_cat.h"
+#include "neap/layers/channel_slice.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/fused_batch_norm.h"
@@ -130,6 +131,9 @@ void CaseList::Upsampling() {
     const Extent2d size = {dice_.Between(1, s.h()), dice_.Between(1, s.w())};
     const Extent2d offset = {dice_.Between(0, s.h() - size.h), dice_.Between(0, s.w() - size.w)};
     Add(absl::StrCat("crop ", Text(size), " at ", Text(offset)), Crop{size, offset}, {s});
+    const int64_t count = dice_.Between(1, s.c());
+    const int64_t first = dice_.Between(0, s.c() - count);
+    Add(absl::StrCat("channels ", first, " + ", count), ChannelSlice{first, count}, {s});
   }
 }
 

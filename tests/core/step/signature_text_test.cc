@@ -15,6 +15,7 @@
 #include "neap/core/step/operands.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
+#include "neap/layers/channel_slice.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
@@ -22,6 +23,7 @@
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/scale_shift.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
@@ -169,6 +171,14 @@ auto Fields(Crop& d) {
   auto& [a, b] = d;
   return std::tie(a, b);
 }
+auto Fields(ChannelSlice& d) {
+  auto& [a, b] = d;
+  return std::tie(a, b);
+}
+auto Fields(ScaleShift& d) {
+  auto& [a, b] = d;
+  return std::tie(a, b);
+}
 auto Fields(Dropout& d) {
   auto& [a] = d;
   return std::tie(a);
@@ -269,6 +279,8 @@ TEST_CASE("two definitions never have the same text, whichever field they differ
   all.AddVariants(BatchNorm{});
   all.AddVariants(Convolution{});
   all.AddVariants(Crop{});
+  all.AddVariants(ChannelSlice{});
+  all.AddVariants(ScaleShift{});
   all.AddVariants(Dropout{});
   all.AddVariants(FullyConnected{});
   all.AddVariants(LocalResponseNorm{});

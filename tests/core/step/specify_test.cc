@@ -10,6 +10,7 @@
 #include "neap/core/step/window.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
+#include "neap/layers/channel_slice.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
@@ -18,6 +19,7 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/scale_shift.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
@@ -215,10 +217,11 @@ TEST_CASE("layers declare the traits that the papers' policies and accounting us
   for (const Layer& layer : {Layer(Relu{}), Layer(LocalResponseNorm{})})
     CHECK(Specified(layer, x).traits ==
           LayerTraits{.independent_images = true, .paper_in_place = true});
-  for (const Layer& layer : {Layer(Sigmoid{}), Layer(Tanh{}), Layer(Dropout{}), Layer(MaxPool{}),
-                             Layer(AveragePool{}), Layer(GlobalAveragePool{}), Layer(Concat{}),
-                             Layer(Crop{}), Layer(ZeroPad{}), Layer(LeakyRelu{}), Layer(Clip{}),
-                             Layer(HardSigmoid{}), Layer(HardSwish{}), Layer(Silu{})}) {
+  for (const Layer& layer :
+       {Layer(Sigmoid{}), Layer(Tanh{}), Layer(Dropout{}), Layer(MaxPool{}), Layer(AveragePool{}),
+        Layer(GlobalAveragePool{}), Layer(Concat{}), Layer(Crop{}), Layer(ZeroPad{}),
+        Layer(ScaleShift{}), Layer(ChannelSlice{}), Layer(LeakyRelu{}), Layer(Clip{}),
+        Layer(HardSigmoid{}), Layer(HardSwish{}), Layer(Silu{})}) {
     CAPTURE(layer.type());
     CHECK(Specified(layer, x).traits == LayerTraits{.independent_images = true});
   }

@@ -1,0 +1,40 @@
+#include "tests/layers/reference_channels.h"
+
+#include <vector>
+
+#include "neap/layers/channel_slice.h"
+#include "neap/layers/scale_shift.h"
+
+namespace neap::testing {
+
+using namespace operands;
+
+Values ReferenceScaleShift(const StepSignature& signature, const Values& given) {
+  const bool forward = signature.phase == Phase::kForward;
+  const ScaleShift& layer = *signature.layer.As<ScaleShift>();
+  const double scale = static_cast<double>(layer.scale);
+  const double shift = forward ? static_cast<double>(layer.shift) : 0;
+  std::vector<double> result = given.at(forward ? X() : Dy());
+  for (double& value : result) value = scale * value + shift;
+  return {{forward ? Y() : Dx(), result}};
+}
+
+Values ReferenceChannelSlice(const StepSignature& signature, const Values& given) {
+  const bool forward = signature.phase == Phase::kForward;
+  const TensorSpec& whole = signature.Spec(forward ? X() : Dx());
+  const TensorSpec& slice = signature.Spec(forward ? Y() : Dy());
+  const int64_t pixels = whole.shape.h() * whole.shape.w();
+  const auto run = static_cast<size_t>(slice.shape.c() * pixels);
+  const std::vector<double>& input = given.at(forward ? X() : Dy());
+  std::vector<double> result(static_cast<size_t>((forward ? slice : whole).elements()));
+  for (int64_t n = 0; n < whole.shape.n(); ++n) {
+    const int64_t first = signature.layer.As<ChannelSlice>()->first;
+    const auto in_whole = static_cast<size_t>((n * whole.shape.c() + first) * pixels);
+    const size_t in_slice = static_cast<size_t>(n) * run;
+    for (size_t i = 0; i < run; ++i)
+      result[(forward ? in_slice : in_whole) + i] = input[(forward ? in_whole : in_slice) + i];
+  }
+  return {{forward ? Y() : Dx(), result}};
+}
+
+}  // namespace neap::testing
