@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "apps/cli/numbers.h"
@@ -228,6 +229,10 @@ absl::StatusOr<Graph> NetFlags::BuildAsGiven() {
   RETURN_IF_ERROR(ParseFormat());
   if (!File().path.empty()) {
     ASSIGN_OR_RETURN(nets::OnnxModel model, ReadFile(name, options, loss));
+    if (!std::exchange(has_printed_notices, true)) {
+      for (const std::string& notice : model.notices)
+        absl::FPrintF(stderr, "neap: %s: %s\n", name, notice);
+    }
     return no_fusion ? WithoutFusion(model.graph) : std::move(model.graph);
   }
   for (const char* suffix : {".pt", ".pth", ".safetensors"}) {

@@ -35,6 +35,7 @@ struct NetFlags {
   std::string dtype = "fp32";
   std::string layout = "nchw";
   bool no_fusion = false;
+  bool has_printed_notices = false;  // of an ONNX file, on stderr
 
   // The flags refer to this object, which must not move.
   void AddTo(FlagSet& flags);

@@ -2,12 +2,17 @@
 #include <cmath>
 #include <string>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/lrn.h"
+#include "neap/nets/onnx/constant_arrays.h"
+#include "neap/nets/onnx/constant_math.h"
 #include "neap/nets/onnx/operators.h"
 
 namespace neap::nets::operators {
@@ -23,20 +28,58 @@ absl::StatusOr<ImageValue> Vectors(NodeReader& node) {
 // Adds a fully connected layer with the weight {out, in}, and perhaps a bias.
 absl::Status AddLinear(NodeReader& node, NetworkBuilder& network, std::vector<Weight> weights) {
   ASSIGN_OR_RETURN(ImageValue x, Vectors(node));
-  const std::vector<int64_t> dims = weights[0].stored.dims();
-  if (dims.size() != 2) {
-    return absl::UnimplementedError(
-        absl::StrCat("its weight has ", dims.size(), " axes; 2 are needed"));
-  }
+  const std::vector<int64_t> dims = weights[0].dims();
   const FullyConnected layer = {.out_features = dims[0], .bias = weights.size() > 1};
   return network.AddLayer(node.proto(), layer, {std::move(x)}, std::move(weights));
 }
 
-// The matrix that the input is multiplied with from the right, as {out, in}.
-absl::StatusOr<Weight> Transposed(NodeReader& node) {
+// The matrix that the input is multiplied with, {in, out} or, if it is to be transposed, {out, in},
+// as {out, in}.
+absl::StatusOr<Weight> Matrix(NodeReader& node, bool is_transposed) {
   ASSIGN_OR_RETURN(Weight weight, node.Tensor(1, "weight"));
-  weight.stored.is_transposed = !weight.stored.is_transposed;
+  const std::vector<int64_t> dims = weight.dims();
+  if (dims.size() != 2) {
+    return absl::UnimplementedError(
+        absl::StrCat("its weight has ", dims.size(), " axes; 2 are needed"));
+  }
+  if (is_transposed) return weight;
+  if (auto* const stored = std::get_if<Stored>(&weight.tensor)) {
+    stored->is_transposed = !stored->is_transposed;
+  } else {
+    weight.tensor = View(std::get<Constant>(weight.tensor), {dims[1], dims[0]}, {1, dims[1]});
+  }
   return weight;
+}
+
+// The C of a Gemm, which is added to vectors of `outputs` elements: a bias. A single element is
+// added to all of them.
+absl::StatusOr<Weight> GemmBias(NodeReader& node, int64_t outputs) {
+  ASSIGN_OR_RETURN(Weight bias, node.Tensor(2, "bias"));
+  const std::vector<int64_t> dims = bias.dims();
+  if (dims.size() > 2 || (dims.size() == 2 && dims[0] != 1)) {
+    return absl::UnimplementedError(absl::StrCat("its C is ", absl::StrJoin(dims, "x"),
+                                                 ", which is not the same for all images"));
+  }
+  if (!dims.empty() && dims.back() == outputs) {
+    bias.Flatten(outputs);
+    return bias;
+  }
+  ASSIGN_OR_RETURN(const Constant constant, node.Constant(2));
+  if (constant.values.size() != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("its C is ", absl::StrJoin(dims, "x"), ", but ", outputs, " is needed"));
+  }
+  bias.tensor = View(constant, {outputs}, {0});
+  return bias;
+}
+
+// Multiplies by a factor that is an attribute.
+absl::Status Multiply(float factor, NetworkBuilder& network, Weight& weight) {
+  if (factor == 1) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const Constant values, network.ReadConstant(weight));
+  const Constant scalar = {.values = {factor}, .type = values.type};
+  ASSIGN_OR_RETURN(weight.tensor, Elementwise("Mul", {values, scalar}));
+  return absl::OkStatus();
 }
 
 // PyTorch's momentum for ONNX's, which is 1 less that, rounded: the decimal number that was meant,
@@ -51,20 +94,20 @@ float MomentumFrom(float onnx) {
 
 absl::Status Gemm(NodeReader& node, NetworkBuilder& network) {
   std::vector<Weight> weights(1);
-  ASSIGN_OR_RETURN(weights[0],
-                   node.Int("transB", 0) != 0 ? node.Tensor(1, "weight") : Transposed(node));
+  ASSIGN_OR_RETURN(weights[0], Matrix(node, node.Int("transB", 0) != 0));
   if (node.Int("transA", 0) != 0) return absl::UnimplementedError("attribute 'transA' is not 0");
-  if (node.Float("alpha", 1) != 1) return absl::UnimplementedError("attribute 'alpha' is not 1");
-  if (node.Float("beta", 1) != 1) return absl::UnimplementedError("attribute 'beta' is not 1");
+  RETURN_IF_ERROR(Multiply(node.Float("alpha", 1), network, weights[0]));
+  const float beta = node.Float("beta", 1);
   if (node.HasInput(2)) {
-    ASSIGN_OR_RETURN(weights.emplace_back(), node.Tensor(2, "bias"));
+    ASSIGN_OR_RETURN(weights.emplace_back(), GemmBias(node, weights[0].dims()[0]));
+    RETURN_IF_ERROR(Multiply(beta, network, weights[1]));
   }
   return AddLinear(node, network, std::move(weights));
 }
 
 absl::Status MatMul(NodeReader& node, NetworkBuilder& network) {
   std::vector<Weight> weights(1);
-  ASSIGN_OR_RETURN(weights[0], Transposed(node));
+  ASSIGN_OR_RETURN(weights[0], Matrix(node, /*is_transposed=*/false));
   return AddLinear(node, network, std::move(weights));
 }
 

@@ -4,261 +4,273 @@
 #include <cmath>
 #include <cstddef>
 #include <iterator>
+#include <numeric>
 #include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/nets/onnx/constant_arrays.h"
+#include "neap/nets/onnx/constant_math.h"
+#include "neap/nets/onnx/node_axes.h"
 
 namespace neap::nets {
 namespace {
 
-constexpr size_t kMostValues = 256;  // of a result
+using onnx_schema::Tensor;
 
 absl::Status NotComputed(const std::string& what) {
   return absl::UnimplementedError(absl::StrCat("a constant is computed ", what));
 }
 
+Constant Integers(const std::vector<int64_t>& values) {
+  return {.dims = {std::ssize(values)}, .values = {values.begin(), values.end()}};
+}
+
 absl::StatusOr<Value> FromAttribute(NodeReader& node) {
-  if (const onnx_schema::Tensor* const tensor = node.TensorAttribute("value"))
-    return Stored{.tensor = tensor};
+  if (const Tensor* const tensor = node.TensorAttribute("value")) return Stored{.tensor = tensor};
   if (node.HasAttribute("value_int"))
     return Constant{.values = {static_cast<double>(node.Int("value_int", 0))}};
   if (node.HasAttribute("value_float"))
-    return Constant{.values = {node.Float("value_float", 0)}, .is_integer = false};
-  const std::vector<int64_t> ints = node.Ints("value_ints", {});
-  if (ints.size() > kMostValues) return NotComputed("from a long list");
-  return Constant{.dims = {static_cast<int64_t>(ints.size())},
-                  .values = {ints.begin(), ints.end()}};
+    return Constant{.values = {node.Float("value_float", 0)}, .type = Tensor::FLOAT};
+  if (node.HasAttribute("value_ints")) return Integers(node.Ints("value_ints", {}));
+  const std::vector<float> floats = node.Floats("value_floats", {});
+  return Constant{.dims = {std::ssize(floats)},
+                  .values = {floats.begin(), floats.end()},
+                  .type = Tensor::FLOAT};
 }
 
-absl::StatusOr<Constant> Gather(NodeReader& node) {
+absl::StatusOr<Constant> Gather(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(const Constant data, node.Constant(0));
   ASSIGN_OR_RETURN(const Constant indices, node.Constant(1));
-  if (node.Int("axis", 0) != 0 || data.dims.size() != 1)
-    return NotComputed("by a gather of other than the elements of a vector");
-  Constant result = {.dims = indices.dims, .values = {}, .is_integer = data.is_integer};
-  const int64_t count = data.dims[0];
-  for (int64_t index : ToIntegers(indices)) {
-    if (index < 0) index += count;
-    if (index < 0 || index >= count) {
-      return absl::InvalidArgumentError(absl::StrCat("it gathers element ", index, " of ", count));
+  ASSIGN_OR_RETURN(const size_t axis, CheckedAxis(node.Int("axis", 0), std::ssize(data.dims)));
+  std::vector<int64_t> positions = ToIntegers(indices);
+  for (int64_t& index : positions) {
+    const int64_t given = index;
+    if (index < 0) index += data.dims[axis];
+    if (index < 0 || index >= data.dims[axis]) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("it gathers element ", given, " of ", data.dims[axis]));
     }
-    result.values.push_back(data.values[static_cast<size_t>(index)]);
   }
+  Extents dims = data.dims;
+  dims[axis] = std::ssize(positions);
+  RETURN_IF_ERROR(network.CountConstant(dims));
+  Constant result = Taken(data, axis, positions);
+  result.dims.erase(result.dims.begin() + static_cast<std::ptrdiff_t>(axis));
+  result.dims.insert(result.dims.begin() + static_cast<std::ptrdiff_t>(axis), indices.dims.begin(),
+                     indices.dims.end());
   return result;
 }
 
-absl::StatusOr<Constant> Concat(NodeReader& node) {
-  Constant result = {.dims = {0}, .values = {}, .is_integer = true};
-  node.Int("axis", 0);
+absl::StatusOr<Constant> Concat(NodeReader& node, NetworkBuilder& network) {
+  std::vector<Constant> parts;
   for (int i = 0; i < node.input_count(); ++i) {
-    ASSIGN_OR_RETURN(const Constant part, node.Constant(i));
-    if (part.dims.size() != 1) return NotComputed("by a concatenation of other than vectors");
-    result.values.insert(result.values.end(), part.values.begin(), part.values.end());
-    if (result.values.size() > kMostValues) return NotComputed("with too many values");
-    result.is_integer = result.is_integer && part.is_integer;
+    ASSIGN_OR_RETURN(parts.emplace_back(), node.Constant(i));
   }
-  result.dims = {static_cast<int64_t>(result.values.size())};
-  return result;
-}
-
-// Between a scalar and a vector with one element.
-absl::StatusOr<Constant> ChangeAxes(NodeReader& node) {
-  ASSIGN_OR_RETURN(Constant result, node.Constant(0));
-  ASSIGN_OR_RETURN(const std::vector<int64_t> axes, node.IntsOrInput("axes", 1));
-  if (result.values.size() != 1 || axes.size() > 4) return NotComputed("with more axes");
-  const size_t rank = result.dims.size();
-  const size_t removed = axes.empty() ? rank : std::min(rank, axes.size());
-  result.dims.assign(node.op() == "Squeeze" ? rank - removed : rank + axes.size(), 1);
-  return result;
-}
-
-// The positions of a slice along an axis of this extent, with a step of 1 or -1.
-std::vector<int64_t> SlicedPositions(int64_t start, int64_t end, int64_t step, int64_t extent) {
-  std::vector<int64_t> positions;
-  if (step == 1) {
-    const auto [first, last] = ClampedRange(start, end, extent);
-    for (int64_t i = first; i < last; ++i) positions.push_back(i);
-    return positions;
+  ASSIGN_OR_RETURN(const size_t axis, CheckedAxis(node.Int("axis", 0), std::ssize(parts[0].dims)));
+  Extents dims = parts[0].dims;
+  dims[axis] = 0;
+  for (const Constant& part : parts) {
+    Extents others = part.dims;
+    if (others.size() == dims.size()) others[axis] = dims[axis];
+    if (others != dims)
+      return absl::InvalidArgumentError("it concatenates constants of extents that do not fit");
+    dims[axis] += part.dims[axis];
   }
-  const int64_t first = std::clamp<int64_t>(start < 0 ? start + extent : start, -1, extent - 1);
-  const int64_t last = std::clamp<int64_t>(end < 0 ? end + extent : end, -1, extent - 1);
-  for (int64_t i = first; i > last; --i) positions.push_back(i);
-  return positions;
+  RETURN_IF_ERROR(network.CountConstant(dims));
+  return Concatenated(parts, axis);
 }
 
-absl::StatusOr<Constant> Slice(NodeReader& node) {
+absl::StatusOr<Constant> Slice(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(const Constant data, node.Constant(0));
-  ASSIGN_OR_RETURN(const double start, node.Scalar(1, 0));
-  ASSIGN_OR_RETURN(const double end, node.Scalar(2, 0));
-  ASSIGN_OR_RETURN(const double axis, node.Scalar(3, 0));
-  ASSIGN_OR_RETURN(const double step, node.Scalar(4, 1));
-  const bool is_first_axis = axis == 0 || axis == -static_cast<double>(data.dims.size());
-  if (data.dims.empty() || !is_first_axis || std::abs(step) != 1)
-    return NotComputed("by a slice of other than consecutive elements of the first axis");
-  const std::vector<int64_t> positions =
-      SlicedPositions(ToInteger(start), ToInteger(end), ToInteger(step), data.dims[0]);
-  Constant result = {.dims = data.dims, .values = {}, .is_integer = data.is_integer};
-  result.dims[0] = std::ssize(positions);
-  const int64_t row = data.dims[0] == 0 ? 0 : std::ssize(data.values) / data.dims[0];
-  for (const int64_t position : positions) {
-    const auto first = data.values.begin() + position * row;
-    result.values.insert(result.values.end(), first, first + row);
+  ASSIGN_OR_RETURN(const Slices slices, ReadSlices(node, std::ssize(data.dims)));
+  Extents dims = data.dims;
+  Extents strides = StridesOf(data.dims);
+  int64_t offset = 0;
+  for (size_t i = 0; i < slices.axes.size(); ++i) {
+    const auto axis = static_cast<size_t>(slices.axes[i]);
+    const int64_t extent = data.dims[axis], step = slices.steps[i];
+    const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? extent : extent - 1;
+    const auto clamped = [&](int64_t position, int64_t lowest) {
+      return std::clamp(position < 0 ? position + extent : position, std::min(lowest, high), high);
+    };
+    const int64_t first = clamped(slices.starts[i], 0), last = clamped(slices.ends[i], low);
+    const int64_t distance = step > 0 ? last - first : first - last;
+    const int64_t size = std::abs(step);
+    dims[axis] = distance <= 0 ? 0 : (distance - 1) / size + 1;
+    offset += first * strides[axis];
+    strides[axis] = dims[axis] <= 1 ? 0 : strides[axis] * step;
   }
-  return result;
+  RETURN_IF_ERROR(network.CountConstant(dims));
+  return View(data, dims, strides, offset);
 }
 
-absl::StatusOr<Constant> Shape(NodeReader& node) {
+absl::StatusOr<Constant> Shape(NodeReader& node, NetworkBuilder& /*network*/) {
+  if (const std::optional<Stored> stored = node.IfStored(0)) return ShapeOf(node, stored->dims());
   ASSIGN_OR_RETURN(const Constant data, node.Constant(0));
   return ShapeOf(node, data.dims);
 }
 
-// The number of elements; absent if they are too many.
-std::optional<size_t> CountOf(const std::vector<int64_t>& dims) {
-  int64_t count = 1;
-  for (const int64_t extent : dims) {
-    if (extent < 0 || extent > static_cast<int64_t>(kMostValues)) return std::nullopt;
-    count *= extent;
-    if (count > static_cast<int64_t>(kMostValues)) return std::nullopt;
-  }
-  return static_cast<size_t>(count);
+absl::StatusOr<Constant> Size(NodeReader& node, NetworkBuilder& /*network*/) {
+  ASSIGN_OR_RETURN(const Constant data, node.Constant(0));
+  return Constant{.values = {static_cast<double>(data.values.size())}};
 }
 
-absl::StatusOr<Constant> ConstantOfShape(NodeReader& node) {
+absl::StatusOr<Constant> ConstantOfShape(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(const Constant shape, node.Constant(0));
-  ASSIGN_OR_RETURN(
-      const Constant element,
-      node.ConstantAttribute("value", {.dims = {1}, .values = {0}, .is_integer = false}));
-  const std::vector<int64_t> dims = ToIntegers(shape);
-  const std::optional<size_t> count = CountOf(dims);
-  if (!count.has_value() || element.values.size() != 1) return NotComputed("with too many values");
-  return Constant{.dims = dims,
-                  .values = std::vector<double>(*count, element.values[0]),
-                  .is_integer = element.is_integer};
+  const Constant zero = {.dims = {1}, .values = {0}, .type = Tensor::FLOAT};
+  ASSIGN_OR_RETURN(const Constant value, node.ConstantAttribute("value", zero));
+  if (value.values.size() != 1) return NotComputed("by repeating several values");
+  const Extents dims = ToIntegers(shape);
+  RETURN_IF_ERROR(network.CountConstant(dims));
+  return View(value, dims, Extents(dims.size(), 0));
 }
 
-absl::StatusOr<Constant> Reshape(NodeReader& node) {
-  ASSIGN_OR_RETURN(Constant result, node.Constant(0));
+absl::StatusOr<Constant> Expand(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(const Constant data, node.Constant(0));
   ASSIGN_OR_RETURN(const Constant shape, node.Constant(1));
-  std::vector<int64_t> dims = ToIntegers(shape);
-  const auto open = std::find(dims.begin(), dims.end(), -1);
-  if (open != dims.end()) {
-    *open = 1;
-    const size_t known = CountOf(dims).value_or(0);
-    *open = known == 0 ? 0 : static_cast<int64_t>(result.values.size() / known);
+  const std::optional<Extents> dims = BroadcastDims(data.dims, ToIntegers(shape));
+  if (!dims.has_value())
+    return absl::InvalidArgumentError("it expands a constant to extents that do not fit");
+  RETURN_IF_ERROR(network.CountConstant(*dims));
+  return BroadcastTo(data, *dims);
+}
+
+absl::StatusOr<Constant> Range(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(const Constant start, node.Constant(0));
+  ASSIGN_OR_RETURN(const double first, node.Scalar(0, 0));
+  ASSIGN_OR_RETURN(const double limit, node.Scalar(1, 0));
+  ASSIGN_OR_RETURN(const double step, node.Scalar(2, 1));
+  const double count = std::ceil((limit - first) / step);
+  if (std::isnan(count) || count > 1e9) return NotComputed("by a range without end");
+  Constant result = {.dims = {std::max<int64_t>(0, ToInteger(count))}, .values = {}};
+  result.type = start.type;
+  RETURN_IF_ERROR(network.CountConstant(result.dims));
+  for (int64_t i = 0; i < result.dims[0]; ++i)
+    result.values.push_back(first + static_cast<double>(i) * step);
+  return Cast(result, result.type);
+}
+
+absl::StatusOr<Constant> CastNode(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(const Constant data, node.Constant(0));
+  node.Int("saturate", 1);  // of 8-bit floats, which are refused
+  RETURN_IF_ERROR(network.CountConstant(data.dims));
+  return Cast(data, node.Int("to", 0));
+}
+
+absl::StatusOr<Constant> Clip(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(Constant data, node.Constant(0));
+  ASSIGN_OR_RETURN(const auto bounds, node.Bounds());
+  RETURN_IF_ERROR(network.CountConstant(data.dims));
+  for (double& value : data.values) value = std::min(std::max(value, bounds.first), bounds.second);
+  return data;
+}
+
+absl::StatusOr<Constant> OfElements(NodeReader& node, NetworkBuilder& network) {
+  std::vector<Constant> arguments;
+  Extents dims;
+  for (int i = 0; i < node.input_count(); ++i) {
+    ASSIGN_OR_RETURN(arguments.emplace_back(), node.Constant(i));
+    dims = BroadcastDims(dims, arguments.back().dims).value_or(dims);
   }
-  if (CountOf(dims) != result.values.size()) return NotComputed("by a reshape to other extents");
-  result.dims = std::move(dims);
-  return result;
+  RETURN_IF_ERROR(network.CountConstant(dims));
+  return Elementwise(node.op(), arguments);
 }
 
-absl::StatusOr<Constant> Cast(NodeReader& node) {
-  ASSIGN_OR_RETURN(Constant result, node.Constant(0));
-  result.is_integer = IsInteger(node.Int("to", 0));
-  if (result.is_integer) {
-    for (double& value : result.values) value = std::trunc(value);
+absl::StatusOr<Constant> Transpose(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(const Constant data, node.Constant(0));
+  ASSIGN_OR_RETURN(const Extents order, ReadOrder(node, std::ssize(data.dims)));
+  const Extents own = StridesOf(data.dims);
+  Extents dims, strides;
+  for (const int64_t axis : order) {
+    dims.push_back(data.dims[static_cast<size_t>(axis)]);
+    strides.push_back(own[static_cast<size_t>(axis)]);
   }
-  return result;
-}
-
-absl::StatusOr<double> Computed(std::string_view op, double a, double b, bool is_integer) {
-  if (op == "Add") return a + b;
-  if (op == "Sub") return a - b;
-  if (op == "Mul") return a * b;
-  if (!is_integer) return a / b;
-  if (b == 0) return absl::InvalidArgumentError("it divides by 0");
-  return std::trunc(a / b);
-}
-
-absl::StatusOr<Constant> Arithmetic(NodeReader& node) {
-  ASSIGN_OR_RETURN(const Constant a, node.Constant(0));
-  ASSIGN_OR_RETURN(const Constant b, node.Constant(1));
-  // One that has a single element is combined with every element of the other.
-  const bool a_is_single = a.values.size() == 1 && a.dims.size() <= b.dims.size();
-  const bool b_is_single = b.values.size() == 1 && b.dims.size() <= a.dims.size();
-  if (!a_is_single && !b_is_single && a.dims != b.dims)
-    return NotComputed("from tensors of different shapes");
-  Constant result = a_is_single ? b : a;
-  result.is_integer = a.is_integer && b.is_integer;
-  for (size_t i = 0; i < result.values.size(); ++i) {
-    ASSIGN_OR_RETURN(result.values[i], Computed(node.op(), a.values[a_is_single ? 0 : i],
-                                                b.values[b_is_single ? 0 : i], result.is_integer));
-  }
-  return result;
-}
-
-Constant Transposed(const Constant& matrix) {
-  const auto rows = static_cast<size_t>(matrix.dims[0]);
-  const auto columns = static_cast<size_t>(matrix.dims[1]);
-  Constant result = matrix;
-  result.dims = {matrix.dims[1], matrix.dims[0]};
-  for (size_t i = 0; i < result.values.size(); ++i)
-    result.values[i] = matrix.values[i % rows * columns + i / rows];
-  return result;
-}
-
-absl::StatusOr<Value> Transpose(NodeReader& node) {
-  const bool swaps = node.Ints("perm", {1, 0}) == std::vector<int64_t>{1, 0};
-  if (std::optional<Stored> stored = node.IfStored(0)) {
-    if (stored->tensor->dims_size() != 2) return NotComputed("by transposing other than a matrix");
-    if (swaps) stored->is_transposed = !stored->is_transposed;
-    return *stored;
-  }
-  ASSIGN_OR_RETURN(Constant matrix, node.Constant(0));
-  if (matrix.dims.size() != 2) return NotComputed("by transposing other than a matrix");
-  return swaps ? Transposed(matrix) : std::move(matrix);
+  RETURN_IF_ERROR(network.CountConstant(dims));
+  return View(data, dims, strides);
 }
 
 struct Folded {
   std::string_view op;
-  absl::StatusOr<Constant> (*compute)(NodeReader& node);
+  absl::StatusOr<Constant> (*compute)(NodeReader& node, NetworkBuilder& network);
 };
 constexpr Folded kFolded[] = {
-    {"Gather", Gather},
-    {"Concat", Concat},
-    {"Unsqueeze", ChangeAxes},
-    {"Squeeze", ChangeAxes},
-    {"Slice", Slice},
-    {"Shape", Shape},
-    {"ConstantOfShape", ConstantOfShape},
-    {"Reshape", Reshape},
-    {"Cast", Cast},
-    {"Add", Arithmetic},
-    {"Sub", Arithmetic},
-    {"Mul", Arithmetic},
-    {"Div", Arithmetic},
+    {"Cast", CastNode},       {"Clip", Clip},
+    {"Concat", Concat},       {"ConstantOfShape", ConstantOfShape},
+    {"Expand", Expand},       {"Gather", Gather},
+    {"Range", Range},         {"Shape", Shape},
+    {"Size", Size},           {"Slice", Slice},
+    {"Transpose", Transpose},
 };
+
+const Folded* Find(std::string_view op) {
+  const auto* const found = std::find_if(std::begin(kFolded), std::end(kFolded),
+                                         [&](const Folded& known) { return known.op == op; });
+  return found == std::end(kFolded) ? nullptr : found;
+}
+
+// A tensor of the file as its elements are, or as the transpose of a matrix; absent if the node
+// does something else.
+absl::StatusOr<std::optional<Stored>> WithOtherAxes(NodeReader& node) {
+  std::optional<Stored> stored = node.IfStored(0);
+  if (!stored.has_value()) return std::nullopt;
+  if (node.op() == "Identity") return stored;
+  if (node.op() == "Transpose" && stored->dims().size() == 2) {
+    ASSIGN_OR_RETURN(const Extents order, ReadOrder(node, 2));
+    if (order[0] == 1) stored->is_transposed = !stored->is_transposed;
+    return stored;
+  }
+  if (!ChangesAxes(node.op()) || stored->is_transposed) return std::nullopt;
+  ASSIGN_OR_RETURN(stored->reshaped, AxesAfter(node, stored->dims()));
+  return stored;
+}
+
+absl::Status FoldSplit(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(const Constant data, node.Constant(0));
+  ASSIGN_OR_RETURN(const size_t axis, CheckedAxis(node.Int("axis", 0), std::ssize(data.dims)));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> parts, ReadParts(node, data.dims[axis]));
+  RETURN_IF_ERROR(network.CountConstant(data.dims));
+  int64_t first = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    Extents positions(static_cast<size_t>(parts[i]));
+    std::iota(positions.begin(), positions.end(), first);
+    network.Set(node.proto().output(static_cast<int>(i)), Taken(data, axis, positions));
+    first += parts[i];
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Value> FoldOne(NodeReader& node, NetworkBuilder& network) {
+  if (node.op() == "Constant") return FromAttribute(node);
+  ASSIGN_OR_RETURN(const std::optional<Stored> stored, WithOtherAxes(node));
+  if (stored.has_value()) return Value(*stored);
+  if (node.op() == "Identity") return node.Constant(0);
+  if (ChangesAxes(node.op())) {
+    ASSIGN_OR_RETURN(Constant data, node.Constant(0));
+    ASSIGN_OR_RETURN(data.dims, AxesAfter(node, data.dims));
+    RETURN_IF_ERROR(network.CountConstant(data.dims));
+    return Value(std::move(data));
+  }
+  const Folded* const folded = Find(node.op());
+  if (folded == nullptr && !IsElementwise(node.op())) return NotComputed("by this operator");
+  ASSIGN_OR_RETURN(Constant result,
+                   folded == nullptr ? OfElements(node, network) : folded->compute(node, network));
+  return Value(std::move(result));
+}
 
 }  // namespace
 
-std::pair<int64_t, int64_t> ClampedRange(int64_t start, int64_t end, int64_t extent) {
-  const int64_t first = std::clamp<int64_t>(start < 0 ? start + extent : start, 0, extent);
-  const int64_t last = std::clamp<int64_t>(end < 0 ? end + extent : end, first, extent);
-  return {first, last};
+bool CanFold(std::string_view op) {
+  return op == "Constant" || op == "Identity" || op == "Split" || ChangesAxes(op) ||
+         Find(op) != nullptr || IsElementwise(op);
 }
 
-Constant ShapeOf(NodeReader& node, const std::vector<int64_t>& dims) {
-  const int64_t rank = std::ssize(dims);
-  const auto [first, last] = ClampedRange(node.Int("start", 0), node.Int("end", rank), rank);
-  return {.dims = {last - first}, .values = {dims.begin() + first, dims.begin() + last}};
-}
-
-absl::StatusOr<Value> Fold(NodeReader& node) {
-  if (node.op() == "Constant") return FromAttribute(node);
-  if (node.op() == "Transpose") return Transpose(node);
-  if (node.op() == "Identity") {
-    if (const std::optional<Stored> stored = node.IfStored(0)) return Value(*stored);
-    return node.Constant(0);
-  }
-  const auto* const folded =
-      std::find_if(std::begin(kFolded), std::end(kFolded),
-                   [&](const Folded& known) { return known.op == node.op(); });
-  if (folded == std::end(kFolded)) return NotComputed("by this operator");
-  ASSIGN_OR_RETURN(Constant result, folded->compute(node));
-  return Value(std::move(result));
+absl::Status Fold(NodeReader& node, NetworkBuilder& network) {
+  if (node.op() == "Split") return FoldSplit(node, network);
+  ASSIGN_OR_RETURN(Value value, FoldOne(node, network));
+  network.Set(node.proto().output(0), std::move(value));
+  return absl::OkStatus();
 }
 
 }  // namespace neap::nets

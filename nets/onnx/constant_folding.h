@@ -1,26 +1,24 @@
 // Nodes of an ONNX graph that compute constants from constants, as exporters state the shape of a
-// reshape and the sides of a padding: Shape, Gather, Concat, Unsqueeze and their like on a few
-// integers.
+// reshape, the sides of a padding, and weights in another order.
 //
-//   if (node.op() == "Constant" || node.ReadsConstants()) {
-//     ASSIGN_OR_RETURN(Value value, Fold(node));
-//   }
+//   if (node.op() == "Constant" || node.ReadsConstants()) RETURN_IF_ERROR(Fold(node, network));
+//
+// Tensors of the file whose elements only get other axes are not read (Stored). How many elements
+// constants may have in all is bounded by what the file holds (NetworkBuilder::CountConstant).
 #pragma once
 
-#include "absl/status/statusor.h"
+#include <string_view>
+
+#include "absl/status/status.h"
 #include "neap/nets/onnx/node_reader.h"
 
 namespace neap::nets {
 
-// A Constant, or a tensor of the file, perhaps transposed. Errors: UNIMPLEMENTED for an operator
-// that is not computed, or not on such constants; INVALID_ARGUMENT for an index out of range.
-absl::StatusOr<Value> Fold(NodeReader& node);
+// Whether the operator is computed, of constants.
+bool CanFold(std::string_view op);
 
-// The elements from `start` to `end` of `extent` by steps of 1, where negative positions count from
-// the end, as Shape and Slice have them: {first, last + 1}, clamped.
-std::pair<int64_t, int64_t> ClampedRange(int64_t start, int64_t end, int64_t extent);
-
-// What a Shape node computes of a tensor with these extents.
-Constant ShapeOf(NodeReader& node, const std::vector<int64_t>& dims);
+// Sets the node's outputs. Errors: UNIMPLEMENTED for an operator that is not computed, or not on
+// such constants; INVALID_ARGUMENT for an index out of range and extents that do not fit.
+absl::Status Fold(NodeReader& node, NetworkBuilder& network);
 
 }  // namespace neap::nets

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -13,8 +13,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/utf8.h"
 #include "neap/layers/activation.h"
-#include "neap/layers/softmax_cross_entropy.h"
-#include "neap/layers/target_loss.h"
+#include "neap/layers/convolution.h"
 
 namespace neap::nets {
 namespace {
@@ -24,6 +23,7 @@ using onnx_schema::ValueInfo;
 
 constexpr size_t kLongestName = 500;
 constexpr int64_t kLargestExtent = int64_t{1} << 24;
+constexpr int64_t kBatchOfAny = 32;  // of a file that is for any
 
 // Exporters of PyTorch call a node "/layer1/layer1.0/conv1/Conv" after the modules around it:
 // "layer1.0.conv1.Conv". Any other name stays as it is.
@@ -56,6 +56,11 @@ std::string Wished(const Node& node, const std::vector<Weight>& weights) {
   return name.empty() ? node.output(0) : name;
 }
 
+// A node without a name goes by that of its output.
+std::string NameOf(const Node& node) {
+  return node.name().empty() && node.output_size() > 0 ? node.output(0) : node.name();
+}
+
 bool IsName(std::string_view text) {
   return !text.empty() && text.size() <= kLongestName && IsUtf8(text);
 }
@@ -64,19 +69,15 @@ absl::Status Describe(const ValueInfo& input, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat("input '", input.name(), "' ", what));
 }
 
-// Vectors may have further axes of extent 1.
 absl::Status CheckWeight(const std::vector<Weight>& weights, std::string_view name,
                          const Shape& shape) {
   const auto weight = std::find_if(weights.begin(), weights.end(),
                                    [&](const Weight& given) { return given.name == name; });
   if (weight == weights.end())
     return absl::InvalidArgumentError(absl::StrCat("lacks its ", std::string(name)));
-  const std::vector<int64_t> dims = weight->stored.dims();
-  ASSIGN_OR_RETURN(const int64_t elements, ElementsOf(*weight->stored.tensor));
-  const bool fits = shape.rank() == 1 ? elements == shape.elements()
-                                      : std::equal(dims.begin(), dims.end(), shape.dims().begin(),
-                                                   shape.dims().end());
-  if (fits) return absl::OkStatus();
+  const std::vector<int64_t> dims = weight->dims();
+  if (std::equal(dims.begin(), dims.end(), shape.dims().begin(), shape.dims().end()))
+    return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(std::string(name), " '", weight->value, "' is ",
                                                  absl::StrJoin(dims, "x"), ", but ",
                                                  shape.ToString(), " is needed"));
@@ -93,25 +94,6 @@ absl::Status CheckWeights(const LayerSpec& spec, const std::vector<Weight>& weig
   return absl::OkStatus();
 }
 
-// How many values layers have of the file's tensors. A small file may let many layers share a large
-// tensor, of which each gets a copy.
-class SharedSize {
- public:
-  absl::Status Add(int64_t count, bool is_shared) {
-    constexpr int64_t kMostCopies = 16;
-    constexpr int64_t kAlways = int64_t{1} << 22;
-    copied_ += count;
-    if (!is_shared) stored_ += count;
-    if (copied_ <= kAlways || copied_ / kMostCopies <= stored_) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("its layers share tensors so often that ",
-                                                   stored_, " values would become ", copied_));
-  }
-
- private:
-  int64_t stored_ = 0;
-  int64_t copied_ = 0;
-};
-
 }  // namespace
 
 ImageValue ImageValue::Unpadded() const {
@@ -125,18 +107,33 @@ ImageValue ImageValue::Unpadded() const {
 std::vector<int64_t> ImageValue::dims() const {
   const Shape& shape = spec.shape;
   if (is_flat) return {shape.n(), elements()};
+  if (is_channels_last) return {shape.n(), shape.h(), shape.w(), shape.c()};
   return {shape.n(), shape.c(), shape.h(), shape.w()};
 }
 
 std::vector<int64_t> Stored::dims() const {
-  std::vector<int64_t> dims(tensor->dims().begin(), tensor->dims().end());
+  std::vector<int64_t> dims =
+      reshaped.value_or(std::vector<int64_t>(tensor->dims().begin(), tensor->dims().end()));
   if (is_transposed) std::reverse(dims.begin(), dims.end());
   return dims;
 }
 
+std::vector<int64_t> Weight::dims() const {
+  const auto* const stored = std::get_if<Stored>(&tensor);
+  return stored != nullptr ? stored->dims() : std::get<Constant>(tensor).dims;
+}
+
+void Weight::Flatten(int64_t elements) {
+  if (auto* const stored = std::get_if<Stored>(&tensor)) {
+    *stored = {.tensor = stored->tensor, .reshaped = std::vector<int64_t>{elements}};
+  } else {
+    std::get<Constant>(tensor).dims = {elements};
+  }
+}
+
 NetworkBuilder::NetworkBuilder(const onnx_schema::Graph& graph, const TensorReader& reader,
-                               const OnnxOptions& options, bool written_by_neap)
-    : graph_(graph), reader_(reader), options_(options), written_by_neap_(written_by_neap) {
+                               const OnnxOptions& options, const FileTraits& traits)
+    : graph_(graph), reader_(reader), options_(options), traits_(traits) {
   for (const auto& tensor : graph.initializer()) values_[tensor.name()] = Stored{&tensor};
   for (const Node& node : graph.node()) {
     for (const std::string& input : node.input()) ++readers_[input];
@@ -145,16 +142,21 @@ NetworkBuilder::NetworkBuilder(const onnx_schema::Graph& graph, const TensorRead
   for (const char* const name : {"input", "labels", "loss"}) name_counts_[name] = 1;
 }
 
-absl::StatusOr<Shape> NetworkBuilder::ImageShape(const ValueInfo& input) {
+absl::StatusOr<Shape> NetworkBuilder::ImageShape(const ValueInfo& input, bool channels_last) {
   const onnx_schema::Shape& shape = input.type().tensor_type().shape();
   const int rank = shape.dim_size();
   if (rank != 4 && rank != 2)
     return Describe(input, absl::StrCat("has ", rank, " axes; N, C, H, W or N, C are needed"));
   file_batch_ = shape.dim(0).dim_value();
+  batch_ = options_.batch.value_or(file_batch_ > 0 ? file_batch_ : kBatchOfAny);
+  if (batch_ > kLargestExtent)
+    return Describe(input, absl::StrCat("has the batch ", batch_, ", above ", kLargestExtent));
   Shape image = {shape.dim(1).dim_value(), 1, 1};
   if (rank == 4) {
-    image = {shape.dim(1).dim_value(), options_.image.value_or(shape.dim(2).dim_value()),
-             options_.image.value_or(shape.dim(3).dim_value())};
+    const int rows = channels_last ? 1 : 2;
+    image = {shape.dim(channels_last ? 3 : 1).dim_value(),
+             options_.image.value_or(shape.dim(rows).dim_value()),
+             options_.image.value_or(shape.dim(rows + 1).dim_value())};
   }
   for (const int64_t extent : image.dims()) {
     if (extent >= 1 && extent <= kLargestExtent) continue;
@@ -166,30 +168,49 @@ absl::StatusOr<Shape> NetworkBuilder::ImageShape(const ValueInfo& input) {
   return image;
 }
 
+bool NetworkBuilder::HasChannelsLast(const ValueInfo& input) const {
+  if (input.type().tensor_type().shape().dim_size() != 4) return false;
+  constexpr int64_t kOrder[] = {0, 3, 1, 2};
+  int64_t transposes = 0;
+  for (const Node& node : graph_.node()) {
+    const bool reads = node.input_size() == 1 && node.input(0) == input.name();
+    if (!reads || node.op_type() != "Transpose" || node.attribute_size() != 1) continue;
+    const auto& order = node.attribute(0).ints();
+    if (std::equal(order.begin(), order.end(), std::begin(kOrder), std::end(kOrder))) ++transposes;
+  }
+  return transposes > 0 && transposes == ReaderCount(input.name());
+}
+
 absl::Status NetworkBuilder::AddInput() {
   const ValueInfo* image = nullptr;
+  std::vector<std::string> names;
   for (const ValueInfo& input : graph_.input()) {
     if (Find(input.name()) != nullptr) continue;  // older files list the initializers, too
-    if (image != nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat("the graph has the inputs '", image->name(),
-                                                     "' and '", input.name(),
-                                                     "'; one of images is needed"));
+    names.push_back(input.name());
+    if (image == nullptr) {
+      image = &input;
+    } else {
+      Set(input.name(), Unsupported{});
     }
-    image = &input;
   }
   if (image == nullptr) return absl::InvalidArgumentError("the graph has no input");
-  ASSIGN_OR_RETURN(const Shape chw, ImageShape(*image));
-  Graph only({.batch = options_.batch, .dtype = options_.dtype, .layout = options_.layout});
+  const bool channels_last = HasChannelsLast(*image);
+  ASSIGN_OR_RETURN(const Shape chw, ImageShape(*image, channels_last));
+  Graph only({.batch = batch_, .dtype = options_.dtype, .layout = options_.layout});
   only.Input(chw);
   GraphLayer source = only.layers()[0];
   ASSIGN_OR_RETURN(LayerSpec spec, source.layer.Specify({}));
   values_[image->name()] =
       ImageValue{.layer = source.name,
                  .spec = spec.output,
-                 .is_flat = image->type().tensor_type().shape().dim_size() == 2};
+                 .is_flat = image->type().tensor_type().shape().dim_size() == 2,
+                 .is_channels_last = channels_last};
   draft_of_[source.name] = 0;
-  drafts_.push_back({std::move(source), std::move(spec), {}});
-  return absl::OkStatus();
+  drafts_.push_back({.layer = std::move(source), .spec = std::move(spec), .weights = {}});
+  if (names.size() == 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the graph has the inputs '",
+                                                 absl::StrJoin(names, "' and '"),
+                                                 "'; one of images is needed"));
 }
 
 const Value* NetworkBuilder::Find(const std::string& name) const {
@@ -225,6 +246,7 @@ absl::Status NetworkBuilder::AddLayer(const Node& node, Layer layer,
   const std::string wished = Wished(node, weights);
   ASSIGN_OR_RETURN(ImageValue output,
                    Append(wished, std::move(layer), inputs, std::move(weights), is_flat));
+  drafts_.back().node = NameOf(node);
   Set(node.output(0), std::move(output));
   return absl::OkStatus();
 }
@@ -255,133 +277,64 @@ absl::StatusOr<ImageValue> NetworkBuilder::Append(const std::string& wished, Lay
   }
   ImageValue output = {.layer = name, .spec = spec.output, .is_flat = is_flat};
   draft_of_[name] = drafts_.size();
-  drafts_.push_back({{.name = std::move(name), .layer = std::move(layer), .inputs = names},
-                     std::move(spec),
-                     std::move(weights)});
+  drafts_.push_back({.layer = {.name = std::move(name), .layer = std::move(layer), .inputs = names},
+                     .spec = std::move(spec),
+                     .weights = std::move(weights)});
+  for (const ImageValue& input : inputs) output.is_guess = output.is_guess || input.is_guess;
   return output;
+}
+
+absl::Status NetworkBuilder::AddConstants(const Node& node, Constants kind, const ImageValue& x,
+                                          Constant constant, std::string value) {
+  const int64_t channels = x.spec.shape.c();
+  const bool adds = kind == Constants::kAdds;
+  Constant ones = {.dims = {channels, 1, 1, 1},
+                   .values = std::vector<double>(static_cast<size_t>(channels), 1.0),
+                   .type = constant.type};
+  if (!adds) std::swap(ones.values, constant.values);
+  std::vector<Weight> weights = {
+      {.name = "weight", .tensor = std::move(ones), .value = adds ? "" : value}};
+  constant.dims = {channels};
+  if (adds) weights.push_back({.name = "bias", .tensor = std::move(constant), .value = value});
+  const Convolution depthwise = {
+      .out_channels = channels, .kernel = 1, .groups = channels, .bias = adds};
+  RETURN_IF_ERROR(AddLayer(node, depthwise, {x}, std::move(weights)));
+  drafts_.back().constants = kind;
+  return absl::OkStatus();
+}
+
+ImageValue NetworkBuilder::Guess(const std::string& name, const ImageValue& like) {
+  ImageValue guess = {.layer = UniqueName(name),
+                      .spec = like.spec,
+                      .is_flat = like.is_flat,
+                      .is_channels_last = like.is_channels_last,
+                      .is_guess = true};
+  draft_of_[guess.layer] = drafts_.size();
+  drafts_.push_back({.layer = {.name = guess.layer, .layer = Relu{}, .inputs = {"input"}},
+                     .spec = {.output = like.spec},
+                     .weights = {}});
+  return guess;
+}
+
+std::optional<ImageValue> NetworkBuilder::StatedShape(const std::string& name) const {
+  const auto stated = std::find_if(graph_.value_info().begin(), graph_.value_info().end(),
+                                   [&](const ValueInfo& info) { return info.name() == name; });
+  if (stated == graph_.value_info().end()) return std::nullopt;
+  const onnx_schema::Shape& shape = stated->type().tensor_type().shape();
+  if (shape.dim_size() != 4 && shape.dim_size() != 2) return std::nullopt;
+  int64_t extents[4] = {batch_, 1, 1, 1};
+  for (int axis = 1; axis < shape.dim_size(); ++axis) {
+    extents[axis] = shape.dim(axis).dim_value();
+    if (extents[axis] < 1 || extents[axis] > kLargestExtent) return std::nullopt;
+  }
+  ImageValue value = {.layer = "", .spec = drafts_[0].spec.output, .is_guess = true};
+  value.spec.shape = {extents[0], extents[1], extents[2], extents[3]};
+  value.is_flat = shape.dim_size() == 2;
+  return value;
 }
 
 const GraphLayer& NetworkBuilder::LayerOf(const ImageValue& images) const {
   return drafts_[draft_of_.at(images.layer)].layer;
-}
-
-void NetworkBuilder::AddBias(const ImageValue& images, Layer with_bias, Weight bias) {
-  Draft& draft = drafts_[draft_of_.at(images.layer)];
-  draft.layer.layer = std::move(with_bias);
-  draft.weights.push_back(std::move(bias));
-}
-
-absl::StatusOr<Constant> NetworkBuilder::ReadConstant(const Stored& stored) const {
-  ASSIGN_OR_RETURN(Constant constant, reader_.SmallConstant(*stored.tensor));
-  if (!stored.is_transposed) return constant;
-  return absl::UnimplementedError(
-      absl::StrCat("computes with the transpose of '", stored.tensor->name(), "'"));
-}
-
-absl::StatusOr<ImageValue> NetworkBuilder::Output() const {
-  if (graph_.output_size() != 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the graph has ", graph_.output_size(), " outputs: ",
-        absl::StrJoin(graph_.output(), ", ",
-                      [](std::string* out, const ValueInfo& value) { out->append(value.name()); }),
-        "; one is needed, the scores of the classes"));
-  }
-  const Value* const value = Find(graph_.output(0).name());
-  const auto* const images = value == nullptr ? nullptr : std::get_if<ImageValue>(value);
-  if (images == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the output '", graph_.output(0).name(), "' is no output of a layer"));
-  }
-  return *images;
-}
-
-absl::StatusOr<ImageValue> NetworkBuilder::Predictions() const {
-  ASSIGN_OR_RETURN(ImageValue output, Output());
-  const bool takes_softmax = options_.loss.As<SoftmaxCrossEntropy>() != nullptr;
-  if (!output.softmax.empty() && !takes_softmax) {
-    return absl::UnimplementedError(absl::StrCat(
-        "the output '", graph_.output(0).name(), "' is a ", output.softmax,
-        ", which neap has only as a part of the softmax cross-entropy, not of the loss ",
-        std::string(options_.loss.type())));
-  }
-  const GraphLayer& last = LayerOf(output);
-  const bool takes_sigmoid = options_.loss.As<BinaryCrossEntropy>() != nullptr;
-  if (takes_sigmoid && last.layer.As<Sigmoid>() != nullptr) output.layer = last.inputs[0];
-  return output;
-}
-
-std::vector<bool> NetworkBuilder::Needed(const ImageValue& output) const {
-  std::vector<bool> needed(drafts_.size(), false);
-  needed[0] = true;
-  needed[draft_of_.at(output.layer)] = true;
-  for (size_t i = drafts_.size(); i-- > 0;) {  // a layer's inputs come before it
-    if (!needed[i]) continue;
-    for (const std::string& input : drafts_[i].layer.inputs) needed[draft_of_.at(input)] = true;
-  }
-  return needed;
-}
-
-absl::StatusOr<std::vector<float>> NetworkBuilder::ReadValues(const Stored& stored) const {
-  ASSIGN_OR_RETURN(std::vector<float> values, reader_.Floats(*stored.tensor));
-  if (!stored.is_transposed) return values;
-  const auto columns = static_cast<size_t>(stored.dims()[0]);
-  const size_t rows = columns == 0 ? 0 : values.size() / columns;
-  std::vector<float> transposed(values.size());
-  for (size_t row = 0; row < rows; ++row) {
-    for (size_t column = 0; column < columns; ++column)
-      transposed[column * rows + row] = values[row * columns + column];
-  }
-  return transposed;
-}
-
-absl::StatusOr<NamedValues> NetworkBuilder::ReadWeights(const std::vector<bool>& needed) const {
-  NamedValues weights;
-  absl::flat_hash_set<const onnx_schema::Tensor*> stored;
-  SharedSize size;
-  for (size_t i = 0; i < drafts_.size(); ++i) {
-    if (!needed[i]) continue;
-    for (const Weight& weight : drafts_[i].weights) {
-      ASSIGN_OR_RETURN(const int64_t count, ElementsOf(*weight.stored.tensor));
-      RETURN_IF_ERROR(size.Add(count, !stored.insert(weight.stored.tensor).second));
-      ASSIGN_OR_RETURN(weights[absl::StrCat(drafts_[i].layer.name, ".", weight.name)],
-                       ReadValues(weight.stored));
-    }
-  }
-  return weights;
-}
-
-absl::Status NetworkBuilder::AddLoss(const ImageValue& predictions, Graph& network) const {
-  const Shape& shape = predictions.spec.shape;
-  if (options_.loss.As<SoftmaxCrossEntropy>() == nullptr) {
-    network.TargetLoss(predictions.layer, options_.loss, {shape.c(), shape.h(), shape.w()});
-    return absl::OkStatus();
-  }
-  if (shape.h() * shape.w() == 1) {
-    network.Loss(predictions.layer, options_.loss);
-    return absl::OkStatus();
-  }
-  if (predictions.is_flat) {
-    return absl::InvalidArgumentError(absl::StrCat("the output '", graph_.output(0).name(),
-                                                   "' is an image of ", shape.ToString(),
-                                                   " made flat; scores of classes are needed"));
-  }
-  network.PixelLoss(predictions.layer, options_.loss, shape.h(), shape.w());
-  return absl::OkStatus();
-}
-
-absl::StatusOr<OnnxModel> NetworkBuilder::Finish(std::string name) const {
-  ASSIGN_OR_RETURN(const ImageValue predictions, Predictions());
-  OnnxModel model = {.graph = Graph({.name = std::move(name),
-                                     .batch = options_.batch,
-                                     .dtype = options_.dtype,
-                                     .layout = options_.layout})};
-  const std::vector<bool> needed = Needed(predictions);
-  ASSIGN_OR_RETURN(model.weights, ReadWeights(needed));
-  for (size_t i = 0; i < drafts_.size(); ++i) {
-    if (needed[i]) model.graph.Add(drafts_[i].layer);
-  }
-  RETURN_IF_ERROR(AddLoss(predictions, model.graph));
-  return model;
 }
 
 }  // namespace neap::nets

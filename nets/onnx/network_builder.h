@@ -4,15 +4,20 @@
 // axes, layers' outputs four, so a value also says whether its graph takes it as flat, {N, C*H*W}.
 // Some nodes make no layer: their values are the output of another layer together with what is
 // still to be done, which only some readers can do (ImageValue::softmax). Others make a layer that
-// a reader may do without (ImageValue::unpadded). Layers that nothing needs are left out.
+// a reader may do without (ImageValue::unpadded), or that joins the layer before it if that has no
+// other reader, which is known at the end (Constants). Layers that nothing needs are left out.
 //
-//   NetworkBuilder network(graph, reader, options);
+// A node that is refused has a guess as its output (ImageValue::is_guess), so the nodes behind it
+// can be judged, too.
+//
+//   NetworkBuilder network(graph, reader, options, {.opset = 17});
 //   RETURN_IF_ERROR(network.AddInput());
 //   RETURN_IF_ERROR(network.AddLayer(node, Relu{}, {x}));  // x: the value that the node reads
 //   ASSIGN_OR_RETURN(OnnxModel model, network.Finish("lenet"));
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -23,6 +28,7 @@
 #include "absl/status/statusor.h"
 #include "neap/core/graph/graph.h"
 #include "neap/core/step/layer.h"
+#include "neap/nets/onnx/constant_budget.h"
 #include "neap/nets/onnx/onnx_file.h"
 #include "neap/nets/onnx/onnx_tensor.h"
 #include "onnx_schema.pb.h"
@@ -47,6 +53,8 @@ struct ImageValue {
   // "Softmax" or "LogSoftmax" if the value is that of the layer's output, which only a loss can
   // compute.
   std::string softmax = "";
+  bool is_channels_last = false;  // {N, H, W, C} in the ONNX graph
+  bool is_guess = false;          // of what a node computes that is refused, or that reads a guess
   // The output of `unpadded`.
   ImageValue Unpadded() const;
   int64_t elements() const { return spec.elements() / spec.shape.n(); }  // of an image
@@ -54,10 +62,11 @@ struct ImageValue {
   std::vector<int64_t> dims() const;
 };
 
-// A tensor of the file.
+// A tensor of the file, perhaps with other axes.
 struct Stored {
   const onnx_schema::Tensor* tensor = nullptr;
-  bool is_transposed = false;  // a matrix
+  std::optional<std::vector<int64_t>> reshaped = {};  // other extents than the file states
+  bool is_transposed = false;                         // then, a matrix
   std::vector<int64_t> dims() const;
 };
 
@@ -66,25 +75,42 @@ struct Unsupported {};
 
 using Value = std::variant<Unsupported, Constant, Stored, ImageValue>;
 
-// A tensor of the file that is a parameter or a state of a layer.
+// A tensor that is a parameter or a state of a layer.
 struct Weight {
   std::string name;  // in the layer: "weight"
-  Stored stored;
+  std::variant<Stored, Constant> tensor;
   std::string value;  // its name in the graph: "conv1.weight"
+  std::vector<int64_t> dims() const;
+  // The same elements as a vector.
+  void Flatten(int64_t elements);
+};
+
+// What the layer of a node does with a constant for each channel. It is a depthwise convolution,
+// unless it can be a part of the layer before it.
+enum class Constants : uint8_t { kNone, kAdds, kMultiplies };
+
+// Of the file.
+struct FileTraits {
+  int64_t opset = 17;
+  // Then every Pad is a layer, and no attribute is changed that makes no difference.
+  bool written_by_neap = false;
 };
 
 class NetworkBuilder {
  public:
-  // The arguments must outlive it. In a file that neap wrote, every Pad is a layer, and no
-  // attribute is changed that makes no difference.
+  // The arguments must outlive it.
   NetworkBuilder(const onnx_schema::Graph& graph, const TensorReader& reader,
-                 const OnnxOptions& options, bool written_by_neap = false);
+                 const OnnxOptions& options, const FileTraits& traits);
 
-  bool written_by_neap() const { return written_by_neap_; }
+  bool written_by_neap() const { return traits_.written_by_neap; }
+  int64_t opset() const { return traits_.opset; }
 
   // Adds the image that the graph reads. Errors: INVALID_ARGUMENT unless there is exactly one,
-  // with known extents.
+  // with known extents. If there are several, the first is added (HasImages).
   absl::Status AddInput();
+  bool HasImages() const { return !drafts_.empty(); }
+  // Errors: INVALID_ARGUMENT unless the graph has one output.
+  absl::Status CheckOutputs() const;
 
   // Null if no node before has it.
   const Value* Find(const std::string& name) const;
@@ -105,30 +131,44 @@ class NetworkBuilder {
                                       const std::vector<Weight>& weights, std::string_view suffix,
                                       Layer layer, const ImageValue& x);
 
+  // Adds the layer of a node that adds or multiplies by a constant for each channel, which the
+  // graph calls `value`.
+  absl::Status AddConstants(const onnx_schema::Node& node, Constants kind, const ImageValue& x,
+                            Constant constant, std::string value);
+  // Adds what stands for the output of a refused node: a value of these extents.
+  ImageValue Guess(const std::string& name, const ImageValue& like);
+  // What the file says of the shape of a value, as a guess. Absent if it does not.
+  std::optional<ImageValue> StatedShape(const std::string& name) const;
+
   // The layer that computes a value.
   const GraphLayer& LayerOf(const ImageValue& images) const;
-  // Gives a layer without bias one.
-  void AddBias(const ImageValue& images, Layer with_bias, Weight bias);
 
-  int64_t batch() const { return options_.batch; }
+  int64_t batch() const { return batch_; }
   // The batch for which the file was written; 0 if it is for any.
   int64_t file_batch() const { return file_batch_; }
-  absl::StatusOr<Constant> ReadConstant(const Stored& stored) const;
+  absl::StatusOr<Constant> ReadConstant(const Stored& stored);
+  absl::StatusOr<Constant> ReadConstant(const Weight& weight);
+  // Errors: UNIMPLEMENTED if constants have more elements than a network needs.
+  absl::Status CountConstant(const std::vector<int64_t>& dims) { return constants_.Add(dims); }
 
   // The layers that the graph's output needs, with a loss.
-  absl::StatusOr<OnnxModel> Finish(std::string name) const;
+  absl::StatusOr<OnnxModel> Finish(std::string name);
 
  private:
   struct Draft {
     GraphLayer layer;
     LayerSpec spec;
     std::vector<Weight> weights;
+    Constants constants = Constants::kNone;
+    std::string node = "";  // name of the node, or of its output
   };
   std::string UniqueName(const std::string& wished);
   absl::StatusOr<ImageValue> Append(const std::string& wished, Layer layer,
                                     const std::vector<ImageValue>& inputs,
                                     std::vector<Weight> weights, bool is_flat);
-  absl::StatusOr<Shape> ImageShape(const onnx_schema::ValueInfo& input);
+  absl::StatusOr<Shape> ImageShape(const onnx_schema::ValueInfo& input, bool channels_last);
+  // Whether all that reads the images makes the last of their axes, the channels, the second one.
+  bool HasChannelsLast(const onnx_schema::ValueInfo& input) const;
   absl::StatusOr<ImageValue> Output() const;
   // The output without what the loss computes itself. Errors: UNIMPLEMENTED for a softmax that the
   // loss does not compute.
@@ -136,14 +176,26 @@ class NetworkBuilder {
   // Ends the network with the loss of these predictions.
   absl::Status AddLoss(const ImageValue& predictions, Graph& network) const;
   std::vector<bool> Needed(const ImageValue& output) const;
-  absl::StatusOr<NamedValues> ReadWeights(const std::vector<bool>& needed) const;
-  absl::StatusOr<std::vector<float>> ReadValues(const Stored& stored) const;
+  // The number of needed layers that read each, with the loss.
+  std::vector<int64_t> ReaderCounts(const ImageValue& predictions) const;
+  // Makes layers with constants a part of the layers before them, which nothing else reads. A
+  // reader reads those instead, and so may the loss.
+  absl::Status JoinConstants(ImageValue& predictions);
+  // Whether the draft has become a part of `before`.
+  absl::StatusOr<bool> Join(Draft& before, Draft& draft);
+  absl::StatusOr<NamedValues> ReadWeights(const std::vector<bool>& needed);
+  absl::StatusOr<std::vector<float>> ReadValues(const Weight& weight);
+  // A line for each set of nodes that share weights.
+  std::vector<std::string> SharedWeights(const std::vector<bool>& needed,
+                                         const NamedValues& weights) const;
 
   const onnx_schema::Graph& graph_;
   const TensorReader& reader_;
   const OnnxOptions& options_;
-  bool written_by_neap_;
+  FileTraits traits_;
   int64_t file_batch_ = 0;
+  int64_t batch_ = 0;  // of the network
+  ConstantBudget constants_;
   std::vector<Draft> drafts_;                              // the input is the first
   absl::flat_hash_map<std::string, size_t> draft_of_;      // by layer
   absl::flat_hash_map<std::string, int64_t> name_counts_;  // names of layers that were asked for

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -12,15 +13,6 @@ namespace neap::nets {
 
 using onnx_schema::Attribute;
 using onnx_schema::Node;
-
-std::string Described(const Node& node) {
-  std::string name = node.name();
-  if (name.empty() && node.output_size() > 0) name = node.output(0);
-  const bool is_ours = node.domain().empty() || node.domain() == "ai.onnx";
-  return absl::StrCat("node '", absl::CHexEscape(name.substr(0, 200)), "' (",
-                      is_ours ? "" : absl::StrCat(absl::CHexEscape(node.domain()), "."),
-                      absl::CHexEscape(node.op_type()), ")");
-}
 
 int64_t ToInteger(double value) {
   constexpr double kLimit = static_cast<double>(int64_t{1} << 62);
@@ -53,13 +45,23 @@ bool NodeReader::HasSecondReader() const {
 
 bool NodeReader::ReadsConstants() const {
   for (int i = 0; i < input_count(); ++i) {
-    const Value* const value = InputValue(i);
-    if (!HasInput(i)) continue;
-    if (value == nullptr) return false;
-    if (!std::holds_alternative<nets::Constant>(*value) && !std::holds_alternative<Stored>(*value))
-      return false;
+    if (HasInput(i) && !IsConstant(i)) return false;
   }
   return input_count() > 0;
+}
+
+bool NodeReader::IsConstant(int i) const {
+  const Value* const value = InputValue(i);
+  return value != nullptr &&
+         (std::holds_alternative<nets::Constant>(*value) || std::holds_alternative<Stored>(*value));
+}
+
+bool NodeReader::ReadsGuess() const {
+  for (int i = 0; i < input_count(); ++i) {
+    const ImageValue* const image = IfImage(i);
+    if (image != nullptr && image->is_guess) return true;
+  }
+  return false;
 }
 
 bool NodeReader::ReadsUnsupported() const {
@@ -89,6 +91,10 @@ absl::StatusOr<ImageValue> NodeReader::PaddedImage(int i) const {
           absl::StrCat(Input(i), " is computed by no node before it"));
     return absl::UnimplementedError(absl::StrCat(Input(i), " is a constant"));
   }
+  if (image->is_channels_last) {
+    return absl::UnimplementedError(
+        absl::StrCat(Input(i), " has its channels as the last axis, not as the second"));
+  }
   if (!image->softmax.empty()) {
     return absl::UnimplementedError(
         absl::StrCat(Input(i), " is a softmax, which neap only has at the end of a network"));
@@ -117,15 +123,21 @@ absl::StatusOr<std::vector<ImageValue>> NodeReader::AllImages() const {
 }
 
 absl::StatusOr<Weight> NodeReader::Tensor(int i, std::string name) const {
-  const std::optional<Stored> stored = IfStored(i);
-  if (stored.has_value()) return Weight{std::move(name), *stored, node_.input(i)};
-  return absl::UnimplementedError(absl::StrCat(Input(i), " is no tensor of the file"));
+  const Value* const value = InputValue(i);
+  const auto* const stored = value == nullptr ? nullptr : std::get_if<Stored>(value);
+  if (stored != nullptr) return Weight{std::move(name), *stored, node_.input(i)};
+  const auto* const constant = value == nullptr ? nullptr : std::get_if<nets::Constant>(value);
+  if (constant != nullptr) return Weight{std::move(name), *constant, node_.input(i)};
+  return absl::UnimplementedError(absl::StrCat(Input(i), " is no constant"));
 }
 
 absl::StatusOr<Constant> NodeReader::Constant(int i) const {
   const Value* const value = InputValue(i);
   if (value != nullptr) {
-    if (const auto* const constant = std::get_if<nets::Constant>(value)) return *constant;
+    if (const auto* const constant = std::get_if<nets::Constant>(value)) {
+      RETURN_IF_ERROR(network_.CountConstant(constant->dims));  // is copied
+      return *constant;
+    }
     if (const auto* const stored = std::get_if<Stored>(value))
       return network_.ReadConstant(*stored);
   }
@@ -138,6 +150,15 @@ absl::StatusOr<double> NodeReader::Scalar(int i, double absent) const {
   if (constant.values.size() == 1) return constant.values[0];
   return absl::UnimplementedError(
       absl::StrCat(Input(i), " has ", constant.values.size(), " values; one is needed"));
+}
+
+absl::StatusOr<std::pair<double, double>> NodeReader::Bounds() {
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  const double lowest = Float("min", -std::numeric_limits<float>::max());  // before opset 11
+  const double highest = Float("max", std::numeric_limits<float>::max());
+  ASSIGN_OR_RETURN(const double low, Scalar(1, lowest));
+  ASSIGN_OR_RETURN(const double high, Scalar(2, highest));
+  return std::pair(std::max(low, -kLargest), std::min(high, kLargest));
 }
 
 absl::StatusOr<Constant> NodeReader::ConstantAttribute(std::string_view name,
@@ -179,6 +200,11 @@ std::vector<int64_t> NodeReader::Ints(std::string_view name, std::vector<int64_t
   const Attribute* const attribute = Ask(name, Attribute::INTS);
   if (attribute == nullptr) return absent;
   return {attribute->ints().begin(), attribute->ints().end()};
+}
+std::vector<float> NodeReader::Floats(std::string_view name, std::vector<float> absent) {
+  const Attribute* const attribute = Ask(name, Attribute::FLOATS);
+  if (attribute == nullptr) return absent;
+  return {attribute->floats().begin(), attribute->floats().end()};
 }
 const onnx_schema::Tensor* NodeReader::TensorAttribute(std::string_view name) {
   const Attribute* const attribute = Ask(name, Attribute::TENSOR);

@@ -17,6 +17,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
@@ -27,12 +28,9 @@
 
 namespace neap::nets {
 
-// "node 'conv1' (Conv)"
-std::string Described(const onnx_schema::Node& node);
-
 class NodeReader {
  public:
-  NodeReader(const onnx_schema::Node& node, const NetworkBuilder& network)
+  NodeReader(const onnx_schema::Node& node, NetworkBuilder& network)
       : node_(node), network_(network) {}
 
   const onnx_schema::Node& proto() const { return node_; }
@@ -44,6 +42,9 @@ class NodeReader {
   // Whether every input is a constant, and there is one.
   bool ReadsConstants() const;
   bool ReadsUnsupported() const;
+  // Whether an input is a guess (ImageValue::is_guess).
+  bool ReadsGuess() const;
+  bool IsConstant(int i) const;
 
   // A layer's output.
   absl::StatusOr<ImageValue> Image(int i) const;
@@ -55,17 +56,20 @@ class NodeReader {
   const ImageValue* IfImage(int i) const;
   // Absent unless the input is a tensor of the file.
   std::optional<Stored> IfStored(int i) const;
-  // A tensor of the file, for the layer's parameter or state `name`.
+  // A constant, for the layer's parameter or state `name`.
   absl::StatusOr<Weight> Tensor(int i, std::string name) const;
   absl::StatusOr<neap::nets::Constant> Constant(int i) const;
   // A constant with one element; `absent` without the input.
   absl::StatusOr<double> Scalar(int i, double absent) const;
+  // The bounds of a Clip, {lowest, highest}.
+  absl::StatusOr<std::pair<double, double>> Bounds();
 
   // `absent` without the attribute, and where it has another type: Attributes() is an error then.
   int64_t Int(std::string_view name, int64_t absent);
   float Float(std::string_view name, float absent);
   std::string String(std::string_view name, std::string_view absent);
   std::vector<int64_t> Ints(std::string_view name, std::vector<int64_t> absent);
+  std::vector<float> Floats(std::string_view name, std::vector<float> absent);
   const onnx_schema::Tensor* TensorAttribute(std::string_view name);
   absl::StatusOr<neap::nets::Constant> ConstantAttribute(std::string_view name,
                                                          neap::nets::Constant absent);
@@ -85,7 +89,7 @@ class NodeReader {
   std::string Input(int i) const;
 
   const onnx_schema::Node& node_;
-  const NetworkBuilder& network_;
+  NetworkBuilder& network_;
   absl::flat_hash_set<std::string> asked_;
   absl::Status wrong_attribute_;
 };

@@ -8,6 +8,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
+#include "neap/layers/channel_slice.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
@@ -16,6 +17,7 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/scale_shift.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
 
@@ -49,6 +51,41 @@ void SetWindow(Node& node, Extent2d kernel, Extent2d stride, Extent2d padding) {
   SetPair(node, "kernel_shape", kernel);
   SetPair(node, "strides", stride);
   SetInts(node, "pads", {padding.h, padding.w, padding.h, padding.w});
+}
+
+// How ONNX states the windows of a pooling. A last window that passes the padding needs ceil_mode,
+// or more padding behind the image. Without regard to the image, ceil_mode has a window more in ONNX
+// where neap's would begin behind the image, and then only the padding does.
+struct PoolWindows {
+  Extent2d after;  // padding behind the image
+  bool ceil_mode;
+};
+
+struct PoolAxis {
+  int64_t size, positions, kernel, stride, padding;
+  // From the last position on.
+  int64_t Needed() const { return (positions - 1) * stride + kernel - size - padding; }
+  bool IsCeiling() const {
+    const int64_t slack = size + 2 * padding - kernel;
+    return (slack + stride - 1) / stride + 1 == positions;
+  }
+};
+
+template <typename Pool>
+PoolWindows WindowsOf(const Pool& pool, const Shape& x, const Shape& y) {
+  const PoolAxis rows = {x.h(), y.h(), pool.kernel.h, pool.stride.h, pool.padding.h};
+  const PoolAxis columns = {x.w(), y.w(), pool.kernel.w, pool.stride.w, pool.padding.w};
+  if (pool.ceil_mode && rows.IsCeiling() && columns.IsCeiling()) return {pool.padding, true};
+  return {{std::max(pool.padding.h, rows.Needed()), std::max(pool.padding.w, columns.Needed())},
+          false};
+}
+
+template <typename Pool>
+void SetPool(Node& node, const Pool& pool, const PoolWindows& windows) {
+  SetPair(node, "kernel_shape", pool.kernel);
+  SetPair(node, "strides", pool.stride);
+  SetInts(node, "pads", {pool.padding.h, pool.padding.w, windows.after.h, windows.after.w});
+  if (windows.ceil_mode) SetInt(node, "ceil_mode", 1);
 }
 
 // ONNX's name of a layer that has no fields.
@@ -115,6 +152,18 @@ Node& NodeWriter::AddNode(const ResolvedLayer& layer, std::string_view op, Axes 
   node.set_name(layer.name);
   node.set_op_type(std::string(op));
   for (std::string& input : inputs) node.add_input(std::move(input));
+  node.add_output(layer.name);
+  return node;
+}
+
+Node& NodeWriter::AddBehind(const ResolvedLayer& layer, Node& before, std::string_view suffix,
+                            std::string_view op) {
+  before.set_name(absl::StrCat(layer.name, std::string(suffix)));
+  before.set_output(0, before.name());
+  Node& node = *graph_.add_node();
+  node.set_name(layer.name);
+  node.set_op_type(std::string(op));
+  node.add_input(before.name());
   node.add_output(layer.name);
   return node;
 }
@@ -195,18 +244,35 @@ absl::Status NodeWriter::WriteLinear(const ResolvedLayer& layer) {
   return absl::UnimplementedError("no operator");
 }
 
+void NodeWriter::WriteAverage(const ResolvedLayer& layer, const AveragePool& pool) {
+  const Shape& x = network_.layers[layer.inputs[0].index()].spec.output.shape;
+  PoolWindows windows = WindowsOf(pool, x, layer.spec.output.shape);
+  AveragePool written = pool;
+  Node* node = &AddNode(layer, "AveragePool", Axes::kImages);
+  if (pool.count_padding && windows.after != pool.padding) {
+    // More padding would count, too. So the image has the padding, and what is behind it counts not.
+    const auto [h, w] = pool.padding;
+    Node& pad = *node;
+    pad.set_op_type("Pad");
+    node = &AddBehind(layer, pad, ".pad", "AveragePool");
+    AddIntegers("pads", {0, 0, h, w, 0, 0, h, w}, pad);
+    windows.after = {windows.after.h - h, windows.after.w - w};
+    written.padding = 0;
+    written.count_padding = false;
+  }
+  SetPool(*node, written, windows);
+  SetInt(*node, "count_include_pad", written.count_padding ? 1 : 0);
+}
+
 bool NodeWriter::WritePooling(const ResolvedLayer& layer) {
   if (const auto* const max = layer.layer.As<MaxPool>()) {
-    Node& node = AddNode(layer, "MaxPool", Axes::kImages);
-    SetWindow(node, max->kernel, max->stride, max->padding);
-    if (max->ceil_mode) SetInt(node, "ceil_mode", 1);
+    const Shape& x = network_.layers[layer.inputs[0].index()].spec.output.shape;
+    SetPool(AddNode(layer, "MaxPool", Axes::kImages), *max,
+            WindowsOf(*max, x, layer.spec.output.shape));
     return true;
   }
   if (const auto* const average = layer.layer.As<AveragePool>()) {
-    Node& node = AddNode(layer, "AveragePool", Axes::kImages);
-    SetWindow(node, average->kernel, average->stride, average->padding);
-    SetInt(node, "count_include_pad", average->count_padding ? 1 : 0);
-    if (average->ceil_mode) SetInt(node, "ceil_mode", 1);
+    WriteAverage(layer, *average);
     return true;
   }
   if (layer.layer.As<GlobalAveragePool>() != nullptr) {
@@ -216,7 +282,21 @@ bool NodeWriter::WritePooling(const ResolvedLayer& layer) {
   return false;
 }
 
+// A product, then a sum, of which one that changes nothing is left out.
+void NodeWriter::WriteScaleShift(const ResolvedLayer& layer, const ScaleShift& linear) {
+  const bool multiplies = linear.scale != 1;
+  Node& first = AddNode(layer, multiplies ? "Mul" : "Add", Axes::kEither);
+  if (!multiplies) return AddScalar("shift", linear.shift, first);
+  Node* const sum = linear.shift == 0 ? nullptr : &AddBehind(layer, first, ".scale", "Add");
+  AddScalar("factor", linear.scale, first);
+  if (sum != nullptr) AddScalar("shift", linear.shift, *sum);
+}
+
 bool NodeWriter::WriteActivation(const ResolvedLayer& layer) {
+  if (const auto* const linear = layer.layer.As<ScaleShift>()) {
+    WriteScaleShift(layer, *linear);
+    return true;
+  }
   if (const auto* const leaky = layer.layer.As<LeakyRelu>()) {
     SetFloat(AddNode(layer, "LeakyRelu", Axes::kEither), "alpha", leaky->negative_slope);
     return true;
@@ -269,6 +349,13 @@ bool NodeWriter::WriteElementwise(const ResolvedLayer& layer) {
     AddIntegers("starts", {crop->offset.h, crop->offset.w}, node);
     AddIntegers("ends", {crop->offset.h + crop->size.h, crop->offset.w + crop->size.w}, node);
     AddIntegers("axes", {2, 3}, node);
+    return true;
+  }
+  if (const auto* const slice = layer.layer.As<ChannelSlice>()) {
+    Node& node = AddNode(layer, "Slice", Axes::kEither);
+    AddIntegers("starts", {slice->first}, node);
+    AddIntegers("ends", {slice->first + slice->count}, node);
+    AddIntegers("axes", {1}, node);
     return true;
   }
   if (const auto* const pad = layer.layer.As<ZeroPad>()) {

@@ -21,6 +21,8 @@
 #include "absl/status/status.h"
 #include "neap/core/graph/graph.h"
 #include "neap/core/step/window.h"
+#include "neap/layers/pooling.h"
+#include "neap/layers/scale_shift.h"
 #include "neap/nets/onnx/onnx_file.h"
 #include "onnx_schema.pb.h"
 
@@ -48,6 +50,10 @@ class NodeWriter {
   // all of them are, as vectors.
   enum class Axes : uint8_t { kImages, kVectors, kEither };
   onnx_schema::Node& AddNode(const ResolvedLayer& layer, std::string_view op, Axes axes);
+  // A node that has the layer's name in place of `before`, whose output it reads and whose name gets
+  // the suffix.
+  onnx_schema::Node& AddBehind(const ResolvedLayer& layer, onnx_schema::Node& before,
+                               std::string_view suffix, std::string_view op);
   // The name of the layer's output as a vector or an image, for a node called `reader`.
   std::string As(bool flat, LayerId layer, const std::string& reader);
   // Adds the layer's parameters and states to the inputs of its node.
@@ -60,6 +66,8 @@ class NodeWriter {
 
   absl::Status WriteLinear(const ResolvedLayer& layer);
   bool WritePooling(const ResolvedLayer& layer);
+  void WriteAverage(const ResolvedLayer& layer, const AveragePool& pool);
+  void WriteScaleShift(const ResolvedLayer& layer, const ScaleShift& linear);
   bool WriteActivation(const ResolvedLayer& layer);
   bool WriteElementwise(const ResolvedLayer& layer);
 

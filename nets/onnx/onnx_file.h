@@ -22,6 +22,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -37,7 +38,8 @@ namespace neap::nets {
 bool BuiltWithOnnx();
 
 struct OnnxOptions {
-  int64_t batch = 32;                 // whatever batch the file states
+  // Whatever batch the file states; nullopt: that batch, or 32 if the file is for any.
+  std::optional<int64_t> batch = 32;
   std::optional<int64_t> image = {};  // height and width, instead of those that the file states
   DType dtype = DType::kFp32;
   Layout layout = Layout::kNchw;
@@ -51,11 +53,15 @@ struct OnnxOptions {
 struct OnnxModel {
   Graph graph;  // called like the file, without folder and ".onnx"
   NamedValues weights;
+  // What training changes of the network, each as a line of text: a line for each set of nodes that
+  // share weights, of which every node gets a copy of its own.
+  std::vector<std::string> notices;
 };
 
-// Reads opset 13 and newer. Errors: UNIMPLEMENTED naming every node that neap cannot train, with
-// its operator and what is wrong; INVALID_ARGUMENT for a file that is no ONNX model or whose
-// shapes do not fit, and for a batch, an image or a type out of range; those of core/base/file.h.
+// Reads opset 9 and newer. Errors: UNIMPLEMENTED naming every node that neap cannot train, with its
+// operator and what is wrong, and apart from these the nodes that cannot be read because of them;
+// INVALID_ARGUMENT for a file that is no ONNX model or whose shapes do not fit, and for a batch, an
+// image or a type out of range; those of core/base/file.h.
 // *Complexity*: memory for the file and its weights, at most 2 GiB without weights in other files.
 absl::StatusOr<OnnxModel> ReadOnnx(const std::string& path, const OnnxOptions& options);
 

@@ -24,8 +24,6 @@ using onnx_schema::Tensor;
 
 static_assert(std::endian::native == std::endian::little);  // as the bytes of a file
 
-constexpr int64_t kSmall = 256;
-
 absl::Status Faulty(const Tensor& tensor, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat("tensor '", tensor.name(), "' ", what));
 }
@@ -210,17 +208,11 @@ absl::StatusOr<std::vector<float>> TensorReader::Floats(const Tensor& tensor) co
   return Values<float>(tensor);
 }
 
-absl::StatusOr<Constant> TensorReader::SmallConstant(const Tensor& tensor) const {
-  ASSIGN_OR_RETURN(const int64_t count, ElementsOf(tensor));
-  if (count > kSmall) {
-    return absl::UnimplementedError(absl::StrCat("computes with tensor '", tensor.name(),
-                                                 "', which has ", count, " values, more than ",
-                                                 kSmall));
-  }
+absl::StatusOr<Constant> TensorReader::ReadConstant(const Tensor& tensor) const {
   ASSIGN_OR_RETURN(std::vector<double> values, Values<double>(tensor));
   return Constant{.dims = {tensor.dims().begin(), tensor.dims().end()},
                   .values = std::move(values),
-                  .is_integer = IsInteger(tensor.data_type())};
+                  .type = tensor.data_type()};
 }
 
 }  // namespace neap::nets

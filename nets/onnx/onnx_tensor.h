@@ -1,11 +1,11 @@
-// Tensors that an ONNX file contains or refers to, and small constants computed from them.
+// Tensors that an ONNX file contains or refers to, and constants, which are computed from them.
 //
 // A file's tensor has one of many element types, and its values lie in one of several fields, or in
 // another file. Here they become floats, or doubles, which represent every shape exactly.
 //
 //   const TensorReader reader("models");
 //   ASSIGN_OR_RETURN(const std::vector<float> weight, reader.Floats(tensor));
-//   ASSIGN_OR_RETURN(const Constant shape, reader.SmallConstant(tensor));
+//   ASSIGN_OR_RETURN(const Constant shape, reader.ReadConstant(tensor));
 //
 // *Errors*: INVALID_ARGUMENT naming the tensor, for one with fewer or more values than its extents
 // say, and for a file outside the folder; UNIMPLEMENTED for a type of elements that is not read;
@@ -25,7 +25,7 @@ namespace neap::nets {
 struct Constant {
   std::vector<int64_t> dims;  // {} is a scalar
   std::vector<double> values;
-  bool is_integer = true;
+  int32_t type = onnx_schema::Tensor::INT64;  // the Tensor::DataType of its elements
 };
 
 // Whether a tensor's elements of this type (Tensor::DataType) are integers.
@@ -40,8 +40,7 @@ class TensorReader {
   explicit TensorReader(std::string folder) : folder_(std::move(folder)) {}
 
   absl::StatusOr<std::vector<float>> Floats(const onnx_schema::Tensor& tensor) const;
-  // Errors: UNIMPLEMENTED for more than 256 elements, which no shape has.
-  absl::StatusOr<Constant> SmallConstant(const onnx_schema::Tensor& tensor) const;
+  absl::StatusOr<Constant> ReadConstant(const onnx_schema::Tensor& tensor) const;
 
  private:
   template <typename Value>

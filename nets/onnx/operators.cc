@@ -16,76 +16,131 @@ using namespace operators;
 struct Entry {
   std::string_view op;
   Operator* add;
+  // Whether it may refuse extents that another operator computes.
+  bool depends_on_shape = false;
 };
 
 constexpr Entry kOperators[] = {
-    {"Add", Sum},
+    {"Add", Sum, true},
     {"AveragePool", AveragePool},
     {"BatchNormalization", BatchNormalization},
     {"Cast", Same},
     {"Clip", operators::Clip},
-    {"Concat", operators::Concat},
+    {"Concat", operators::Concat, true},
     {"Conv", Conv},
     {"ConvTranspose", ConvTranspose},
+    {"Div", Div, true},
     {"Dropout", operators::Dropout},
-    {"Flatten", Flatten},
-    {"Gemm", Gemm},
+    {"Flatten", ChangeAxes, true},
+    {"Gemm", Gemm, true},
     {"GlobalAveragePool", operators::GlobalAveragePool},
     {"HardSigmoid", operators::HardSigmoid},
     {"HardSwish", Activation},
     {"Identity", Same},
     {"LRN", Lrn},
     {"LeakyRelu", operators::LeakyRelu},
-    {"LogSoftmax", Softmax},
-    {"MatMul", MatMul},
+    {"LogSoftmax", Softmax, true},
+    {"MatMul", MatMul, true},
     {"MaxPool", operators::MaxPool},
-    {"Mul", Mul},
+    {"Mul", Mul, true},
+    {"Neg", Neg},
     {"Pad", Pad},
-    {"ReduceMean", ReduceMean},
+    {"ReduceMean", ReduceMean, true},
     {"Relu", Activation},
-    {"Reshape", Reshape},
+    {"Reshape", ChangeAxes, true},
     {"Shape", operators::Shape},
     {"Sigmoid", Activation},
-    {"Slice", operators::Slice},
-    {"Softmax", Softmax},
-    {"Squeeze", Squeeze},
-    {"Sum", Sum},
+    {"Slice", operators::Slice, true},
+    {"Softmax", Softmax, true},
+    {"Split", operators::Split, true},
+    {"Squeeze", ChangeAxes, true},
+    {"Sub", Sub, true},
+    {"Sum", Sum, true},
     {"Tanh", Activation},
-    {"Unsqueeze", Unsqueeze},
+    {"Transpose", operators::Transpose, true},
+    {"Unsqueeze", ChangeAxes, true},
 };
 
+const Entry* Find(std::string_view op) {
+  const auto* const found = std::find_if(std::begin(kOperators), std::end(kOperators),
+                                         [&](const Entry& known) { return known.op == op; });
+  return found == std::end(kOperators) ? nullptr : found;
+}
+
+bool IsOfOnnx(const onnx_schema::Node& node) {
+  return node.domain().empty() || node.domain() == "ai.onnx";
+}
+
+bool IsOfConstants(const NodeReader& node) {
+  return node.op() == "Constant" || node.ReadsConstants();
+}
+
+absl::Status CheckAll(const NodeReader& node) {
+  RETURN_IF_ERROR(node.Attributes());
+  return node.Unasked();
+}
+
 absl::Status AddKnown(NodeReader& node, NetworkBuilder& network) {
-  const onnx_schema::Node& proto = node.proto();
-  if (!proto.domain().empty() && proto.domain() != "ai.onnx")
+  if (node.proto().output_size() == 0) return absl::InvalidArgumentError("has no output");
+  if (!IsOfOnnx(node.proto()))
     return absl::UnimplementedError("the operator's domain is not ONNX's own");
-  if (node.op() == "Constant" || node.ReadsConstants()) {
-    ASSIGN_OR_RETURN(Value value, Fold(node));
-    network.Set(proto.output(0), std::move(value));
-    return absl::OkStatus();
+  if (IsOfConstants(node)) {
+    RETURN_IF_ERROR(Fold(node, network));
+    return CheckAll(node);
   }
-  const auto* const entry = std::find_if(std::begin(kOperators), std::end(kOperators),
-                                         [&](const Entry& known) { return known.op == node.op(); });
-  if (entry == std::end(kOperators))
-    return absl::UnimplementedError("neap has no layer for this operator");
-  if (node.ReadsUnsupported()) {
-    network.Set(proto.output(0), Unsupported{});
-    return absl::OkStatus();
+  const Entry* const entry = Find(node.op());
+  if (entry == nullptr) {
+    return absl::UnimplementedError(CanFold(node.op()) ? "neap has this operator only for constants"
+                                                       : "neap has no layer for this operator");
   }
   RETURN_IF_ERROR(entry->add(node, network));
-  RETURN_IF_ERROR(node.Attributes());
-  if (node.HasSecondReader()) return absl::UnimplementedError("its second output is used");
-  return node.Unasked();
+  RETURN_IF_ERROR(CheckAll(node));
+  if (node.op() != "Split" && node.HasSecondReader())
+    return absl::UnimplementedError("its second output is used");
+  return absl::OkStatus();
+}
+
+// What the file says, or something of the shape of the node's first image.
+void SetGuesses(const NodeReader& node, NetworkBuilder& network) {
+  const ImageValue* like = nullptr;
+  for (int i = 0; i < node.input_count() && like == nullptr; ++i) like = node.IfImage(i);
+  const std::optional<ImageValue> image = like == nullptr ? std::nullopt : std::optional(*like);
+  for (const std::string& output : node.proto().output()) {
+    const std::optional<ImageValue> stated = network.StatedShape(output);
+    const std::optional<ImageValue>& guess = stated.has_value() ? stated : image;
+    if (guess.has_value()) {
+      network.Set(output, network.Guess(output, *guess));
+    } else {
+      network.Set(output, Unsupported{});
+    }
+  }
+}
+
+// A node that reads what has no shape is not looked at, if neap has its operator.
+bool IsUnreadable(const NodeReader& node) {
+  const bool is_known = Find(node.op()) != nullptr || CanFold(node.op());
+  return node.ReadsUnsupported() && IsOfOnnx(node.proto()) && is_known;
 }
 
 }  // namespace
 
-absl::Status AddNode(NodeReader& node, NetworkBuilder& network) {
-  if (node.proto().output_size() == 0) return absl::InvalidArgumentError("has no output");
-  absl::Status added = AddKnown(node, network);
-  if (absl::IsUnimplemented(added)) {
-    for (const std::string& output : node.proto().output()) network.Set(output, Unsupported{});
+absl::StatusOr<std::optional<Refusal>> AddNode(NodeReader& node, NetworkBuilder& network) {
+  Refusal refusal;
+  if (IsUnreadable(node)) {
+    refusal.is_consequence = true;
+  } else {
+    const bool reads_guess = node.ReadsGuess();
+    const absl::Status added = AddKnown(node, network);
+    if (added.ok()) return std::nullopt;
+    refusal.is_invalid = absl::IsInvalidArgument(added);
+    if (!refusal.is_invalid && !absl::IsUnimplemented(added)) return added;
+    refusal.reason = std::string(added.message());
+    const Entry* const entry = Find(node.op());
+    const bool depends_on_shape = entry != nullptr && entry->depends_on_shape;
+    refusal.is_consequence = reads_guess && (refusal.is_invalid || depends_on_shape);
   }
-  return added;
+  SetGuesses(node, network);
+  return refusal;
 }
 
 }  // namespace neap::nets

@@ -5,15 +5,19 @@
 // INVALID_ARGUMENT for shapes that do not fit.
 #pragma once
 
+#include <optional>
+
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "neap/nets/onnx/network_builder.h"
 #include "neap/nets/onnx/node_reader.h"
+#include "neap/nets/onnx/refusal_report.h"
 
 namespace neap::nets {
 
-// Adds what the node computes to the network. A node that reads what is unsupported computes the
-// same.
-absl::Status AddNode(NodeReader& node, NetworkBuilder& network);
+// Adds what the node computes to the network. A refused node computes a guess, or what is
+// unsupported. Errors: those of reading files.
+absl::StatusOr<std::optional<Refusal>> AddNode(NodeReader& node, NetworkBuilder& network);
 
 namespace operators {
 
@@ -24,9 +28,11 @@ Operator Conv, ConvTranspose, MaxPool, AveragePool, GlobalAveragePool, Pad;
 // nets/onnx/channel_operators.cc
 Operator Gemm, MatMul, BatchNormalization, Lrn;
 // nets/onnx/element_operators.cc
-Operator Activation, LeakyRelu, Clip, HardSigmoid, Dropout, Softmax, Sum, Mul, Concat;
+Operator Activation, LeakyRelu, Clip, Dropout, Softmax, Concat;
+// nets/onnx/affine_operators.cc
+Operator Sum, Sub, Mul, Div, Neg, HardSigmoid;
 // nets/onnx/shape_operators.cc
-Operator Flatten, Reshape, Squeeze, Unsqueeze, ReduceMean, Slice, Same, Shape;
+Operator ChangeAxes, Transpose, ReduceMean, Slice, Split, Same, Shape;
 
 }  // namespace operators
 }  // namespace neap::nets

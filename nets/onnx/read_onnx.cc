@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,15 +13,15 @@
 #include "neap/core/base/utf8.h"
 #include "neap/nets/onnx/onnx_file.h"
 #include "neap/nets/onnx/operators.h"
+#include "neap/nets/onnx/refusal_report.h"
 
 namespace neap::nets {
 namespace {
 
 using onnx_schema::Model;
 
-constexpr int64_t kOldestOpset = 13;
+constexpr int64_t kOldestOpset = 9;
 constexpr int64_t kMostBytes = (int64_t{1} << 31) - 1;  // of a message in Protocol Buffers
-constexpr size_t kMostNamed = 20;                       // unsupported nodes in an error
 
 absl::Status InFile(const std::string& path, const absl::Status& status) {
   if (status.ok()) return status;
@@ -41,10 +42,10 @@ absl::Status Parse(const std::string& path, Model& model) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": this is no ONNX model"));
 }
 
-absl::Status CheckOpset(const Model& model) {
+absl::StatusOr<int64_t> ReadOpset(const Model& model) {
   for (const onnx_schema::OperatorSet& set : model.opset_import()) {
     if (!set.domain().empty() && set.domain() != "ai.onnx") continue;
-    if (set.version() >= kOldestOpset) return absl::OkStatus();
+    if (set.version() >= kOldestOpset) return set.version();
     return absl::InvalidArgumentError(absl::StrCat("it has opset ", set.version(), "; opset ",
                                                    kOldestOpset, " or newer is needed"));
   }
@@ -54,48 +55,52 @@ absl::Status CheckOpset(const Model& model) {
 absl::Status CheckOptions(const OnnxOptions& options) {
   constexpr int64_t kMost = int64_t{1} << 24;
   const int64_t image = options.image.value_or(1);
-  if (options.batch < 1 || options.batch > kMost || image < 1 || image > kMost) {
-    return absl::InvalidArgumentError(absl::StrCat("batch ", options.batch, " and image ", image,
-                                                   " must be between 1 and ", kMost));
+  const int64_t batch = options.batch.value_or(1);
+  if (batch < 1 || batch > kMost || image < 1 || image > kMost) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("batch ", batch, " and image ", image, " must be between 1 and ", kMost));
   }
   if (options.dtype != DType::kUInt8 && options.dtype != DType::kInt32) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "a network is trained in a floating-point dtype, not ", std::string(Name(options.dtype))));
 }
 
-// Adds all nodes. Those that are unsupported are collected.
+// Adds all nodes. Those that are refused are named in one error.
 absl::Status AddNodes(const onnx_schema::Graph& graph, NetworkBuilder& network) {
-  std::vector<std::string> unsupported;
+  RefusalReport report;
   for (const onnx_schema::Node& proto : graph.node()) {
     NodeReader node(proto, network);
-    const absl::Status added = AddNode(node, network);
-    if (absl::IsUnimplemented(added)) {
-      unsupported.push_back(absl::StrCat(Described(proto), ": ", added.message()));
-    } else if (!added.ok()) {
-      return {added.code(), absl::StrCat(Described(proto), ": ", added.message())};
-    }
+    ASSIGN_OR_RETURN(const std::optional<Refusal> refusal, AddNode(node, network));
+    if (refusal.has_value()) report.Add(proto, *refusal);
   }
-  if (unsupported.empty()) return absl::OkStatus();
-  const size_t count = unsupported.size();
-  if (count > kMostNamed) {
-    unsupported.resize(kMostNamed);
-    unsupported.push_back(absl::StrCat("and ", count - kMostNamed, " more"));
+  return report.ToStatus(graph.node_size());
+}
+
+// One error of several, of which some may be OK.
+absl::Status Joined(const std::vector<absl::Status>& all) {
+  absl::StatusCode code = absl::StatusCode::kOk;
+  std::vector<std::string> texts;
+  for (const absl::Status& status : all) {
+    if (status.ok()) continue;
+    if (code == absl::StatusCode::kOk || absl::IsUnimplemented(status)) code = status.code();
+    texts.emplace_back(status.message());
   }
-  return absl::UnimplementedError(absl::StrCat("neap cannot train ", count, " of its ",
-                                               graph.node_size(),
-                                               " nodes: ", absl::StrJoin(unsupported, "; ")));
+  return {code, absl::StrJoin(texts, "; and ")};
 }
 
 absl::StatusOr<OnnxModel> ToModel(const Model& model, const std::string& path,
                                   const OnnxOptions& options) {
-  RETURN_IF_ERROR(CheckOpset(model));
+  ASSIGN_OR_RETURN(const int64_t opset, ReadOpset(model));
   const std::filesystem::path file(path);
   if (!IsUtf8(file.stem().string()))
     return absl::InvalidArgumentError("the file's name, which the network gets, is not UTF-8");
   const TensorReader reader(file.parent_path().string());
-  NetworkBuilder network(model.graph(), reader, options, model.producer_name() == kProducer);
-  RETURN_IF_ERROR(network.AddInput());
-  RETURN_IF_ERROR(AddNodes(model.graph(), network));
+  const FileTraits traits = {.opset = opset, .written_by_neap = model.producer_name() == kProducer};
+  NetworkBuilder network(model.graph(), reader, options, traits);
+  const absl::Status input = network.AddInput();
+  if (!network.HasImages()) return input;
+  const absl::Status nodes = AddNodes(model.graph(), network);
+  if (!input.ok() || !nodes.ok()) return Joined({input, nodes, network.CheckOutputs()});
   return network.Finish(file.stem().string());
 }
 

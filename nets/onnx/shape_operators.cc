@@ -2,36 +2,54 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/layers/channel_slice.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/pooling.h"
-#include "neap/nets/onnx/constant_folding.h"
+#include "neap/nets/onnx/node_axes.h"
 #include "neap/nets/onnx/operators.h"
 
 namespace neap::nets::operators {
 namespace {
 
-// The axes of images that a list of axes names, sorted. Negative ones count from the end.
-std::vector<int64_t> Normalised(std::vector<int64_t> axes, int64_t rank) {
-  for (int64_t& axis : axes) axis = axis < 0 ? axis + rank : axis;
-  std::sort(axes.begin(), axes.end());
-  return axes;
-}
-
-const std::vector<int64_t> kHeightAndWidth = {2, 3};
-
-// Sets the output to the same elements with the axes of an image, or as vectors.
-absl::Status SetFlat(NodeReader& node, NetworkBuilder& network, ImageValue x, bool is_flat) {
-  x.is_flat = is_flat;
-  network.Set(node.proto().output(0), std::move(x));
-  return absl::OkStatus();
-}
-
 bool HasOnePixel(const ImageValue& x) { return x.spec.shape.h() * x.spec.shape.w() == 1; }
+
+// Images whose axes the node changes, in any order of them.
+absl::StatusOr<ImageValue> AnyImage(NodeReader& node) {
+  const ImageValue* const x = node.IfImage(0);
+  if (x == nullptr || !x->softmax.empty()) return node.Image(0);  // the error
+  ImageValue image = *x;
+  image.padding = {};
+  image.unpadded.clear();
+  return image;
+}
+
+// The output is the same elements with these extents: as images or as vectors.
+absl::Status SetDims(NodeReader& node, NetworkBuilder& network, ImageValue x,
+                     const std::vector<int64_t>& dims) {
+  const std::vector<int64_t> before = x.dims();
+  const bool in_order = !x.is_channels_last || HasOnePixel(x);  // of {N, C, H, W}
+  if (dims == before) {
+    network.Set(node.proto().output(0), std::move(x));
+    return absl::OkStatus();
+  }
+  for (const auto& [is_flat, is_last] : {std::pair(true, false), {false, false}, {false, true}}) {
+    x.is_flat = is_flat;
+    x.is_channels_last = is_last;
+    if (!in_order || (is_last && !HasOnePixel(x)) || dims != x.dims()) continue;
+    network.Set(node.proto().output(0), std::move(x));
+    return absl::OkStatus();
+  }
+  return absl::UnimplementedError(absl::StrCat("it makes ", absl::StrJoin(dims, "x"), " of ",
+                                               absl::StrJoin(before, "x"),
+                                               "; only one vector can be made of each image"));
+}
 
 // The target of a reshape without its special entries: 0 and -1, and the batch of the file.
 absl::StatusOr<std::vector<int64_t>> Target(NodeReader& node, const NetworkBuilder& network,
@@ -53,85 +71,128 @@ absl::StatusOr<std::vector<int64_t>> Target(NodeReader& node, const NetworkBuild
   return target;
 }
 
+// Positions [first, last) along the axes of {N, C, H, W}.
+struct Part {
+  int64_t first[4] = {}, last[4] = {};
+};
+
+Part Whole(const ImageValue& x) {
+  const neap::Shape& shape = x.spec.shape;
+  return {.first = {}, .last = {shape.n(), shape.c(), shape.h(), shape.w()}};
+}
+
+// x becomes the part, by layers with the node's name and this suffix.
+absl::Status TakePart(NodeReader& node, NetworkBuilder& network, ImageValue& x, const Part& part,
+                      const std::string& suffix) {
+  const neap::Shape& shape = x.spec.shape;
+  const auto is_whole = [&](int axis) {
+    return part.first[axis] == 0 && part.last[axis] == shape[axis];
+  };
+  const auto count = [&](int axis) { return part.last[axis] - part.first[axis]; };
+  if (!is_whole(0)) return absl::UnimplementedError("it takes some of the images");
+  if (!is_whole(1)) {
+    const ChannelSlice slice = {.first = part.first[1], .count = count(1)};
+    ASSIGN_OR_RETURN(x, network.AddExtra(node.proto(), {}, suffix, slice, x));
+  }
+  const bool is_kept = network.written_by_neap() && is_whole(1);  // the Crop that neap wrote
+  if (is_whole(2) && is_whole(3) && !is_kept) return absl::OkStatus();
+  const Crop crop = {.size = {count(2), count(3)}, .offset = {part.first[2], part.first[3]}};
+  ASSIGN_OR_RETURN(x, network.AddExtra(node.proto(), {}, suffix, crop, x));
+  return absl::OkStatus();
+}
+
+absl::Status CheckHasAxes(const ImageValue& x) {
+  if (!x.is_flat || HasOnePixel(x)) return absl::OkStatus();
+  return absl::UnimplementedError("it takes a part of an image that is made flat");
+}
+
+// The axes of a reduction to a mean.
+absl::StatusOr<bool> AreHeightAndWidth(NodeReader& node, const ImageValue& x) {
+  ASSIGN_OR_RETURN(const std::vector<int64_t> given, node.IntsOrInput("axes", 1));
+  if (x.is_flat) return false;
+  ASSIGN_OR_RETURN(const std::vector<int64_t> axes, CheckedAxes(given, 4));
+  return axes == (x.is_channels_last ? std::vector<int64_t>{1, 2} : std::vector<int64_t>{2, 3});
+}
+
 }  // namespace
 
-absl::Status Flatten(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
-  const int64_t axis = node.Int("axis", 1);
-  const int64_t rank = x.is_flat ? 2 : 4;
-  if (axis != 1 && axis != 1 - rank)
-    return absl::UnimplementedError(absl::StrCat("attribute 'axis' is ", axis, "; 1 is needed"));
-  return SetFlat(node, network, std::move(x), true);
+absl::Status ChangeAxes(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(ImageValue x, AnyImage(node));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> dims,
+                   node.op() == "Reshape" ? Target(node, network, x) : AxesAfter(node, x.dims()));
+  return SetDims(node, network, std::move(x), dims);
 }
 
-absl::Status Reshape(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
-  ASSIGN_OR_RETURN(const std::vector<int64_t> target, Target(node, network, x));
-  ImageValue flat = x;
-  flat.is_flat = true;
-  ImageValue image = x;
-  image.is_flat = false;
-  if (target == flat.dims()) return SetFlat(node, network, std::move(x), true);
-  if (target == image.dims()) return SetFlat(node, network, std::move(x), false);
-  return absl::UnimplementedError(absl::StrCat("it makes ", absl::StrJoin(target, "x"), " of ",
-                                               absl::StrJoin(x.dims(), "x"),
-                                               "; only one vector can be made of each image"));
-}
-
-absl::Status Squeeze(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
-  ASSIGN_OR_RETURN(const std::vector<int64_t> axes, node.IntsOrInput("axes", 1));
-  if (x.is_flat || Normalised(axes, 4) != kHeightAndWidth || !HasOnePixel(x))
-    return absl::UnimplementedError("it removes other axes than height and width of 1x1 images");
-  return SetFlat(node, network, std::move(x), true);
-}
-
-absl::Status Unsqueeze(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
-  ASSIGN_OR_RETURN(const std::vector<int64_t> axes, node.IntsOrInput("axes", 1));
-  if (!x.is_flat || Normalised(axes, 4) != kHeightAndWidth || !HasOnePixel(x))
-    return absl::UnimplementedError("it adds other axes than height and width to vectors");
-  return SetFlat(node, network, std::move(x), false);
+absl::Status Transpose(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(ImageValue x, AnyImage(node));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> order, ReadOrder(node, std::ssize(x.dims())));
+  if (!std::is_sorted(order.begin(), order.end())) {
+    const std::vector<int64_t> wanted =
+        x.is_channels_last ? std::vector<int64_t>{0, 3, 1, 2} : std::vector<int64_t>{0, 2, 3, 1};
+    if (order != wanted) {
+      return absl::UnimplementedError(
+          absl::StrCat("attribute 'perm' is ", absl::StrJoin(order, ", "),
+                       "; only the channels can become the last axis, or the second one again"));
+    }
+    x.is_channels_last = !x.is_channels_last;
+  }
+  network.Set(node.proto().output(0), std::move(x));
+  return absl::OkStatus();
 }
 
 absl::Status ReduceMean(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
-  ASSIGN_OR_RETURN(const std::vector<int64_t> axes, node.IntsOrInput("axes", 1));
+  ASSIGN_OR_RETURN(ImageValue x, AnyImage(node));
+  ASSIGN_OR_RETURN(const bool pools, AreHeightAndWidth(node, x));
   node.Int("noop_with_empty_axes", 0);  // without axes it is refused either way
-  if (x.is_flat || Normalised(axes, 4) != kHeightAndWidth)
-    return absl::UnimplementedError("it reduces other axes than height and width");
+  if (!pools) return absl::UnimplementedError("it reduces other axes than height and width");
   const bool is_flat = node.Int("keepdims", 1) == 0;
-  return network.AddLayer(node.proto(), neap::GlobalAveragePool{}, {std::move(x)}, {}, is_flat);
+  const bool is_channels_last = x.is_channels_last && !is_flat;
+  RETURN_IF_ERROR(
+      network.AddLayer(node.proto(), neap::GlobalAveragePool{}, {std::move(x)}, {}, is_flat));
+  ImageValue pooled = std::get<ImageValue>(*network.Find(node.proto().output(0)));
+  pooled.is_channels_last = is_channels_last;
+  network.Set(node.proto().output(0), std::move(pooled));
+  return absl::OkStatus();
 }
 
 absl::Status Slice(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
-  std::vector<std::vector<int64_t>> lists;
-  for (int i = 1; i <= 4; ++i) {
-    if (i == 4 && !node.HasInput(i)) continue;
-    ASSIGN_OR_RETURN(const Constant list, node.Constant(i));
-    lists.push_back(ToIntegers(list));
+  RETURN_IF_ERROR(CheckHasAxes(x));
+  ASSIGN_OR_RETURN(const Slices slices, ReadSlices(node, std::ssize(x.dims())));
+  Part part = Whole(x);
+  for (size_t i = 0; i < slices.axes.size(); ++i) {
+    if (slices.steps[i] != 1)
+      return absl::UnimplementedError(absl::StrCat("it has a step of ", slices.steps[i]));
+    const auto axis = static_cast<size_t>(slices.axes[i]);
+    std::tie(part.first[axis], part.last[axis]) =
+        ClampedRange(slices.starts[i], slices.ends[i], x.dims()[axis]);
   }
-  const size_t count = lists[0].size();
-  const bool by_ones = lists.size() < 4 || lists[3] == std::vector<int64_t>(count, 1);
-  if (x.is_flat || !by_ones || lists[1].size() != count || lists[2].size() != count)
-    return absl::UnimplementedError("it takes other elements than a rectangle of each image");
-  Crop crop = {.size = {x.spec.shape.h(), x.spec.shape.w()}};
-  for (size_t i = 0; i < count; ++i) {
-    const int64_t axis = lists[2][i] < 0 ? lists[2][i] + 4 : lists[2][i];
-    if (axis != 2 && axis != 3)
-      return absl::UnimplementedError("it takes a part of another axis than height and width");
-    const int64_t extent = x.spec.shape[static_cast<int>(axis)];
-    const auto [first, last] = ClampedRange(lists[0][i], lists[1][i], extent);
-    (axis == 2 ? crop.offset.h : crop.offset.w) = first;
-    (axis == 2 ? crop.size.h : crop.size.w) = last - first;
+  RETURN_IF_ERROR(TakePart(node, network, x, part, ""));
+  network.Set(node.proto().output(0), std::move(x));
+  return absl::OkStatus();
+}
+
+absl::Status Split(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(const ImageValue x, node.Image(0));
+  RETURN_IF_ERROR(CheckHasAxes(x));
+  const std::vector<int64_t> dims = x.dims();
+  ASSIGN_OR_RETURN(const size_t axis, CheckedAxis(node.Int("axis", 0), std::ssize(dims)));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> extents, ReadParts(node, dims[axis]));
+  Part part = Whole(x);
+  part.last[axis] = 0;
+  for (size_t i = 0; i < extents.size(); ++i) {
+    part.first[axis] = part.last[axis];
+    part.last[axis] += extents[i];
+    ImageValue taken = x;
+    RETURN_IF_ERROR(TakePart(node, network, taken, part, absl::StrCat("_", i)));
+    network.Set(node.proto().output(static_cast<int>(i)), std::move(taken));
   }
-  return network.AddLayer(node.proto(), crop, {std::move(x)});
+  return absl::OkStatus();
 }
 
 absl::Status Same(NodeReader& node, NetworkBuilder& network) {
   const ImageValue* const x = node.IfImage(0);
-  if (x == nullptr) return absl::InvalidArgumentError("it has no input");
+  if (x == nullptr) return node.Image(0).status();
   if (node.op() == "Cast" && IsInteger(node.Int("to", 0)))
     return absl::UnimplementedError("it makes integers of a layer's output");
   network.Set(node.proto().output(0), ImageValue(*x));
@@ -139,7 +200,11 @@ absl::Status Same(NodeReader& node, NetworkBuilder& network) {
 }
 
 absl::Status Shape(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(const ImageValue x, node.Image(0));
+  ASSIGN_OR_RETURN(const ImageValue x, AnyImage(node));
+  if (x.is_guess) {
+    network.Set(node.proto().output(0), Unsupported{});
+    return absl::OkStatus();
+  }
   network.Set(node.proto().output(0), ShapeOf(node, x.dims()));
   return absl::OkStatus();
 }

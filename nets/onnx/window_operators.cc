@@ -139,7 +139,7 @@ absl::Status CheckIsImage(const ImageValue& x) {
 // The weight of a convolution: {.., .., height, width}.
 absl::StatusOr<Weight> ReadKernel(NodeReader& node) {
   ASSIGN_OR_RETURN(const Weight weight, node.Tensor(1, "weight"));
-  const std::vector<int64_t> dims = weight.stored.dims();
+  const std::vector<int64_t> dims = weight.dims();
   if (dims.size() != 4) {
     return absl::UnimplementedError(
         absl::StrCat("its weight has ", dims.size(), " axes; convolutions of images have 4"));
@@ -208,8 +208,7 @@ absl::StatusOr<Padding> ReadCut(NodeReader& node, const neap::Shape& x) {
 
 // The pads of height and width, of which negative ones take pixels away.
 absl::StatusOr<Padding> ReadPads(NodeReader& node) {
-  ASSIGN_OR_RETURN(const Constant constant, node.Constant(1));
-  const std::vector<int64_t> pads = ToIntegers(constant);
+  ASSIGN_OR_RETURN(const std::vector<int64_t> pads, node.IntsOrInput("pads", 1));
   std::vector<int64_t> axes = {0, 1, 2, 3};
   if (node.HasInput(3)) {
     ASSIGN_OR_RETURN(const Constant some, node.Constant(3));
@@ -253,7 +252,7 @@ absl::Status Conv(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(const ImageValue x, node.PaddedImage(0));
   RETURN_IF_ERROR(CheckIsImage(x));
   ASSIGN_OR_RETURN(std::vector<Weight> weights, ReadWeights(node));
-  const std::vector<int64_t> dims = weights[0].stored.dims();
+  const std::vector<int64_t> dims = weights[0].dims();
   ASSIGN_OR_RETURN(const OnnxWindow whole,
                    ReadWindow(node, x.spec.shape, {dims[2], dims[3]}, /*ceil_mode=*/false));
   ASSIGN_OR_RETURN(Placed placed, PlaceWindow(node, network, x, whole, Outside::kZeros, weights));
@@ -272,7 +271,7 @@ absl::Status ConvTranspose(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(const ImageValue x, node.Image(0));
   RETURN_IF_ERROR(CheckIsImage(x));
   ASSIGN_OR_RETURN(const std::vector<Weight> weights, ReadWeights(node));
-  const std::vector<int64_t> dims = weights[0].stored.dims();
+  const std::vector<int64_t> dims = weights[0].dims();
   ASSIGN_OR_RETURN(const Extent2d stride, Pair(node, "strides", {1, 1}));
   ASSIGN_OR_RETURN(const Extent2d dilation, Pair(node, "dilations", {1, 1}));
   if (node.String("auto_pad", "NOTSET") != "NOTSET")
@@ -337,7 +336,8 @@ absl::Status Pad(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
   RETURN_IF_ERROR(CheckIsImage(x));
   const std::string mode = node.String("mode", "constant");
-  ASSIGN_OR_RETURN(const double value, node.Scalar(2, 0));
+  const double stated = node.Float("value", 0);  // before opset 11
+  ASSIGN_OR_RETURN(const double value, node.Scalar(2, stated));
   if (mode != "constant" || value != 0)
     return absl::UnimplementedError("it pads with other values than 0");
   ASSIGN_OR_RETURN(const Padding pads, ReadPads(node));

@@ -5,12 +5,16 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/activation.h"
 #include "neap/memory/create_session.h"
+#include "neap/nets/onnx/constant_arrays.h"
 #include "neap/nets/onnx/constant_folding.h"
+#include "neap/nets/onnx/constant_math.h"
 #include "neap/nets/onnx/network_builder.h"
+#include "neap/nets/onnx/node_axes.h"
 #include "neap/nets/onnx/node_reader.h"
 #include "neap/nets/onnx/node_writer.h"
 #include "neap/nets/onnx/onnx_file.h"
 #include "neap/nets/onnx/onnx_tensor.h"
+#include "neap/nets/onnx/refusal_report.h"
 
 namespace neap::header_examples::nets_onnx {
 
@@ -28,14 +32,14 @@ absl::Status Train(Device* device) {
 absl::Status ReadTensors(const onnx_schema::Tensor& tensor) {
   const TensorReader reader("models");
   ASSIGN_OR_RETURN(const std::vector<float> weight, reader.Floats(tensor));
-  ASSIGN_OR_RETURN(const Constant shape, reader.SmallConstant(tensor));
+  ASSIGN_OR_RETURN(const Constant shape, reader.ReadConstant(tensor));
   return absl::OkStatus();
 }
 
 // nets/onnx/network_builder.h
 absl::Status Build(const onnx_schema::Graph& graph, const TensorReader& reader,
                    const OnnxOptions& options, const onnx_schema::Node& node, const ImageValue& x) {
-  NetworkBuilder network(graph, reader, options);
+  NetworkBuilder network(graph, reader, options, {.opset = 17});
   RETURN_IF_ERROR(network.AddInput());
   RETURN_IF_ERROR(network.AddLayer(node, Relu{}, {x}));  // x: the value that the node reads
   ASSIGN_OR_RETURN(OnnxModel model, network.Finish("lenet"));
@@ -43,7 +47,7 @@ absl::Status Build(const onnx_schema::Graph& graph, const TensorReader& reader,
 }
 
 // nets/onnx/node_reader.h
-absl::Status Read(const onnx_schema::Node& proto, const NetworkBuilder& network) {
+absl::Status Read(const onnx_schema::Node& proto, NetworkBuilder& network) {
   NodeReader node(proto, network);
   ASSIGN_OR_RETURN(const ImageValue x, node.Image(0));
   const std::vector<int64_t> strides = node.Ints("strides", {1, 1});
@@ -52,10 +56,34 @@ absl::Status Read(const onnx_schema::Node& proto, const NetworkBuilder& network)
 }
 
 // nets/onnx/constant_folding.h
-absl::Status FoldConstants(NodeReader& node) {
-  if (node.op() == "Constant" || node.ReadsConstants()) {
-    ASSIGN_OR_RETURN(Value value, Fold(node));
-  }
+absl::Status FoldConstants(NodeReader& node, NetworkBuilder& network) {
+  if (node.op() == "Constant" || node.ReadsConstants()) RETURN_IF_ERROR(Fold(node, network));
+  return absl::OkStatus();
+}
+
+// nets/onnx/constant_arrays.h
+Constant Transposed(const Constant& matrix, int64_t rows, int64_t columns) {
+  return View(matrix, {columns, rows}, {1, columns});  // its transpose
+}
+
+// nets/onnx/constant_math.h
+absl::Status ComputeConstants(const Constant& thirds, const Constant& a, const Constant& b) {
+  ASSIGN_OR_RETURN(Constant halves, Cast(thirds, onnx_schema::Tensor::FLOAT16));
+  ASSIGN_OR_RETURN(Constant sum, Elementwise("Add", {a, b}));
+  return absl::OkStatus();
+}
+
+// nets/onnx/node_axes.h
+absl::Status ReadAxes(NodeReader& node, const ImageValue& x) {
+  ASSIGN_OR_RETURN(const std::vector<int64_t> dims, AxesAfter(node, x.dims()));
+  return absl::OkStatus();
+}
+
+// nets/onnx/refusal_report.h
+absl::Status Report(const onnx_schema::Graph& graph, const onnx_schema::Node& node) {
+  RefusalReport report;
+  report.Add(node, {.reason = "neap has no layer for this operator"});
+  RETURN_IF_ERROR(report.ToStatus(graph.node_size()));
   return absl::OkStatus();
 }
 

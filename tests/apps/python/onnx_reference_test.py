@@ -172,7 +172,7 @@ def lrn(model):
 @case("HardSigmoid")
 def hard_sigmoid(model):
     scaled = model.add("Conv", "x", model.tensor(5 * model.values(4, model.shape[1], 1, 1)))
-    return model.add("HardSigmoid", scaled, alpha=1 / 6)
+    return model.add("HardSigmoid", scaled, **model.pick({"alpha": 1 / 6}, {}, {"alpha": 0.3, "beta": 0.4}))
 
 
 @case("Dropout")
@@ -229,6 +229,28 @@ def reduce_mean(model):
 def add(model):
     others = [model.add("Sigmoid", "x"), model.add("Tanh", "x")]
     return model.add(model.operator, *others[:1 if model.operator == "Add" else model.pick(1, 2)], "x")
+
+
+@case("Sub", "Div", "Neg")
+def with_constant(model):
+    x = model.add("Sigmoid", "x")
+    if model.operator == "Neg":
+        return model.add("Neg", x)
+    if model.operator == "Sub" and model.pick(True, False):
+        return model.add("Sub", x, "x")
+    shape = model.pick((), (1,), (1, 1, 1, 1), (model.shape[1], 1, 1), (1, model.shape[1], 1, 1))
+    constant = model.tensor(model.values(*shape) + numpy.float32(1.5))
+    swapped = model.operator == "Sub" and model.pick(True, False)
+    return model.add(model.operator, *((constant, x) if swapped else (x, constant)))
+
+
+@case("Split")
+def split(model):
+    axis = model.pick(1, 2, 3)
+    first = int(model.random.integers(1, model.shape[axis]))
+    parts = [f"part{i}" for i in range(2)]
+    model.nodes.append(helper.make_node("Split", ["x", model.vector(first, model.shape[axis] - first)], parts, "split", axis=axis))
+    return model.add("Concat", *[model.add("Flatten", part) for part in parts], axis=1) if model.shape[2:] == (1, 1) else model.pick(*parts)
 
 
 @case("Concat")
@@ -333,7 +355,7 @@ def batch_extent(model):
     return model.add("Unsqueeze", extent, model.vector(0))
 
 
-@case("Shape", "Gather", "Sub", "Div")
+@case("Shape", "Gather")
 def computed_shape(model):
     """Reshapes to {batch, length}, both computed by a chain of operators that has every one that docs/onnx.md names."""
     shape = model.add("Shape", "x")
@@ -352,6 +374,37 @@ def transpose(model):
     x, length = model.flat()
     weight = model.add("Transpose", model.weight(4, length), perm=[1, 0])
     return model.add(*model.pick(("MatMul", x, weight), ("Gemm", x, weight)))
+
+
+TYPES = {"And": "?", "Or": "?", "Not": "?", "Where": "?", "Exp": "f4", "Log": "f4", "Sqrt": "f4", "Reciprocal": "f4", "Ceil": "f4",
+         "Floor": "f4", "Round": "f4"}
+ARGUMENTS = {"And": 2, "Or": 2, "Equal": 2, "Greater": 2, "GreaterOrEqual": 2, "Less": 2, "LessOrEqual": 2, "Max": 3, "Min": 2,
+             "Pow": 2, "Where": 3}
+
+
+@case("Abs", "And", "Ceil", "Equal", "Exp", "Floor", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Log", "Max", "Min", "Not",
+      "Or", "Pow", "Reciprocal", "Round", "Sign", "Sqrt", "Where")
+def computed(model):
+    """An operator on constants, whose result is added to the channels of images."""
+    shape = (model.shape[1], 1, 1)
+    given = TYPES.get(model.operator) or model.pick("f4", "f4", "i8")
+    values = [(3 * model.values(*(shape if i == 0 else model.pick(shape, (), (1,))))).astype("f4")
+              for i in range(ARGUMENTS.get(model.operator, 1))]
+    if model.operator in ("Log", "Sqrt", "Reciprocal", "Pow"):
+        values = [numpy.abs(value) + numpy.float32(0.5) for value in values]
+    values = [value > 0 if given == "?" and (model.operator != "Where" or i == 0) else value.astype(given.replace("?", "f4"))
+              for i, value in enumerate(values)]
+    result = model.add(model.operator, *map(model.tensor, values))
+    return model.add("Add", "x", model.add("Cast", result, to=TensorProto.FLOAT))
+
+
+@case("Size", "Range", "Expand")
+def counted(model):
+    """0, 1, 2 and so on, up to the number of a constant's elements."""
+    count = model.add("Size", model.weight(model.shape[1]))
+    numbers = model.add("Range", model.tensor(numpy.int64(0)), count, model.tensor(numpy.int64(1)))
+    numbers = model.add("Unsqueeze", model.add("Cast", numbers, to=TensorProto.FLOAT), model.vector(1, 2))
+    return model.add("Add", "x", model.add("Expand", numbers, model.vector(1, 1, 1, 1)))
 
 
 def documented_operators():

@@ -283,7 +283,7 @@ T Concat(const Run& run) {
   return y;
 }
 
-// With one value for each element, channel, or column.
+// With one value for each element, channel, or column, or one for all.
 T Elementwise(const Run& run, const std::function<double(double, double)>& f) {
   const bool first_is_larger = run.in[0].values.size() >= run.in[1].values.size();
   const T& x = run.in[first_is_larger ? 0 : 1];
@@ -292,10 +292,12 @@ T Elementwise(const Run& run, const std::function<double(double, double)>& f) {
   for (size_t i = 0; i < y.values.size(); ++i) {
     const bool same = other.values.size() == x.values.size();
     const bool per_image = other.values.size() == static_cast<size_t>(x.dims[0] * x.dims[1]);
-    const size_t at = same        ? i
-                      : per_image ? i / (x.values.size() / other.values.size())
-                                  : Channel(x, i);
-    y.values[i] = f(x.values[i], other.values[at]);
+    const size_t at = same                       ? i
+                      : other.values.size() == 1 ? 0
+                      : per_image                ? i / (x.values.size() / other.values.size())
+                                                 : Channel(x, i);
+    y.values[i] =
+        first_is_larger ? f(x.values[i], other.values[at]) : f(other.values[at], x.values[i]);
   }
   return y;
 }
@@ -354,8 +356,11 @@ T RunNode(const Run& run) {
     return sum.in[0];
   }
   if (op == "Mul") return Elementwise(run, std::multiplies<>());
+  if (op == "Sub") return Elementwise(run, std::minus<>());
+  if (op == "Div") return Elementwise(run, std::divides<>());
   if (op == "Flatten" || op == "Reshape" || op == "Squeeze") return Flat(run);
-  if (op == "Identity" || op == "Dropout" || op == "Cast") return run.in[0];
+  for (const char* const same : {"Identity", "Dropout", "Cast", "Transpose", "Split"})
+    if (op == same) return run.in[0];
   if (op == "Relu") return Map(run, [](double x) { return std::max(x, 0.0); });
   if (op == "Softmax") return Softmax(run.in[0]);
   if (op == "Sigmoid") return Map(run, Sigmoid);

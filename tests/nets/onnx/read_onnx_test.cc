@@ -223,5 +223,53 @@ TEST_CASE("the size of images that a file leaves open is given, and may be anoth
   CHECK(resolved.layers[0].spec.output.shape == Shape{7, 2, 12, 12});
 }
 
+TEST_CASE("weights that nodes share are told, but not copies that exporters make of equal ones") {
+  OnnxBuilder model({1, 3, 4, 4});
+  const auto norm = [&](const std::string& x, const std::string& weight) {
+    return model.Node("BatchNormalization",
+                      {x, weight, model.Random(weight + "_b", {3}),
+                       model.Random(weight + "_m", {3}), model.RandomPositive(weight + "_v", {3})});
+  };
+  model.Random("block.conv.weight", {3, 3, 1, 1});
+  const std::string first = model.Node("Conv", {"x", "block.conv.weight"});
+  const std::string scaled = norm(first, model.Floats("bn1.weight", {3}, {1, 1, 1}));
+  const std::string second = model.Node("Conv", {scaled, "block.conv.weight"});
+  const std::string again = norm(second, model.Node("Identity", {"bn1.weight"}));
+  model.EndWithClasses(again, 3 * 4 * 4);
+  const ScratchDirectory directory;
+  const absl::StatusOr<OnnxModel> read = ReadOnnx(model.Write(directory), {});
+  REQUIRE_MESSAGE(read.ok(), read.status().ToString());
+  CHECK(read->notices ==
+        std::vector<std::string>{"the nodes 'Conv_1', 'Conv_3' share 'block.conv.weight', of which "
+                                 "each of them trains a copy of its own"});
+}
+
+TEST_CASE(
+    "images with the channels as the last axis are read if a transpose makes them the second") {
+  OnnxBuilder model({1, 5, 6, 3});
+  const std::string x = model.Node("Transpose", {"x"}, {{"perm", Ints{0, 3, 1, 2}}});
+  const std::string conv = model.Node("Conv", {x, model.Random("w", {4, 3, 1, 1})});
+  const std::string last = model.Node("Transpose", {conv}, {{"perm", Ints{0, 2, 3, 1}}});
+  const std::string pooled =
+      model.Node("ReduceMean", {last}, {{"axes", Ints{1, 2}}, {"keepdims", int64_t{0}}});
+  model.Output(pooled);
+  const ScratchDirectory directory;
+  const absl::StatusOr<OnnxModel> read = ReadOnnx(model.Write(directory), {.batch = 2});
+  REQUIRE_MESSAGE(read.ok(), read.status().ToString());
+  const ResolvedGraph resolved = Resolve(read->graph, Mode::kTraining).value();
+  CHECK(resolved.layers[0].spec.output.shape == Shape{2, 3, 5, 6});
+}
+
+TEST_CASE("the batch is the file's, unless another is given") {
+  for (const int64_t stated : {0, 5}) {
+    OnnxBuilder model({stated, 3});
+    model.Output(model.Node("Gemm", {"x", model.Random("w", {3, 2})}));
+    const ScratchDirectory directory;
+    const std::string path = model.Write(directory);
+    CHECK(ReadOnnx(path, {.batch = {}})->graph.options().batch == (stated == 0 ? 32 : stated));
+    CHECK(ReadOnnx(path, {.batch = 7})->graph.options().batch == 7);
+  }
+}
+
 }  // namespace
 }  // namespace neap::testing

@@ -1,0 +1,177 @@
+// Sums and products, of layers' outputs and with constants.
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/join.h"
+#include "neap/layers/multiply.h"
+#include "neap/layers/scale_shift.h"
+#include "neap/nets/onnx/operators.h"
+
+namespace neap::nets::operators {
+namespace {
+
+// Whether a constant of these extents has one value for each channel of images.
+bool IsPerChannel(const std::vector<int64_t>& dims, const ImageValue& x) {
+  const size_t channel_axis = x.is_flat ? 1 : 3;  // counted from the last axis
+  if (dims.size() < channel_axis || dims.size() > x.dims().size()) return false;
+  if (x.is_flat && x.elements() != x.spec.shape.c()) return false;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const bool is_channel = dims.size() - i == channel_axis;
+    if (dims[i] != (is_channel ? x.spec.shape.c() : 1)) return false;
+  }
+  return true;
+}
+
+// The layer that x * gate(x) is, if there is one: x * sigmoid(x), for example.
+std::optional<Layer> GatedBy(const GraphLayer& gate, const ImageValue& x) {
+  if (gate.inputs.size() != 1 || gate.inputs[0] != x.layer) return std::nullopt;
+  if (gate.layer.As<Sigmoid>() != nullptr) return Silu{};
+  if (gate.layer.As<neap::HardSigmoid>() != nullptr) return HardSwish{};
+  return std::nullopt;
+}
+
+// Adds the layer, or makes it one with a product before it. Nothing is added for one that changes
+// nothing.
+absl::Status AddScaleShift(NodeReader& node, NetworkBuilder& network, ImageValue x,
+                           ScaleShift layer) {
+  if (layer == ScaleShift{.scale = 1, .shift = 0} && !network.written_by_neap()) {
+    network.Set(node.proto().output(0), std::move(x));
+    return absl::OkStatus();
+  }
+  const GraphLayer& before = network.LayerOf(x);
+  const auto* const product = before.layer.As<ScaleShift>();
+  const bool is_one_layer =
+      !network.written_by_neap() || before.name == absl::StrCat(node.proto().name(), ".scale");
+  if (product != nullptr && product->shift == 0 && layer.scale == 1 && is_one_layer) {
+    layer.scale = product->scale;
+    x.layer = before.inputs[0];
+  }
+  return network.AddLayer(node.proto(), layer, {std::move(x)});
+}
+
+// x and the constant that the node combines with it, of which `x_is_first`.
+struct Operands {
+  ImageValue x;
+  Constant constant;
+  bool x_is_first;
+};
+
+absl::Status AddScalar(NodeReader& node, NetworkBuilder& network, Operands operands) {
+  const auto scalar = static_cast<float>(operands.constant.values[0]);
+  ScaleShift layer;
+  if (node.op() == "Mul") {
+    layer.scale = scalar;
+  } else if (node.op() == "Div") {
+    layer.scale = 1 / scalar;
+  } else if (node.op() == "Sub") {
+    layer = {.scale = operands.x_is_first ? 1.0F : -1.0F,
+             .shift = operands.x_is_first ? -scalar : scalar};
+  } else {
+    layer.shift = scalar;
+  }
+  return AddScaleShift(node, network, std::move(operands.x), layer);
+}
+
+absl::Status AddPerChannel(NodeReader& node, NetworkBuilder& network, Operands operands) {
+  auto& [x, constant, x_is_first] = operands;
+  const std::string_view op = node.op();
+  std::string name = node.proto().input(x_is_first ? 1 : 0);
+  if (op == "Div" || (op == "Sub" && x_is_first)) {
+    name.clear();  // these are other values
+    for (double& value : constant.values) value = op == "Div" ? 1 / value : -value;
+  }
+  if (op == "Sub" && !x_is_first) {
+    ASSIGN_OR_RETURN(
+        x, network.AddExtra(node.proto(), {}, "_negative", ScaleShift{.scale = -1, .shift = 0}, x));
+  }
+  const bool multiplies = op == "Mul" || op == "Div";
+  return network.AddConstants(node.proto(), multiplies ? Constants::kMultiplies : Constants::kAdds,
+                              x, std::move(constant), std::move(name));
+}
+
+absl::Status AddConstant(NodeReader& node, NetworkBuilder& network, bool x_is_first) {
+  ASSIGN_OR_RETURN(ImageValue x, node.Image(x_is_first ? 0 : 1));
+  if (node.op() == "Div" && !x_is_first)
+    return absl::UnimplementedError("it divides a constant by a layer's output");
+  ASSIGN_OR_RETURN(Constant constant, node.Constant(x_is_first ? 1 : 0));
+  const std::vector<int64_t> dims = constant.dims;
+  const bool is_scalar = constant.values.size() == 1 && dims.size() <= x.dims().size();
+  const bool is_per_channel = IsPerChannel(dims, x);
+  Operands operands = {std::move(x), std::move(constant), x_is_first};
+  if (is_scalar) return AddScalar(node, network, std::move(operands));
+  if (is_per_channel) return AddPerChannel(node, network, std::move(operands));
+  return absl::UnimplementedError(absl::StrCat("its constant is ", absl::StrJoin(dims, "x"),
+                                               "; one value, or one for each channel, is needed"));
+}
+
+// Whether one of two inputs is a constant.
+bool HasConstant(const NodeReader& node) {
+  return node.input_count() == 2 && (node.IsConstant(0) || node.IsConstant(1));
+}
+
+}  // namespace
+
+absl::Status Sum(NodeReader& node, NetworkBuilder& network) {
+  if (HasConstant(node)) return AddConstant(node, network, node.IsConstant(1));
+  ASSIGN_OR_RETURN(const std::vector<ImageValue> inputs, node.AllImages());
+  if (inputs.size() > 1) return network.AddLayer(node.proto(), Add{}, inputs);
+  network.Set(node.proto().output(0), inputs[0]);
+  return absl::OkStatus();
+}
+
+absl::Status Sub(NodeReader& node, NetworkBuilder& network) {
+  if (HasConstant(node)) return AddConstant(node, network, node.IsConstant(1));
+  ASSIGN_OR_RETURN(std::vector<ImageValue> inputs, node.AllImages());
+  if (inputs.size() != 2) return absl::InvalidArgumentError("it needs two inputs");
+  ASSIGN_OR_RETURN(inputs[1], network.AddExtra(node.proto(), {}, "_negative",
+                                               ScaleShift{.scale = -1, .shift = 0}, inputs[1]));
+  return network.AddLayer(node.proto(), Add{}, inputs);
+}
+
+absl::Status Div(NodeReader& node, NetworkBuilder& network) {
+  if (HasConstant(node)) return AddConstant(node, network, node.IsConstant(1));
+  return absl::UnimplementedError("it divides by a layer's output");
+}
+
+absl::Status Neg(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
+  return AddScaleShift(node, network, std::move(x), {.scale = -1, .shift = 0});
+}
+
+absl::Status Mul(NodeReader& node, NetworkBuilder& network) {
+  if (HasConstant(node)) return AddConstant(node, network, node.IsConstant(1));
+  ASSIGN_OR_RETURN(const std::vector<ImageValue> factors, node.AllImages());
+  if (factors.size() != 2) return absl::InvalidArgumentError("it needs two inputs");
+  for (const size_t gate : {size_t{0}, size_t{1}}) {
+    const ImageValue& x = factors[1 - gate];
+    std::optional<Layer> gated = GatedBy(network.LayerOf(factors[gate]), x);
+    if (gated.has_value()) return network.AddLayer(node.proto(), *std::move(gated), {x});
+  }
+  // The smaller one comes second.
+  const bool swapped = factors[0].elements() < factors[1].elements();
+  return network.AddLayer(node.proto(), Multiply{},
+                          {factors[swapped ? 1 : 0], factors[swapped ? 0 : 1]});
+}
+
+absl::Status HardSigmoid(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
+  const float alpha = node.Float("alpha", 0.2F);
+  const float beta = node.Float("beta", 0.5F);
+  // Exporters write 1/6 with more or fewer digits.
+  if (std::abs(alpha - 1.0F / 6) <= 1e-6F && beta == 0.5F)
+    return network.AddLayer(node.proto(), neap::HardSigmoid{}, {std::move(x)});
+  ASSIGN_OR_RETURN(x, network.AddExtra(node.proto(), {}, "_linear",
+                                       ScaleShift{.scale = alpha, .shift = beta}, x));
+  return network.AddLayer(node.proto(), neap::Clip{.low = 0, .high = 1}, {std::move(x)});
+}
+
+}  // namespace neap::nets::operators

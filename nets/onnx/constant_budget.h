@@ -1,0 +1,46 @@
+// How many elements constants may have in all: a small file may state a large shape, or compute with
+// one constant many times.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "neap/core/base/tensor.h"
+#include "onnx_schema.pb.h"
+
+namespace neap::nets {
+
+class ConstantBudget {
+ public:
+  // Elements that are computed, or read again. Errors: UNIMPLEMENTED if they are too many for what
+  // has been read of the file; INVALID_ARGUMENT for a negative extent.
+  absl::Status Add(const std::vector<int64_t>& dims) {
+    int64_t count = 1;
+    for (const int64_t extent : dims) {
+      if (extent < 0) return absl::InvalidArgumentError("a constant has a negative extent");
+      count = SaturatingProduct(count, extent);
+    }
+    constexpr int64_t kMostTimes = 16;
+    constexpr int64_t kAlways = int64_t{1} << 20;
+    if (count <= kAlways + kMostTimes * read_ - used_) {
+      used_ += count;
+      return absl::OkStatus();
+    }
+    return absl::UnimplementedError(absl::StrCat("constants of more than ", used_,
+                                                 " values are computed of the file's ", read_));
+  }
+  // Elements of a tensor that have been read from the file.
+  void Read(const onnx_schema::Tensor& tensor, int64_t count) {
+    if (tensors_.insert(&tensor).second) read_ += count;
+  }
+
+ private:
+  int64_t read_ = 0;
+  int64_t used_ = 0;
+  absl::flat_hash_set<const onnx_schema::Tensor*> tensors_;
+};
+
+}  // namespace neap::nets

@@ -1,0 +1,30 @@
+// Constants computed from constants element by element, with the results that elements of their
+// types have: floats are rounded to 32 or 16 bits after each operation, integers wrap around.
+//
+//   ASSIGN_OR_RETURN(Constant halves, Cast(thirds, onnx_schema::Tensor::FLOAT16));
+//   ASSIGN_OR_RETURN(Constant sum, Elementwise("Add", {a, b}));
+//
+// *Errors*: UNIMPLEMENTED for an operator that is not computed, or a type of elements whose values
+// are not; INVALID_ARGUMENT for a division of integers by 0 and extents that do not fit.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "neap/nets/onnx/onnx_tensor.h"
+
+namespace neap::nets {
+
+// ONNX's Cast: integers of floats are truncated, those of integers wrap around, a bool is whether
+// the number is not 0. Errors: also UNIMPLEMENTED for floats that no integer of the type is near,
+// of which ONNX says nothing.
+absl::StatusOr<Constant> Cast(const Constant& values, int64_t type);
+
+// Whether Elementwise() has the operator.
+bool IsElementwise(std::string_view op);
+// An operator with as many arguments as are given; `Where` has 3.
+absl::StatusOr<Constant> Elementwise(std::string_view op, const std::vector<Constant>& arguments);
+
+}  // namespace neap::nets

@@ -1,0 +1,304 @@
+// How a network ends: what joins what, the weights, and the loss.
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/fully_connected.h"
+#include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/target_loss.h"
+#include "neap/nets/onnx/constant_arrays.h"
+#include "neap/nets/onnx/constant_math.h"
+#include "neap/nets/onnx/network_builder.h"
+
+namespace neap::nets {
+namespace {
+
+using onnx_schema::ValueInfo;
+
+// How many values layers have of the file's tensors. A small file may let many layers share a large
+// tensor, of which each gets a copy.
+class SharedSize {
+ public:
+  absl::Status Add(int64_t count, bool is_shared) {
+    constexpr int64_t kMostCopies = 16;
+    constexpr int64_t kAlways = int64_t{1} << 22;
+    copied_ += count;
+    if (!is_shared) stored_ += count;
+    if (copied_ <= kAlways || copied_ / kMostCopies <= stored_) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("its layers share tensors so often that ",
+                                                   stored_, " values would become ", copied_));
+  }
+
+ private:
+  int64_t stored_ = 0;
+  int64_t copied_ = 0;
+};
+
+Weight* FindWeight(std::vector<Weight>& weights, std::string_view name) {
+  const auto found = std::find_if(weights.begin(), weights.end(),
+                                  [&](const Weight& weight) { return weight.name == name; });
+  return found == weights.end() ? nullptr : &*found;
+}
+
+// A layer of a type that has a field `bias`, with bias; empty if it has no such field.
+std::optional<Layer> WithBias(const Layer& layer) {
+  if (const auto* const fc = layer.As<FullyConnected>()) {
+    FullyConnected with_bias = *fc;
+    with_bias.bias = true;
+    return with_bias;
+  }
+  if (const auto* const conv = layer.As<Convolution>()) {
+    Convolution with_bias = *conv;
+    with_bias.bias = true;
+    return with_bias;
+  }
+  return std::nullopt;
+}
+
+bool AllEqual(const std::vector<float>& values) {
+  return std::adjacent_find(values.begin(), values.end(), std::not_equal_to<>()) == values.end();
+}
+
+std::string Quoted(const std::set<std::string>& names) {
+  return absl::StrJoin(names, ", ", [](std::string* out, const std::string& name) {
+    absl::StrAppend(out, "'", absl::CHexEscape(name.substr(0, 200)), "'");
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<Constant> NetworkBuilder::ReadConstant(const Stored& stored) {
+  ASSIGN_OR_RETURN(const int64_t count, ElementsOf(*stored.tensor));
+  ASSIGN_OR_RETURN(Constant constant, reader_.ReadConstant(*stored.tensor));
+  constants_.Read(*stored.tensor, count);
+  RETURN_IF_ERROR(constants_.Add(constant.dims));
+  if (stored.reshaped.has_value()) constant.dims = *stored.reshaped;
+  if (!stored.is_transposed) return constant;
+  const int64_t rows = constant.dims[0], columns = constant.dims[1];
+  return View(constant, {columns, rows}, {1, columns});
+}
+
+absl::StatusOr<Constant> NetworkBuilder::ReadConstant(const Weight& weight) {
+  if (const auto* const stored = std::get_if<Stored>(&weight.tensor)) return ReadConstant(*stored);
+  return std::get<Constant>(weight.tensor);
+}
+
+absl::Status NetworkBuilder::CheckOutputs() const {
+  if (graph_.output_size() == 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the graph has ", graph_.output_size(), " outputs: ",
+      absl::StrJoin(graph_.output(), ", ",
+                    [](std::string* out, const ValueInfo& value) { out->append(value.name()); }),
+      "; one is needed, the scores of the classes"));
+}
+
+absl::StatusOr<ImageValue> NetworkBuilder::Output() const {
+  RETURN_IF_ERROR(CheckOutputs());
+  const Value* const value = Find(graph_.output(0).name());
+  const auto* const images = value == nullptr ? nullptr : std::get_if<ImageValue>(value);
+  if (images == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the output '", graph_.output(0).name(), "' is no output of a layer"));
+  }
+  return *images;
+}
+
+absl::StatusOr<ImageValue> NetworkBuilder::Predictions() const {
+  ASSIGN_OR_RETURN(ImageValue output, Output());
+  const bool takes_softmax = options_.loss.As<SoftmaxCrossEntropy>() != nullptr;
+  if (!output.softmax.empty() && !takes_softmax) {
+    return absl::UnimplementedError(absl::StrCat(
+        "the output '", graph_.output(0).name(), "' is a ", output.softmax,
+        ", which neap has only as a part of the softmax cross-entropy, not of the loss ",
+        std::string(options_.loss.type())));
+  }
+  const GraphLayer& last = LayerOf(output);
+  const bool takes_sigmoid = options_.loss.As<BinaryCrossEntropy>() != nullptr;
+  if (takes_sigmoid && last.layer.As<Sigmoid>() != nullptr) output.layer = last.inputs[0];
+  return output;
+}
+
+std::vector<bool> NetworkBuilder::Needed(const ImageValue& output) const {
+  std::vector<bool> needed(drafts_.size(), false);
+  needed[0] = true;
+  needed[draft_of_.at(output.layer)] = true;
+  for (size_t i = drafts_.size(); i-- > 0;) {  // a layer's inputs come before it
+    if (!needed[i]) continue;
+    for (const std::string& input : drafts_[i].layer.inputs) needed[draft_of_.at(input)] = true;
+  }
+  return needed;
+}
+
+std::vector<int64_t> NetworkBuilder::ReaderCounts(const ImageValue& predictions) const {
+  const std::vector<bool> needed = Needed(predictions);
+  std::vector<int64_t> counts(drafts_.size(), 0);
+  counts[draft_of_.at(predictions.layer)] = 1;
+  for (size_t i = 0; i < drafts_.size(); ++i) {
+    if (!needed[i]) continue;
+    for (const std::string& input : drafts_[i].layer.inputs) ++counts[draft_of_.at(input)];
+  }
+  return counts;
+}
+
+absl::StatusOr<bool> NetworkBuilder::Join(Draft& before, Draft& draft) {
+  if (draft.constants == Constants::kMultiplies && before.constants == Constants::kAdds) {
+    // (x + bias) * factors
+    Constant& factors = std::get<Constant>(FindWeight(draft.weights, "weight")->tensor);
+    Constant& bias = std::get<Constant>(FindWeight(before.weights, "bias")->tensor);
+    const Constant flat = {.dims = bias.dims, .values = factors.values, .type = factors.type};
+    ASSIGN_OR_RETURN(bias, Elementwise("Mul", {bias, flat}));
+    FindWeight(before.weights, "weight")->tensor = factors;
+    before.constants = Constants::kNone;
+    return true;
+  }
+  std::optional<Layer> with_bias = WithBias(before.layer.layer);
+  if (draft.constants != Constants::kAdds || !with_bias.has_value()) return false;
+  Weight& added = *FindWeight(draft.weights, "bias");
+  if (Weight* const bias = FindWeight(before.weights, "bias")) {
+    ASSIGN_OR_RETURN(const Constant own, ReadConstant(*bias));
+    ASSIGN_OR_RETURN(bias->tensor, Elementwise("Add", {own, std::get<Constant>(added.tensor)}));
+    return true;
+  }
+  before.layer.layer = *std::move(with_bias);
+  before.weights.push_back(std::move(added));
+  return true;
+}
+
+absl::Status NetworkBuilder::JoinConstants(ImageValue& predictions) {
+  std::vector<int64_t> readers = ReaderCounts(predictions);
+  absl::flat_hash_map<std::string, std::string> instead;  // of a layer that has joined another
+  for (size_t i = 0; i < drafts_.size(); ++i) {
+    Draft& draft = drafts_[i];
+    for (std::string& input : draft.layer.inputs) {
+      if (const auto other = instead.find(input); other != instead.end()) input = other->second;
+    }
+    if (readers[i] == 0 || draft.constants == Constants::kNone) continue;
+    const std::string& input = draft.layer.inputs[0];
+    const size_t before = draft_of_.at(input);
+    if (readers[before] != 1) continue;
+    ASSIGN_OR_RETURN(const bool joined, Join(drafts_[before], draft));
+    if (!joined) continue;
+    instead[draft.layer.name] = input;
+    readers[before] = readers[i];
+  }
+  if (const auto other = instead.find(predictions.layer); other != instead.end())
+    predictions.layer = other->second;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<float>> NetworkBuilder::ReadValues(const Weight& weight) {
+  if (const auto* const constant = std::get_if<Constant>(&weight.tensor))
+    return std::vector<float>(constant->values.begin(), constant->values.end());
+  const auto& stored = std::get<Stored>(weight.tensor);
+  ASSIGN_OR_RETURN(std::vector<float> values, reader_.Floats(*stored.tensor));
+  if (!stored.is_transposed) return values;
+  const auto columns = static_cast<size_t>(stored.dims()[0]);
+  const size_t rows = columns == 0 ? 0 : values.size() / columns;
+  std::vector<float> transposed(values.size());
+  for (size_t row = 0; row < rows; ++row) {
+    for (size_t column = 0; column < columns; ++column)
+      transposed[column * rows + row] = values[row * columns + column];
+  }
+  return transposed;
+}
+
+absl::StatusOr<NamedValues> NetworkBuilder::ReadWeights(const std::vector<bool>& needed) {
+  NamedValues weights;
+  absl::flat_hash_set<const onnx_schema::Tensor*> tensors;
+  SharedSize size;
+  for (size_t i = 0; i < drafts_.size(); ++i) {
+    if (!needed[i]) continue;
+    for (const Weight& weight : drafts_[i].weights) {
+      if (const auto* const stored = std::get_if<Stored>(&weight.tensor)) {
+        ASSIGN_OR_RETURN(const int64_t count, ElementsOf(*stored->tensor));
+        RETURN_IF_ERROR(size.Add(count, !tensors.insert(stored->tensor).second));
+      }
+      ASSIGN_OR_RETURN(weights[absl::StrCat(drafts_[i].layer.name, ".", weight.name)],
+                       ReadValues(weight));
+    }
+  }
+  return weights;
+}
+
+// Exporters make one tensor of several whose values are equal, and an Identity of each of the others.
+// Values that are all the same number are such a tensor; any other is one that nodes share.
+std::vector<std::string> NetworkBuilder::SharedWeights(const std::vector<bool>& needed,
+                                                       const NamedValues& weights) const {
+  struct Uses {
+    std::set<std::string> names, nodes;
+    bool is_one_number = false;
+  };
+  std::map<std::pair<const onnx_schema::Tensor*, std::string>, Uses> uses;
+  for (size_t i = 0; i < drafts_.size(); ++i) {
+    if (!needed[i]) continue;
+    for (const Weight& weight : drafts_[i].weights) {
+      const auto* const stored = std::get_if<Stored>(&weight.tensor);
+      const bool is_stored = stored != nullptr;
+      Uses& use = uses[{is_stored ? stored->tensor : nullptr, is_stored ? "" : weight.value}];
+      use.names.insert(weight.value);
+      use.nodes.insert(drafts_[i].node);
+      use.is_one_number =
+          AllEqual(weights.at(absl::StrCat(drafts_[i].layer.name, ".", weight.name)));
+    }
+  }
+  std::map<std::set<std::string>, std::set<std::string>> shared;  // names by nodes
+  for (const auto& [tensor, use] : uses) {
+    const bool is_copied = use.names.size() > 1 && use.is_one_number;
+    if (use.nodes.size() < 2 || is_copied || *use.names.begin() == "") continue;
+    const bool is_named = tensor.first != nullptr && !tensor.first->name().empty();
+    shared[use.nodes].insert(is_named ? tensor.first->name() : *use.names.begin());
+  }
+  std::vector<std::string> lines;
+  for (const auto& [nodes, names] : shared) {
+    lines.push_back(absl::StrCat("the nodes ", Quoted(nodes), " share ", Quoted(names),
+                                 ", of which each of them trains a copy of its own"));
+  }
+  return lines;
+}
+
+absl::Status NetworkBuilder::AddLoss(const ImageValue& predictions, Graph& network) const {
+  const Shape& shape = predictions.spec.shape;
+  if (options_.loss.As<SoftmaxCrossEntropy>() == nullptr) {
+    network.TargetLoss(predictions.layer, options_.loss, {shape.c(), shape.h(), shape.w()});
+    return absl::OkStatus();
+  }
+  if (shape.h() * shape.w() == 1) {
+    network.Loss(predictions.layer, options_.loss);
+    return absl::OkStatus();
+  }
+  if (predictions.is_flat) {
+    return absl::InvalidArgumentError(absl::StrCat("the output '", graph_.output(0).name(),
+                                                   "' is an image of ", shape.ToString(),
+                                                   " made flat; scores of classes are needed"));
+  }
+  network.PixelLoss(predictions.layer, options_.loss, shape.h(), shape.w());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<OnnxModel> NetworkBuilder::Finish(std::string name) {
+  ASSIGN_OR_RETURN(ImageValue predictions, Predictions());
+  RETURN_IF_ERROR(JoinConstants(predictions));
+  OnnxModel model = {.graph = Graph({.name = std::move(name),
+                                     .batch = batch_,
+                                     .dtype = options_.dtype,
+                                     .layout = options_.layout})};
+  const std::vector<bool> needed = Needed(predictions);
+  ASSIGN_OR_RETURN(model.weights, ReadWeights(needed));
+  model.notices = SharedWeights(needed, model.weights);
+  for (size_t i = 0; i < drafts_.size(); ++i) {
+    if (needed[i]) model.graph.Add(drafts_[i].layer);
+  }
+  RETURN_IF_ERROR(AddLoss(predictions, model.graph));
+  return model;
+}
+
+}  // namespace neap::nets

@@ -1,0 +1,190 @@
+"""300 random graphs, with constants behind nodes that change nothing, compute what ONNX Runtime computes of them.
+
+The files that neap makes of the networks are computed by ONNX Runtime, too.
+"""
+import numpy
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import neap
+
+onnxruntime = pytest.importorskip("onnxruntime")
+GRAPHS, GROUPS = 300, 10
+TOLERANCE = 1e-4
+
+
+class RandomGraph:
+    """A graph of images whose values are named with their shapes (channels, height, width)."""
+
+    def __init__(self, seed):
+        self.random = numpy.random.default_rng(seed)
+        self.nodes, self.tensors = [], []
+        self.opset = int(self.random.choice([9, 11, 12, 13, 17, 18]))
+        self.shape = (int(self.random.integers(2, 5)), int(self.random.integers(4, 8)), int(self.random.integers(4, 8)))
+        self.values = [("x", self.shape)]
+        for _ in range(int(self.random.integers(3, 10))):
+            self.values.append(self.random.choice([self.layer, self.layer, self.constant, self.constant, self.join])())
+
+    def pick(self, *choices):
+        return choices[self.random.integers(len(choices))]
+
+    def node(self, op, *inputs, **attributes):
+        name = f"{op.lower()}{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, list(inputs), [name], name, **attributes))
+        return name
+
+    def tensor(self, values):
+        name = f"tensor{len(self.tensors)}"
+        values = numpy.asarray(values)
+        self.tensors.append(numpy_helper.from_array(values, name))
+        return name
+
+    def weight(self, *shape):
+        return self.tensor(self.random.uniform(-1, 1, shape).astype("f4"))
+
+    def axes(self, op, x, *axes):
+        if self.opset < 13:
+            return self.node(op, x, axes=list(axes))
+        return self.node(op, x, self.tensor(numpy.array(axes, "i8")))
+
+    def value(self):
+        """One of the last values, often behind nodes that change nothing."""
+        name, shape = self.values[-1 - int(self.random.integers(min(3, len(self.values))))]
+        while self.pick(True, False):
+            name = self.alias(name, shape)
+        return name, shape
+
+    def alias(self, x, shape):
+        op = self.pick("Identity", "Cast", "Sum", "AveragePool", "Pad", "Reshape", "Slice", "Transpose", "Dropout")
+        if op == "Cast":
+            return self.node(op, x, to=TensorProto.FLOAT)
+        if op == "AveragePool":
+            return self.node(op, x, kernel_shape=[1, 1])
+        if op == "Pad":
+            return self.node(op, x, pads=[0] * 8) if self.opset < 11 else self.node(op, x, self.tensor(numpy.zeros(8, "i8")))
+        if op == "Reshape":
+            return self.node(op, x, self.tensor(numpy.array([0, *self.pick(shape, (-1, *shape[1:]))], "i8")))
+        if op == "Slice":
+            if self.opset < 10:
+                return self.node(op, x, starts=[0], ends=[shape[1]], axes=[2])
+            return self.node(op, x, *[self.tensor(numpy.array([value], "i8")) for value in (0, 1 << 30, 1)])
+        if op == "Transpose":
+            return self.node(op, self.node(op, x, perm=[0, 2, 3, 1]), perm=[0, 3, 1, 2])
+        return self.node(op, x)
+
+    def layer(self):
+        x, (channels, height, width) = self.value()
+        op = self.pick("Conv", "Conv", "Relu", "Sigmoid", "MaxPool", "BatchNormalization", "HardSigmoid", "Clip", "Split")
+        if op == "Conv":
+            outputs = int(self.random.integers(2, 6))
+            bias = [self.weight(outputs)] if self.pick(True, False) else []
+            kernel = self.pick(1, 3)
+            weight = self.computed_weight(outputs, channels, kernel, kernel)
+            return self.node(op, x, weight, *bias, pads=[kernel // 2] * 4), (outputs, height, width)
+        if op == "MaxPool":
+            pads = [int(self.random.integers(0, 2)) for _ in range(4)]
+            strides = [self.pick(1, 2), self.pick(1, 2)]
+            name = self.node(op, x, kernel_shape=[2, 3], strides=strides, pads=pads)
+            size = [(extent + pads[i] + pads[i + 2] - kernel) // strides[i] + 1
+                    for i, (extent, kernel) in enumerate(((height, 2), (width, 3)))]
+            return (name, (channels, *size)) if min(size) > 1 and height > 1 and width > 2 else (self.node("Relu", x), (channels, height, width))
+        if op == "BatchNormalization":
+            vectors = [self.weight(channels) for _ in range(3)]
+            variance = self.tensor(self.random.uniform(0.5, 1.5, channels).astype("f4"))
+            return self.node(op, x, *vectors, variance), (channels, height, width)
+        if op == "HardSigmoid":
+            return self.node(op, x, **self.pick({}, {"alpha": 1 / 6})), (channels, height, width)
+        if op == "Clip":
+            bounds = (-0.5, 0.75)
+            if self.opset < 11:
+                return self.node(op, x, min=bounds[0], max=bounds[1]), (channels, height, width)
+            return self.node(op, x, *[self.tensor(numpy.float32(bound)) for bound in bounds]), (channels, height, width)
+        if op == "Split" and channels > 1 and self.opset < 18:
+            first = int(self.random.integers(1, channels))
+            names = [f"part{len(self.nodes)}_{i}" for i in range(2)]
+            parts = [first, channels - first]
+            attributes = {"split": parts} if self.opset < 13 else {}
+            inputs = [x] if self.opset < 13 else [x, self.tensor(numpy.array(parts, "i8"))]
+            self.nodes.append(helper.make_node(op, inputs, names, names[0], axis=1, **attributes))
+            side = self.pick(0, 1)
+            return names[side], (parts[side], height, width)
+        return self.node(self.pick("Relu", "Sigmoid", "Tanh"), x), (channels, height, width)
+
+    def computed_weight(self, *shape):
+        """A weight that is computed of another tensor."""
+        kind = self.pick("given", "Reshape", "Transpose", "Identity", "Unsqueeze", "Mul")
+        if kind == "Reshape":
+            return self.node(kind, self.weight(int(numpy.prod(shape))), self.tensor(numpy.array(shape, "i8")))
+        if kind == "Transpose":
+            order = [2, 0, 3, 1]
+            return self.node(kind, self.weight(*[shape[order.index(axis)] for axis in range(4)]), perm=order)
+        if kind == "Identity":
+            return self.node(kind, self.weight(*shape))
+        if kind == "Unsqueeze" and shape[2:] == (1, 1):
+            return self.axes(kind, self.weight(*shape[:2]), 2, 3)
+        if kind == "Mul":
+            return self.node(kind, self.weight(*shape), self.weight(shape[0], 1, 1, 1))
+        return self.weight(*shape)
+
+    def constant(self):
+        """x combined with a number, or with one for each channel, that may be computed."""
+        x, shape = self.value()
+        dims = self.pick((), (1,), (shape[0], 1, 1), (shape[0], 1, 1), (1, shape[0], 1, 1))
+        value = self.tensor(self.random.uniform(0.5, 1.5, dims).astype("f4"))
+        kind = self.pick("given", "Identity", "Neg", "Cast", "Unsqueeze", "Sqrt")
+        if kind == "Cast":
+            value = self.node(kind, self.node(kind, value, to=self.pick(TensorProto.FLOAT16, TensorProto.BOOL, TensorProto.INT32)),
+                              to=TensorProto.FLOAT)
+            op = self.pick("Add", "Sub", "Mul")
+        else:
+            if kind in ("Identity", "Neg", "Sqrt"):
+                value = self.node(kind, value)
+            elif kind == "Unsqueeze" and len(dims) < 4:
+                value = self.axes(kind, value, 0)
+            op = self.pick("Add", "Sub", "Mul", "Div", "Add")
+        swaps = op != "Div" and self.pick(True, False)
+        return self.node(op, *((value, x) if swaps else (x, value))), shape
+
+    def join(self):
+        (a, shape), (b, other) = self.value(), self.value()
+        if shape[1:] != other[1:]:
+            return self.node("Tanh", a), shape
+        if shape == other and a != b:
+            return self.node(self.pick("Add", "Sub", "Sum"), a, b), shape
+        return self.node("Concat", a, b, axis=1), (shape[0] + other[0], *shape[1:])
+
+    def model(self):
+        """All values that nothing reads are pooled and joined."""
+        read = {name for node in self.nodes for name in node.input}
+        ends = [name for name, _ in self.values if name not in read] or [self.values[-1][0]]
+        pooled = [self.node("GlobalAveragePool", end) for end in ends]
+        output = self.node("Concat", *pooled, axis=1) if len(pooled) > 1 else pooled[0]
+        graph = helper.make_graph(self.nodes, "graph", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", *self.shape])],
+                                  [helper.make_tensor_value_info(output, TensorProto.FLOAT, ["n", "c", 1, 1])], self.tensors)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=8)
+
+
+def run(model, images):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return session.run(None, {session.get_inputs()[0].name: images})[0]
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_random_graphs_compute_what_onnx_runtime_does(group, tmp_path):
+    path, written = tmp_path / "model.onnx", tmp_path / "written.onnx"
+    for seed in range(group, GRAPHS, GROUPS):
+        graph = RandomGraph(seed)
+        onnx.save(graph.model(), path)
+        images = graph.random.uniform(-1, 1, (2, *graph.shape)).astype("f4")
+        wanted = run(str(path), images)
+        net = neap.from_onnx(path, batch=2, loss=neap.MeanSquaredError())
+        with neap.Session(net, device="cpu", inference_only=True) as session:
+            found = session.predict(images)
+            session.save_onnx(written)
+        limit = TOLERANCE * max(1, numpy.abs(wanted).max())
+        assert numpy.abs(found.reshape(wanted.shape) - wanted).max() <= limit, f"seed {seed}"
+        onnx.checker.check_model(onnx.load(written), full_check=True)
+        assert numpy.abs(run(str(written), images).reshape(wanted.shape) - wanted).max() <= limit, f"seed {seed}, written"

@@ -1,0 +1,142 @@
+// How poolings and layers with constants are written: ONNX computes the same sizes and values, whoever
+// reads them, and neap reads the same layers again.
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "neap/core/run/session.h"
+#include "neap/layers/channel_slice.h"
+#include "neap/layers/cpu/cpu_device.h"
+#include "neap/layers/pooling.h"
+#include "neap/layers/scale_shift.h"
+#include "neap/layers/target_loss.h"
+#include "neap/memory/create_session.h"
+#include "neap/nets/onnx/onnx_file.h"
+#include "onnx_schema.pb.h"
+#include "tests/scratch_directory.h"
+
+namespace neap::testing {
+namespace {
+
+using nets::OnnxModel;
+using nets::OnnxOptions;
+
+Graph Of(const Layer& layer, const Shape& chw) {
+  Graph net({.name = "n", .batch = 2});
+  const std::string x = net.Add("layer", layer, {net.Input(chw)});
+  const LayerSpec spec =
+      layer.Specify({.inputs = {{.shape = {2, chw[0], chw[1], chw[2]}}}}).value();
+  const Shape& shape = spec.output.shape;
+  net.TargetLoss(x, MeanSquaredError{}, {shape.c(), shape.h(), shape.w()});
+  return net;
+}
+
+struct Written {
+  onnx_schema::Model model;
+  OnnxModel read;
+};
+
+Written WriteAndRead(const Graph& net) {
+  const ScratchDirectory directory;
+  const std::string path = directory.File("n.onnx");
+  const absl::Status written = nets::WriteOnnx(path, net, {});
+  REQUIRE_MESSAGE(written.ok(), written.ToString());
+  const OnnxOptions options = {.batch = 2, .loss = MeanSquaredError{}};
+  absl::StatusOr<OnnxModel> read = nets::ReadOnnx(path, options);
+  REQUIRE_MESSAGE(read.ok(), read.status().ToString());
+  Written result = {.model = {}, .read = *std::move(read)};
+  REQUIRE(result.model.ParseFromString(ReadText(path)));
+  return result;
+}
+
+std::vector<float> Computed(const Graph& net, int64_t elements) {
+  const std::unique_ptr<CpuDevice> device = CpuDevice::Open().value();
+  Session session = CreateSession(net, *device, {}, {.inference_only = true}).value();
+  std::vector<float> images(static_cast<size_t>(elements));
+  for (size_t i = 0; i < images.size(); ++i) images[i] = static_cast<float>(i * 37 % 101) / 50 - 1;
+  return session.Predict(images).value().probabilities;
+}
+
+const onnx_schema::Attribute* Find(const onnx_schema::Node& node, const std::string& name) {
+  for (const auto& attribute : node.attribute()) {
+    if (attribute.name() == name) return &attribute;
+  }
+  return nullptr;
+}
+
+// The size that ONNX's shape inference, and ONNX Runtime, give an axis of a pooling's output.
+int64_t SizeInOnnx(const onnx_schema::Node& node, int axis, int64_t size) {
+  const auto& pads = Find(node, "pads")->ints();
+  const bool ceils = Find(node, "ceil_mode") != nullptr && Find(node, "ceil_mode")->i() != 0;
+  const int64_t kernel = Find(node, "kernel_shape")->ints(axis);
+  const int64_t stride = Find(node, "strides")->ints(axis);
+  const int64_t slack = size + pads[axis] + pads[axis + 2] - kernel;
+  CHECK(pads[axis + 2] < kernel);
+  return (slack + (ceils ? stride - 1 : 0)) / stride + 1;
+}
+
+template <typename Pool>
+void CheckPool(const Pool& pool, const Shape& chw) {
+  CAPTURE(Layer(pool).Parameters());
+  CAPTURE(chw.ToString());
+  const Graph net = Of(pool, chw);
+  const Written written = WriteAndRead(net);
+  const auto& nodes = written.model.graph().node();
+  const onnx_schema::Node& last = nodes[nodes.size() - 1];
+  const auto& output = written.model.graph().output(0).type().tensor_type().shape();
+  const bool is_padded = nodes.size() > 1;  // by a Pad of its own
+  if (output.dim_size() == 4) {
+    CHECK(SizeInOnnx(last, 0, chw[1] + (is_padded ? 2 * pool.padding.h : 0)) ==
+          output.dim(2).dim_value());
+    CHECK(SizeInOnnx(last, 1, chw[2] + (is_padded ? 2 * pool.padding.w : 0)) ==
+          output.dim(3).dim_value());
+  }
+  const int64_t elements = 2 * chw[0] * chw[1] * chw[2];
+  CHECK(Computed(written.read.graph, elements) == Computed(net, elements));
+}
+
+TEST_CASE("poolings are written with the sizes that they have, however the last window ends") {
+  for (const bool ceil_mode : {false, true}) {
+    for (const int64_t height : {4, 5, 6, 7}) {
+      for (const int64_t stride : {1, 2, 3}) {
+        for (const int64_t padding : {0, 1}) {
+          const Extent2d kernel = {2, 3};
+          const Shape chw = {2, height, 6};
+          CheckPool(MaxPool{kernel, stride, padding, ceil_mode}, chw);
+          for (const bool counts : {false, true})
+            CheckPool(AveragePool{kernel, {stride, 2}, padding, counts, ceil_mode}, chw);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a pooling that neap reads with more padding behind the image is written as one") {
+  const MaxPool pool = {.kernel = {1, 2}, .stride = 2, .padding = 0, .ceil_mode = true};
+  const Written written = WriteAndRead(Of(pool, {3, 4, 3}));
+  const onnx_schema::Node& node = written.model.graph().node(0);
+  CHECK(Find(node, "ceil_mode") == nullptr);
+  const auto& pads = Find(node, "pads")->ints();
+  CHECK(std::vector<int64_t>(pads.begin(), pads.end()) == std::vector<int64_t>{0, 0, 0, 1});
+  CHECK(written.read.graph.layers()[1].layer == Layer(pool));
+}
+
+TEST_CASE("fixed scales and slices of channels are read as they were written") {
+  for (const Layer& layer :
+       {Layer(ScaleShift{.scale = 3, .shift = -0.5F}), Layer(ScaleShift{.scale = 0.1F, .shift = 0}),
+        Layer(ScaleShift{.scale = 1, .shift = 2}), Layer(ScaleShift{.scale = 1, .shift = 0}),
+        Layer(ChannelSlice{.first = 1, .count = 3})}) {
+    CAPTURE(layer.type());
+    const Graph net = Of(layer, {5, 3, 2});
+    const Graph read = WriteAndRead(net).read.graph;
+    REQUIRE(read.layers().size() == net.layers().size());
+    CHECK(read.layers()[1].name == "layer");
+    CHECK(read.layers()[1].layer == layer);
+    CHECK(Computed(read, 60) == Computed(net, 60));
+  }
+}
+
+}  // namespace
+}  // namespace neap::testing
