@@ -1,5 +1,7 @@
 // The `neap` command: finds the subcommand and runs it.
+#include <algorithm>
 #include <cstdio>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -49,16 +51,11 @@ std::string HelpText() {
   return text;
 }
 
-absl::StatusOr<int> Dispatch(const std::vector<std::string>& args) {
-  if (args.empty()) return BadUsage("a subcommand is missing; see neap --help");
-  if (args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
-    std::fputs(HelpText().c_str(), stdout);
-    return 0;
-  }
-  if (args[0] == "--version") {
-    absl::PrintF("neap %s (commit %s)\n", std::string(kVersion), NEAP_COMMIT);
-    return 0;
-  }
+bool IsOneOf(const std::string& text, std::initializer_list<const char*> words) {
+  return std::find(words.begin(), words.end(), text) != words.end();
+}
+
+absl::StatusOr<int> RunSubcommand(const std::vector<std::string>& args) {
   std::vector<std::string> names;
   for (const Entry& entry : Entries()) {
     if (entry.name == args[0]) return entry.run({args.begin() + 1, args.end()});
@@ -68,6 +65,22 @@ absl::StatusOr<int> Dispatch(const std::vector<std::string>& args) {
   return BadUsage(absl::StrCat(
       "unknown subcommand '", args[0].substr(0, 64), "'",
       closest.empty() ? "; see neap --help" : absl::StrCat("; did you mean ", closest, "?")));
+}
+
+absl::StatusOr<int> Dispatch(std::vector<std::string> args) {
+  if (args.empty()) return BadUsage("a subcommand is missing; see neap --help");
+  if (IsOneOf(args[0], {"--version", "-v", "-V", "version"})) {
+    absl::PrintF("neap %s (commit %s)\n", std::string(kVersion), NEAP_COMMIT);
+    return 0;
+  }
+  if (!IsOneOf(args[0], {"--help", "-h", "help"})) return RunSubcommand(args);
+  if (args.size() > 1) {  // neap help train
+    args.erase(args.begin());
+    args.push_back("--help");
+    return RunSubcommand(args);
+  }
+  std::fputs(HelpText().c_str(), stdout);
+  return 0;
 }
 
 }  // namespace

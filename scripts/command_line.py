@@ -24,7 +24,7 @@ def subcommands(neap):
     yield ()
     for name in re.findall(r"^  ([a-z][\w-]*)", help_of(neap, ()), re.MULTILINE):
         yield (name,)
-        if not re.search(r"^flags:", text := help_of(neap, (name,)), re.MULTILINE):  # it has subcommands of its own
+        if not re.search(r"^(other )?flags:", text := help_of(neap, (name,)), re.MULTILINE):  # it has subcommands of its own
             yield from ((name, inner) for inner in re.findall(r"^  ([a-z][\w-]*)", text, re.MULTILINE))
 
 

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "apps/cli/flag_names.h"
 #include "apps/cli/numbers.h"
 #include "apps/cli/outcome.h"
 #include "neap/core/base/edit_distance.h"
@@ -32,6 +34,19 @@ absl::Status ReadInteger(int64_t least, int64_t most, const std::string& text, i
 std::string Shortened(const std::string& text) {
   constexpr size_t kMost = 64;
   return text.size() <= kMost ? text : absl::StrCat(text.substr(0, kMost), "...");
+}
+
+// A help text with more flags has sections.
+constexpr size_t kMostInOneSection = 20;
+
+// "12", to which the next argument may be the unit: "--budget 12 GiB".
+bool IsAmount(const std::string& text) {
+  return text.find_first_not_of("0123456789.") == std::string::npos;
+}
+
+bool IsUnit(const std::string& text) {
+  return !text.empty() && absl::ascii_isalpha(static_cast<unsigned char>(text.front())) &&
+         ParseBytes("1" + text).ok();
 }
 
 // The form in which users type sizes: "8MiB".
@@ -220,7 +235,8 @@ absl::Status FlagSet::Unknown(const std::string& name) const {
   if (name == "help") return BadUsage("--help takes no value");
   std::vector<std::string> known = {"help"};
   for (const Flag& flag : flags_) known.push_back(flag.name);
-  const std::string closest = Closest(name, known);
+  const std::string meant = MeantBy(name, known);
+  const std::string closest = meant.empty() ? Closest(name, known) : meant;
   return BadUsage(absl::StrCat("unknown flag --", Shortened(name),
                                closest.empty() ? "; --help lists the flags"
                                                : absl::StrCat("; did you mean --", closest, "?")));
@@ -239,6 +255,9 @@ absl::Status FlagSet::ParseFlag(const std::vector<std::string>& args, size_t& i)
     text = args[i].substr(equals + 1);
   } else if (i + 1 < args.size() && args[i + 1].rfind("--", 0) != 0) {
     text = args[++i];
+    const bool has_next = i + 1 < args.size();
+    if (has_next && flag->placeholder == "BYTES" && IsAmount(text) && IsUnit(args[i + 1]))
+      text += args[++i];
   } else {
     return BadUsage(absl::StrCat("--", name, " needs a value: --", name, " ", flag->placeholder));
   }
@@ -271,27 +290,35 @@ absl::Status FlagSet::Parse(const std::vector<std::string>& args) {
 }
 
 std::string FlagSet::HelpText() const {
-  constexpr int kColumn = 26;
   std::string text = absl::StrCat("usage: ", usage_, "\n\n", about_, "\n");
   if (!positional_.empty()) absl::StrAppend(&text, positional_, " is ", positional_help_, ".\n");
-  absl::StrAppend(&text, "\nflags:\n");
-  for (const Flag& flag : flags_) {
-    const std::string left =
-        absl::StrCat("--", flag.name, flag.placeholder.empty() ? "" : " ", flag.placeholder);
-    std::string right = flag.help;
-    if (!flag.value.choices.empty()) {
-      absl::StrAppend(&right, ": ", absl::StrJoin(flag.value.choices, ", "));
+  const bool has_sections = flags_.size() > kMostInOneSection;
+  const absl::Span<const char* const> headings = Sections();
+  for (size_t section = 0; section < headings.size(); ++section) {
+    const bool is_last = section + 1 == headings.size();
+    std::string lines;
+    for (const Flag& flag : flags_) {
+      const size_t own =
+          has_sections ? SectionOf(flag.name, flag.placeholder) : headings.size() - 1;
+      if (own == section) absl::StrAppend(&lines, LineOf(flag));
     }
-    if (!flag.value.default_text.empty())
-      absl::StrAppend(&right, " (", flag.value.default_text, ")");
-    if (left.size() >= kColumn) {
-      absl::StrAppendFormat(&text, "  %s\n  %-*s%s\n", left, kColumn, "", right);
-    } else {
-      absl::StrAppendFormat(&text, "  %-*s%s\n", kColumn, left, right);
-    }
+    if (is_last) absl::StrAppend(&lines, LineOf({.name = "help", .help = "print this help"}));
+    if (lines.empty()) continue;
+    absl::StrAppend(&text, "\n", has_sections ? headings[section] : "flags", ":\n", lines);
   }
-  absl::StrAppendFormat(&text, "  %-*s%s\n", kColumn, "--help", "print this help");
   return text;
+}
+
+std::string FlagSet::LineOf(const Flag& flag) {
+  constexpr int kColumn = 26;
+  const std::string left =
+      absl::StrCat("--", flag.name, flag.placeholder.empty() ? "" : " ", flag.placeholder);
+  std::string right = flag.help;
+  if (!flag.value.choices.empty())
+    absl::StrAppend(&right, ": ", absl::StrJoin(flag.value.choices, ", "));
+  if (!flag.value.default_text.empty()) absl::StrAppend(&right, " (", flag.value.default_text, ")");
+  if (left.size() < kColumn) return absl::StrFormat("  %-*s%s\n", kColumn, left, right);
+  return absl::StrFormat("  %s\n  %-*s%s\n", left, kColumn, "", right);
 }
 
 }  // namespace neap::apps

@@ -12,8 +12,9 @@
 //   if (flags.help()) Print(flags.HelpText());
 //
 // Accepted forms are --name value, --name=value and --switch; if a flag is repeated, the last value
-// counts. *Errors*: BadUsage() (apps/cli/outcome.h) naming the flag; for an unknown flag, also the
-// known flag that is closest to it.
+// counts. BYTES may be two arguments: --budget 12 GiB. Long help texts have sections, which
+// apps/cli/flag_names.h knows. *Errors*: BadUsage() (apps/cli/outcome.h) naming the flag; for an
+// unknown flag, also the known flag that is meant or closest to it.
 #pragma once
 
 #include <cstddef>
@@ -85,6 +86,7 @@ class FlagSet {
   absl::Status ParsePositional(const std::string& text);
   absl::Status Unknown(const std::string& name) const;
   const Flag* Find(const std::string& name) const;
+  static std::string LineOf(const Flag& flag);  // of the help text
 
   std::string usage_;
   std::string about_;

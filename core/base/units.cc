@@ -89,7 +89,10 @@ absl::StatusOr<int64_t> ParseBytes(std::string_view text) {
   const auto unit_begin =
       std::find_if(text.begin(), text.end(), [](char c) { return !IsDigit(c) && c != '.'; });
   const size_t digits = static_cast<size_t>(unit_begin - text.begin());
-  const std::string unit_text(text.substr(digits));
+  std::string_view unit_part = text.substr(digits);
+  // "12 GiB", as FormatBytes() writes it.
+  if (unit_part.size() > 1 && unit_part.front() == ' ') unit_part.remove_prefix(1);
+  const std::string unit_text(unit_part);
   const std::optional<Decimal> number = SplitDecimal(text.substr(0, digits));
   for (const Unit& unit : kUnits) {
     if (!number.has_value() || !absl::EqualsIgnoreCase(unit.name, unit_text)) continue;

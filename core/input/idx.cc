@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "neap/core/base/gzip.h"
 #include "neap/core/base/status_macros.h"
 
 namespace neap {
@@ -13,12 +15,20 @@ namespace {
 constexpr ChannelScale kMnist = {.mean = 0.1307F, .deviation = 0.3081F};
 
 struct IdxFile {
-  ReadableFile file;
+  IdxBytes file;
   std::vector<int64_t> extents;
   int64_t data_begin;
+
+  int64_t size() const;  // of the data
 };
 
-absl::StatusOr<int64_t> ReadBigEndian32(const ReadableFile& file, int64_t offset) {
+int64_t IdxFile::size() const {
+  int64_t size = 1;
+  for (const int64_t extent : extents) size *= extent;
+  return size;
+}
+
+absl::StatusOr<int64_t> ReadBigEndian32(const IdxBytes& file, int64_t offset) {
   std::array<std::byte, 4> bytes = {};
   RETURN_IF_ERROR(file.ReadAt(offset, absl::MakeSpan(bytes)));
   int64_t value = 0;
@@ -26,15 +36,14 @@ absl::StatusOr<int64_t> ReadBigEndian32(const ReadableFile& file, int64_t offset
   return value;
 }
 
-// Opens the file of bytes with `rank` extents at `path`, and checks its length against them.
-absl::StatusOr<IdxFile> OpenIdx(const std::string& path, int rank) {
-  ASSIGN_OR_RETURN(ReadableFile file, ReadableFile::Open(path));
+// The header of a file of bytes with `rank` extents.
+absl::StatusOr<IdxFile> ReadHeader(IdxBytes file, int rank) {
   IdxFile idx{.file = std::move(file), .extents = {}, .data_begin = 4 + 4 * rank};
   ASSIGN_OR_RETURN(const int64_t magic, ReadBigEndian32(idx.file, 0));
   if (magic != 0x800 + rank) {
     return idx.file.Corrupt(0, absl::StrCat("not an IDX file of bytes with ", rank, " extents"));
   }
-  int64_t size = 1;
+  int64_t size = idx.data_begin;
   for (int axis = 0; axis < rank; ++axis) {
     const int64_t offset = 4 + 4 * axis;
     ASSIGN_OR_RETURN(const int64_t extent, ReadBigEndian32(idx.file, offset));
@@ -43,12 +52,37 @@ absl::StatusOr<IdxFile> OpenIdx(const std::string& path, int rank) {
     }
     idx.extents.push_back(extent);
   }
-  const int64_t actual = idx.file.size_bytes() - idx.data_begin;
-  if (actual != size) {
-    return idx.file.Corrupt(idx.data_begin + std::min(size, actual),
-                            absl::StrCat("the file holds ", actual, " bytes of data, not ", size));
-  }
   return idx;
+}
+
+// Reads no more than the header promises, and one byte to know that there is not more.
+absl::StatusOr<IdxFile> Decompress(ReadableFile file, int rank) {
+  ASSIGN_OR_RETURN(std::vector<std::byte> header, ReadGzip(file, 4 + 4 * rank));
+  ASSIGN_OR_RETURN(IdxFile idx, ReadHeader(IdxBytes(std::move(file), std::move(header)), rank));
+  ASSIGN_OR_RETURN(ReadableFile again, ReadableFile::Open(idx.file.path()));
+  ASSIGN_OR_RETURN(std::vector<std::byte> bytes, ReadGzip(again, idx.data_begin + idx.size() + 1));
+  idx.file = IdxBytes(std::move(again), std::move(bytes));
+  return idx;
+}
+
+absl::StatusOr<IdxFile> OpenHeader(const std::string& path, int rank) {
+  absl::StatusOr<ReadableFile> file = ReadableFile::Open(path);
+  if (file.ok()) return ReadHeader(IdxBytes(*std::move(file)), rank);
+  if (!absl::IsNotFound(file.status())) return file.status();
+  absl::StatusOr<ReadableFile> compressed = ReadableFile::Open(path + ".gz");
+  if (absl::IsNotFound(compressed.status())) return file.status();
+  if (!compressed.ok()) return compressed.status();
+  return Decompress(*std::move(compressed), rank);
+}
+
+// Opens the file of bytes with `rank` extents at `path`, and checks its length against them.
+absl::StatusOr<IdxFile> OpenIdx(const std::string& path, int rank) {
+  ASSIGN_OR_RETURN(IdxFile idx, OpenHeader(path, rank));
+  const int64_t actual = idx.file.size_bytes() - idx.data_begin;
+  if (actual == idx.size()) return idx;
+  return idx.file.Corrupt(
+      idx.data_begin + std::min(idx.size(), actual),
+      absl::StrCat("the file holds ", actual, " bytes of data, not ", idx.size()));
 }
 
 // The test split's files start with "t10k" or "test".
@@ -86,6 +120,21 @@ int64_t ClassesOf(const std::string& directory, Split split) {
 }
 
 }  // namespace
+
+int64_t IdxBytes::size_bytes() const {
+  return decompressed_.has_value() ? std::ssize(*decompressed_) : file_.size_bytes();
+}
+
+absl::Status IdxBytes::ReadAt(int64_t offset, absl::Span<std::byte> bytes) const {
+  if (!decompressed_.has_value()) return file_.ReadAt(offset, bytes);
+  const int64_t missing = offset + std::ssize(bytes) - std::ssize(*decompressed_);
+  if (missing > 0) {
+    return Corrupt(std::ssize(*decompressed_),
+                   absl::StrCat("the decompressed data ends ", missing, " bytes too early"));
+  }
+  std::memcpy(bytes.data(), decompressed_->data() + offset, bytes.size());
+  return absl::OkStatus();
+}
 
 absl::StatusOr<std::unique_ptr<IdxDataset>> IdxDataset::Open(const std::string& directory,
                                                              Split split,

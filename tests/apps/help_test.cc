@@ -67,6 +67,15 @@ TEST_CASE("neap --version prints name, version and commit") {
   CHECK(outcome.out.ends_with(")\n"));
 }
 
+TEST_CASE("help and version are subcommands, too, and have short forms") {
+  CHECK(RunNeap({"help"}).out == kHelp);
+  CHECK(RunNeap({"help", "devices"}).out == kDevicesHelp);
+  CHECK(RunNeap({"help", "bench", "conv"}).out == RunNeap({"bench", "conv", "--help"}).out);
+  const std::string version = RunNeap({"--version"}).out;
+  for (const char* word : {"version", "-v", "-V"}) CHECK(RunNeap({word}).out == version);
+  CheckRefused({"help", "trian"}, 2, {"unknown subcommand 'trian'; did you mean train?"});
+}
+
 TEST_CASE("a subcommand's --help lists its flags with their defaults") {
   CHECK(RunNeap({"devices", "--help"}).out == kDevicesHelp);
   for (const char* subcommand : {"plan", "train"}) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "apps/cli/flag_names.h"
 #include "apps/cli/flags.h"
 #include "apps/cli/interrupt.h"
 #include "apps/cli/measured_device.h"
@@ -29,6 +30,11 @@ absl::Status FlagsExample(const std::vector<std::string>& args, std::string& net
   RETURN_IF_ERROR(flags.Parse(args));
   if (flags.help()) Print(flags.HelpText());
   return absl::OkStatus();
+}
+
+void FlagNamesExample() {
+  SectionOf("lr", "X");                       // 4, the place of "training" in Sections()
+  MeantBy("batch-size", {"batch", "image"});  // "batch"
 }
 
 int InterruptExample(int step, int last, const std::function<void(int)>& Take) {

@@ -1,12 +1,14 @@
 // The examples in the headers of core/base/, which must compile. See scripts/check_examples.py.
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "neap/core/base/crc32.h"
 #include "neap/core/base/file.h"
 #include "neap/core/base/float16.h"
+#include "neap/core/base/gzip.h"
 #include "neap/core/base/parallel.h"
 #include "neap/core/base/philox.h"
 #include "neap/core/base/shared_library.h"
@@ -39,6 +41,13 @@ float Rounded() {
   const Bf16 stored(0.1F);
   const float value(stored);  // 0.100097656
   return value;
+}
+
+// core/base/gzip.h
+absl::Status Decompress() {
+  ASSIGN_OR_RETURN(const ReadableFile file, ReadableFile::Open("train-labels-idx1-ubyte.gz"));
+  ASSIGN_OR_RETURN(const std::vector<std::byte> header, ReadGzip(file, /*most_bytes=*/8));
+  return absl::OkStatus();
 }
 
 // core/base/parallel.h

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "neap/core/base/crc32.h"
 #include "tests/scratch_directory.h"
 #include "tests/source_tree.h"
 
@@ -130,6 +131,54 @@ TEST_CASE("damaged idx files are refused with file and byte") {
   CheckRefused(spec, kLoss, "labels-idx1-ubyte: byte 10: the file holds 2 bytes of data, not 3");
   WriteIdx(directory, kImages, BigEndian({0x801, 2}) + "ab");
   CheckRefused(spec, kLoss, "labels-idx1-ubyte: byte 4: 2 labels for the 3 images of");
+}
+
+// Compressed by gzip, though not to fewer bytes.
+std::string Gzipped(const std::string& bytes) {
+  const auto little_endian = [](size_t value, int size) {
+    std::string text;
+    for (int i = 0; i < size; ++i) text += static_cast<char>(value >> 8 * i & 0xFF);
+    return text;
+  };
+  Crc32 crc;
+  crc.Add({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()});
+  return std::string("\x1f\x8b\x08\0\0\0\0\0\0\x03\x01", 11) + little_endian(bytes.size(), 2) +
+         little_endian(~bytes.size(), 2) + bytes + little_endian(crc.value(), 4) +
+         little_endian(bytes.size(), 4);
+}
+
+TEST_CASE("idx files compressed by gzip are read like those that are not, and as carefully") {
+  const ScratchDirectory plain;
+  WriteIdx(plain, kImages, kLabels);
+  const ScratchDirectory directory;
+  const std::string spec = "idx:" + directory.path();
+  const auto write = [&](const std::string& images, const std::string& labels) {
+    WriteText(directory.File("train-images-idx3-ubyte.gz"), images);
+    WriteText(directory.File("train-labels-idx1-ubyte.gz"), labels);
+  };
+  write(Gzipped(kImages), Gzipped(kLabels));
+  const auto expected = MustOpen("idx:" + plain.path());
+  const auto dataset = MustOpen(spec);
+  CHECK(dataset->size() == 3);
+  CHECK(dataset->classes() == 5);
+  for (int64_t i = 0; i < 3; ++i) {
+    CHECK(ReadSample(*dataset, i).pixels == ReadSample(*expected, i).pixels);
+    CHECK(ReadSample(*dataset, i).label == ReadSample(*expected, i).label);
+  }
+
+  constexpr auto kLoss = absl::StatusCode::kDataLoss;
+  write(kImages, Gzipped(kLabels));
+  CheckRefused(spec, kLoss, "images-idx3-ubyte.gz: byte ");
+  write(Gzipped(kImages + "x"), Gzipped(kLabels));
+  CheckRefused(spec, kLoss, "images-idx3-ubyte.gz: byte 28: the file holds 13 bytes of data");
+  write(Gzipped(kImages.substr(0, 20)), Gzipped(kLabels));
+  CheckRefused(spec, kLoss, "images-idx3-ubyte.gz: byte 20: the file holds 4 bytes of data");
+  write(Gzipped(BigEndian({0x803, 0xFFFFFFFF, 0x7FFFFF, 1}) + "abc"), Gzipped(kLabels));
+  CheckRefused(spec, kLoss, "images-idx3-ubyte.gz: byte 19: the file holds 3 bytes of data");
+  std::string damaged = Gzipped(kImages);
+  damaged[20] ^= 1;
+  write(damaged, Gzipped(kLabels));
+  CheckRefused(spec, kLoss, "incorrect data check");
 }
 
 TEST_CASE("an idx file cut while it is in use is DATA_LOSS for the missing images") {
