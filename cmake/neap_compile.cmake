@@ -47,20 +47,36 @@ function(neap_compile target)
     $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
 endfunction()
 
+# Lets the target's C++ sources include cmake/precompiled.h, which is compiled once, where the preset asks for that. Sources with
+# options of their own are compiled without. REUSED is a target that has compiled the header with the same options.
+function(neap_precompile target)
+  if(NOT NEAP_PRECOMPILE)
+    return()
+  endif()
+  cmake_parse_arguments(arg "" "REUSED;HEADER" "" ${ARGN})
+  # ccache asks for these where there is a precompiled header.
+  target_compile_options(${target} PRIVATE
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess> "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-Xclang -fno-pch-timestamp>")
+  if(arg_REUSED)
+    target_precompile_headers(${target} REUSE_FROM ${arg_REUSED})
+  else()
+    # A path in angle brackets is the same in all clones, which therefore share what ccache keeps.
+    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/cmake)
+    target_precompile_headers(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:<${arg_HEADER}$<ANGLE-R>>)
+  endif()
+endfunction()
+
 # Compile options of tests, which must be compiled quickly: light optimisation in every preset, and the precompiled header of
-# neap_testing (tests/precompiled.h).
+# neap_testing.
 function(neap_test_compile target)
   neap_compile(${target})
-  target_compile_options(${target} PRIVATE
-    $<$<NOT:$<BOOL:${NEAP_SANITIZE}>>:-O1> -g1
-    # ccache asks for these where there is a precompiled header.
-    $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess> "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")
+  target_compile_options(${target} PRIVATE $<$<NOT:$<BOOL:${NEAP_SANITIZE}>>:-O1> -g1)
   if(target STREQUAL neap_testing)
-    target_precompile_headers(neap_testing PRIVATE <tests/precompiled.h>)  # a path that all clones share
     # The tests are executables, whose option this is; the header must be compiled with the same one.
     set_target_properties(neap_testing PROPERTIES POSITION_INDEPENDENT_CODE OFF)
     target_compile_options(neap_testing PRIVATE -fPIE)
+    neap_precompile(neap_testing HEADER tests/precompiled.h)
   else()
-    target_precompile_headers(${target} REUSE_FROM neap_testing)
+    neap_precompile(${target} REUSED neap_testing)
   endif()
 endfunction()

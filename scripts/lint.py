@@ -5,6 +5,7 @@
     scripts/lint.py --changed              what has changed since the last commit that .ci/run passed on this machine, or
                                            else since yesterday's last commit
     scripts/lint.py --changed --since REV  what has changed since this commit
+    scripts/lint.py --passed               records that .ci/run has passed the current commit
 
 A changed header is checked in one source that includes it. What has been found in order once is not looked at again while the
 source, the headers of the tree that it includes, and .clang-tidy stay the same.
@@ -13,13 +14,16 @@ source, the headers of the tree that it includes, and .clang-tidy stay the same.
 import argparse
 import concurrent.futures
 import hashlib
+import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "neap" / "lint"
+PASSED = CACHE / "passed"  # the last commit that .ci/run passed
 TIDY = "clang-tidy-14"
 FOLDERS = ("core", "layers", "memory", "recompute", "nets", "apps")
 # clang-tidy would spend minutes in CUDA's headers. What stands for an absent library is not compiled where the library is.
@@ -51,6 +55,17 @@ def included(build):
     return headers
 
 
+def write_commands(build):
+    """Writes the build's compile commands without its precompiled header, so that a source must include what it uses."""
+    commands = json.loads((build / "compile_commands.json").read_text())
+    for command in commands:
+        command["command"] = re.sub(r" -Winvalid-pch| -include \S+/cmake_pch\.hxx| -fpch-preprocess", "", command["command"])
+    folder = build / "lint"
+    folder.mkdir(exist_ok=True)
+    (folder / "compile_commands.json").write_text(json.dumps(commands))
+    return folder
+
+
 def key(source, headers):
     """Names the content of a source, of what it includes, and of the rules."""
     digest = hashlib.sha256(TIDY.encode())
@@ -64,8 +79,7 @@ def base(since):
     """The commit since which changes are checked, or None for all."""
     if since:
         return since
-    passed = CACHE / "passed"
-    candidates = [passed.read_text().strip()] if passed.exists() else []
+    candidates = [PASSED.read_text().strip()] if PASSED.exists() else []
     candidates += git("rev-list", "-1", "--before=24 hours ago", "HEAD")
     for commit in candidates:
         if subprocess.run(["git", "merge-base", "--is-ancestor", commit, "HEAD"], cwd=ROOT, capture_output=True).returncode == 0:
@@ -85,8 +99,8 @@ def touched(all_sources, headers, commit):
     return sorted(chosen)
 
 
-def check(build, source):
-    done = subprocess.run([TIDY, "--quiet", "-p", str(build), str(ROOT / source)], capture_output=True, text=True)
+def check(commands, source):
+    done = subprocess.run([TIDY, "--quiet", "-p", str(commands), str(ROOT / source)], capture_output=True, text=True)
     return done.returncode, done.stdout
 
 
@@ -95,8 +109,14 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "dev", help="a configured and built folder")
     parser.add_argument("--changed", action="store_true")
     parser.add_argument("--since", metavar="REV")
+    parser.add_argument("--passed", action="store_true")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
+
+    CACHE.mkdir(parents=True, exist_ok=True)
+    if options.passed:
+        PASSED.write_text(git("rev-parse", "HEAD")[0])
+        return 0
 
     headers = included(options.build)
     todo = sources()
@@ -104,12 +124,12 @@ def main():
     if commit:
         todo = touched(todo, headers, commit)
     keys = {source: key(source, headers.get(source, ())) for source in todo}
-    CACHE.mkdir(parents=True, exist_ok=True)
+    commands = write_commands(options.build)
     open_ones = [source for source in todo if not (CACHE / keys[source]).exists()]
     print(f"lint: {len(open_ones)} of {len(todo)} sources to check" + (f", changed since {commit[:10]}" if commit else ""), flush=True)
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for source, (status, output) in zip(open_ones, pool.map(lambda s: check(options.build, s), open_ones)):
+        for source, (status, output) in zip(open_ones, pool.map(lambda s: check(commands, s), open_ones)):
             if status == 0:
                 (CACHE / keys[source]).touch()
             else:
