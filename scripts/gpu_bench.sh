@@ -14,6 +14,8 @@
 #   fractions    five other networks in bf16 in 1/2 and 1/3 of the memory that they take unlimited, by measured times; one network
 #                alone is fractions-NET, such as fractions-vgg16
 #   sub-batches  AlexNet and VGG-16 at batch 4096 in bf16, unlimited and in 4 GiB
+#   front        what README states: ResNet-50 at batch 256 in bf16 beside PyTorch eager and compiled, and in 1/2, 1/3 and 1/6 of
+#                PyTorch's memory, by measured times; the table, and the picture in $out/front_page (scripts/front_page.py)
 #   headline     ResNet-50 at batch 256 in bf16, fp16 and tf32
 #   nets         VGG-16, ResNet-152, DenseNet-121 and Inception v4 at batch 128 in bf16; in fp16 neap alone
 #   mobile       MobileNetV2, MobileNetV3-Large and EfficientNet-B0 at batch 256 in bf16, MobileNetV2 at batch 128 in fp32
@@ -149,6 +151,15 @@ scaled() {
     ${PROFILE:+--profile "$database"} -- --database "$database" "$@"
 }
 
+front() {
+  local budget results="$out/compare.jsonl"
+  PROFILE=yes speeds "$out/compare_front" resnet50:256:bf16:neap+eager+compile
+  for budget in $(python3 scripts/front_page.py "$results" --budgets); do
+    compare "$out/compare_front_$budget" --cases resnet50:256:bf16:neap --profile "$database" -- --budget "$budget"
+  done
+  shown "$out/front" python3 scripts/front_page.py "$results" --draw "$out/front_page" || failed+=(front)
+}
+
 part() {
   printf '\n== %s (%d s)\n' "$1" "$SECONDS"
   case "$1" in
@@ -160,6 +171,7 @@ part() {
     fractions-*) fractions_of "${1#fractions-}" ;;
     sub-batches) sub_batches ;;
     options) options ;;
+    front) front ;;
     loading) loading ;;
     gpus) for name in gpus-bf16 gpus-tf32 gpus-third; do part "$name"; done ;;
     gpus-bf16) scaled gpus_bf16 resnet50:256:bf16:neap+eager,vgg16:64:bf16:neap+eager ;;
@@ -181,7 +193,7 @@ part() {
   echo "commit $(git describe --always --dirty --exclude='*' 2>/dev/null || echo unknown)"
 } | tee "$out/machine.log"
 
-[ $# -gt 0 ] || set -- headline nets mobile small steps options loading budgets tight fractions sub-batches
+[ $# -gt 0 ] || set -- front headline nets mobile small steps options loading budgets tight fractions sub-batches
 for name in "$@"; do part "$name"; done
 if [ ${#failed[@]} -gt 0 ]; then
   echo "gpu_bench: failed: ${failed[*]}" >&2
