@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "neap/core/step/divided_kernel.h"
 #include "neap/core/step/operands.h"
 #include "neap/core/step/signature_text.h"
@@ -43,7 +44,7 @@ TEST_CASE("DeepBench's 94 shapes are 282 kernels that can be divided") {
 
 TEST_CASE("a shape is read by its columns, height and width in their places") {
   const std::vector<ConvKernel> kernels =
-      ReadShapeList(std::string(kColumns) + "Speech,700,161,1,4,32,20,5,3,0,2,4\n", {}).value();
+      ReadShapeList(absl::StrCat(kColumns, "Speech,700,161,1,4,32,20,5,3,0,2,4\n"), {}).value();
   REQUIRE(kernels.size() == 3);
   CHECK(kernels[0].name == "Speech 1");
   CHECK(kernels[0].Shapes() == "4x1x161x700 * 32x1x5x20 -> 4x32x40x344");
@@ -76,7 +77,7 @@ TEST_CASE("the error for a list of shapes names the wrong row") {
   CHECK(message(kColumns + good + "Vision,8,8\n").find("row 2") != std::string::npos);
   CHECK(message(kColumns + good + "Vision,8,8,3,0,4,3,3,1,1,1,1\n").find("'0'") !=
         std::string::npos);
-  CHECK(message(std::string(kColumns) + "Vision,8,8,3,2,4,9,9,0,0,1,1\n").find("row 1") !=
+  CHECK(message(absl::StrCat(kColumns, "Vision,8,8,3,2,4,9,9,0,0,1,1\n")).find("row 1") !=
         std::string::npos);  // a window larger than the image
 }
 
