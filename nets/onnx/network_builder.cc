@@ -208,9 +208,8 @@ absl::Status NetworkBuilder::AddInput() {
   draft_of_[source.name] = 0;
   drafts_.push_back({.layer = std::move(source), .spec = std::move(spec), .weights = {}});
   if (names.size() == 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the graph has the inputs '",
-                                                 absl::StrJoin(names, "' and '"),
-                                                 "'; one of images is needed"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the graph has the inputs '", absl::StrJoin(names, "' and '"), "'; one of images is needed"));
 }
 
 const Value* NetworkBuilder::Find(const std::string& name) const {
