@@ -1,5 +1,7 @@
 #include "apps/python/argument_names.h"
 
+#include <nanobind/stl/string.h>
+
 #include <array>
 #include <string_view>
 #include <utility>

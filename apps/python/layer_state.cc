@@ -18,6 +18,7 @@
 #include "neap/core/step/window.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
+#include "neap/layers/channel_slice.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
@@ -26,6 +27,7 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/scale_shift.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
@@ -108,10 +110,12 @@ constexpr std::array kRows = {
           &AveragePool::count_padding, &AveragePool::ceil_mode>(),
     RowOf<GlobalAveragePool>(),
     RowOf<Crop, &Crop::size, &Crop::offset>(),
+    RowOf<ChannelSlice, &ChannelSlice::first, &ChannelSlice::count>(),
     RowOf<ZeroPad, &ZeroPad::top, &ZeroPad::left, &ZeroPad::bottom, &ZeroPad::right>(),
     RowOf<Relu>(),
     RowOf<LeakyRelu, &LeakyRelu::negative_slope>(),
     RowOf<Clip, &Clip::low, &Clip::high>(),
+    RowOf<ScaleShift, &ScaleShift::scale, &ScaleShift::shift>(),
     RowOf<Sigmoid>(),
     RowOf<Tanh>(),
     RowOf<HardSigmoid>(),

@@ -275,7 +275,7 @@ void SetRate(HeldSession& held, const Rate& rate) {
 
 void BindResults(nb::module_& module) {
   nb::class_<StepResult>(module, "StepResult", "What a step of training has computed.")
-      .def_ro("step", &StepResult::step, "From 0.")
+      .def_ro("step", &StepResult::step, "Its number, from 0.")
       .def_ro("loss", &StepResult::loss, "The mean over the batch.")
       .def_ro("correct", &StepResult::correct, "How many labels were predicted.")
       .def_ro("labels", &StepResult::labels,

@@ -17,7 +17,7 @@ class Loader:
     Iterating over it once is an epoch of len(loader) batches; every image comes once in each pass through the dataset. The
     batches depend on the arguments alone: those of a loader with first_step=k are those that another has after k batches.
     Images of a Dataset are shifted by up to `shift` pixels along each axis, and with `flip` half of them are mirrored. Arrays
-    are NumPy's, or tensors, and are not changed; the second one may have labels or targets.
+    are NumPy's, or tensors, and are not changed; the second one may have labels or targets. `dataset` and `batch` can be read.
     """
 
     __slots__ = ("batch", "dataset", "_stream", "__weakref__")

@@ -86,8 +86,8 @@ class Session(_neap.Session):
                  strict: bool = False, inference_only: bool = False, training_only: bool = False,
                  label_smoothing: float = 0.0) -> None:
         if not isinstance(net, _neap.Graph):
-            raise TypeError(f"a session is of a neap.Graph, not of a {type(net).__name__}; neap.from_torch(module, images) makes a "
-                            "graph of a module of PyTorch, neap.from_onnx(path) one of an ONNX file")
+            raise TypeError(f"a session is of a neap.Graph, not of a {type(net).__name__}; neap.from_torch(module, images) makes "
+                            "one of a module of PyTorch, neap.from_onnx(path) of an ONNX file")
         self._schedule = _function(lr)
         super().__init__(net, device, budget, dtype, lr=_rate(lr, 0), optimizer=optimizer, momentum=momentum, nesterov=nesterov,
                          betas=betas, eps=eps, weight_decay=weight_decay, clip_norm=clip_norm, ema=ema, seed=seed, policy=policy,
@@ -128,7 +128,9 @@ class Session(_neap.Session):
     @property
     def lr(self) -> float:
         """The learning rate of the next step. It can be set to whatever Session takes: a number, a LearningRate or a function."""
-        return self._rate if self._schedule is None else float(self._schedule(self.steps))
+        if self._schedule is not None:
+            return float(self._schedule(self.steps))
+        return float(str(numpy.float32(self._rate)))  # 0.1 as it was given, although the library has it in 32 bits
 
     @lr.setter
     def lr(self, rate: Rate) -> None:
@@ -149,8 +151,8 @@ class Session(_neap.Session):
 
     def step(self, images: Any, labels: Any) -> float:
         """Trains with one batch and returns its mean loss. Raises NonFiniteLossError if that is infinite or not a number."""
-        self._follow_schedule()
         step = self.steps
+        self._follow_schedule()
         loss = self._step(_given(images), self._answers(labels))
         # A step of fp16 whose numbers are too large is skipped, and the next one has a smaller scale.
         if not math.isfinite(loss) and self.plan.dtype != "fp16":
@@ -209,6 +211,7 @@ class Session(_neap.Session):
         in_flight = 0
         try:
             for images, labels in batches:
+                self._check_size(images)
                 self.begin(images, labels)
                 in_flight += 1
                 if in_flight == 2:
@@ -221,6 +224,12 @@ class Session(_neap.Session):
             while in_flight:
                 in_flight -= 1
                 self._finish()
+
+    def _check_size(self, images: Any) -> None:
+        if getattr(images, "shape", None) and len(images) != self.batch:
+            raise Error(f"a batch of {len(images)} images, but the network trains {self.batch}; DataLoader(drop_last=True) "
+                        "leaves out an incomplete batch, and neap.Loader begins the next epoch with its images",
+                        "INVALID_ARGUMENT")
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> LoadedKeys:
         """Takes parameters and running statistics from arrays, or tensors of any type, by PyTorch's names.

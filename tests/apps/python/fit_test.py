@@ -22,7 +22,7 @@ def classifier(batch=8):
 
 def test_each_epoch_is_validated():
     x, y = points(64)
-    with neap.Session(classifier(), device="cpu", lr=0.1) as session:
+    with neap.Session(classifier(), device="cpu") as session:
         before = session.evaluate(x, y)
         history = session.fit((x, y), epochs=3, val=(x, y))
         assert len(history) == len(history.val) == 3
@@ -71,6 +71,14 @@ def test_batches_of_arrays_depend_on_the_arguments_alone():
     for batch, images in ((0, x), (4, x[:0])):
         with pytest.raises(ValueError, match="a loader needs"):
             neap.Loader((images, y[:len(images)]), batch=batch)
+
+
+def test_an_incomplete_batch_is_refused_with_what_helps():
+    x, y = points(20)
+    with neap.Session(classifier(), device="cpu") as session:
+        with pytest.raises(neap.Error, match="a batch of 4 images, but the network trains 8; DataLoader\\(drop_last=True\\)"):
+            session.fit([(x[:8], y[:8]), (x[8:16], y[8:16]), (x[16:], y[16:])])
+        assert session.steps == 2
 
 
 def test_no_batches_are_an_error():

@@ -110,6 +110,25 @@ def test_tensors_that_train_or_have_16_bits_are_taken(small_net, batches):
         assert session.step(Tensor(x, requires_grad=True), y) == loss
 
 
+def test_a_file_for_one_batch_has_that_batch(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    value, values = onnx.helper.make_tensor_value_info, onnx.helper.make_tensor
+
+    def written(batch):
+        graph = onnx.helper.make_graph(
+            [onnx.helper.make_node("Gemm", ["x", "w"], ["y"], transB=1)], "net", [value("x", 1, [batch, 4])],
+            [value("y", 1, [batch, 3])], [values("w", 1, [3, 4], numpy.arange(12.0))])
+        path = tmp_path / "model.onnx"
+        onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
+        return path
+
+    assert neap.from_onnx(written(2)).batch == 2
+    assert neap.from_onnx(written(2), batch=5).batch == 5
+    assert neap.from_onnx(written("n")).batch == 32
+    with pytest.raises(neap.Error, match="batch 9000000000"):
+        neap.from_onnx(written(9000000000))
+
+
 def test_a_network_from_a_file_trains_with_any_loss(tmp_path):
     onnx = pytest.importorskip("onnx")
     value, values = onnx.helper.make_tensor_value_info, onnx.helper.make_tensor
@@ -125,7 +144,7 @@ def test_a_network_from_a_file_trains_with_any_loss(tmp_path):
     wanted = {"mse": ((scores - targets) ** 2).mean(),
               "bce": (numpy.logaddexp(0, scores) - scores * targets).mean()}
     for loss, expected in wanted.items():
-        net = neap.from_onnx(path, loss=loss)
+        net = neap.from_onnx(path, batch=6, loss=loss)
         for again in (net, pickle.loads(pickle.dumps(net))):
             with neap.Session(again, device="cpu", lr=0.1) as session:
                 assert session.step(x, targets) == pytest.approx(expected, rel=1e-5)
