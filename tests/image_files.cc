@@ -5,12 +5,16 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>  // jpeglib.h needs it before
 #include <cstdlib>
 #include <map>
 
 // After <cstdio>.
 #include <jpeglib.h>
+
+#include "neap/core/base/crc32.h"
 
 namespace neap::testing {
 namespace {
@@ -203,6 +207,44 @@ std::string PngBytes(const TestImage& image, const PngOptions& options) {
   png_write_end(png, info);
   png_destroy_write_struct(&png, &info);
   return result;
+}
+
+namespace {
+
+std::string NumberBytes(uint32_t value, int size, bool little_endian = false) {
+  std::string bytes;
+  for (int i = 0; i < size; ++i)
+    bytes += static_cast<char>(value >> 8 * (little_endian ? i : size - 1 - i) & 0xFF);
+  return bytes;
+}
+
+}  // namespace
+
+std::string ExifBytes(int orientation, bool little_endian) {
+  const auto number = [&](uint32_t value, int size) {
+    return NumberBytes(value, size, little_endian);
+  };
+  constexpr uint32_t kShort = 3;
+  const auto tag = [&](uint32_t name, uint32_t value) {
+    return number(name, 2) + number(kShort, 2) + number(1, 4) + number(value, 2) + number(0, 2);
+  };
+  return (little_endian ? "II" : "MM") + number(42, 2) + number(8, 4) + number(3, 2) +
+         tag(0x0103, 6) + tag(0x0112, static_cast<uint32_t>(orientation)) + tag(0x0128, 2) +
+         number(0, 4);
+}
+
+std::string WithExif(const std::string& file, const std::string& exif) {
+  if (file.starts_with("\xFF\xD8")) {
+    const std::string segment = std::string("Exif\0\0", 6) + exif;
+    const auto size = static_cast<uint32_t>(segment.size() + 2);
+    return file.substr(0, 2) + "\xFF\xE1" + NumberBytes(size, 2) + segment + file.substr(2);
+  }
+  constexpr size_t kBeforeChunks = 8 + 25;  // the signature and IHDR
+  const std::string chunk = "eXIf" + exif;
+  Crc32 crc;
+  crc.Add({reinterpret_cast<const std::byte*>(chunk.data()), chunk.size()});
+  return file.substr(0, kBeforeChunks) + NumberBytes(static_cast<uint32_t>(exif.size()), 4) +
+         chunk + NumberBytes(crc.value(), 4) + file.substr(kBeforeChunks);
 }
 
 }  // namespace neap::testing

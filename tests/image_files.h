@@ -47,4 +47,9 @@ struct PngOptions {
 };
 std::string PngBytes(const TestImage& image, const PngOptions& options = {});
 
+// EXIF data with an orientation, from 1 to 8, among other tags.
+std::string ExifBytes(int orientation, bool little_endian);
+// The JPEG or PNG file with this EXIF data.
+std::string WithExif(const std::string& file, const std::string& exif);
+
 }  // namespace neap::testing

@@ -20,9 +20,8 @@ void InferenceFlags::AddTo(FlagSet& flags) {
             "the trained weights: a checkpoint, or weights alone (safetensors); needed unless NET "
             "is a file, which has weights",
             Text(&weights));
-  flags.Add("data", "SPEC", "synthetic, imagefolder:DIR, idx:DIR, cifar10:DIR or cifar100:DIR",
-            Text(&data));
-  flags.Add("split", "NAME", "which part of the data", OneOf({"test", "train"}, &split));
+  flags.Add("data", "SPEC", kDatasetHelp, DatasetFlag(&data));
+  flags.Add("split", "NAME", "which part of the data", OneOf({"test", "train", "val"}, &split));
   reading.AddTo(flags, "an imagefolder", "at the end");
   flags.Add("device", "DEVICE", "cpu or cuda:N (cuda:0 if there is one, else cpu)", Text(&device));
   flags.Add("json", "print JSON", &json);
@@ -32,9 +31,11 @@ namespace {
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenImages(const InferenceFlags& flags,
                                                     const NetInput& input, BadFiles* bad_files) {
-  const Split split = flags.split == "test" ? Split::kTest : Split::kTrain;
-  if (flags.images.empty()) return OpenSplit(flags.data, input, split, bad_files);
-  ImageFolderOptions options = {.shape = input.image};
+  Split split = flags.split == "test" ? Split::kTest : Split::kTrain;
+  if (flags.split == "val") split = Split::kValidation;
+  if (flags.images.empty()) return OpenSplit(flags.data, input, split, flags.reading, bad_files);
+  ImageFolderOptions options = {.shape = input.image,
+                                .apply_orientation = flags.reading.exif_orientation};
   if (bad_files != nullptr) {
     options.on_bad_file = [bad_files](const absl::Status& error) { bad_files->Add(error); };
   }
@@ -65,6 +66,7 @@ absl::StatusOr<Inference> OpenInference(InferenceFlags& flags, const FlagSet& gi
   input.is_fixed = !flags.net.File().path.empty();
   auto bad_files = flags.reading.skip_bad ? std::make_unique<BadFiles>() : nullptr;
   ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, OpenImages(flags, input, bad_files.get()));
+  for (std::string& notice : dataset->notices()) saved.notes.push_back(std::move(notice));
   ASSIGN_OR_RETURN(Session session, CreateSession(graph, *device, {}, {.inference_only = true}));
   RETURN_IF_ERROR(LoadWeights(flags, session));
   return Inference{std::move(device),  std::move(bad_files),     std::move(dataset),    input,

@@ -34,9 +34,12 @@ NetInput InputOf(const Program& program) {
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenSplit(const std::string& data, const NetInput& input,
-                                                   Split split, BadFiles* bad_files) {
+                                                   Split split, const ReadingFlags& reading,
+                                                   BadFiles* bad_files) {
   DatasetOptions options = {.split = split,
                             .shape = input.image,
+                            .allow_empty_classes = reading.allow_empty,
+                            .apply_orientation = reading.exif_orientation,
                             .label_pixels = input.labels > 1,
                             .classes = input.classes};
   if (bad_files != nullptr) {

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "apps/train/bad_files.h"
+#include "apps/train/reading_flags.h"
 #include "neap/core/input/batch.h"
 #include "neap/core/input/dataset.h"
 #include "neap/core/input/loader.h"
@@ -33,7 +34,8 @@ NetInput InputOf(const Program& program);
 // OpenDataset(); INVALID_ARGUMENT if the network's output has fewer classes than the dataset. With
 // `bad_files`, which must outlive the dataset, it collects the files that cannot be decoded.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenSplit(const std::string& data, const NetInput& input,
-                                                   Split split, BadFiles* bad_files = nullptr);
+                                                   Split split, const ReadingFlags& reading = {},
+                                                   BadFiles* bad_files = nullptr);
 
 // MatchClasses() (core/input/match_classes.h) of the dataset that `data` names. Errors name it.
 absl::StatusOr<MatchedClasses> MatchSplit(const std::string& data, std::unique_ptr<Dataset> dataset,

@@ -7,22 +7,24 @@
 #include "neap/core/base/status_macros.h"
 
 namespace neap::apps {
+
 absl::StatusOr<EpochEnd> EpochEnd::Open(const TrainFlags& flags, const NetInput& input,
                                         const std::vector<std::string>& classes,
                                         BadFiles* bad_files) {
   EpochEnd end(input.batch, flags.batches.reading.workers, bad_files);
-  const std::string& directory = flags.batches.validation;
-  if (directory.empty()) return end;
+  const std::string& data = flags.batches.validation;
+  if (data.empty()) return end;
   if (!flags.files.save_best.empty()) {
     ASSIGN_OR_RETURN(const DType dtype, ParseDType(flags.files.weights_dtype));
     end.best_.emplace(flags.files.save_best, dtype);
     if (!flags.files.resume.empty()) RETURN_IF_ERROR(end.best_->Continue());
   }
-  const std::string data = absl::StrCat(kImageFolderPrefix, directory);
-  ASSIGN_OR_RETURN(end.validation_, OpenSplit(data, input, Split::kTest, bad_files));
-  ASSIGN_OR_RETURN(MatchedClasses matched, MatchSplit(absl::StrCat("--val ", directory),
-                                                      std::move(end.validation_), classes));
-  end.notes_ = AbsentNotes(absl::StrCat("--val ", directory), matched);
+  const std::string name = absl::StrCat("--val ", data);
+  ASSIGN_OR_RETURN(end.validation_,
+                   OpenSplit(data, input, Split::kValidation, flags.batches.reading, bad_files));
+  end.notes_ = end.validation_->notices();
+  ASSIGN_OR_RETURN(MatchedClasses matched, MatchSplit(name, std::move(end.validation_), classes));
+  for (std::string& note : AbsentNotes(name, matched)) end.notes_.push_back(std::move(note));
   end.validation_ = std::move(matched.dataset);
   return end;
 }

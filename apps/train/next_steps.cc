@@ -20,9 +20,8 @@ std::vector<std::pair<std::string, std::string>> NextSteps(const TrainFlags& fla
   const std::string weights = absl::StrCat(" --weights ", ShellWord(saved.back()));
   const BatchFlags& batches = flags.batches;
   if (!batches.validation.empty()) {
-    steps.emplace_back("to evaluate",
-                       absl::StrCat(neap, " eval", weights, " --data ",
-                                    ShellWord(kImageFolderPrefix + batches.validation)));
+    steps.emplace_back("to evaluate", absl::StrCat(neap, " eval", weights, " --data ",
+                                                   ShellWord(batches.validation)));
   } else if (batches.data != "synthetic" && !batches.decodes()) {
     steps.emplace_back("to evaluate",
                        absl::StrCat(neap, " eval", weights, " --data ", ShellWord(batches.data)));

@@ -1,6 +1,9 @@
 #include "apps/train/reading_flags.h"
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "apps/cli/outcome.h"
+#include "neap/core/input/dataset.h"
 
 namespace neap::apps {
 namespace {
@@ -9,6 +12,15 @@ constexpr int64_t kMostWorkers = 1024;
 
 }  // namespace
 
+FlagValue DatasetFlag(std::string* spec) {
+  const auto read = [spec](const std::string& text) {
+    if (text.empty()) return BadUsage("an empty value");
+    *spec = DatasetSpec(text);
+    return absl::OkStatus();
+  };
+  return {.read = read, .default_text = *spec};
+}
+
 void ReadingFlags::AddTo(FlagSet& flags, const std::string& folders, const std::string& when) {
   flags.Add("workers", "N", "threads that read images (0: up to 16, if they are worth it)",
             Integer(0, kMostWorkers, &workers));
@@ -16,6 +28,12 @@ void ReadingFlags::AddTo(FlagSet& flags, const std::string& folders, const std::
             absl::StrCat("of files of ", folders,
                          " that cannot be decoded, take the next image, and list them ", when),
             &skip_bad);
+  flags.Add("allow-empty", absl::StrCat("classes of ", folders, " may have no images"),
+            &allow_empty);
+  flags.Add("exif-orientation",
+            absl::StrCat("turn the photographs of ", folders,
+                         " upright, as their EXIF data says; torchvision does not"),
+            &exif_orientation);
 }
 
 }  // namespace neap::apps

@@ -1,5 +1,5 @@
 // The flags of `neap train`, `neap eval` and `neap predict` that say how the images of a dataset
-// are read: --workers and --skip-bad.
+// are read, and which dataset that is.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,17 @@
 
 namespace neap::apps {
 
+// A dataset's spec, or a folder (DatasetSpec(), core/input/dataset.h).
+FlagValue DatasetFlag(std::string* spec);
+inline constexpr char kDatasetHelp[] =
+    "synthetic, imagefolder:DIR, idx:DIR, cifar10:DIR, cifar100:DIR, or a folder whose format its "
+    "files tell";
+
 struct ReadingFlags {
   int64_t workers = 0;    // 0: as many as are worth it
   bool skip_bad = false;  // BadFiles (apps/train/bad_files.h) has the files
+  bool allow_empty = false;
+  bool exif_orientation = false;
 
   // The flags refer to this object, which must not move. `folders` and `when` complete the help:
   // "an imagefolder or --val", "after every epoch".

@@ -5,12 +5,14 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "apps/cli/outcome.h"
 #include "apps/cli/output.h"
 #include "apps/train/batch_source.h"
 #include "apps/train/training_loop.h"
 #include "apps/train/training_start.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/input/image_files.h"
 
 namespace neap::apps {
 namespace {
@@ -19,8 +21,7 @@ constexpr int64_t kMostSteps = std::numeric_limits<int32_t>::max();
 constexpr int64_t kDefaultSteps = 100;
 
 void AddBatchFlags(FlagSet& flags, BatchFlags& batches) {
-  flags.Add("data", "SPEC", "synthetic, imagefolder:DIR, idx:DIR, cifar10:DIR or cifar100:DIR",
-            Text(&batches.data));
+  flags.Add("data", "SPEC", kDatasetHelp, DatasetFlag(&batches.data));
   flags.Add("batch-file", "FILE",
             "train on this one batch: raw little-endian fp32 images (NCHW), then int32 labels",
             Text(&batches.batch_file));
@@ -33,10 +34,10 @@ void AddBatchFlags(FlagSet& flags, BatchFlags& batches) {
             "with --augment of an imagefolder, brightness, contrast and saturation change by up to "
             "this share",
             Real(0, 1, &batches.color_jitter));
-  flags.Add("val", "DIR",
-            "report top-1 and top-5 accuracy on this folder of images, one folder for each class, "
-            "after every epoch",
-            Text(&batches.validation));
+  flags.Add("val", "SPEC",
+            "report top-1 and top-5 accuracy on this dataset after every epoch: its part for "
+            "validation or tests, or the whole folder",
+            DatasetFlag(&batches.validation));
   batches.reading.AddTo(flags, "an imagefolder or --val", "after every epoch");
 }
 
@@ -91,9 +92,10 @@ absl::Status CheckImages(const TrainFlags& train, const FlagSet& flags) {
   if (flags.Given("color-jitter") && !(batches.augment && batches.decodes()))
     return BadUsage("--color-jitter needs --augment and --data imagefolder:DIR");
   if (batches.reading.skip_bad && !batches.decodes() && batches.validation.empty())
-    return BadUsage("--skip-bad needs --data imagefolder:DIR or --val DIR");
-  if (train.evaluate && batches.decodes() && batches.batch_file.empty())
-    return BadUsage("an imagefolder has no test split for --eval; use --val DIR");
+    return BadUsage("--skip-bad needs --data imagefolder:DIR or --val imagefolder:DIR");
+  if (train.evaluate && batches.decodes() &&
+      !HasSplits(std::string(absl::StripPrefix(batches.data, kImageFolderPrefix))))
+    return BadUsage("an imagefolder without train/ and val/ has no test split; use --val DIR");
   if (batches.validation.empty()) return absl::OkStatus();
   if (!batches.batch_file.empty()) return BadUsage("--batch-file has no epochs for --val");
   if (batches.repeat) return BadUsage("--repeat-batch has no epochs for --val");

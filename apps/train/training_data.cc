@@ -94,7 +94,9 @@ absl::StatusOr<TrainingData> TrainingData::Open(const TrainFlags& flags, const N
   const std::string& name = flags.batches.data;
   TrainingData data;
   if (flags.batches.batch_file.empty()) {
-    ASSIGN_OR_RETURN(data.dataset, OpenSplit(name, input, Split::kTrain, bad_files));
+    ASSIGN_OR_RETURN(data.dataset,
+                     OpenSplit(name, input, Split::kTrain, flags.batches.reading, bad_files));
+    data.notes = data.dataset->notices();
     RETURN_IF_ERROR(MatchClassesOfStart(name, start, data));
     for (std::string& note : NotesOn(flags, *data.dataset)) data.notes.push_back(std::move(note));
     data.class_names = data.dataset->class_names();
@@ -102,7 +104,10 @@ absl::StatusOr<TrainingData> TrainingData::Open(const TrainFlags& flags, const N
   if (data.class_names.empty()) data.class_names = start.classes;
   data.text = TextOf(flags, data.dataset.get());
   if (!flags.evaluate) return data;
-  ASSIGN_OR_RETURN(data.test, OpenSplit(name, input, Split::kTest));
+  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> test,
+                   OpenSplit(name, input, Split::kTest, flags.batches.reading));
+  ASSIGN_OR_RETURN(MatchedClasses matched, MatchSplit(name, std::move(test), data.class_names));
+  data.test = std::move(matched.dataset);
   return data;
 }
 

@@ -14,8 +14,8 @@
 //
 // All images become red, green and blue of 8 bits: grey is repeated, CMYK is converted as Pillow
 // does (inverted, as Adobe's programs write it), palettes are looked up, 16 bits are rounded to 8,
-// and transparency is dropped. The orientation in a file's EXIF data is ignored, as torchvision
-// ignores it.
+// and transparency is dropped. The orientation in a file's EXIF data (core/image/orientation.h) is
+// the caller's to apply.
 //
 // Files may be damaged, or made to exhaust the memory. An image has at most kMostPixels pixels and
 // kMostExtent rows and columns, and no decoder takes more than 12 bytes for each pixel, so that one

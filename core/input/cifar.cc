@@ -21,7 +21,7 @@ std::vector<ChannelScale> ScalesOf(CifarKind kind) {
 
 std::vector<std::string> FilesOf(CifarKind kind, Split split) {
   if (kind == CifarKind::k100) return {split == Split::kTrain ? "train.bin" : "test.bin"};
-  if (split == Split::kTest) return {"test_batch.bin"};
+  if (split != Split::kTrain) return {"test_batch.bin"};
   return {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
           "data_batch_5.bin"};
 }

@@ -1,5 +1,9 @@
 #include "neap/core/input/dataset.h"
 
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "neap/core/input/cifar.h"
@@ -34,8 +38,23 @@ absl::Status Dataset::ReadView(int64_t /*index*/, const RandomView& /*view*/, fl
   return absl::UnimplementedError("this dataset has no random crops");
 }
 
-absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(std::string_view spec,
+std::string DatasetSpec(const std::string& text) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  if (text == "synthetic" || !fs::is_directory(text, ignored)) return text;
+  for (const auto& [format, file] : {std::pair("idx", "train-images-idx3-ubyte"),
+                                     {"idx", "train-images-idx3-ubyte.gz"},
+                                     {"cifar10", "data_batch_1.bin"},
+                                     {"cifar100", "train.bin"}}) {
+    if (fs::exists(fs::path(text) / file, ignored)) return absl::StrCat(format, ":", text);
+  }
+  return absl::StrCat("imagefolder:", text);
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(std::string_view given,
                                                      const DatasetOptions& options) {
+  const std::string known = DatasetSpec(std::string(given));
+  const std::string_view spec = known;
   const size_t colon = spec.find(':');
   const std::string_view format = spec.substr(0, colon);
   const std::string directory(colon == std::string_view::npos ? "" : spec.substr(colon + 1));
@@ -62,7 +81,11 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(std::string_view spec,
   }
   if (!directory.empty() && format == "imagefolder") {
     return AsDataset(
-        ImageFolder::Open(directory, {.shape = options.shape, .on_bad_file = options.on_bad_file}));
+        ImageFolder::Open(directory, {.shape = options.shape,
+                                      .split = options.split,
+                                      .on_bad_file = options.on_bad_file,
+                                      .allow_empty_classes = options.allow_empty_classes,
+                                      .apply_orientation = options.apply_orientation}));
   }
   return absl::InvalidArgumentError(
       absl::StrFormat("no dataset '%s'; there are imagefolder:DIR, idx:DIR, cifar10:DIR, "

@@ -49,6 +49,8 @@ class Dataset {
   virtual std::vector<std::string> class_names() const { return {}; }
   // The file of an image, or "" if the dataset has no file for each.
   virtual std::string file(int64_t /*index*/) const { return ""; }
+  // What was left out when it was opened, or taken otherwise than a user may expect: sentences.
+  virtual std::vector<std::string> notices() const { return {}; }
   // The number of labels of an image: 1, or H x W if every pixel is labelled.
   virtual int64_t labels() const { return 1; }
   // Image `index` in [0, size): shape().elements() floats, C x H x W, and its labels().
@@ -63,7 +65,8 @@ class Dataset {
                                 int32_t* labels) const;
 };
 
-enum class Split : uint8_t { kTrain, kTest };
+// Formats without a part for validation take the one for tests.
+enum class Split : uint8_t { kTrain, kTest, kValidation };
 
 struct DatasetOptions {
   Split split = Split::kTrain;
@@ -72,6 +75,8 @@ struct DatasetOptions {
   // called with the error, from any thread and for each time that the file is read, and the next
   // image of the dataset takes the place of the file's.
   std::function<void(const absl::Status&)> on_bad_file = {};
+  bool allow_empty_classes = false;  // also "imagefolder": a class without images is no error
+  bool apply_orientation = false;    // also "imagefolder": turn photographs as their EXIF data says
   // The remaining options apply to "synthetic" only.
   bool label_pixels = false;  // one label for each pixel instead of each image
   int64_t classes = 10;
@@ -84,12 +89,17 @@ struct DatasetOptions {
 //   cifar10:DIR   data_batch_{1..5}.bin, test_batch.bin
 //   cifar100:DIR  {train,test}.bin, the 100 fine classes
 //   imagefolder:DIR  a folder of JPEG and PNG files for each class (core/input/image_folder.h),
-//                 3x224x224 unless `shape` is given; it has no splits
+//                 3x224x224 unless `shape` is given; splits are DIR/train and DIR/val, if there are
+//   DIR           a folder, whose format its files tell (DatasetSpec())
 //   synthetic     generated from a seed (core/input/synthetic.h), 3x32x32 unless `shape` is given
 // Errors: INVALID_ARGUMENT for another spec or shape, or for `label_pixels` if the dataset has no
 // such labels; NOT_FOUND naming a missing file; DATA_LOSS naming file and byte; UNIMPLEMENTED for
 // imagefolder in a build without the libraries that decode images, naming their packages.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(std::string_view spec,
                                                      const DatasetOptions& options);
+
+// For the path of a folder its spec: "idx:DIR" or the like if it has files of that format, and
+// otherwise "imagefolder:DIR". Any other text as it is.
+std::string DatasetSpec(const std::string& text);
 
 }  // namespace neap

@@ -4,20 +4,18 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/file.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/image/random_view.h"
+#include "neap/core/input/image_files.h"
 
 namespace neap {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr ImageShape kImageNetShape = {.c = 3, .h = 224, .w = 224};
 constexpr std::array<float, 3> kMean = {0.485F, 0.456F, 0.406F};
@@ -27,25 +25,8 @@ constexpr std::array<float, 3> kLuma = {0.299F, 0.587F, 0.114F};
 // In evaluation, what is cropped is this part of what the image is resized to, along both axes.
 constexpr double kCentralPart = 224.0 / 256;
 
-constexpr std::array<const char*, 3> kRead = {".jpg", ".jpeg", ".png"};
-constexpr std::array<const char*, 6> kNotRead = {".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"};
-
 // What is kept for the next image, by each thread. Hardly a photograph takes more.
 constexpr size_t kMostKeptBytes = size_t{1} << 24;
-
-template <size_t size>
-bool EndsWithOneOf(const std::string& name, const std::array<const char*, size>& suffixes) {
-  return std::any_of(suffixes.begin(), suffixes.end(),
-                     [&](const char* suffix) { return absl::EndsWithIgnoreCase(name, suffix); });
-}
-
-absl::Status SystemError(const std::string& path, const std::error_code& error) {
-  const auto code =
-      error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory
-          ? absl::StatusCode::kNotFound
-          : absl::StatusCode::kUnknown;
-  return absl::Status(code, absl::StrCat(path, ": ", error.message()));
-}
 
 // What is needed of an image, and where each pixel of the result is in it.
 struct Crop {
@@ -81,7 +62,8 @@ Axis CentralAxis(int64_t extent, int64_t resized, int64_t outputs) {
           .clip_end = extent};
 }
 
-// The image is resized so that it just covers the result and a margin around it.
+// The image is resized so that it just covers the result and a margin around it. The part is what
+// the axes need, in the end.
 Crop CentralCrop(const ImageSize& image, const ImageShape& shape) {
   const int64_t least_width = std::llround(static_cast<double>(shape.w) / kCentralPart);
   const int64_t least_height = std::llround(static_cast<double>(shape.h) / kCentralPart);
@@ -91,14 +73,8 @@ Crop CentralCrop(const ImageSize& image, const ImageShape& shape) {
   } else {
     resized.height = image.height * least_width / image.width;
   }
-  const Axis rows = CentralAxis(image.height, resized.height, shape.h);
-  const Axis columns = CentralAxis(image.width, resized.width, shape.w);
-  const Taps needed_rows(rows);
-  const Taps needed_columns(columns);
-  return {.part = {needed_columns.begin(), needed_rows.begin(), needed_columns.end(),
-                   needed_rows.end()},
-          .rows = rows,
-          .columns = columns};
+  return {.rows = CentralAxis(image.height, resized.height, shape.h),
+          .columns = CentralAxis(image.width, resized.width, shape.w)};
 }
 
 // The axis in an image that is decoded with fewer pixels.
@@ -108,6 +84,53 @@ Axis Reduced(Axis axis, int64_t reduction) {
   axis.clip_begin /= reduction;
   axis.clip_end = (axis.clip_end + reduction - 1) / reduction;
   return axis;
+}
+
+PixelBox NeededBy(const Crop& crop) {
+  const Taps rows(crop.rows);
+  const Taps columns(crop.columns);
+  return {columns.begin(), rows.begin(), columns.end(), rows.end()};
+}
+
+// The axis from its other end, in an image of `extent` pixels.
+Axis Reversed(Axis axis, int64_t extent) {
+  axis.begin = static_cast<double>(extent) - axis.begin - axis.extent;
+  axis.mirrored = !axis.mirrored;
+  const int64_t clip_begin = axis.clip_begin;
+  axis.clip_begin = extent - axis.clip_end;
+  axis.clip_end = extent - clip_begin;
+  return axis;
+}
+
+// The crop of the upright image, in the pixels that the file has: `size` is theirs. If it is
+// transposed, its rows are the columns of the result.
+Crop AsStored(Crop crop, const Orientation& turned, const ImageSize& size) {
+  if (turned.transposed) {
+    std::swap(crop.rows, crop.columns);
+    crop.part = {crop.part.top, crop.part.left, crop.part.bottom, crop.part.right};
+  }
+  if (turned.columns_reversed) {
+    crop.columns = Reversed(crop.columns, size.width);
+    crop.part = {size.width - crop.part.right, crop.part.top, size.width - crop.part.left,
+                 crop.part.bottom};
+  }
+  if (turned.rows_reversed) {
+    crop.rows = Reversed(crop.rows, size.height);
+    crop.part = {crop.part.left, size.height - crop.part.bottom, crop.part.right,
+                 size.height - crop.part.top};
+  }
+  return crop;
+}
+
+// `from`: planes of `columns` rows; `to`: of `rows` rows.
+void Transpose(const std::vector<float>& from, int64_t planes, int64_t rows, int64_t columns,
+               float* to) {
+  for (int64_t plane = 0; plane < planes; ++plane) {
+    const float* const source = from.data() + plane * rows * columns;
+    for (int64_t y = 0; y < rows; ++y) {
+      for (int64_t x = 0; x < columns; ++x) *to++ = source[x * rows + y];
+    }
+  }
 }
 
 ByteScale Normalisation() {
@@ -122,21 +145,9 @@ ByteScale Normalisation() {
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> ImageClassesOf(const std::string& directory) {
-  std::vector<std::string> names;
-  std::error_code error;
-  fs::directory_iterator entry(directory, error);
-  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-    if (entry->is_directory(error)) names.push_back(entry->path().filename());
-    if (error == std::errc::no_such_file_or_directory) error.clear();  // a link to nothing
-    if (error) break;
-  }
-  if (error) return SystemError(directory, error);
-  if (names.empty()) {
-    return absl::NotFoundError(
-        absl::StrCat(directory, ": there is no folder for a class of images"));
-  }
-  std::sort(names.begin(), names.end());
-  return names;
+  ASSIGN_OR_RETURN(const std::string folder, SplitFolder(directory, Split::kTrain));
+  std::vector<std::string> ignored;
+  return ClassFolders(folder, ignored);
 }
 
 absl::StatusOr<std::unique_ptr<ImageFolder>> ImageFolder::Create(
@@ -151,17 +162,27 @@ absl::StatusOr<std::unique_ptr<ImageFolder>> ImageFolder::Create(
 
 absl::StatusOr<std::unique_ptr<ImageFolder>> ImageFolder::Open(const std::string& directory,
                                                                const ImageFolderOptions& options) {
-  ASSIGN_OR_RETURN(std::unique_ptr<ImageFolder> folder, Create(directory, options));
-  ASSIGN_OR_RETURN(folder->class_names_, ImageClassesOf(directory));
-  for (const std::string& name : folder->class_names_) {
-    const int64_t before = folder->size();
-    const std::string root = absl::StrCat(directory, "/", name);
-    RETURN_IF_ERROR(folder->AddFiles(root));
-    if (folder->size() == before)
-      return absl::NotFoundError(absl::StrCat(root, ": the class has no images"));
-    folder->class_ends_.push_back(folder->size());
+  ASSIGN_OR_RETURN(const std::string root, SplitFolder(directory, options.split));
+  ASSIGN_OR_RETURN(std::unique_ptr<ImageFolder> folder, Create(root, options));
+  if (root != directory) {
+    folder->notices_.push_back(
+        absl::StrCat(directory, " has a folder for each split, of which ", root, " is read"));
   }
-  return folder;
+  ASSIGN_OR_RETURN(folder->class_names_, ClassFolders(root, folder->notices_));
+  for (const std::string& name : folder->class_names_) {
+    RETURN_IF_ERROR(folder->AddClass(absl::StrCat(root, "/", name), options.allow_empty_classes));
+  }
+  if (folder->size() > 0) return folder;
+  return absl::NotFoundError(absl::StrCat(root, ": none of the classes has images"));
+}
+
+absl::Status ImageFolder::AddClass(const std::string& folder, bool may_be_empty) {
+  ASSIGN_OR_RETURN(const int64_t added, AddFiles(folder));
+  class_ends_.push_back(size());
+  if (added > 0) return absl::OkStatus();
+  notices_.push_back(absl::StrCat(folder, ": the class has no images"));
+  if (may_be_empty) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat(notices_.back(), "; remove it, or allow empty classes"));
 }
 
 absl::StatusOr<std::unique_ptr<ImageFolder>> ImageFolder::OpenFiles(
@@ -169,43 +190,23 @@ absl::StatusOr<std::unique_ptr<ImageFolder>> ImageFolder::OpenFiles(
   ASSIGN_OR_RETURN(std::unique_ptr<ImageFolder> folder,
                    Create(paths.empty() ? "" : paths.front(), options));
   for (const std::string& path : paths) {
-    std::error_code error;
-    const fs::file_status status = fs::status(path, error);
-    if (!fs::exists(status)) return SystemError(path, error);
-    if (!fs::is_directory(status)) {
+    std::error_code ignored;
+    if (!std::filesystem::is_directory(path, ignored)) {
+      RETURN_IF_ERROR(ReadableFile::Open(path).status());
       folder->paths_.push_back(path);
       continue;
     }
-    const int64_t before = folder->size();
-    RETURN_IF_ERROR(folder->AddFiles(path));
-    if (folder->size() == before)
-      return absl::NotFoundError(absl::StrCat(path, ": the folder has no images"));
+    ASSIGN_OR_RETURN(const int64_t added, folder->AddFiles(path));
+    if (added == 0) return absl::NotFoundError(absl::StrCat(path, ": the folder has no images"));
   }
   if (folder->size() == 0) return absl::InvalidArgumentError("no images are given");
   return folder;
 }
 
-absl::Status ImageFolder::AddFiles(const std::string& folder) {
-  std::vector<std::pair<std::string, std::string>> files;  // by folder, then by name
-  std::error_code error;
-  fs::recursive_directory_iterator entry(folder, fs::directory_options::follow_directory_symlink,
-                                         error);
-  for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
-    const std::string file = entry->path().filename();
-    if (entry->is_directory(error)) continue;
-    if (EndsWithOneOf(file, kRead)) {
-      const fs::path within = entry->path().parent_path().lexically_relative(folder);
-      files.emplace_back(within == "." ? "" : within.string() + "/", file);
-    } else if (EndsWithOneOf(file, kNotRead)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          entry->path().string(), ": images of this format are not read; JPEG and PNG are"));
-    }
-  }
-  if (error) return SystemError(folder, error);
-  std::sort(files.begin(), files.end());
-  for (const auto& [within, file] : files)
-    paths_.push_back(absl::StrCat(folder, "/", within, file));
-  return absl::OkStatus();
+absl::StatusOr<int64_t> ImageFolder::AddFiles(const std::string& folder) {
+  ASSIGN_OR_RETURN(std::vector<std::string> files, ImageFiles(folder, notices_));
+  std::move(files.begin(), files.end(), std::back_inserter(paths_));
+  return std::ssize(files);
 }
 
 absl::Status ImageFolder::Read(int64_t index, float* pixels, int32_t* label) const {
@@ -268,19 +269,32 @@ absl::Status ImageFolder::ReadWith(Scratch& scratch, int64_t index, const Random
   const absl::Span<uint8_t> bytes(scratch.file.data(), size);
   RETURN_IF_ERROR(file.ReadAt(0, {reinterpret_cast<std::byte*>(bytes.data()), bytes.size()}));
   absl::StatusOr<std::unique_ptr<ImageDecoder>> decoder = OpenImage(bytes);
-  const absl::Status status =
-      decoder.ok() ? Decode(**decoder, view, scratch.decoded, pixels) : std::move(decoder).status();
+  const Orientation turned = apply_orientation_ ? ReadOrientation(bytes) : Orientation();
+  const absl::Status status = decoder.ok()
+                                  ? Decode(**decoder, turned, view, scratch.decoded, pixels)
+                                  : std::move(decoder).status();
   if (status.ok()) return status;
   return absl::Status(status.code(), absl::StrCat(file.path(), ": ", status.message()));
 }
 
-absl::Status ImageFolder::Decode(ImageDecoder& decoder, const RandomView* view,
-                                 DecodedPart& decoded, float* pixels) const {
-  const Crop crop = view == nullptr ? CentralCrop(decoder.size(), shape_)
-                                    : RandomCrop(*view, decoder.size(), shape_);
-  RETURN_IF_ERROR(decoder.Decode(crop.part, {shape_.w, shape_.h}, decoded));
-  Convert(decoded, Taps(Reduced(crop.rows, decoded.reduction)),
-          Taps(Reduced(crop.columns, decoded.reduction)), view, pixels);
+absl::Status ImageFolder::Decode(ImageDecoder& decoder, const Orientation& turned,
+                                 const RandomView* view, DecodedPart& decoded,
+                                 float* pixels) const {
+  const ImageSize size = decoder.size();
+  const ImageSize upright = turned.transposed ? ImageSize{size.height, size.width} : size;
+  Crop crop = view == nullptr ? CentralCrop(upright, shape_) : RandomCrop(*view, upright, shape_);
+  crop = AsStored(crop, turned, size);
+  if (view == nullptr) crop.part = NeededBy(crop);
+  RETURN_IF_ERROR(decoder.Decode(crop.part, {crop.columns.outputs, crop.rows.outputs}, decoded));
+  const Taps rows(Reduced(crop.rows, decoded.reduction));
+  const Taps columns(Reduced(crop.columns, decoded.reduction));
+  if (!turned.transposed) {
+    Convert(decoded, rows, columns, view, pixels);
+    return absl::OkStatus();
+  }
+  std::vector<float> stored(static_cast<size_t>(shape_.elements()));
+  Convert(decoded, rows, columns, view, stored.data());
+  Transpose(stored, shape_.c, shape_.h, shape_.w, pixels);
   return absl::OkStatus();
 }
 

@@ -8,7 +8,9 @@
 // classes, then of their folders, then of their names, byte by byte. Files are taken by their
 // names: .jpg, .jpeg and .png, in any case, whatever their contents. Other files are ignored,
 // except those that torchvision would read as images: they are an error, because training without
-// them would be another one. Links are followed.
+// them would be another one. Links are followed. Unlike in torchvision, hidden folders and links
+// that close a loop are left out, and a folder with train/ and val/ is one of two datasets
+// (core/input/image_files.h).
 //
 // Read() gives what torchvision's evaluation of ImageNet does: the shorter side is resized to 256
 // where 224 are wanted, and the middle is cropped. ReadView() gives what its training does: a
@@ -37,6 +39,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "neap/core/image/decoder.h"
+#include "neap/core/image/orientation.h"
 #include "neap/core/image/resample.h"
 #include "neap/core/input/dataset.h"
 
@@ -44,13 +47,18 @@ namespace neap {
 
 struct ImageFolderOptions {
   std::optional<ImageShape> shape = {};  // 3x224x224; of one channel: grey, as ITU-R 601 weights it
-  std::function<void(const absl::Status&)> on_bad_file = {};  // as in DatasetOptions
+  Split split = Split::kTrain;           // of a folder with a folder for each
+  // As in DatasetOptions:
+  std::function<void(const absl::Status&)> on_bad_file = {};
+  bool allow_empty_classes = false;
+  bool apply_orientation = false;
 };
 
 // *Threads*: safe from several at once.
 class ImageFolder final : public Dataset {
  public:
-  // Errors: NOT_FOUND for a folder that does not exist, has no folders, or has one without images;
+  // Errors: NOT_FOUND for a folder that does not exist, has no folders, or has one without images,
+  // unless they are allowed;
   // INVALID_ARGUMENT for a shape that has neither one nor three channels, and for a file whose name
   // is that of an image of another format, naming it; UNIMPLEMENTED in a build without the
   // libraries.
@@ -71,6 +79,7 @@ class ImageFolder final : public Dataset {
 
   std::vector<std::string> class_names() const override { return class_names_; }
   std::string file(int64_t index) const override { return paths_[static_cast<size_t>(index)]; }
+  std::vector<std::string> notices() const override { return notices_; }
 
  private:
   struct Scratch {
@@ -79,25 +88,31 @@ class ImageFolder final : public Dataset {
   };
 
   ImageFolder(std::string directory, ImageShape shape, const ImageFolderOptions& options)
-      : directory_(std::move(directory)), shape_(shape), on_bad_file_(options.on_bad_file) {}
+      : directory_(std::move(directory)),
+        shape_(shape),
+        on_bad_file_(options.on_bad_file),
+        apply_orientation_(options.apply_orientation) {}
   // Without images.
   static absl::StatusOr<std::unique_ptr<ImageFolder>> Create(const std::string& directory,
                                                              const ImageFolderOptions& options);
-  // All in the folder and those within it.
-  absl::Status AddFiles(const std::string& folder);
+  absl::Status AddClass(const std::string& folder, bool may_be_empty);
+  // All in the folder and those within it. Returns how many there are.
+  absl::StatusOr<int64_t> AddFiles(const std::string& folder);
   // `view` is null for evaluation.
   absl::Status ReadGood(int64_t index, const RandomView* view, float* pixels, int32_t* label) const;
   absl::Status ReadFile(int64_t index, const RandomView* view, float* pixels) const;
   absl::Status ReadWith(Scratch& scratch, int64_t index, const RandomView* view,
                         float* pixels) const;
-  absl::Status Decode(ImageDecoder& decoder, const RandomView* view, DecodedPart& decoded,
-                      float* pixels) const;
+  absl::Status Decode(ImageDecoder& decoder, const Orientation& turned, const RandomView* view,
+                      DecodedPart& decoded, float* pixels) const;
   void Convert(const DecodedPart& decoded, const Taps& rows, const Taps& columns,
                const RandomView* view, float* pixels) const;
 
   std::string directory_;  // or the first of several paths
   ImageShape shape_;
   std::function<void(const absl::Status&)> on_bad_file_;
+  bool apply_orientation_;
+  std::vector<std::string> notices_;
   std::vector<std::string> class_names_;
   std::vector<int64_t> class_ends_;  // images of classes 0 .. i
   std::vector<std::string> paths_;
@@ -105,7 +120,8 @@ class ImageFolder final : public Dataset {
   mutable std::vector<std::unique_ptr<Scratch>> free_;  // as many as threads have read at a time
 };
 
-// The classes of the folder, without a look at its images. Errors: NOT_FOUND.
+// The classes of the folder, or of its folder for training, without a look at its images. Errors:
+// NOT_FOUND.
 absl::StatusOr<std::vector<std::string>> ImageClassesOf(const std::string& directory);
 
 }  // namespace neap

@@ -106,7 +106,7 @@ void SyntheticDataset::DrawFields(int64_t index, float* pixels, int32_t* labels)
 }
 
 uint64_t SyntheticDataset::StreamOf(int64_t index) const {
-  return static_cast<uint64_t>(index) << 1 | static_cast<uint64_t>(options_.split == Split::kTest);
+  return static_cast<uint64_t>(index) << 1 | static_cast<uint64_t>(options_.split != Split::kTrain);
 }
 
 void SyntheticDataset::AddNoise(int64_t index, float* pixels) const {

@@ -6,6 +6,7 @@
 #include "absl/types/span.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/image/decoder.h"
+#include "neap/core/image/orientation.h"
 #include "neap/core/image/resample.h"
 
 namespace neap::header_examples::image {
@@ -19,6 +20,12 @@ absl::Status DecodeFile(absl::Span<const uint8_t> bytes) {
                                   /*least=*/{224, 224}, decoded));
   const uint8_t red = decoded.pixels[0];  // of the first pixel
   return absl::OkStatus();
+}
+
+// core/image/orientation.h
+void Turn(absl::Span<const uint8_t> bytes, const ImageSize& size) {
+  const Orientation turned = ReadOrientation(bytes);
+  const ImageSize upright = turned.transposed ? ImageSize{size.height, size.width} : size;
 }
 
 // core/image/resample.h

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/input/dataset.h"
+#include "neap/core/input/image_files.h"
 #include "neap/core/input/image_folder.h"
 #include "neap/core/input/loader.h"
 #include "neap/core/input/match_classes.h"
@@ -25,6 +26,15 @@ absl::Status ReadImage() {
   std::vector<float> pixels(digits->shape().elements());
   int32_t label = 0;
   RETURN_IF_ERROR(digits->Read(0, pixels.data(), &label));
+  return absl::OkStatus();
+}
+
+// core/input/image_files.h
+absl::Status FindFiles() {
+  ASSIGN_OR_RETURN(const std::string folder, SplitFolder("DIR", Split::kTrain));  // DIR/train
+  std::vector<std::string> notices;
+  ASSIGN_OR_RETURN(const std::vector<std::string> classes, ClassFolders(folder, notices));
+  ASSIGN_OR_RETURN(const std::vector<std::string> files, ImageFiles(folder + "/cat", notices));
   return absl::OkStatus();
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "neap/core/image/decoder.h"
+#include "neap/core/image/orientation.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/image_files.h"
 
@@ -16,11 +17,14 @@ std::vector<std::string> FuzzSeeds() {
   files.push_back(PngBytes(photo));
   files.push_back(PngBytes(photo, {.form = PngForm::kGrey16, .interlaced = true}));
   files.push_back(PngBytes(Solid(9, 7, 1, 2, 3), {.form = PngForm::kPalette}));
+  files.push_back(WithExif(files.front(), ExifBytes(6, /*little_endian=*/true)));
+  files.push_back(WithExif(PngBytes(photo), ExifBytes(5, /*little_endian=*/false)));
   return files;
 }
 
 void ReadFuzzed(std::string_view bytes) {
   const auto* const data = reinterpret_cast<const uint8_t*>(bytes.data());
+  ReadOrientation({data, bytes.size()});
   for (const int64_t part : {1, 3}) {
     const auto decoder = OpenImage({data, bytes.size()});
     if (!decoder.ok()) return;

@@ -301,6 +301,32 @@ TEST_CASE("the number of classes is that of the data where it is not given") {
         std::string::npos);
 }
 
+TEST_CASE("the folder above train and val is that of both, with or without its format") {
+  const Folders folders;
+  const std::string root = folders.root.path();
+  const std::vector<Json> apart =
+      RunForJson(Joined(TrainOn(folders.train), {"--epochs", "2", "--val", folders.val}));
+  const std::vector<Json> together = RunForJson(Joined(
+      TrainOn(root), {"--data", root, "--epochs", "2", "--val", "imagefolder:" + root, "--eval"}));
+  CHECK(LossesOf(together) == LossesOf(apart));
+  const Json validation = EventsOf(apart, "epoch").back().at("validation");
+  CHECK(EventsOf(together, "epoch").back().at("validation") == validation);
+  CHECK(together.back().at("evaluation").at("images") == 15);
+  const Outcome text = RunNeap(Joined(TrainOn(root), {"--steps", "1"}));
+  CHECK((text.out + text.err).find("has a folder for each split, of which " + root + "/train") !=
+        std::string::npos);
+}
+
+TEST_CASE("classes without images are refused, or allowed and said") {
+  const Folders folders;
+  std::filesystem::create_directories(folders.train + "/grey");
+  const Args args = Joined(TrainOn(folders.train), {"--classes", "4", "--steps", "1"});
+  CheckRefused(args, 1, {folders.train + "/grey: the class has no images"});
+  const Outcome text = RunNeap(Joined(args, {"--allow-empty"}));
+  CHECK(text.exit_code == 0);
+  CHECK((text.out + text.err).find("/grey: the class has no images") != std::string::npos);
+}
+
 TEST_CASE("flags for images that contradict each other are refused") {
   const Folders folders;
   const Args images = TrainOn(folders.train);

@@ -127,11 +127,187 @@ TEST_CASE("folders that are not there, are empty or have other images are errors
   Write(root, "flat/image.png", "");
   CHECK(message("flat") == root.File("flat") + ": there is no folder for a class of images");
   Write(root, "hollow/cat/readme.txt", "");
-  CHECK(message("hollow") == root.File("hollow/cat") + ": the class has no images");
+  CHECK(message("hollow") ==
+        root.File("hollow/cat") + ": the class has no images; remove it, or allow empty classes");
+  CHECK(message("hollow", {.allow_empty_classes = true}) ==
+        root.File("hollow") + ": none of the classes has images");
   Write(root, "other/cat/1.webp", "");
   CHECK(message("other") ==
         root.File("other/cat/1.webp") + ": images of this format are not read; JPEG and PNG are");
   CHECK(message("flat", {.shape = {{2, 8, 8}}}).find("2x8x8") != std::string::npos);
+}
+
+// The paths of all images within the root, and the notices.
+struct Listed {
+  std::vector<std::string> files;
+  std::vector<std::string> notices;
+};
+
+Listed List(const ScratchDirectory& root, ImageFolderOptions options = {}) {
+  options.shape = {3, 2, 2};
+  const auto folder = MustOpen(root, options);
+  Listed listed = {.notices = folder->notices()};
+  for (int64_t i = 0; i < folder->size(); ++i)
+    listed.files.push_back(folder->file(i).substr(root.path().size() + 1));
+  return listed;
+}
+
+using Strings = std::vector<std::string>;
+
+TEST_CASE("hidden folders and files are neither classes nor images, which is said") {
+  const ScratchDirectory root;
+  for (const char* name : {".ipynb_checkpoints/1-checkpoint.png", "cat/1.png", "cat/._1.png",
+                           "cat/.cache/2.png", "dog/1.png", "dog/.DS_Store"})
+    Write(root, name, PngBytes(Solid(4, 4, 1, 2, 3)));
+  const Listed listed = List(root);
+  CHECK(listed.files == Strings{"cat/1.png", "dog/1.png"});
+  REQUIRE(listed.notices.size() == 2);
+  CHECK(listed.notices[0] == root.File(".ipynb_checkpoints") + " is hidden, and no class");
+  CHECK(listed.notices[1].find(" and 1 more are hidden and left out") != std::string::npos);
+}
+
+TEST_CASE("a class without images keeps its number if that is allowed") {
+  const ScratchDirectory root;
+  for (const char* name : {"ant/1.png", "cat/1.png"})
+    Write(root, name, PngBytes(Solid(4, 4, 1, 2, 3)));
+  std::filesystem::create_directories(root.File("bee"));
+  const auto folder = MustOpen(root, {.shape = {{3, 2, 2}}, .allow_empty_classes = true});
+  CHECK(folder->class_names() == Strings{"ant", "bee", "cat"});
+  CHECK(folder->classes() == 3);
+  CHECK(MustRead(*folder, 1).label == 2);
+  CHECK(folder->notices() == Strings{root.File("bee") + ": the class has no images"});
+}
+
+TEST_CASE("links are followed, but not back to a folder that led to them") {
+  const ScratchDirectory root;
+  for (const char* name : {"cat/1.png", "dog/1.png", "dog/old/2.png"})
+    Write(root, name, PngBytes(Solid(4, 4, 1, 2, 3)));
+  const ScratchDirectory elsewhere;
+  Write(elsewhere, "3.png", PngBytes(Solid(4, 4, 1, 2, 3)));
+  using std::filesystem::create_directory_symlink;
+  create_directory_symlink(elsewhere.path(), root.File("cat/more"));
+  create_directory_symlink(root.File("dog/old"), root.File("cat/again"));  // twice, as wanted
+  const Strings files = {"cat/1.png", "cat/again/2.png", "cat/more/3.png", "dog/1.png",
+                         "dog/old/2.png"};
+  CHECK(List(root).files == files);
+  CHECK(List(root).notices.empty());
+
+  std::filesystem::create_directories(root.File("dog/deep"));
+  create_directory_symlink(root.File("dog"), root.File("dog/deep/loop"));
+  create_directory_symlink(root.path(), root.File("dog/everything"));
+  create_directory_symlink(root.path(), root.File("all"));
+  const Listed looped = List(root);
+  CHECK(looped.files == files);
+  REQUIRE(looped.notices.size() == 2);
+  CHECK(looped.notices[0] ==
+        root.File("all") + " leads back to " + root.path() + ", and is no class");
+  CHECK(looped.notices[1].find(" and 1 more lead back to folders above them") != std::string::npos);
+}
+
+TEST_CASE("a folder with train and val is that of two splits, and not of two classes") {
+  const ScratchDirectory root;
+  for (const char* name :
+       {"train/cat/1.png", "train/dog/1.png", "val/cat/2.png", "val/dog/2.png", "readme.png"})
+    Write(root, name, PngBytes(Solid(4, 4, 1, 2, 3)));
+  const Listed train = List(root);
+  CHECK(train.files == Strings{"train/cat/1.png", "train/dog/1.png"});
+  CHECK(train.notices == Strings{root.path() + " has a folder for each split, of which " +
+                                 root.File("train") + " is read"});
+  const Strings val = {"val/cat/2.png", "val/dog/2.png"};
+  for (const Split split : {Split::kTest, Split::kValidation})
+    CHECK(List(root, {.split = split}).files == val);
+  CHECK(ImageClassesOf(root.path()).value() == Strings{"cat", "dog"});
+
+  Write(root, "test/cat/3.png", PngBytes(Solid(4, 4, 1, 2, 3)));
+  CHECK(List(root, {.split = Split::kTest}).files == Strings{"test/cat/3.png"});
+  CHECK(List(root, {.split = Split::kValidation}).files == val);
+  Write(root, "test/4.png", PngBytes(Solid(4, 4, 1, 2, 3)));  // a flat folder is no split
+  CHECK(List(root, {.split = Split::kTest}).files == val);
+}
+
+TEST_CASE("classes that are called train or test are classes where images lie in them") {
+  const ScratchDirectory root;
+  for (const char* name : {"train/1.png", "train/old/2.png", "val/1.png"})
+    Write(root, name, PngBytes(Solid(4, 4, 1, 2, 3)));
+  CHECK(List(root).files == Strings{"train/1.png", "train/old/2.png", "val/1.png"});
+  const ScratchDirectory vehicles;
+  for (const char* name : {"car/1.png", "train/old/1.png"})
+    Write(vehicles, name, PngBytes(Solid(4, 4, 1, 2, 3)));
+  CHECK(List(vehicles).files == Strings{"car/1.png", "train/old/1.png"});
+}
+
+// The pixels as a camera stores them if the 0th row and the 0th column of what it stores are at
+// these sides of what it shows, as the EXIF standard describes the orientations.
+TestImage StoredFor(const TestImage& shown, int orientation) {
+  struct Sides {
+    char row, column;
+  };
+  constexpr Sides kSides[] = {{'t', 'l'}, {'t', 'r'}, {'b', 'r'}, {'b', 'l'},
+                              {'l', 't'}, {'r', 't'}, {'r', 'b'}, {'l', 'b'}};
+  const Sides sides = kSides[orientation - 1];
+  const bool turned = sides.row == 'l' || sides.row == 'r';
+  TestImage stored =
+      Solid(turned ? shown.height : shown.width, turned ? shown.width : shown.height, 0, 0, 0);
+  for (int row = 0; row < stored.height; ++row) {
+    for (int column = 0; column < stored.width; ++column) {
+      int x = 0;
+      int y = 0;
+      for (const auto& [side, at] : {std::pair(sides.row, row), {sides.column, column}}) {
+        if (side == 'l') x = at;
+        if (side == 'r') x = shown.width - 1 - at;
+        if (side == 't') y = at;
+        if (side == 'b') y = shown.height - 1 - at;
+      }
+      const uint8_t* const pixel = shown.At(x, y);
+      std::copy_n(pixel, 3, stored.rgb.begin() + 3 * (row * stored.width + column));
+    }
+  }
+  return stored;
+}
+
+TEST_CASE("photographs are turned as their EXIF data says, if that is wanted, crops too") {
+  const TestImage photo = Photo(90, 61, 4);
+  const ScratchDirectory upright;
+  Write(upright, "a/1.png", PngBytes(photo));
+  ImageFolderOptions options = {.shape = {{3, 40, 56}}};  // JPEG files are not reduced
+  const auto expected = MustOpen(upright, options);
+  options.apply_orientation = true;
+  for (int orientation = 1; orientation <= 8; ++orientation) {
+    CAPTURE(orientation);
+    for (const bool little_endian : {false, true}) {
+      const TestImage stored = StoredFor(photo, orientation);
+      const std::string exif = testing::ExifBytes(orientation, little_endian);
+      const ScratchDirectory root;
+      Write(root, "a/1.png", testing::WithExif(PngBytes(stored), exif));
+      Write(root, "a/2.jpg",
+            testing::WithExif(JpegBytes(stored, {.quality = 100, .sampling = 1}), exif));
+      const auto folder = MustOpen(root, options);
+      for (const int64_t index : {0, 1}) {
+        const Sample shown = MustRead(*folder, index);
+        const Sample same = MustRead(*expected, 0);
+        float most = 0;
+        for (size_t i = 0; i < shown.pixels.size(); ++i)
+          most = std::max(most, std::abs(Denormalised(shown, i) - Denormalised(same, i)));
+        CHECK(most < (index == 0 ? 0.01F : 16.0F));
+      }
+      Sample crop = MustRead(*folder, 0);
+      Sample same = crop;
+      for (int64_t position = 0; position < 4; ++position) {
+        const RandomView view = {.seed = 5, .position = position};
+        REQUIRE(folder->ReadView(0, view, crop.pixels.data(), &crop.label).ok());
+        REQUIRE(expected->ReadView(0, view, same.pixels.data(), &same.label).ok());
+        float most = 0;
+        for (size_t i = 0; i < crop.pixels.size(); ++i)
+          most = std::max(most, std::abs(crop.pixels[i] - same.pixels[i]));
+        CHECK(most < 1e-3F);
+      }
+    }
+  }
+  // Without the option, the stored pixels are read, as torchvision reads them.
+  const ScratchDirectory root;
+  Write(root, "a/1.png", testing::WithExif(PngBytes(photo), testing::ExifBytes(3, false)));
+  options.apply_orientation = false;
+  CHECK(MustRead(*MustOpen(root, options), 0).pixels == MustRead(*expected, 0).pixels);
 }
 
 TEST_CASE("evaluation resizes the shorter side and crops the middle, normalised as for ImageNet") {
