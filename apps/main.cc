@@ -74,7 +74,7 @@ absl::StatusOr<int> Dispatch(std::vector<std::string> args) {
     return 0;
   }
   if (!IsOneOf(args[0], {"--help", "-h", "help"})) return RunSubcommand(args);
-  if (args.size() > 1) {  // neap help train
+  if (args.size() > 1 && args[1].rfind("-", 0) != 0) {  // neap help train
     args.erase(args.begin());
     args.push_back("--help");
     return RunSubcommand(args);

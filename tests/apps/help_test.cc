@@ -68,7 +68,8 @@ TEST_CASE("neap --version prints name, version and commit") {
 }
 
 TEST_CASE("help and version are subcommands, too, and have short forms") {
-  CHECK(RunNeap({"help"}).out == kHelp);
+  for (const Words& help : {Words{"help"}, {"help", "--help"}, {"-h"}})
+    CHECK(RunNeap(help).out == kHelp);
   CHECK(RunNeap({"help", "devices"}).out == kDevicesHelp);
   CHECK(RunNeap({"help", "bench", "conv"}).out == RunNeap({"bench", "conv", "--help"}).out);
   const std::string version = RunNeap({"--version"}).out;
