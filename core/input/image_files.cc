@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "neap/core/base/status_macros.h"
 
 namespace neap {
@@ -94,6 +95,15 @@ std::optional<Splits> SplitsOf(const std::string& directory) {
   const std::optional<std::string>& any = validation.has_value() ? validation : test;
   if (!train.has_value() || !any.has_value()) return std::nullopt;
   return Splits{*train, *any, test.value_or(*any)};
+}
+
+template <size_t size>
+bool IsOneOf(const std::string& name, const std::array<const char*, size>& names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool IsSplitName(const std::string& name) {
+  return IsOneOf(name, kTrainNames) || IsOneOf(name, kValidationNames) || IsOneOf(name, kTestNames);
 }
 
 // Walks through a folder and those within it.
@@ -204,6 +214,11 @@ absl::StatusOr<std::vector<std::string>> ClassFolders(const std::string& directo
     } else {
       names.push_back(name);
     }
+  }
+  if (!names.empty() && std::all_of(names.begin(), names.end(), IsSplitName)) {
+    notices.push_back(absl::StrCat(directory, " has the classes ", absl::StrJoin(names, ", "),
+                                   "; if these are splits, ", directory, "/", names.front(),
+                                   " is the dataset of one"));
   }
   if (!names.empty()) return names;
   return absl::NotFoundError(absl::StrCat(directory, ": there is no folder for a class of images"));

@@ -230,10 +230,14 @@ TEST_CASE("classes that are called train or test are classes where images lie in
   for (const char* name : {"train/1.png", "train/old/2.png", "val/1.png"})
     Write(root, name, PngBytes(Solid(4, 4, 1, 2, 3)));
   CHECK(List(root).files == Strings{"train/1.png", "train/old/2.png", "val/1.png"});
+  REQUIRE(List(root).notices.size() == 1);  // all the same, they may be meant as splits
+  CHECK(List(root).notices[0].find(" has the classes train, val; if these are splits, ") !=
+        std::string::npos);
   const ScratchDirectory vehicles;
   for (const char* name : {"car/1.png", "train/old/1.png"})
     Write(vehicles, name, PngBytes(Solid(4, 4, 1, 2, 3)));
   CHECK(List(vehicles).files == Strings{"car/1.png", "train/old/1.png"});
+  CHECK(List(vehicles).notices.empty());
 }
 
 // The pixels as a camera stores them if the 0th row and the 0th column of what it stores are at
