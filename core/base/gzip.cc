@@ -32,7 +32,7 @@ absl::Status NoMemory(const ReadableFile& file, int64_t bytes) {
 absl::StatusOr<std::vector<std::byte>> Room(const ReadableFile& file, int64_t most_bytes) {
   int64_t bytes = 0;
   if (__builtin_mul_overflow(file.size_bytes(), kMaxExpansion, &bytes)) bytes = most_bytes;
-  bytes = std::min(bytes, most_bytes);
+  bytes = std::min(std::max<int64_t>(bytes, 1), most_bytes);  // an empty file is read, and refused
   try {
     return std::vector<std::byte>(static_cast<size_t>(bytes));
   } catch (const std::bad_alloc&) {
