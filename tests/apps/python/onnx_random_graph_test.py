@@ -48,9 +48,9 @@ class RandomGraph:
             return self.node(op, x, axes=list(axes))
         return self.node(op, x, self.tensor(numpy.array(axes, "i8")))
 
-    def value(self):
-        """One of the last values, often behind nodes that change nothing."""
-        name, shape = self.values[-1 - int(self.random.integers(min(3, len(self.values))))]
+    def value(self, chosen=None):
+        """One of the last values, or a chosen one, often behind nodes that change nothing."""
+        name, shape = chosen or self.values[-1 - int(self.random.integers(min(3, len(self.values))))]
         while self.pick(True, False):
             name = self.alias(name, shape)
         return name, shape
@@ -147,10 +147,12 @@ class RandomGraph:
         return self.node(op, *((value, x) if swaps else (x, value))), shape
 
     def join(self):
-        (a, shape), (b, other) = self.value(), self.value()
-        if shape[1:] != other[1:]:
+        # Layers do not read one input twice.
+        first, second = self.random.permutation(len(self.values))[:2] if len(self.values) > 1 else (0, 0)
+        (a, shape), (b, other) = self.value(self.values[first]), self.value(self.values[second])
+        if first == second or shape[1:] != other[1:]:
             return self.node("Tanh", a), shape
-        if shape == other and a != b:
+        if shape == other:
             return self.node(self.pick("Add", "Sub", "Sum"), a, b), shape
         return self.node("Concat", a, b, axis=1), (shape[0] + other[0], *shape[1:])
 

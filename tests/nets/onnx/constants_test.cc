@@ -73,7 +73,8 @@ TEST_CASE("a constant that is added behind an alias is no bias of a convolution 
       if (has_reader) sum = model.Node("Add", {sum, model.Node("Relu", {conv})});
       model.Output(sum);
       CheckComputes(model, {1, 3, 4, 4}, MeanSquaredError{});
-      if (!has_reader) CHECK(TypesOf(Read(model)) == std::vector<std::string>{"convolution"});
+      if (!has_reader && op != std::string("Dropout"))
+        CHECK(TypesOf(Read(model)) == std::vector<std::string>{"convolution"});
     }
   }
 }

@@ -68,7 +68,7 @@ TEST_CASE("a Sigmoid that other nodes read, too, is dropped for the loss alone")
   model.Output(same);
   CheckComputes(model, {1, 6}, BinaryCrossEntropy{});
   CHECK(TypesOf(model, BinaryCrossEntropy{}) ==
-        std::vector<std::string>{"images", "sigmoid", "fully_connected", "labels",
+        std::vector<std::string>{"images", "sigmoid", "fully_connected", "targets",
                                  "binary_cross_entropy"});
 }
 
