@@ -111,7 +111,9 @@ absl::Status CheckBatch(const Batch& batch, const Program& program) {
   RETURN_IF_ERROR(CheckSizes(batch, OfWholeBatch(program, program.images),
                              OfWholeBatch(program, program.labels), ValuesPerImage(program)));
   const Shape predictions = PredictionShape(program);
-  if (ReadsTargets(program) && predictions.c() == 1 && !batch.labels.empty()) {
+  const bool has_labels = std::any_of(batch.labels.begin(), batch.labels.end(),
+                                      [](int32_t label) { return label != kNoLabel; });
+  if (ReadsTargets(program) && predictions.c() == 1 && has_labels) {
     return absl::InvalidArgumentError(
         "labels cannot stand for the targets of one channel; give targets (floats)");
   }

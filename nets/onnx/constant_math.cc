@@ -26,6 +26,8 @@ absl::Status NotComputed(const std::string& what) {
 // Modulo 2^bits, as two's complement or without sign.
 double Wrapped(double whole, int bits, bool is_signed) {
   const double modulus = std::ldexp(1.0, bits);
+  const double low = is_signed ? -modulus / 2 : 0;
+  if (whole >= low && whole < low + modulus) return whole;  // exactly
   double rest = std::fmod(whole, modulus);
   if (rest < 0) rest += modulus;
   return is_signed && rest >= modulus / 2 ? rest - modulus : rest;

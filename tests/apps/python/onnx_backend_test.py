@@ -27,7 +27,9 @@ READ = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.
 
 
 def documented(model):
-    return {node.op_type for node in model.graph.node} <= documented_operators()
+    """Not a batch norm that trains, of which neap predicts with the running statistics."""
+    trains = any(attribute.name == "training_mode" and attribute.i for node in model.graph.node for attribute in node.attribute)
+    return not trains and {node.op_type for node in model.graph.node} <= documented_operators()
 
 
 def with_constants(model, values, first):
@@ -115,4 +117,4 @@ def test_no_backend_test_is_wrong_and_those_that_passed_still_do(tmp_path):
 
 
 def test_the_list_is_long_enough():
-    assert len(PASSED.read_text().splitlines()) > 100
+    assert len(PASSED.read_text().splitlines()) > 250

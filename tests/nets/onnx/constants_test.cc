@@ -180,6 +180,27 @@ TEST_CASE("constants are computed element by element, and rounded to their type"
   CHECK(Computed("Pow", {a, {2}}) == std::vector<float>{2.25F, 6.25F, 9});
 }
 
+TEST_CASE("integers keep their sign, and wrap around where they pass their type") {
+  const auto as = [](int64_t type, const std::string& op, const std::vector<float>& a,
+                     const std::vector<float>& b) {
+    OnnxBuilder model({1, 3});
+    const auto cast = [&](const std::string& name, const std::vector<float>& values) {
+      return model.Node("Cast", {model.Floats(name, {std::ssize(values)}, values)}, {{"to", type}});
+    };
+    const std::string result = model.Node(op, {cast("a", a), cast("b", b)});
+    const std::string floats = model.Node("Cast", {result}, {{"to", int64_t{1}}});
+    model.Output(model.Node("Gemm", {"x", model.Random("w", {3, std::ssize(a)}), floats}));
+    return Read(model).weights.at("Gemm_5.bias");
+  };
+  for (const int64_t type : {DataType::INT64, DataType::INT32, DataType::INT8}) {
+    CHECK(as(type, "Add", {-3, 2, -1}, {1, -3, 1}) == std::vector<float>{-2, -1, 0});
+    CHECK(as(type, "Max", {-3, 2, -1}, {-4, -3, -2}) == std::vector<float>{-3, 2, -1});
+  }
+  CHECK(as(DataType::INT8, "Add", {127, -128, 5}, {1, -1, 0}) == std::vector<float>{-128, 127, 5});
+  CHECK(as(DataType::UINT8, "Sub", {0, 255, 7}, {1, 0, 7}) == std::vector<float>{255, 255, 0});
+  CHECK(as(DataType::INT64, "Div", {-7, 7, -6}, {2, -2, 3}) == std::vector<float>{-3, -3, -2});
+}
+
 TEST_CASE("weights may be computed: reshaped, transposed, sliced, scaled") {
   OnnxBuilder model({1, 3, 5, 5});
   const std::string flat = model.Random("flat", {4 * 3 * 2 * 2});

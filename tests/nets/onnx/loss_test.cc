@@ -72,6 +72,14 @@ TEST_CASE("a Sigmoid that other nodes read, too, is dropped for the loss alone")
                                  "binary_cross_entropy"});
 }
 
+TEST_CASE("a network with a single score predicts with a loss that has targets") {
+  OnnxBuilder model({1, 6});
+  const std::string score = model.Node("Gemm", {"x", model.Random("w", {6, 1})});
+  model.Output(model.Node("Sigmoid", {score}));
+  CheckComputes(model, {1, 6}, MeanSquaredError{});
+  CheckComputes(model, {1, 6}, BinaryCrossEntropy{});
+}
+
 TEST_CASE("images may be predicted for every element, also as vectors, if the loss has targets") {
   OnnxBuilder model({1, 2, 3, 4});
   const std::string conv = model.Node("Conv", {"x", model.Random("w", {2, 2, 1, 1})});
