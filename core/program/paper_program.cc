@@ -1,5 +1,6 @@
 #include "neap/core/program/paper_program.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -73,13 +74,20 @@ class PaperBuilder {
     if (!dy.has_value() && !dx.has_value()) {
       dx = outputs_[layer.id.index()];
     } else if (dx.has_value()) {
-      step.accumulates.push_back({*dx, operand});
+      // A sum of a tensor with itself changes its gradient once.
+      if (!Changes(step, *dx)) step.accumulates.push_back({*dx, operand});
     } else if (layer.spec.traits.paper_in_place && readers_[producer.id.index()] == 1) {
       dx = dy;
     } else {
       dx = NewTensor(absl::StrCat(producer.name, ".grad"), Role::kGradient, producer.spec.output);
       step.writes.push_back({*dx, operand});
     }
+  }
+
+  static bool Changes(const Step& step, TensorId tensor) {
+    const auto is_it = [&](const Use& use) { return use.tensor == tensor; };
+    return std::any_of(step.writes.begin(), step.writes.end(), is_it) ||
+           std::any_of(step.accumulates.begin(), step.accumulates.end(), is_it);
   }
 
   const ResolvedGraph& graph_;

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -70,6 +72,7 @@ absl::Status CheckOwn(const PlanTensor& tensor, const Site& site) {
 }
 
 absl::Status CheckTensors(const Plan& plan, const Site& site) {
+  std::set<std::string_view> persistent;  // names; values survive an iteration under them
   for (size_t i = 0; i < plan.tensors.size(); ++i) {
     const PlanTensor& tensor = plan.tensors[i];
     if (tensor.id != TensorId(i)) {
@@ -80,13 +83,18 @@ absl::Status CheckTensors(const Plan& plan, const Site& site) {
       return site.Fault(PlanFault::kTensor, absl::StrCat(site.Describe(tensor.id),
                                                          " is on the host, but not persistent"));
     }
-    RETURN_IF_ERROR(CheckOwn(tensor, site));
+    if (IsPersistent(tensor.role) && !persistent.insert(tensor.name).second) {
+      return site.Fault(PlanFault::kTensor,
+                        absl::StrCat(site.Describe(tensor.id), " has the name of another"));
+    }
     const std::optional<int64_t> bytes = SizeBytes(tensor);
-    if (bytes.has_value() && *bytes == tensor.bytes) continue;
-    return site.Fault(
-        PlanFault::kTensor,
-        absl::StrFormat("%s has %d bytes, but its shape is %s of %s", site.Describe(tensor.id),
-                        tensor.bytes, tensor.shape.ToString(), std::string(Name(tensor.dtype))));
+    if (!bytes.has_value() || *bytes != tensor.bytes) {
+      return site.Fault(
+          PlanFault::kTensor,
+          absl::StrFormat("%s has %d bytes, but its shape is %s of %s", site.Describe(tensor.id),
+                          tensor.bytes, tensor.shape.ToString(), std::string(Name(tensor.dtype))));
+    }
+    RETURN_IF_ERROR(CheckOwn(tensor, site));
   }
   return absl::OkStatus();
 }
@@ -107,6 +115,48 @@ bool MayShare(const PlanStep& step, TensorId written, TensorId read) {
          !Has(step.accumulates, written) && !Has(step.writes, read) && !Has(step.accumulates, read);
 }
 
+// A tensor that a step changes is named once: `reads` alone may repeat one, as a sum of a tensor with
+// itself does.
+bool ChangesTwice(const PlanStep& step) {
+  Ids changed = step.writes;
+  changed.insert(changed.end(), step.accumulates.begin(), step.accumulates.end());
+  std::sort(changed.begin(), changed.end());
+  return std::adjacent_find(changed.begin(), changed.end()) != changed.end();
+}
+
+bool IsValidCollective(const PlanStep& step) {
+  return step.reads.empty() && step.writes.empty() && step.rerun_reads.empty() &&
+         step.slices.empty() && !step.accumulates.empty();
+}
+
+bool HasValidSlices(const Plan& plan, const PlanStep& step) {
+  Ids sliced;
+  for (const auto& [tensor, slice] : step.slices) {
+    const bool is_used =
+        Has(step.reads, tensor) || Has(step.writes, tensor) || Has(step.accumulates, tensor);
+    if (!is_used || Has(sliced, tensor) || !IsIn(slice, plan.tensors[tensor.index()])) return false;
+    sliced.push_back(tensor);
+  }
+  return true;
+}
+
+// A recomputation reads what the first run read or made.
+bool HasValidReruns(const PlanStep& step) {
+  if (step.rerun_reads.empty()) return true;
+  return step.phase == Phase::kForward &&
+         std::all_of(step.rerun_reads.begin(), step.rerun_reads.end(), [&](TensorId tensor) {
+           return Has(step.reads, tensor) || Has(step.writes, tensor);
+         });
+}
+
+bool HasValidPairs(const PlanStep& step) {
+  auto pairs = step.in_place;
+  std::sort(pairs.begin(), pairs.end());
+  return std::adjacent_find(pairs.begin(), pairs.end()) == pairs.end() &&
+         std::all_of(pairs.begin(), pairs.end(),
+                     [&](const auto& pair) { return MayShare(step, pair.first, pair.second); });
+}
+
 absl::Status CheckStep(const Plan& plan, const Site& site, const PlanStep& step) {
   for (const Ids* ids : {&step.reads, &step.writes, &step.accumulates, &step.rerun_reads}) {
     RETURN_IF_ERROR(CheckKnown(plan, site, step, *ids));
@@ -114,29 +164,16 @@ absl::Status CheckStep(const Plan& plan, const Site& site, const PlanStep& step)
   const auto fault = [&](std::string_view what) {
     return site.Fault(PlanFault::kStep, absl::StrFormat("%s %s", site.Describe(step.id), what));
   };
-  Ids writes = step.writes;
-  std::sort(writes.begin(), writes.end());
-  if (std::adjacent_find(writes.begin(), writes.end()) != writes.end()) {
-    return fault("writes a tensor twice");
+  if (ChangesTwice(step)) return fault("writes or accumulates a tensor twice");
+  if (IsCollective(step.phase) && !IsValidCollective(step))
+    return fault("is one of all ranks, but does not only add to whole tensors");
+  if (!HasValidSlices(plan, step))
+    return fault("uses a slice that no tensor of it has, or two of one");
+  if (!HasValidReruns(step)) {
+    return fault(
+        "lists what a recomputation reads, but is not a forward step, or does not use that");
   }
-  if (IsCollective(step.phase) &&
-      !(step.reads.empty() && step.writes.empty() && step.rerun_reads.empty())) {
-    return fault("is one of all ranks, but does not only add to tensors");
-  }
-  Ids sliced;
-  for (const auto& [tensor, slice] : step.slices) {
-    const bool is_used =
-        Has(step.reads, tensor) || Has(step.writes, tensor) || Has(step.accumulates, tensor);
-    if (!is_used || Has(sliced, tensor) || !IsIn(slice, plan.tensors[tensor.index()]))
-      return fault("uses a slice that no tensor of it has, or two of one");
-    sliced.push_back(tensor);
-  }
-  if (!step.rerun_reads.empty() && step.phase != Phase::kForward) {
-    return fault("is not a forward step, but lists what a recomputation of it reads");
-  }
-  for (const auto& [written, read] : step.in_place) {
-    if (!MayShare(step, written, read)) return fault("cannot work in place as declared");
-  }
+  if (!HasValidPairs(step)) return fault("cannot work in place as declared");
   return absl::OkStatus();
 }
 

@@ -198,8 +198,6 @@ class Checker {
 
   absl::Status Accumulate(const PlanStep& step) {
     for (TensorId tensor : step.accumulates) {
-      // A tensor that the step also writes is written before it is accumulated into.
-      if (Has(step.writes, tensor)) continue;
       RETURN_IF_ERROR(places_.CheckHeld(tensor));
       RETURN_IF_ERROR(values_.CheckCurrent(tensor));
       RETURN_IF_ERROR(order_.Write(places_.region(tensor)));
@@ -229,9 +227,6 @@ class Checker {
   absl::Status Write(TensorId tensor) {
     RETURN_IF_ERROR(places_.CheckHeld(tensor));
     return order_.Write(places_.region(tensor));
-  }
-  static bool Has(const std::vector<TensorId>& ids, TensorId id) {
-    return std::find(ids.begin(), ids.end(), id) != ids.end();
   }
 
   // The run of the next compute action.

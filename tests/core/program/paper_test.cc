@@ -9,6 +9,10 @@
 #include "neap/core/program/program.h"
 #include "neap/core/verifier/verifier.h"
 #include "neap/layers/catalog/default_catalog.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/fully_connected.h"
+#include "neap/layers/join.h"
+#include "neap/layers/softmax_cross_entropy.h"
 #include "neap/memory/planner.h"
 #include "neap/nets/alexnet.h"
 
@@ -90,6 +94,21 @@ TEST_CASE("with exact reads and in place the peak is lower than the paper's") {
                    << PeakMib(in_place));
   CHECK(in_place.peak_activation_bytes < paper.peak_activation_bytes);
   CHECK(in_place.peak_activation_bytes < exact.peak_activation_bytes);
+}
+
+TEST_CASE("a sum of a tensor with itself changes its gradient once") {
+  Graph net({.name = "twice", .batch = 2});
+  const std::string x = net.Add("conv", Convolution{.out_channels = 2}, {net.Input({1, 4, 4})});
+  const std::string fc =
+      net.Add("fc", FullyConnected{.out_features = 3}, {net.Add("sum", Add{}, {x, x})});
+  net.Loss(fc, SoftmaxCrossEntropy{});
+  const Program program = BuildProgram(net, {.accounting = Accounting::kPaper}).value();
+  DefaultCatalog catalog;
+  const Plan plan =
+      MakePlan(program, {.policy = "liveness"}, DescribedDevice("h200").value(), catalog)
+          .value()
+          .plan;
+  CHECK(Verify(plan).message() == "");
 }
 
 }  // namespace

@@ -139,16 +139,23 @@ class Mutator {
     }
   }
 
-  // Changes which results share bytes with operands, or what a recomputation reads. Both are facts
-  // about the step's kernel, so the actions have to agree with them.
+  // Changes which results share bytes with operands, what a recomputation reads, or how often a
+  // tensor is named. These are facts about the step's kernel, so the actions have to agree with
+  // them.
   void ChangeStep(PlanStep& step) {
     const auto pick = [this](const std::vector<TensorId>& ids) {
       return ids.empty() || Below(8) == 0 ? TensorId(Below(plan_.tensors.size()))
                                           : ids[Below(ids.size())];
     };
-    switch (Below(4)) {
+    switch (Below(6)) {
       case 0:
         step.in_place.emplace_back(pick(step.writes), pick(step.reads));
+        return;
+      case 3:
+        step.reads.push_back(pick(step.reads));
+        return;
+      case 4:
+        (Below(2) == 0 ? step.writes : step.accumulates).push_back(pick(step.accumulates));
         return;
       case 1:
         step.in_place.clear();

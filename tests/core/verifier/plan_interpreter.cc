@@ -208,9 +208,20 @@ class Interpreter {
     if (!compute.engines.empty() && images != plan_.batch) Fail("computes too few or many images");
   }
 
+  // A kernel that is given one result twice may compute both at the same time.
+  void CheckResults(const StepVersions& step) {
+    std::map<TensorId, int> results;
+    for (const auto* list : {&step.writes, &step.accumulates}) {
+      for (const auto& [tensor, version] : *list) {
+        if (++results[tensor] > 1) Fail("changes a tensor twice");
+      }
+    }
+  }
+
   void Compute(const ComputeAction& compute, const Places& places) {
     const StepVersions& step = program_.steps[compute.step.index()];
     const PlanStep& planned = plan_.steps[compute.step.index()];
+    CheckResults(step);
     if (compute.recompute && planned.phase != Phase::kForward)
       Fail("reruns a step that is not a forward step");
     if (compute.recompute != (runs_[compute.step] > 0)) Fail("runs twice or reruns too early");
