@@ -141,8 +141,8 @@ class StayWriter {
     if (is_last_use && IsOffloadedParam(life(i).tensor)) return MoveToHost(i, position + 1);
     if (is_last_use) {
       const bool is_kept = rules_.keep_all || life(i).end > position + 1;
-      if (!is_kept || lives_[i].is_replaced) End(i, position + 1);
-      return;
+      if (!is_kept || lives_[i].is_replaced) return End(i, position + 1);
+      return cache_->Remove(i);  // a result of inference: nothing would fetch it again
     }
     const int next = life(i).uses[lives_[i].next_use];
     if (IsOffloadedAtOnce(i, position, next)) return MoveToHost(i, position + 1);
