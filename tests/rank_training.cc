@@ -146,6 +146,11 @@ Trained Run(const RankTraining& training, Session& session, int64_t first, int64
     const absl::StatusOr<float> loss = session.TrainStep(training.PartOf(step, first, images));
     REQUIRE_MESSAGE(loss.ok(), loss.status().ToString());
     losses.push_back(*loss);
+    if (!training.evaluates) continue;
+    if (session.is_sharded()) REQUIRE(session.Gather().ok());
+    const absl::StatusOr<StepResult> result =
+        session.Evaluate(training.PartOf(step, first, images));
+    REQUIRE_MESSAGE(result.ok(), result.status().ToString());
   }
   const Program alone = *BuildProgram(training.net(images), {.optimizer = training.optimizer});
   return InOrder(std::move(losses), StateOf(session, alone));
@@ -160,7 +165,7 @@ int64_t RankTraining::all_images() const {
 TrainingOptions RankTraining::options(Communicator* communicator) const {
   TrainingOptions options = {.optimizer = optimizer, .learning_rate = {.base = kLearningRate}};
   options.seed = kSeed;
-  options.training_only = true;
+  options.training_only = !evaluates;
   options.communicator = communicator;
   options.sync_batch_norm = sync_batch_norm;
   options.shard_optimizer = shard_optimizer;

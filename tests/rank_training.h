@@ -36,6 +36,7 @@ struct RankTraining {
   int64_t bucket_bytes = kBucketBytes;
   bool sync_batch_norm = false;
   bool shard_optimizer = false;
+  bool evaluates = false;  // after each step, which must not change anything
   Optimizer optimizer = {.momentum = 0.9F, .weight_decay = 0.01F};  // Reference() knows no other
 
   int64_t all_images() const;

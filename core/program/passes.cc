@@ -80,4 +80,13 @@ absl::StatusOr<Program> LowerPart(const Graph& graph, const Program& whole,
   return BuildPart(std::move(rewritten), whole);
 }
 
+absl::StatusOr<Program> LowerInference(const Graph& graph, const Program& training,
+                                       const DeviceDescription& device) {
+  Program whole = training;
+  whole.options.mode = Mode::kInference;
+  whole.options.share = {};
+  whole.options = OptionsFor(device, whole.options);
+  return LowerPart(graph, whole, device);
+}
+
 }  // namespace neap

@@ -41,4 +41,10 @@ absl::StatusOr<Program> Lower(const Graph& graph, const ProgramOptions& options,
 absl::StatusOr<Program> LowerPart(const Graph& graph, const Program& whole,
                                   const DeviceDescription& device);
 
+// The program that evaluates what `training` trains, a result of Lower() for the same network and
+// device: a rank alone, with the persistent tensors of `training`. Errors: those of Resolve() and
+// BuildPart().
+absl::StatusOr<Program> LowerInference(const Graph& graph, const Program& training,
+                                       const DeviceDescription& device);
+
 }  // namespace neap

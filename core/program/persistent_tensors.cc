@@ -53,7 +53,8 @@ TensorId PersistentTensors::Add(Tensor tensor) {
   const auto adopted = adopted_.find(tensor.name);
   const bool known = adopted != adopted_.end();
   tensor.id = known ? adopted->second : TensorId(program_.tensors.size());
-  const bool matches = known && program_.tensor(tensor.id) == tensor;
+  const bool matches = known && program_.tensor(tensor.id).role == tensor.role &&
+                       program_.tensor(tensor.id).spec == tensor.spec;
   if (!adopted_.empty() && !matches && !unknown_.has_value()) {
     unknown_ = absl::StrCat(tensor.name, " (", tensor.spec.ToString(), ")");
   }

@@ -1,11 +1,12 @@
 // The persistent tensors of a program: parameters, their masters and what the optimizer keeps of
 // them, states and their backups, and the loss scale. Private to the program's builder.
 //
-// They come first in the program and depend on the layers, the type and ProgramOptions::trainable
-// only, so they are the same for training and inference.
+// They come first in the program, in the order of its layers, which depends on how these are fused.
+// A program that shares its persistent tensors with another one, such as that for inference with
+// the one for training, therefore adopts them instead of making its own.
 //
 //   PersistentTensors persistent(program);  // program.net and .options are set
-//   persistent.Adopt(whole);                // for a part of a network
+//   persistent.Adopt(whole);                // if the program shares those of `whole`
 //   LayerPersistent conv1 = persistent.Make(layer);  // conv1.params[0]: "conv1.weight"
 #pragma once
 
@@ -37,7 +38,8 @@ class PersistentTensors {
   explicit PersistentTensors(Program& program)
       : program_(program), division_(program.options.shard.ranks) {}
 
-  // Adds the persistent tensors of `whole`; those of the layers must then be among them.
+  // Adds the persistent tensors of `whole`; those of the layers must then be among them, by name,
+  // role and spec.
   void Adopt(const Program& whole);
   LayerPersistent Make(const ResolvedLayer& layer);
   // If the loss is scaled.

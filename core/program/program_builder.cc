@@ -36,7 +36,7 @@ class ProgramBuilder {
         tensors_(graph_.layers.size() * static_cast<size_t>(options.sub_batches)),
         persistent_(program_) {}
 
-  // For a part of the network of `whole`.
+  // For a program with the persistent tensors of `whole`.
   void Adopt(const Program& whole) { persistent_.Adopt(whole); }
   const std::optional<std::string>& unknown_tensor() const { return persistent_.unknown(); }
 

@@ -46,7 +46,7 @@ absl::StatusOr<LoweredSession> LowerSession(const Graph& graph, const TrainingOp
     RETURN_IF_ERROR(planner.Keep(lowered.training, budget_bytes, *std::move(chosen->plan)));
   lowered.inference = lowered.training;
   if (options.inference_only) return lowered;
-  ASSIGN_OR_RETURN(lowered.inference, lower(Mode::kInference, choice, {}, shard));
+  ASSIGN_OR_RETURN(lowered.inference, LowerInference(graph, lowered.training, device));
   if (shard.ranks == 1) return lowered;
   // Of inference: its persistent tensors are those of training, and batch norms that need the
   // images of all ranks cannot be trained by one.

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <vector>
+
 #include "neap/core/device/device_description.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
@@ -20,6 +22,14 @@ int FusedLayers(const Program& program) {
   for (const ProgramLayer& layer : program.layers)
     count += layer.layer.type() == FusedBatchNorm::kType ? 1 : 0;
   return count;
+}
+
+std::vector<Tensor> Persistent(const Program& program) {
+  std::vector<Tensor> persistent;
+  for (const Tensor& tensor : program.tensors) {
+    if (IsPersistent(tensor.role)) persistent.push_back(tensor);
+  }
+  return persistent;
 }
 
 }  // namespace
@@ -50,6 +60,35 @@ TEST_CASE("layers are fused in networks and in their parts, but not with the pap
   CHECK(FusedLayers(BuildProgram(SmallNet(), {}).value()) == 0);
   const Graph part = SmallNet(Layout::kNchw, /*with_block=*/false);
   CHECK(FusedLayers(LowerPart(part, whole, h200).value()) == FusedLayers(whole));
+}
+
+TEST_CASE("inference has the persistent tensors of training, however each is fused") {
+  const DeviceDescription h200 = DescribedDevice("h200").value();
+  for (uint32_t seed = 0; seed < testing::RandomSeeds(60); ++seed) {
+    for (const int ranks : {1, 2, 3}) {
+      const Graph graph =
+          testing::RandomGraph(seed, {.dtype = seed % 5 == 0 ? DType::kFp16 : DType::kFp32,
+                                      .fusion = seed % 7 != 0,
+                                      .residual = seed % 3 == 1,
+                                      .dense = seed % 3 == 2,
+                                      .auxiliary = seed % 4 == 3});
+      for (const DeviceDescription& device : {h200, DeviceDescription{}}) {
+        for (const bool sync_batch_norm : {false, true}) {
+          CAPTURE(seed);
+          CAPTURE(ranks);
+          CAPTURE(sync_batch_norm);
+          const Program training = Lower(graph,
+                                         {.share = {.ranks = ranks, .all_images = 2 * ranks},
+                                          .fusion_batch = ranks > 1 ? 2 : 0,
+                                          .sync_batch_norm = sync_batch_norm},
+                                         device)
+                                       .value();
+          CHECK(Persistent(LowerInference(graph, training, device).value()) ==
+                Persistent(training));
+        }
+      }
+    }
+  }
 }
 
 TEST_CASE("a part of a network is refused for a tensor that the whole lacks") {

@@ -60,6 +60,24 @@ TEST_CASE("random networks with batch norms over all ranks have the bits of plen
   }
 }
 
+TEST_CASE(
+    "ranks that synchronise batch norms evaluate between their steps, which changes nothing") {
+  const auto device = OpenCpu();
+  for (uint32_t seed = 0; seed < RandomSeeds(12); ++seed) {
+    CAPTURE(seed);
+    RankTraining training =
+        SyncTraining(seed, {2, 2}, {.residual = seed % 2 == 0, .dense = seed % 4 == 1});
+    training.steps = 4;
+    const Trained expected = TrainOnThreads(training, {{.policy = "keep-all"}})[0];
+    training.evaluates = true;
+    training.shard_optimizer = seed % 3 == 0;
+    const std::vector<PlannerOptions> planning = {TightPolicy(training, seed, *device, 0),
+                                                  TightPolicy(training, seed + 3, *device, 1)};
+    for (const Trained& trained : TrainOnThreads(training, planning))
+      CHECK(AreSame(trained, expected));
+  }
+}
+
 TEST_CASE("ranks of 16 bits synchronise batch norms, and skip the same steps") {
   for (const DType dtype : {DType::kFp16, DType::kBf16}) {
     const RankTraining training =
