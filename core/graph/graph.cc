@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/utf8.h"
+#include "neap/core/base/without_throwing.h"
 #include "neap/core/graph/order.h"
 #include "neap/core/graph/source.h"
 #include "neap/core/step/check_spec.h"
@@ -166,7 +167,8 @@ absl::Status CheckMetricsAdd(const ResolvedGraph& graph) {
 }
 
 absl::StatusOr<LayerSpec> SpecifyChecked(const GraphLayer& layer, const LayerContext& context) {
-  absl::StatusOr<LayerSpec> spec = layer.layer.Specify(context);
+  absl::StatusOr<LayerSpec> spec =
+      WithoutThrowing("Specify()", [&] { return layer.layer.Specify(context); });
   if (!spec.ok()) return LayerError(layer.name, std::string(spec.status().message()));
   const absl::flat_hash_set<std::string> distinct(layer.inputs.begin(), layer.inputs.end());
   if (distinct.size() < layer.inputs.size() && !spec->passes_gradient) {

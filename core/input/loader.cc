@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/parallel.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/base/without_throwing.h"
 #include "neap/core/image/random_view.h"
 #include "neap/core/input/augment.h"
 #include "neap/core/input/permutation.h"
@@ -78,15 +79,10 @@ absl::StatusOr<Batch> Resized(Batch used, const Dataset& dataset, int64_t size) 
   return batch;
 }
 
-// Returns RESOURCE_EXHAUSTED if `read`, which allocates memory for one image, throws bad_alloc.
+// `read` allocates memory for one image, and the data set may be one of the program's own.
 template <typename Read>
 absl::Status WithMemory(const Dataset& dataset, const Read& read) {
-  try {
-    return read();
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("no memory for an image of ", ToString(dataset.shape())));
-  }
+  return WithoutThrowing(absl::StrCat("reading an image of ", ToString(dataset.shape())), read);
 }
 
 // How many threads are worth it for a batch of `size` images.

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
+#include "neap/core/base/without_throwing.h"
 #include "neap/core/program/fuse.h"
 #include "neap/core/program/span_ranks.h"
 
@@ -70,14 +71,18 @@ int64_t FusionBatch(const RankShare& share) {
 
 absl::StatusOr<Program> Lower(const Graph& graph, const ProgramOptions& options,
                               const DeviceDescription& device) {
-  ASSIGN_OR_RETURN(ResolvedGraph rewritten, Rewritten(graph, options, device));
-  return BuildProgram(std::move(rewritten), OptionsFor(device, options));
+  return WithoutThrowing(graph.options().name, [&]() -> absl::StatusOr<Program> {
+    ASSIGN_OR_RETURN(ResolvedGraph rewritten, Rewritten(graph, options, device));
+    return BuildProgram(std::move(rewritten), OptionsFor(device, options));
+  });
 }
 
 absl::StatusOr<Program> LowerPart(const Graph& graph, const Program& whole,
                                   const DeviceDescription& device) {
-  ASSIGN_OR_RETURN(ResolvedGraph rewritten, Rewritten(graph, whole.options, device));
-  return BuildPart(std::move(rewritten), whole);
+  return WithoutThrowing(graph.options().name, [&]() -> absl::StatusOr<Program> {
+    ASSIGN_OR_RETURN(ResolvedGraph rewritten, Rewritten(graph, whole.options, device));
+    return BuildPart(std::move(rewritten), whole);
+  });
 }
 
 absl::StatusOr<Program> LowerInference(const Graph& graph, const Program& training,

@@ -1,23 +1,19 @@
 #include "neap/core/run/budget_change.h"
 
-#include <new>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/base/without_throwing.h"
 
 namespace neap {
 namespace {
 
 // An exception must not leave the thread.
-absl::StatusOr<SessionPlans> PlanWithMemory(SessionPlanner& planner,
-                                            const SessionPrograms& programs, int64_t budget_bytes) {
-  try {
-    return planner.PlanAll(programs, budget_bytes);
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("no memory of the host to plan for another budget");
-  }
+absl::StatusOr<SessionPlans> PlanOnThread(SessionPlanner& planner, const SessionPrograms& programs,
+                                          int64_t budget_bytes) {
+  return WithoutThrowing("the planner", [&] { return planner.PlanAll(programs, budget_bytes); });
 }
 
 }  // namespace
@@ -83,7 +79,7 @@ void BudgetChange::Run() {
     const Request request = *std::exchange(request_, std::nullopt);
     lock.unlock();
     absl::StatusOr<SessionPlans> plans =
-        PlanWithMemory(planner_, request.programs, request.budget_bytes);
+        PlanOnThread(planner_, request.programs, request.budget_bytes);
     lock.lock();
     const bool is_last = is_wanted_ && !request_.has_value();
     if (is_last) result_ = Planned{request.budget_bytes, std::move(plans)};

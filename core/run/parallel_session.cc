@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/base/without_throwing.h"
 #include "neap/core/run/ranks.h"
 
 namespace neap {
@@ -99,10 +100,13 @@ class ParallelSession::Impl {
     for (const Rank& rank : ranks) images_.push_back(rank.images);
     sessions_.resize(ranks.size());
     return OnAll([&](size_t i) -> absl::Status {
+      const auto make_net = [&]() -> absl::StatusOr<Graph> { return net_for(ranks[i].images); };
+      absl::StatusOr<Graph> net = WithoutThrowing("the network's function", make_net);
+      RETURN_IF_ERROR(Agree(net.status(), {}, ranks[i].communicator));
       TrainingOptions options = training;
       options.communicator = ranks[i].communicator;
-      ASSIGN_OR_RETURN(sessions_[i], Session::Create(net_for(ranks[i].images), *ranks[i].device,
-                                                     ranks[i].planner, options));
+      ASSIGN_OR_RETURN(sessions_[i],
+                       Session::Create(*net, *ranks[i].device, ranks[i].planner, options));
       return absl::OkStatus();
     });
   }

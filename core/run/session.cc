@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/base/without_throwing.h"
 #include "neap/core/checkpoint/checkpoint.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
@@ -51,7 +52,7 @@ class Session::Impl {
 
   absl::Status Create(const Graph& graph) {
     ASSIGN_OR_RETURN(share_, ShareOf(graph.options().batch, options_.communicator));
-    const absl::Status prepared = Prepare(graph);
+    const absl::Status prepared = WithoutThrowing("the session", [&] { return Prepare(graph); });
     RETURN_IF_ERROR(Agree(prepared, Terms(whole_), options_.communicator));
     return values_.Initialise(options_.seed);
   }
@@ -121,7 +122,8 @@ class Session::Impl {
 
   absl::StatusOr<StepResult> Evaluate(const Batch& batch, Prediction* prediction) {
     RETURN_IF_ERROR(PrepareToEvaluate());
-    absl::StatusOr<StepResult> result = EvaluateBatch(memory_.inference(), staging_[0], batch);
+    absl::StatusOr<StepResult> result = WithoutThrowing(
+        "evaluation", [&] { return EvaluateBatch(memory_.inference(), staging_[0], batch); });
     RETURN_IF_ERROR(Settle(result.status()));
     if (prediction == nullptr) return result;
     ASSIGN_OR_RETURN(*prediction,
@@ -254,9 +256,12 @@ class Session::Impl {
                                       .step = static_cast<uint32_t>(step_),
                                       .seed = options_.seed};
     Staging& staging = staging_[static_cast<size_t>(step_ % kMaxInFlight)];
-    RETURN_IF_ERROR(Settle(staging.Send(batch, scalars, program(), executor())));
+    const absl::Status sent = WithoutThrowing(
+        "the batch's copy", [&] { return staging.Send(batch, scalars, program(), executor()); });
+    RETURN_IF_ERROR(Settle(sent));
     values_.StepBegun();
-    RETURN_IF_ERROR(Damages("step", Settle(iterate(staging))));
+    const absl::Status enqueued = WithoutThrowing("the step", [&] { return iterate(staging); });
+    RETURN_IF_ERROR(Damages("step", Settle(enqueued)));
     ++step_;
     ++in_flight_;
     return absl::OkStatus();

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/region.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/base/without_throwing.h"
 #include "neap/core/verifier/verifier.h"
 
 namespace neap {
@@ -72,16 +73,22 @@ PlanRequest SessionPlanner::RequestFor(int64_t budget_bytes) const {
 }
 
 absl::StatusOr<ChosenProgram> SessionPlanner::Choose(LowerWith lower, int64_t budget_bytes) const {
-  return planner_->Choose(lower, RequestFor(budget_bytes), device_, catalog_);
+  return WithoutThrowing("the planner", [&] {
+    return planner_->Choose(lower, RequestFor(budget_bytes), device_, catalog_);
+  });
 }
 
 absl::StatusOr<int64_t> SessionPlanner::MinimumBudget(const Program& program) const {
-  return planner_->MinimumBudget(program, RequestFor(kUnlimited), device_, catalog_);
+  return WithoutThrowing("the planner", [&] {
+    return planner_->MinimumBudget(program, RequestFor(kUnlimited), device_, catalog_);
+  });
 }
 
 absl::StatusOr<PlanResult> SessionPlanner::Plan(const Program& program, int64_t budget_bytes) {
   return FindOrMake(program, budget_bytes, [&] {
-    return planner_->Plan(program, RequestFor(budget_bytes), device_, catalog_);
+    return WithoutThrowing("the planner", [&] {
+      return planner_->Plan(program, RequestFor(budget_bytes), device_, catalog_);
+    });
   });
 }
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/base/without_throwing.h"
 #include "neap/core/step/specify.h"
 
 namespace neap {
@@ -59,7 +60,11 @@ absl::StatusOr<Engine> EngineOf(const CustomKernel& kernel, const StepSignature&
   RETURN_IF_ERROR(CheckTypes(kernel, signature));
   Engine engine = {.id = kernel.engine};
   if (kernel.workspace_bytes == nullptr) return engine;
-  ASSIGN_OR_RETURN(engine.workspace_bytes, kernel.workspace_bytes(signature));
+  const auto ask = [&] { return kernel.workspace_bytes(signature); };
+  ASSIGN_OR_RETURN(engine.workspace_bytes,
+                   WithoutThrowing(absl::StrCat("workspace_bytes of ", kernel.layer_type, " ",
+                                                std::string(Name(kernel.phase))),
+                                   ask));
   if (engine.workspace_bytes >= 0 && engine.workspace_bytes <= kMaxTensorBytes) return engine;
   return absl::InvalidArgumentError(absl::StrCat(
       "the kernel registered for ", kernel.layer_type, " ", std::string(Name(kernel.phase)),

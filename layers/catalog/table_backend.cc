@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/base/without_throwing.h"
 #include "neap/core/step/step_signature.h"
 
 namespace neap {
@@ -46,7 +47,9 @@ class CustomStepKernel final : public Kernel {
                                               " bytes of workspace, not ", args.workspace_bytes));
     }
     if (enter_ != nullptr) RETURN_IF_ERROR(enter_());
-    const absl::Status status = run_(CustomRun{{signature_, args}, stream_});
+    const absl::Status status = WithoutThrowing("the kernel", [&] {
+      return run_(CustomRun{{signature_, args}, stream_});
+    });
     return status.ok() ? status : WithStep(status, signature_);
   }
 
@@ -66,7 +69,8 @@ absl::StatusOr<CustomFunction> FunctionOf(const CustomKernel& kernel,
         signature);
   }
   if (kernel.make == nullptr) return kernel.run;
-  absl::StatusOr<CustomFunction> run = kernel.make(signature);
+  absl::StatusOr<CustomFunction> run =
+      WithoutThrowing("make", [&] { return kernel.make(signature); });
   if (!run.ok()) return WithStep(run.status(), signature);
   if (*run == nullptr) return WithStep(absl::InternalError("make returned no function"), signature);
   return run;

@@ -13,6 +13,7 @@
 #include "neap/core/base/philox.h"
 #include "neap/core/base/shared_library.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/base/without_throwing.h"
 #include "neap/core/run/session.h"
 #include "neap/layers/cpu/cpu_device.h"
 
@@ -81,6 +82,12 @@ absl::Status SharedLibraryExample() {
   math.Find("cbrt", cube_root);
   RETURN_IF_ERROR(math.FoundAll());
   return absl::OkStatus();
+}
+
+// core/base/without_throwing.h
+absl::Status RunKernel(absl::Status (*run)(int step), int step) {
+  const absl::Status status = WithoutThrowing("kernel", [&] { return run(step); });
+  return status;
 }
 
 }  // namespace neap::header_examples::base

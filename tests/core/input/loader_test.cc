@@ -9,6 +9,7 @@
 #include <new>
 #include <numeric>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -372,9 +373,34 @@ TEST_CASE("refused memory or a refused thread is an error status") {
   const std::unique_ptr<Loader> loader = MustCreate(dataset, {.batch = 2});
   const absl::Status status = loader->Next().status();
   CHECK(absl::IsResourceExhausted(status));
-  CHECK(status.message() == "no memory for an image of 1x2x3");
+  CHECK(status.message() == "reading an image of 1x2x3: no memory of the host");
   const testing::NoThreads none;
   CHECK(absl::IsResourceExhausted(Loader::Create(dataset, {}).status()));
+}
+
+// Throws where its sixth image should be.
+class Throwing final : public Dataset {
+ public:
+  int64_t size() const override { return 8; }
+  int64_t classes() const override { return 2; }
+  ImageShape shape() const override { return {1, 2, 3}; }
+  absl::Status Read(int64_t index, float* pixels, int32_t* labels) const override {
+    if (index == 5) throw std::runtime_error("image 5");
+    std::fill_n(pixels, 6, 0.0F);
+    *labels = 0;
+    return absl::OkStatus();
+  }
+};
+
+TEST_CASE("a data set of one's own that throws is an error status") {
+  const Throwing dataset;
+  const absl::Status expected =
+      absl::InternalError("reading an image of 1x2x3 has thrown: image 5");
+  CHECK(ReadBatch(dataset, 4, 4).status() == expected);
+  CHECK(ReadBatch(dataset, 0, 4).ok());
+  const std::unique_ptr<Loader> loader = MustCreate(dataset, {.batch = 4, .shuffle = false});
+  CHECK(loader->Next().ok());
+  CHECK(loader->Next().status() == expected);
 }
 
 TEST_CASE("ranks read parts of the batches that one rank would read, whatever their number") {
