@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -38,9 +39,36 @@ void PersistentValues::Adopt(const Program& alone) {
 }
 
 absl::Status PersistentValues::Initialise(uint64_t seed) {
+  RETURN_IF_ERROR(WriteInitial(seed, /*random=*/false));
+  undrawn_seed_ = seed;
+  return group_ == nullptr ? absl::OkStatus() : Draw();
+}
+
+absl::Status PersistentValues::Draw() {
+  if (!undrawn_seed_.has_value()) return absl::OkStatus();
+  RETURN_IF_ERROR(WriteInitial(*undrawn_seed_, /*random=*/true));
+  undrawn_seed_.reset();
+  return absl::OkStatus();
+}
+
+bool PersistentValues::IsRandom(const Tensor& stored) const {
+  const Init::Kind kind = stored_.Original(stored).init.kind;
+  return kind == Init::Kind::kNormal || kind == Init::Kind::kUniform;
+}
+
+bool PersistentValues::HaveUndrawn(const std::vector<TensorImage>& images) const {
+  absl::flat_hash_set<TensorId> written;
+  for (const TensorImage& image : images) written.insert(image.tensor);
+  return std::all_of(stored_.tensors.begin(), stored_.tensors.end(), [&](const Tensor& tensor) {
+    const Tensor* const own = Own(tensor);
+    return own == nullptr || !IsRandom(tensor) || written.contains(own->id);
+  });
+}
+
+absl::Status PersistentValues::WriteInitial(uint64_t seed, bool random) {
   for (const Tensor& tensor : stored_.tensors) {
     const Tensor* const own = Own(tensor);
-    if (own == nullptr) continue;
+    if (own == nullptr || IsRandom(tensor) != random) continue;
     std::vector<TensorImage> images(1);
     ASSIGN_OR_RETURN(images[0], Image(*own, tensor, InitialValues(stored_.Original(tensor), seed)));
     RETURN_IF_ERROR(Write(images));
@@ -63,6 +91,13 @@ absl::StatusOr<std::vector<TensorImage>> PersistentValues::Images(
     ASSIGN_OR_RETURN(images.emplace_back(), Image(*own, tensor, values));
   }
   return images;
+}
+
+absl::Status PersistentValues::Load(const std::vector<TensorImage>& images) {
+  if (!HaveUndrawn(images)) RETURN_IF_ERROR(Draw());
+  RETURN_IF_ERROR(Write(images));
+  undrawn_seed_.reset();
+  return absl::OkStatus();
 }
 
 absl::Status PersistentValues::Write(const std::vector<TensorImage>& images) {

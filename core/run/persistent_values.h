@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,10 +44,14 @@ class PersistentValues {
   // Whether the session has slices of them; what says so below is then to be called by all ranks.
   bool is_sharded() const { return is_sharded_; }
 
+  // Random values take some 40 ns each, seconds for a large network, and those that a checkpoint
+  // replaces need not be drawn. So Initialise() writes all others, and Draw() the random ones, if
+  // they are not there yet; before anything reads or changes them. Ranks draw them at once.
   absl::Status Initialise(uint64_t seed);
+  absl::Status Draw();
   // What is to be written for a checkpoint of `stored`.
   absl::StatusOr<std::vector<TensorImage>> Images(const LoadedCheckpoint& loaded) const;
-  absl::Status Write(const std::vector<TensorImage>& images);
+  absl::Status Load(const std::vector<TensorImage>& images);
   // Exchanges the values of every parameter with those of its average, of an optimizer that is not
   // sharded. After an error, some may have been exchanged.
   absl::Status ExchangeAverages();
@@ -67,6 +72,11 @@ class PersistentValues {
                     const TrainingPosition& position, DType weights, const FileMetadata& metadata);
 
  private:
+  absl::Status Write(const std::vector<TensorImage>& images);
+  absl::Status WriteInitial(uint64_t seed, bool random);
+  bool IsRandom(const Tensor& stored) const;
+  // Whether they have all values that are still to be drawn.
+  bool HaveUndrawn(const std::vector<TensorImage>& images) const;
   // Of the session's own program; null if the rank has nothing of it.
   const Tensor* Own(const Tensor& stored) const;
   absl::StatusOr<TensorImage> Image(const Tensor& own, const Tensor& stored,
@@ -83,6 +93,7 @@ class PersistentValues {
   Communicator* const group_;  // null: alone
   Program stored_;
   absl::flat_hash_map<std::string, TensorId> own_;  // by name
+  std::optional<uint64_t> undrawn_seed_;            // if random values are still to be drawn
   bool is_sharded_ = false;
   bool is_stale_ = false;    // parameters, outside the rank's slices
   bool has_failed_ = false;  // a call of all ranks, on all of them

@@ -1,6 +1,7 @@
 #include "neap/core/run/session.h"
 
 #include <algorithm>
+#include <cassert>
 #include <optional>
 #include <utility>
 
@@ -166,7 +167,7 @@ class Session::Impl {
     // Of all tensors, before any is overwritten.
     ASSIGN_OR_RETURN(const std::vector<TensorImage> images, values_.Images(loaded));
     RETURN_IF_ERROR(device_.Synchronize());  // a failed step may have left work in the streams
-    RETURN_IF_ERROR(Damages("Load()", values_.Write(images)));
+    RETURN_IF_ERROR(Damages("Load()", values_.Load(images)));
     damage_ = absl::OkStatus();
     has_exchanged_ = false;
     if (options_.communicator != nullptr) what = TermsOf(loaded);
@@ -178,7 +179,7 @@ class Session::Impl {
   }
 
   absl::Status ExchangeAverages() {
-    RETURN_IF_ERROR(CheckReady());
+    RETURN_IF_ERROR(Ready());
     if (!keeps_averages())
       return absl::FailedPreconditionError("the session keeps no averages of its parameters");
     RETURN_IF_ERROR(Damages("ExchangeAverages()", values_.ExchangeAverages()));
@@ -191,17 +192,17 @@ class Session::Impl {
   }
 
   absl::StatusOr<std::vector<float>> Values(std::string_view name) {
-    RETURN_IF_ERROR(values_.Gather(CheckReady()));
+    RETURN_IF_ERROR(values_.Gather(Ready()));
     return values_.Read(name);
   }
 
   absl::StatusOr<std::vector<NamedTensor>> Weights() {
-    RETURN_IF_ERROR(values_.Gather(CheckReady()));
+    RETURN_IF_ERROR(values_.Gather(Ready()));
     return values_.ReadWeights();
   }
 
   bool is_sharded() const { return values_.is_sharded(); }
-  absl::Status Gather() { return values_.Gather(CheckReady()); }
+  absl::Status Gather() { return values_.Gather(Ready()); }
 
   absl::Status SetBudget(int64_t budget_bytes) {
     RETURN_IF_ERROR(CheckIdle());
@@ -252,6 +253,7 @@ class Session::Impl {
     RETURN_IF_ERROR(memory_.Check());
     RETURN_IF_ERROR(damage_);
     RETURN_IF_ERROR(CheckNotExchanged());
+    RETURN_IF_ERROR(values_.Draw());
     const IterationScalars scalars = {.learning_rate = rate_.At(step_),
                                       .step = static_cast<uint32_t>(step_),
                                       .seed = options_.seed};
@@ -325,13 +327,18 @@ class Session::Impl {
     RETURN_IF_ERROR(memory_.Check());
     return damage_;
   }
+  // Whether the values of persistent tensors can be read and changed between steps.
+  absl::Status Ready() {
+    RETURN_IF_ERROR(CheckReady());
+    return values_.Draw();
+  }
   absl::Status CheckNotExchanged() const {
     if (!has_exchanged_) return absl::OkStatus();
     return absl::FailedPreconditionError(
         "the parameters are exchanged with their averages; ExchangeAverages() exchanges them back");
   }
-  absl::Status ReadyToSave(CheckpointContents contents) const {
-    RETURN_IF_ERROR(CheckReady());
+  absl::Status ReadyToSave(CheckpointContents contents) {
+    RETURN_IF_ERROR(Ready());
     if (contents == CheckpointContents::kEverything) RETURN_IF_ERROR(CheckNotExchanged());
     if (!options_.inference_only || contents != CheckpointContents::kEverything)
       return absl::OkStatus();
@@ -342,7 +349,7 @@ class Session::Impl {
   absl::Status PrepareToEvaluate() {
     RETURN_IF_ERROR(CheckIdle());
     TakeBudgetIfReady();
-    RETURN_IF_ERROR(CheckReady());
+    RETURN_IF_ERROR(Ready());
     RETURN_IF_ERROR(values_.CheckGathered());
     if (!options_.training_only) return absl::OkStatus();
     return absl::FailedPreconditionError("the session was created for training only");
@@ -408,6 +415,10 @@ Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
+Session::Impl& Session::impl() const {
+  assert(impl_ != nullptr);
+  return *impl_;
+}
 
 absl::StatusOr<Session> Session::Create(const Graph& graph, Device& device,
                                         std::shared_ptr<const Planner> planner,
@@ -418,66 +429,66 @@ absl::StatusOr<Session> Session::Create(const Graph& graph, Device& device,
   return Session(std::move(impl));
 }
 
-const Plan& Session::plan() const { return impl_->planned().plan; }
-const PlanningStats& Session::planning() const { return impl_->planned().stats; }
+const Plan& Session::plan() const { return impl().planned().plan; }
+const PlanningStats& Session::planning() const { return impl().planned().stats; }
 Timeline Session::predicted() const {
-  const PlanResult& planned = impl_->planned();
+  const PlanResult& planned = impl().planned();
   return PredictTimeline(planned.plan, planned.costs);
 }
-MemoryUse Session::memory() const { return impl_->memory(); }
-absl::Status Session::recording() const { return impl_->recording(); }
-int64_t Session::step() const { return impl_->step(); }
-uint64_t Session::seed() const { return impl_->seed(); }
-LearningRate Session::learning_rate() const { return impl_->learning_rate(); }
+MemoryUse Session::memory() const { return impl().memory(); }
+absl::Status Session::recording() const { return impl().recording(); }
+int64_t Session::step() const { return impl().step(); }
+uint64_t Session::seed() const { return impl().seed(); }
+LearningRate Session::learning_rate() const { return impl().learning_rate(); }
 absl::Status Session::SetLearningRate(const LearningRate& rate) {
-  return impl_->SetLearningRate(rate);
+  return impl().SetLearningRate(rate);
 }
-PlanCacheStats Session::plan_cache() const { return impl_->plan_cache(); }
+PlanCacheStats Session::plan_cache() const { return impl().plan_cache(); }
 
 absl::StatusOr<float> Session::TrainStep(const Batch& batch) {
-  RETURN_IF_ERROR(impl_->Begin(batch));
-  ASSIGN_OR_RETURN(const StepResult result, impl_->Finish());
+  RETURN_IF_ERROR(impl().Begin(batch));
+  ASSIGN_OR_RETURN(const StepResult result, impl().Finish());
   return result.loss;
 }
-absl::StatusOr<TimedStep> Session::TimeStep(const Batch& batch) { return impl_->Time(batch); }
-absl::Status Session::Begin(const Batch& batch) { return impl_->Begin(batch); }
-absl::StatusOr<StepResult> Session::Finish() { return impl_->Finish(); }
+absl::StatusOr<TimedStep> Session::TimeStep(const Batch& batch) { return impl().Time(batch); }
+absl::Status Session::Begin(const Batch& batch) { return impl().Begin(batch); }
+absl::StatusOr<StepResult> Session::Finish() { return impl().Finish(); }
 absl::StatusOr<StepResult> Session::Evaluate(const Batch& batch, Prediction* prediction) {
-  return impl_->Evaluate(batch, prediction);
+  return impl().Evaluate(batch, prediction);
 }
 absl::StatusOr<Prediction> Session::Predict(absl::Span<const float> images) {
-  return impl_->Predict(images);
+  return impl().Predict(images);
 }
 
 absl::Status Session::Save(const std::string& path) {
-  return impl_->Save(path, CheckpointContents::kEverything);
+  return impl().Save(path, CheckpointContents::kEverything);
 }
 absl::Status Session::SaveWeights(const std::string& path, DType dtype) {
-  return impl_->Save(path, CheckpointContents::kWeights, dtype);
+  return impl().Save(path, CheckpointContents::kWeights, dtype);
 }
-void Session::SetMetadata(FileMetadata metadata) { impl_->SetMetadata(std::move(metadata)); }
-bool Session::is_sharded() const { return impl_->is_sharded(); }
-absl::Status Session::Gather() { return impl_->Gather(); }
+void Session::SetMetadata(FileMetadata metadata) { impl().SetMetadata(std::move(metadata)); }
+bool Session::is_sharded() const { return impl().is_sharded(); }
+absl::Status Session::Gather() { return impl().Gather(); }
 absl::Status Session::Load(const std::string& path) {
-  return impl_->Load([&](const Program& program) { return LoadCheckpoint(path, program); });
+  return impl().Load([&](const Program& program) { return LoadCheckpoint(path, program); });
 }
 absl::Status Session::LoadWeights(const NamedValues& weights) {
-  return impl_->Load([&](const Program& program) { return CheckpointOf(weights, program); });
+  return impl().Load([&](const Program& program) { return CheckpointOf(weights, program); });
 }
-absl::Status Session::ExchangeAverages() { return impl_->ExchangeAverages(); }
-bool Session::keeps_averages() const { return impl_->keeps_averages(); }
+absl::Status Session::ExchangeAverages() { return impl().ExchangeAverages(); }
+bool Session::keeps_averages() const { return impl().keeps_averages(); }
 absl::StatusOr<std::vector<float>> Session::Values(std::string_view tensor) {
-  return impl_->Values(tensor);
+  return impl().Values(tensor);
 }
-absl::StatusOr<std::vector<NamedTensor>> Session::Weights() { return impl_->Weights(); }
-absl::Status Session::SetBudget(int64_t budget_bytes) { return impl_->SetBudget(budget_bytes); }
+absl::StatusOr<std::vector<NamedTensor>> Session::Weights() { return impl().Weights(); }
+absl::Status Session::SetBudget(int64_t budget_bytes) { return impl().SetBudget(budget_bytes); }
 absl::Status Session::SetBudgetAsync(int64_t budget_bytes) {
-  return impl_->SetBudgetAsync(budget_bytes);
+  return impl().SetBudgetAsync(budget_bytes);
 }
-bool Session::budget_pending() const { return impl_->budget_pending(); }
-absl::Status Session::AwaitBudget() { return impl_->AwaitBudget(); }
+bool Session::budget_pending() const { return impl().budget_pending(); }
+absl::Status Session::AwaitBudget() { return impl().AwaitBudget(); }
 absl::Status Session::SetTrainingGraph(const Graph& graph) {
-  return impl_->SetTrainingGraph(graph);
+  return impl().SetTrainingGraph(graph);
 }
 
 }  // namespace neap

@@ -1,9 +1,11 @@
 // A session: a network on a device, training inside one arena of at most the budget's bytes.
 //
 // Create() builds the program, plans it, verifies the plan, reserves the arena and initialises the
-// parameters. From then on nothing is allocated: every step replays the plan. Training and
-// evaluation each have a plan, in the same arena, with the parameters in the same place; a planner
-// that puts them elsewhere in one of its plans is refused (INVALID_ARGUMENT, naming the tensor).
+// parameters. From then on nothing is allocated: every step replays the plan. Random values of
+// parameters are drawn when something first needs them, so a Load() before does not wait for them.
+// Training and evaluation each have a plan, in the same arena, with the parameters in the same
+// place; a planner that puts them elsewhere in one of its plans is refused (INVALID_ARGUMENT,
+// naming the tensor).
 //
 //   ASSIGN_OR_RETURN(Session session,
 //                    Session::Create(net, *device, PlannerFor({.budget_bytes = 12 * kGiB})));
@@ -33,9 +35,14 @@
 // the planner, the engine lists of the device's backend (core/step/kernel.h), and the functions of
 // the program that these call (CustomKernel::workspace_bytes, an error callback of
 // ProfiledTimings).
+// A session that was moved from can only be assigned to or destroyed; other calls are a mistake of
+// the program, which assertions find.
 // *Errors*: INVALID_ARGUMENT for a bad graph, training options outside their range, and a batch of
 // the wrong size or with a label that is not a class; RESOURCE_EXHAUSTED if the budget is too small
-// (core/plan/planner.h) or the device refuses memory. After an error:
+// (core/plan/planner.h) or the device refuses memory.
+// What functions of the program itself throw, such as kernels, layers, planners and devices of its
+// own, is INTERNAL, or RESOURCE_EXHAUSTED for std::bad_alloc; nothing is thrown.
+// After an error:
 // * If it occurred before anything changed (a bad batch, budget, graph or file, or refused memory),
 //   the session is as before.
 // * If a change of the budget or the graph fails and the device refuses even the memory that it
@@ -246,6 +253,7 @@ class Session {
  private:
   class Impl;
   explicit Session(std::unique_ptr<Impl> impl);
+  Impl& impl() const;  // of a session that was not moved from
   std::unique_ptr<Impl> impl_;
 };
 

@@ -64,7 +64,7 @@ using CustomFunction = std::function<absl::Status(const CustomRun& step)>;
 // `workspace_bytes` may be called on another thread meanwhile (Session::SetBudgetAsync). On a GPU,
 // the device is current during the call, and kernels must not allocate or wait.
 // *Errors*: the session's calls return the errors of `make`, `run` and `workspace_bytes`, with the
-// step's name.
+// step's name; what they throw is INTERNAL, or RESOURCE_EXHAUSTED for std::bad_alloc.
 struct CustomKernel {
   std::string layer_type;  // the layer's kType
   Phase phase = Phase::kForward;
