@@ -1,24 +1,16 @@
-// A network small enough to train in milliseconds, its batches, and sessions that train it; shared
-// by tests of the session.
+// Sessions that train the network of tests/small_net.h; shared by tests of the session.
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "neap/core/run/session.h"
-#include "neap/layers/cpu/cpu_device.h"
 #include "neap/memory/planner_options.h"
+#include "tests/small_net.h"
 
 namespace neap {
 
-// A residual network with everything that makes planning difficult: in-place results, a fork, a
-// join, saved tensors, dropout. Without its block, the trunk feeds the layer after the join.
-Graph SmallNet(Layout layout = Layout::kNchw, bool with_block = true, DType dtype = DType::kFp32);
-Batch MakeBatch(uint64_t seed);
-
-std::unique_ptr<CpuDevice> OpenCpu();
 Session MakeSession(Device& device, PlannerOptions planning, TrainingOptions training = {},
                     Layout layout = Layout::kNchw);
 

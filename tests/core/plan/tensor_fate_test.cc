@@ -11,7 +11,7 @@
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/memory/planner.h"
 #include "tests/plan_script.h"
-#include "tests/small_training.h"
+#include "tests/small_net.h"
 
 namespace neap {
 namespace {

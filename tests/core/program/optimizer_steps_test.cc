@@ -10,7 +10,7 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/softmax_cross_entropy.h"
-#include "tests/small_training.h"
+#include "tests/small_net.h"
 
 namespace neap {
 namespace {

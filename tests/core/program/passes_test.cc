@@ -11,7 +11,7 @@
 #include "neap/layers/fused_batch_norm.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "tests/random_graph.h"
-#include "tests/small_training.h"
+#include "tests/small_net.h"
 
 namespace neap {
 

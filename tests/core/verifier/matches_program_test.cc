@@ -13,7 +13,7 @@
 #include "neap/core/program/passes.h"
 #include "neap/core/verifier/verifier.h"
 #include "neap/memory/planner.h"
-#include "tests/small_training.h"
+#include "tests/small_net.h"
 #include "tests/source_tree.h"
 
 namespace neap {
