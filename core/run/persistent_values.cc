@@ -41,7 +41,7 @@ void PersistentValues::Adopt(const Program& alone) {
 absl::Status PersistentValues::Initialise(uint64_t seed) {
   RETURN_IF_ERROR(WriteInitial(seed, /*random=*/false));
   undrawn_seed_ = seed;
-  return group_ == nullptr ? absl::OkStatus() : Draw();
+  return stored_.options.trainable ? Draw() : absl::OkStatus();
 }
 
 absl::Status PersistentValues::Draw() {

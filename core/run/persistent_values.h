@@ -44,9 +44,10 @@ class PersistentValues {
   // Whether the session has slices of them; what says so below is then to be called by all ranks.
   bool is_sharded() const { return is_sharded_; }
 
-  // Random values take some 40 ns each, seconds for a large network, and those that a checkpoint
-  // replaces need not be drawn. So Initialise() writes all others, and Draw() the random ones, if
-  // they are not there yet; before anything reads or changes them. Ranks draw them at once.
+  // Random values take some 40 ns each, seconds for a large network. A session for inference only
+  // gets its parameters from a file, so Initialise() leaves its random ones to Draw(), which writes
+  // them if they are not there yet, before anything reads them. Training draws them at once: its
+  // steps allocate nothing.
   absl::Status Initialise(uint64_t seed);
   absl::Status Draw();
   // What is to be written for a checkpoint of `stored`.

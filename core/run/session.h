@@ -1,11 +1,11 @@
 // A session: a network on a device, training inside one arena of at most the budget's bytes.
 //
 // Create() builds the program, plans it, verifies the plan, reserves the arena and initialises the
-// parameters. From then on nothing is allocated: every step replays the plan. Random values of
-// parameters are drawn when something first needs them, so a Load() before does not wait for them.
-// Training and evaluation each have a plan, in the same arena, with the parameters in the same
-// place; a planner that puts them elsewhere in one of its plans is refused (INVALID_ARGUMENT,
-// naming the tensor).
+// parameters. From then on nothing is allocated: every step replays the plan. (A session for
+// inference only draws random parameters when something first needs them, so a Load() before does
+// not wait for them.) Training and evaluation each have a plan, in the same arena, with the
+// parameters in the same place; a planner that puts them elsewhere in one of its plans is refused
+// (INVALID_ARGUMENT, naming the tensor).
 //
 //   ASSIGN_OR_RETURN(Session session,
 //                    Session::Create(net, *device, PlannerFor({.budget_bytes = 12 * kGiB})));
