@@ -23,6 +23,7 @@
 #include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/initial_weights.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
@@ -43,6 +44,9 @@ nb::object ToPython(const Value& value) {
   return nb::cast(value);
 }
 nb::object ToPython(const Extent2d& value) { return nb::make_tuple(value.h, value.w); }
+nb::object ToPython(const InitialWeights& value) {
+  return nb::make_tuple(static_cast<int>(value.weight), value.scale, value.zero_bias);
+}
 nb::object ToPython(const TensorSpec& value) {
   return nb::make_tuple(std::vector<int64_t>(value.shape.dims().begin(), value.shape.dims().end()),
                         std::string(Name(value.dtype)), std::string(Name(value.layout)));
@@ -54,6 +58,15 @@ void Read(nb::handle given, Value& value) {
 }
 void Read(nb::handle given, Extent2d& value) {
   value = {nb::cast<int64_t>(given[0]), nb::cast<int64_t>(given[1])};
+}
+void Read(nb::handle given, InitialWeights& value) {
+  using Rule = InitialWeights::Rule;
+  const int rule = nb::cast<int>(given[0]);
+  if (rule < 0 || rule > static_cast<int>(Rule::kUniform))
+    throw nb::type_error("initial weights have no such rule");
+  value = {.weight = static_cast<Rule>(rule),
+           .scale = nb::cast<float>(given[1]),
+           .zero_bias = nb::cast<bool>(given[2])};
 }
 void Read(nb::handle given, TensorSpec& value) {
   const auto dims = nb::cast<std::vector<int64_t>>(given[0]);
@@ -94,13 +107,14 @@ constexpr std::array kRows = {
     RowOf<Labels, &Labels::tensor>(),
     RowOf<Targets, &Targets::tensor>(),
     RowOf<Convolution, &Convolution::out_channels, &Convolution::kernel, &Convolution::stride,
-          &Convolution::padding, &Convolution::dilation, &Convolution::groups,
-          &Convolution::bias>(),
+          &Convolution::padding, &Convolution::dilation, &Convolution::groups, &Convolution::bias,
+          &Convolution::init>(),
     RowOf<TransposedConvolution, &TransposedConvolution::out_channels,
           &TransposedConvolution::kernel, &TransposedConvolution::stride,
           &TransposedConvolution::padding, &TransposedConvolution::bias,
           &TransposedConvolution::bilinear>(),
-    RowOf<FullyConnected, &FullyConnected::out_features, &FullyConnected::bias>(),
+    RowOf<FullyConnected, &FullyConnected::out_features, &FullyConnected::bias,
+          &FullyConnected::init>(),
     RowOf<BatchNorm, &BatchNorm::epsilon, &BatchNorm::momentum>(),
     RowOf<LocalResponseNorm, &LocalResponseNorm::size, &LocalResponseNorm::alpha,
           &LocalResponseNorm::beta, &LocalResponseNorm::k>(),
