@@ -29,6 +29,8 @@ SUBSTITUTIONS = [
     ("--data idx:examples/data/digits --image 8 --channels 1 --classes 10", "--data cifar10:cifar", "--epochs 1",
      "pages are read outside of the tree: a folder with a few images of random pixels"),
     ("--data imagefolder:imagenet/train", "--data imagefolder:images", "", "a folder with a few images of random pixels"),
+    ("--data imagefolder:test", "--data imagefolder:images", "", "a folder with a few images of random pixels"),
+    ("photo.jpg holidays", "images", "", "a folder with a few images of random pixels"),
     ("--augment --epochs 90", "--augment", "", "one step"),
     ("--lr-schedule cosine --warmup 25000 --warmup-start 0.01", "", "", "which ends after the only step"),
     ("--val imagenet/val", "", "--image 32", "after one step, running statistics are not those of the images; a fiftieth of the work"),
@@ -40,7 +42,7 @@ SUBSTITUTIONS = [
     ("plan", None, "--database none", "predictions do not depend on what other lines measured"),
     ("train", None, "--batch 2 --device cpu", "seconds, without a GPU"),
     ("--measure-collectives cuda:0,cuda:1", "--measure-collectives cpu,cpu", "", "two ranks, without GPUs"),
-    ("--device cuda:0,cuda:1", None, "--image 32 --device cpu,cpu", "two ranks, without GPUs"),
+    ("--device cuda:0,cuda:1", None, "--image 64 --device cpu,cpu", "two ranks, without GPUs; batch norms see four values of their one image"),
     ("eval", None, "--device cpu", "needs no GPU"),
     ("predict", None, "--device cpu", "needs no GPU"),
     ("train resnet50", None, "--steps 1", "a step of ResNet-50 takes a second on the CPU"),
@@ -235,7 +237,7 @@ def mention_faults(text, flags):
     prose = re.sub(r"^```.*?^```", lambda block: "\n" * block.group().count("\n"), text, flags=re.MULTILINE | re.DOTALL)
     for match in re.finditer(r"`(?:build/release/)?neap ([a-z][^`]*)`", prose):
         number = text_line(prose, match.start())
-        words = match.group(1).split()
+        words = match.group(1).removeprefix("help ").split()
         subcommand = tuple(words[:2]) if tuple(words[:2]) in SUBCOMMAND_PAIRS else tuple(words[:1])
         known = flags.of(subcommand)
         if known is None:
