@@ -174,9 +174,9 @@ absl::StatusOr<LayerSpec> SpecifyChecked(const GraphLayer& layer, const LayerCon
   if (distinct.size() < layer.inputs.size() && !spec->passes_gradient) {
     return LayerError(layer.name, "reads the same input twice");
   }
+  RETURN_IF_ERROR(CheckRole(layer, *spec));
   if (const absl::Status checked = CheckSpec(*spec, context, IsLoss(layer.role)); !checked.ok())
     return LayerError(layer.name, std::string(checked.message()));
-  RETURN_IF_ERROR(CheckRole(layer, *spec));
   RETURN_IF_ERROR(CheckStates(layer, *spec));
   if (context.scales_loss && IsLoss(layer.role)) RETURN_IF_ERROR(CheckScale(layer, *spec));
   return spec;

@@ -42,10 +42,16 @@ void AddFloats(const float* terms, int64_t count, void* to) {
     sums[i] = T(static_cast<float>(sums[i]) + static_cast<float>(T(terms[i])));
 }
 
+// Whether the kernel adds to the gradient of an input. Other operands that are accumulated, such as
+// a slice of a parameter, get a new value that the kernel computes from the old one.
+bool IsSum(const OperandSpec& operand) {
+  return operand.access == Access::kAccumulate && operand.operand.slot == Slot::kInputGrad;
+}
+
 template <typename T>
-void Store(Access access, const float* floats, int64_t count, void* to) {
-  access == Access::kAccumulate ? AddFloats<T>(floats, count, to)
-                                : FromFloats<T>(floats, count, to);
+void Store(const OperandSpec& operand, const float* floats, void* to) {
+  const int64_t count = operand.tensor.elements();
+  IsSum(operand) ? AddFloats<T>(floats, count, to) : FromFloats<T>(floats, count, to);
 }
 
 class ConvertedKernel final : public Kernel {
@@ -64,7 +70,7 @@ class ConvertedKernel final : public Kernel {
       operands[i] = floats;
       if (operand.access == Access::kWrite) continue;
       const int64_t count = operand.tensor.elements();
-      if (operand.access == Access::kAccumulate) {
+      if (IsSum(operand)) {
         std::fill_n(floats, count, -0.0F);  // to which any term, also -0, adds as itself
         continue;
       }
@@ -77,10 +83,8 @@ class ConvertedKernel final : public Kernel {
       const OperandSpec& operand = signature_.operands[i];
       if (operands[i] == args.operands[i] || operand.access == Access::kRead) continue;
       const auto* const floats = static_cast<const float*>(operands[i]);
-      const int64_t count = operand.tensor.elements();
-      operand.tensor.dtype == DType::kFp16
-          ? Store<Fp16>(operand.access, floats, count, args.operands[i])
-          : Store<Bf16>(operand.access, floats, count, args.operands[i]);
+      operand.tensor.dtype == DType::kFp16 ? Store<Fp16>(operand, floats, args.operands[i])
+                                           : Store<Bf16>(operand, floats, args.operands[i]);
     }
     return absl::OkStatus();
   }

@@ -7,9 +7,9 @@
 //
 // A result is rounded once, when it is stored. Where one kernel does the work of several layers,
 // the results between them are rounded to the type of the tensors that they replace, so its bits
-// are those of the layers (RoundAs). For the same reason, what a kernel accumulates is computed
-// apart and rounded before it is added: fusion may leave the same gradient a tensor of its own
-// (StepSpec::sums_output_grads).
+// are those of the layers (RoundAs). For the same reason, what a kernel adds to the gradient of an
+// input is computed apart and rounded before it is added: fusion may leave the same gradient a
+// tensor of its own (StepSpec::sums_output_grads).
 //
 //   KernelRow row = {kLayer<Relu>, std::nullopt, cpu::ReluSteps};
 //   row.list = cpu::Converted(row.list);  // now also for fp16 and bf16

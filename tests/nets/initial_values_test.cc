@@ -135,7 +135,8 @@ TEST_CASE("parameters begin in the same way on every device, fused or not, and i
     }
     std::map<std::string, Init> begins;
     const DeviceDescription h200 = DescribedDevice("h200").value();
-    for (const Tensor& tensor : Lower(apart, {.mode = Mode::kInference}, h200).value().tensors)
+    const Program unfused = Lower(apart, {.mode = Mode::kInference}, h200).value();
+    for (const Tensor& tensor : unfused.tensors)
       if (tensor.role == Role::kParam) begins[tensor.name] = tensor.init;
     for (const int64_t parts : {1, 2}) {
       const Program fused = Lower(Build(name, options).value(),
