@@ -70,7 +70,10 @@ endfunction()
 # neap_testing.
 function(neap_test_compile target)
   neap_compile(${target})
-  target_compile_options(${target} PRIVATE $<$<NOT:$<BOOL:${NEAP_SANITIZE}>>:-O1> -g1)
+  if(NOT NEAP_SANITIZE)
+    target_compile_options(${target} PRIVATE -O1)
+  endif()
+  target_compile_options(${target} PRIVATE -g1)
   if(target STREQUAL neap_testing)
     # The tests are executables, whose option this is; the header must be compiled with the same one.
     set_target_properties(neap_testing PROPERTIES POSITION_INDEPENDENT_CODE OFF)
