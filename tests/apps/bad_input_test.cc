@@ -67,7 +67,7 @@ TEST_CASE("a number with other characters around it is refused") {
   for (const char* rate :
        {"0x1p3", " 1", "1 ", "+1", "inf", "nan", "1e999", "1f", "1..0", "--1", ""})
     CheckRefused({"train", "lenet", std::string("--lr=") + rate}, 2, {"--lr"});
-  for (const char* budget : {"60 %", " 60%", "+60%", "0x3cp0%", "inf%", "512M", "512 MiB"})
+  for (const char* budget : {"60 %", " 60%", "+60%", "0x3cp0%", "inf%", "512M", "512 MiBs"})
     CheckRefused({"plan", "lenet", "--budget", budget}, 2, {"--budget", budget});
   CheckRefused({"plan", "lenet", "--host-budget", "2G"}, 2, {"2GiB or 2GB?"});
   CheckRefused({"plan", "resnet", "--blocks", "3, 4,6,3"}, 2, {"--blocks"});
