@@ -197,7 +197,8 @@ TEST_CASE("a file beyond the process's limit is an error, and the old file stays
   const Outcome outcome = training.Wait();
   CHECK(outcome.signal == 0);
   CHECK(outcome.exit_code == 1);
-  CHECK(outcome.err == absl::StrCat("neap: ", file, ": write: File too large\n"));
+  CHECK(outcome.err == absl::StrCat("neap: ", file,
+                                    ": write: File too large; no checkpoint was written before\n"));
   CHECK(ReadText(file) == "old");
 }
 
