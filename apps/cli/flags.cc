@@ -37,7 +37,7 @@ std::string Shortened(const std::string& text) {
 }
 
 // A help text with more flags has sections.
-constexpr size_t kMostInOneSection = 20;
+constexpr size_t kMaxInOneSection = 20;
 
 // "12", to which the next argument may be the unit: "--budget 12 GiB".
 bool IsAmount(const std::string& text) {
@@ -292,7 +292,7 @@ absl::Status FlagSet::Parse(const std::vector<std::string>& args) {
 std::string FlagSet::HelpText() const {
   std::string text = absl::StrCat("usage: ", usage_, "\n\n", about_, "\n");
   if (!positional_.empty()) absl::StrAppend(&text, positional_, " is ", positional_help_, ".\n");
-  const bool has_sections = flags_.size() > kMostInOneSection;
+  const bool has_sections = flags_.size() > kMaxInOneSection;
   const absl::Span<const char* const> headings = Sections();
   for (size_t section = 0; section < headings.size(); ++section) {
     const bool is_last = section + 1 == headings.size();

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "neap/core/base/enum_name.h"
 
 namespace neap {
 namespace {
@@ -16,13 +17,6 @@ constexpr std::array<std::string_view, 2> kLayoutNames = {"nchw", "nhwc"};
 constexpr std::array<std::string_view, kRoleCount> kRoleNames = {
     "input", "label",      "activation", "saved",     "gradient",
     "param", "param_grad", "master",     "optimizer", "state"};
-
-// Messages may have to name what a caller has made of an integer.
-template <typename Enum, size_t kCount>
-std::string_view NameIn(const std::array<std::string_view, kCount>& names, Enum value) {
-  const auto index = static_cast<size_t>(value);
-  return index < kCount ? names[index] : "unknown";
-}
 
 template <typename Enum, size_t kCount>
 absl::StatusOr<Enum> Parse(std::string_view what, const std::array<std::string_view, kCount>& names,

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "absl/strings/str_cat.h"
+#include "neap/core/base/enum_name.h"
 
 namespace neap {
 namespace {
@@ -15,13 +16,6 @@ constexpr std::array<std::string_view, 18> kSlotNames = {
     "input",   "output",     "input_grad", "output_grad", "linear_grad",   "addend",
     "param",   "param_grad", "saved",      "state",       "optimizer",     "second_moment",
     "average", "master",     "backup",     "loss_scale",  "gradient_norm", "iteration"};
-
-// Messages may have to name what a caller has made of an integer.
-template <typename Enum, size_t kCount>
-std::string_view NameIn(const std::array<std::string_view, kCount>& names, Enum value) {
-  const auto index = static_cast<size_t>(value);
-  return index < kCount ? names[index] : "unknown";
-}
 
 }  // namespace
 

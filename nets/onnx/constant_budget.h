@@ -23,9 +23,9 @@ class ConstantBudget {
       if (extent < 0) return absl::InvalidArgumentError("a constant has a negative extent");
       count = SaturatingProduct(count, extent);
     }
-    constexpr int64_t kMostTimes = 16;
+    constexpr int64_t kMaxTimes = 16;
     constexpr int64_t kAlways = int64_t{1} << 20;
-    if (count <= kAlways + kMostTimes * read_ - used_) {
+    if (count <= kAlways + kMaxTimes * read_ - used_) {
       used_ += count;
       return absl::OkStatus();
     }

@@ -29,11 +29,11 @@ using onnx_schema::ValueInfo;
 class SharedSize {
  public:
   absl::Status Add(int64_t count, bool is_shared) {
-    constexpr int64_t kMostCopies = 16;
+    constexpr int64_t kMaxCopies = 16;
     constexpr int64_t kAlways = int64_t{1} << 22;
     copied_ += count;
     if (!is_shared) stored_ += count;
-    if (copied_ <= kAlways || copied_ / kMostCopies <= stored_) return absl::OkStatus();
+    if (copied_ <= kAlways || copied_ / kMaxCopies <= stored_) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat("its layers share tensors so often that ",
                                                    stored_, " values would become ", copied_));
   }

@@ -30,18 +30,14 @@ TEST_CASE("an exception in a subcommand becomes an error") {
   CHECK(other == absl::InternalError("internal error: too long"));
 }
 
-// Runs the command in a shell that first sets a limit, and checks that it ends with one line, which
-// holds the complaint.
+// Runs the command in a shell that first sets a limit, and checks that it ends with one line.
 void CheckRefusedUnder(const std::string& limit, std::vector<std::string> args,
                        const std::string& complaint) {
   args.insert(args.begin(), {"-c", limit + " && exec \"$0\" \"$@\"", CommandPath()});
   const Outcome outcome = Process::StartCommand("/bin/bash", args).Wait();
   CHECK(outcome.signal == 0);
   CHECK(outcome.exit_code == 1);
-  CAPTURE(outcome.err);
-  CHECK(outcome.err.rfind("neap: ", 0) == 0);
-  CHECK(outcome.err.find('\n') == outcome.err.size() - 1);
-  CHECK(outcome.err.find(complaint) != std::string::npos);
+  CHECK(outcome.err == "neap: " + complaint + "\n");
 }
 
 TEST_CASE("a network that is too large for the machine's memory ends with one line") {
@@ -49,7 +45,7 @@ TEST_CASE("a network that is too large for the machine's memory ends with one li
   return SkipCase("a sanitizer needs more addresses than the limit leaves");
 #endif
   CheckRefusedUnder("ulimit -d 300000", {"plan", "resnet-cifar", "--depth", "20000"},
-                    "memory");  // of the host, or as a whole: whatever is allocated last
+                    "resnet20000: no memory of the host");
 }
 
 TEST_CASE("if the system refuses threads, the command ends with one line") {
