@@ -1,7 +1,7 @@
 #pragma once
 
-// What most sources include, compiled once where NEAP_PRECOMPILE is on (neap_compile.cmake). A source still includes what it
-// uses: the release preset and clang-tidy do without this header.
+// What most sources include, compiled once where NEAP_PRECOMPILE is on (neap_compile.cmake). A
+// source still includes what it uses: the release preset and clang-tidy do without this header.
 #include <absl/container/flat_hash_map.h>
 #include <absl/container/inlined_vector.h>
 #include <absl/status/status.h>

@@ -1,5 +1,5 @@
-// The rules by which the weights of a network begin, by kind of layer, as torchvision's networks set
-// them in a loop over their modules. docs/initial-values.md has them all.
+// The rules by which the weights of a network begin, by kind of layer, as torchvision's networks
+// set them in a loop over their modules. docs/initial-values.md has them all.
 //
 //   return WithInitialValues(net, {.convolution = kHeFanOut, .linear = kNormal001});
 #pragma once

@@ -22,13 +22,14 @@ struct SavedModel {
 };
 
 // Gives `net` the file's network if it has no name, and of the file's flags those that `given` has
-// and that were not among the arguments. If another network was named, all is left as it is. Without
-// a file, nothing is done. Errors: those of reading the file; BadUsage() if no network is named.
+// and that were not among the arguments. If another network was named, all is left as it is.
+// Without a file, nothing is done. Errors: those of reading the file; BadUsage() if no network is
+// named.
 absl::StatusOr<SavedModel> CompleteFromFile(const std::string& weights, const FlagSet& given,
                                             NetFlags& net);
 
-// The number of outputs that the file names; nullopt if it names none, or another network than this.
-// Errors: those of reading the file.
+// The number of outputs that the file names; nullopt if it names none, or another network than
+// this. Errors: those of reading the file.
 absl::StatusOr<std::optional<int64_t>> SavedClasses(const std::string& weights,
                                                     const std::string& net);
 

@@ -53,8 +53,8 @@ std::vector<ClassProbability> Ranked(const float* probabilities, int64_t classes
   return ranked;
 }
 
-// Formats the lines of a table, or of JSON objects. Classes are given by their names where these are
-// known, and images by their files.
+// Formats the lines of a table, or of JSON objects. Classes are given by their names where these
+// are known, and images by their files.
 class Lines {
  public:
   Lines(bool json, int64_t top, const Inference& inference)

@@ -2,7 +2,8 @@
 // accuracy, and of several with the same, the lowest loss.
 //
 // The file says how good they were ("neap.validation" in its metadata), so that a training that is
-// resumed replaces it by nothing worse. With several ranks, the others wait while rank 0 writes the file.
+// resumed replaces it by nothing worse. With several ranks, the others wait while rank 0 writes the
+// file.
 #pragma once
 
 #include <optional>

@@ -2,8 +2,8 @@
 //
 // On a terminal, progress is one line that is rewritten in place; elsewhere, and with --json, lines
 // are appended. Their loss and accuracy are means over the epoch so far, or, without epochs, since
-// the last line. JSON also has each step's own, whose text has nine digits, so that equal texts mean
-// equal bits.
+// the last line. JSON also has each step's own, whose text has nine digits, so that equal texts
+// mean equal bits.
 #pragma once
 
 #include <cstdint>

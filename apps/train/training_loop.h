@@ -1,5 +1,5 @@
-// The training loop: two steps in flight, checkpoints between steps, a clean end on Ctrl-C and after
-// a failure.
+// The training loop: two steps in flight, checkpoints between steps, a clean end on Ctrl-C and
+// after a failure.
 //
 // A checkpoint needs an idle device and must never contain the values of a diverged step, whose
 // loss is not finite although it was not skipped (core/step/loss_scale.h). Therefore no step begins
@@ -12,10 +12,11 @@
 // begins (the CPU), the measured interval would otherwise contain two more ends of steps than
 // beginnings.
 //
-// A failure between two steps, of a batch that cannot be read for example, ends training like Ctrl-C,
-// with a checkpoint. If a step itself fails, on a device or in a sum over ranks, some parameters have
-// changed and others not, so that only earlier checkpoints are left. That is why one is written every
-// ten minutes, too. All ranks write it after the same step: rank 0's clock decides.
+// A failure between two steps, of a batch that cannot be read for example, ends training like
+// Ctrl-C, with a checkpoint. If a step itself fails, on a device or in a sum over ranks, some
+// parameters have changed and others not, so that only earlier checkpoints are left. That is why
+// one is written every ten minutes, too. All ranks write it after the same step: rank 0's clock
+// decides.
 //
 // *Errors*: FAILED_PRECONDITION naming the step that diverged; those of the checkpoint. All others
 // are TrainingEnd::failure.

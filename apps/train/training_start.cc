@@ -13,8 +13,8 @@
 namespace neap::apps {
 namespace {
 
-// Beside "neap.learning_rate" (core/checkpoint/checkpoint.h), which is only there if the rate was set
-// while training went on, and which a session continues with.
+// Beside "neap.learning_rate" (core/checkpoint/checkpoint.h), which is only there if the rate was
+// set while training went on, and which a session continues with.
 constexpr const char* kScheduleKey = "neap.schedule";
 
 // Empty if the file does not say it, as those of other versions.

@@ -23,8 +23,8 @@ struct TrainingStart {
   std::optional<LearningRate> rate = {};  // with which the file was written, if it says so
 };
 
-// Errors: those of reading the file; INVALID_ARGUMENT for one that --resume cannot continue, or that
-// is a checkpoint to be resumed.
+// Errors: those of reading the file; INVALID_ARGUMENT for one that --resume cannot continue, or
+// that is a checkpoint to be resumed.
 absl::StatusOr<TrainingStart> ReadStart(const FileFlags& files);
 // BadUsage() if --seed is another one than the checkpoint's.
 absl::Status CheckSeed(const FileFlags& files, int64_t seed);

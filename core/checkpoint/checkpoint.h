@@ -57,8 +57,8 @@ const Shape& ShapeInFile(const Tensor& tensor);
 // `read` returns a persistent tensor's values in N, C, H, W order. `weights` is the type of
 // parameters in a file of weights; running statistics stay F32. Errors: INVALID_ARGUMENT unless it
 // is fp32, fp16 or bf16, or, naming the tensor, for a finite value that would become infinite in
-// it; and for metadata that are not UTF-8. After an error, a file that was at `path` before is still
-// there.
+// it; and for metadata that are not UTF-8. After an error, a file that was at `path` before is
+// still there.
 absl::Status SaveCheckpoint(
     const std::string& path, const Program& program, CheckpointContents contents,
     const TrainingPosition& position,

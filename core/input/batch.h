@@ -15,9 +15,10 @@
 namespace neap {
 
 // The label of an image or pixel without a class. It adds nothing to the gradients and to the loss,
-// and never counts as correct. A training step's loss and gradients are still means over all labels,
-// so that sub-batches and ranks weigh every image alike; the loss of an evaluation is the mean over
-// the labels that are classes, as torch.nn.CrossEntropyLoss's over those that are not ignore_index.
+// and never counts as correct. A training step's loss and gradients are still means over all
+// labels, so that sub-batches and ranks weigh every image alike; the loss of an evaluation is the
+// mean over the labels that are classes, as torch.nn.CrossEntropyLoss's over those that are not
+// ignore_index.
 inline constexpr int32_t kNoLabel = -1;
 
 // The target of an element for which there is none. It adds nothing to the gradients and to the

@@ -4,8 +4,8 @@
 // folders in it, links lead back to a folder above them, so that images come again and again, and
 // the folders of classes lie one level deeper, in train/ and val/. Training would go on with what
 // this looks like, and learn to tell train from val. So hidden folders and files (whose names begin
-// with a dot) are left out, and so are links that close a loop; the user is told. A folder of splits
-// is one:
+// with a dot) are left out, and so are links that close a loop; the user is told. A folder of
+// splits is one:
 //
 //   DIR/train/cat/1.jpg    a class in a split, because DIR/train has nothing but folders, and there
 //   DIR/val/cat/7.jpg      is another split beside it: val, valid, validation or test

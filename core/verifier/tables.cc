@@ -115,8 +115,8 @@ bool MayShare(const PlanStep& step, TensorId written, TensorId read) {
          !Has(step.accumulates, written) && !Has(step.writes, read) && !Has(step.accumulates, read);
 }
 
-// A tensor that a step changes is named once: `reads` alone may repeat one, as a sum of a tensor with
-// itself does.
+// A tensor that a step changes is named once: `reads` alone may repeat one, as a sum of a tensor
+// with itself does.
 bool ChangesTwice(const PlanStep& step) {
   Ids changed = step.writes;
   changed.insert(changed.end(), step.accumulates.begin(), step.accumulates.end());

@@ -9,7 +9,8 @@ namespace {
 
 using namespace operands;
 
-// Calls f(offset in all channels, offset in the slice, elements) for each run of memory of the slice.
+// Calls f(offset in all channels, offset in the slice, elements) for each run of memory of the
+// slice.
 template <typename F>
 void ForEachRun(const LoopArgs& args, const TensorSpec& whole, F f) {
   const auto [first, count] = *args.signature.layer.As<ChannelSlice>();

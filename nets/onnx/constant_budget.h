@@ -1,5 +1,5 @@
-// How many elements constants may have in all: a small file may state a large shape, or compute with
-// one constant many times.
+// How many elements constants may have in all: a small file may state a large shape, or compute
+// with one constant many times.
 #pragma once
 
 #include <cstdint>

@@ -229,8 +229,8 @@ absl::StatusOr<NamedValues> NetworkBuilder::ReadWeights(const std::vector<bool>&
   return weights;
 }
 
-// Exporters make one tensor of several whose values are equal, and an Identity of each of the others.
-// Values that are all the same number are such a tensor; any other is one that nodes share.
+// Exporters make one tensor of several whose values are equal, and an Identity of each of the
+// others. Values that are all the same number are such a tensor; any other is one that nodes share.
 std::vector<std::string> NetworkBuilder::SharedWeights(const std::vector<bool>& needed,
                                                        const NamedValues& weights) const {
   struct Uses {

@@ -54,8 +54,8 @@ void SetWindow(Node& node, Extent2d kernel, Extent2d stride, Extent2d padding) {
 }
 
 // How ONNX states the windows of a pooling. A last window that passes the padding needs ceil_mode,
-// or more padding behind the image. Without regard to the image, ceil_mode has a window more in ONNX
-// where neap's would begin behind the image, and then only the padding does.
+// or more padding behind the image. Without regard to the image, ceil_mode has a window more in
+// ONNX where neap's would begin behind the image, and then only the padding does.
 struct PoolWindows {
   Extent2d after;  // padding behind the image
   bool ceil_mode;
@@ -250,7 +250,8 @@ void NodeWriter::WriteAverage(const ResolvedLayer& layer, const AveragePool& poo
   AveragePool written = pool;
   Node* node = &AddNode(layer, "AveragePool", Axes::kImages);
   if (pool.count_padding && windows.after != pool.padding) {
-    // More padding would count, too. So the image has the padding, and what is behind it counts not.
+    // More padding would count, too. So the image has the padding, and what is behind it counts
+    // not.
     const auto [h, w] = pool.padding;
     Node& pad = *node;
     pad.set_op_type("Pad");

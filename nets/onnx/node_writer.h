@@ -50,8 +50,8 @@ class NodeWriter {
   // all of them are, as vectors.
   enum class Axes : uint8_t { kImages, kVectors, kEither };
   onnx_schema::Node& AddNode(const ResolvedLayer& layer, std::string_view op, Axes axes);
-  // A node that has the layer's name in place of `before`, whose output it reads and whose name gets
-  // the suffix.
+  // A node that has the layer's name in place of `before`, whose output it reads and whose name
+  // gets the suffix.
   onnx_schema::Node& AddBehind(const ResolvedLayer& layer, onnx_schema::Node& before,
                                std::string_view suffix, std::string_view op);
   // The name of the layer's output as a vector or an image, for a node called `reader`.

@@ -1,5 +1,6 @@
-// What is wrong with the nodes of a graph, in one message: the nodes that are refused by themselves,
-// by operator and reason, and apart from them those that only may be, because of what they read.
+// What is wrong with the nodes of a graph, in one message: the nodes that are refused by
+// themselves, by operator and reason, and apart from them those that only may be, because of what
+// they read.
 //
 //   RefusalReport report;
 //   report.Add(node, {.reason = "neap has no layer for this operator"});

@@ -1,4 +1,5 @@
-// The definitions of ChannelSlice and ScaleShift; tests/layers/reference_channels.h has what they compute.
+// The definitions of ChannelSlice and ScaleShift; tests/layers/reference_channels.h has what they
+// compute.
 #include "neap/layers/channel_slice.h"
 
 #include <doctest/doctest.h>

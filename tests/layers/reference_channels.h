@@ -1,5 +1,5 @@
-// Slices of channels and fixed scales in float64, as layers/channel_slice.h and layers/scale_shift.h
-// define them.
+// Slices of channels and fixed scales in float64, as layers/channel_slice.h and
+// layers/scale_shift.h define them.
 #pragma once
 
 #include "tests/layers/harness.h"

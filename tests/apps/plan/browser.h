@@ -11,8 +11,8 @@
 
 namespace neap::testing {
 
-// The page's elements as text, once its script has run, in a window of this width. None where there is no browser: chromium or
-// google-chrome on the PATH and no snap, or what NEAP_BROWSER says.
+// The page's elements as text, once its script has run, in a window of this width. None where there
+// is no browser: chromium or google-chrome on the PATH and no snap, or what NEAP_BROWSER says.
 std::optional<std::string> LoadPage(const std::string& file, int width = 1400);
 
 // The values of an attribute wherever it occurs, in order.

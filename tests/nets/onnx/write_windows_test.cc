@@ -1,5 +1,5 @@
-// How poolings and layers with constants are written: ONNX computes the same sizes and values, whoever
-// reads them, and neap reads the same layers again.
+// How poolings and layers with constants are written: ONNX computes the same sizes and values,
+// whoever reads them, and neap reads the same layers again.
 #include <doctest/doctest.h>
 
 #include <memory>
