@@ -72,7 +72,8 @@ std::vector<pid_t> RanksOf(const Process& mpirun) {
     if (!std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; }))
       continue;
     std::ifstream file(entry.path() / "stat");
-    std::string stat((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    std::string stat;
+    std::getline(file, stat, '\0');  // empty if the process has ended meanwhile
     std::istringstream fields(stat.substr(std::min(stat.size(), stat.rfind(')') + 1)));
     char state = 0;
     pid_t parent = 0;
