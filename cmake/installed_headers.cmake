@@ -51,6 +51,7 @@ set(NEAP_INSTALLED_HEADERS
   layers/catalog/engine_options.h
   layers/catalog/kernel_timings.h
   layers/catalog/step_run.h
+  layers/channel_slice.h
   layers/collectives/local_ranks.h
   layers/collectives/membership.h
   layers/collectives/mpi_ranks.h
@@ -65,6 +66,7 @@ set(NEAP_INSTALLED_HEADERS
   layers/cuda/described_catalog.h
   layers/dropout.h
   layers/fully_connected.h
+  layers/initial_weights.h
   layers/join.h
   layers/lrn.h
   layers/multiply.h
@@ -76,6 +78,7 @@ set(NEAP_INSTALLED_HEADERS
   layers/profile/profiled_timings.h
   layers/profile/profiler.h
   layers/profile/sqlite.h
+  layers/scale_shift.h
   layers/softmax_cross_entropy.h
   layers/target_loss.h
   layers/transposed_convolution.h
