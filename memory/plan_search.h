@@ -1,8 +1,12 @@
 // The plan search: finds the candidate with the smallest arena, and the fastest one in a budget.
 //
 // The search tries a fixed ladder of memory limits, from the policy's minimum to the point where
-// nothing has to move. The ladder does not depend on the budget, so a larger budget only adds
-// candidates, and never makes a plan slower.
+// nothing has to move. The ladder does not depend on the budget, and a candidate that fits is left
+// out only where a bound on its time says that another one is as fast. So a larger budget only adds
+// candidates, and each of them gets engines that its steps prefer at least as much. A plan in a
+// larger budget can be slower only where that costs time: a larger workspace may have to wait for a
+// copy that still uses its bytes, copies may run beside a run that did not before, and of engines
+// of which only some were measured the preferred one may be predicted to be slower.
 //
 //   limit
 //   |====== nothing has to move       for each limit, each order of runs and its eviction rules:
@@ -183,9 +187,9 @@ class PlanSearch {
   // By order, the parts that fit the budget; none if no candidate of the order is faster.
   std::vector<std::vector<Rungs>> RungsOf(absl::Span<const Order* const> orders,
                                           int64_t budget_bytes, double best_us) const;
-  // Tries one level after another. True if lower ones of the order are of no use.
-  absl::StatusOr<bool> TryRungs(const Rungs& rungs, int64_t budget_bytes, Plan& scratch,
-                                Fastest& best) const;
+  // Tries one level after another.
+  absl::Status TryRungs(const Rungs& rungs, int64_t budget_bytes, Plan& scratch,
+                        Fastest& best) const;
   // Compares a placed candidate with `best`.
   absl::Status Consider(const Order& order, Candidate candidate, int64_t budget_bytes,
                         Plan& scratch, Fastest& best) const;

@@ -40,7 +40,7 @@ absl::StatusOr<Candidate> PlanSearch::Best(const Candidate& smallest, int64_t bu
   if (natural.arena_bytes <= budget_bytes && !Moves(natural)) {
     const EngineTable engines = engines_.For(natural.runs);
     ASSIGN_OR_RETURN(natural, Write(std::move(natural), engines, budget_bytes));
-    if (!WorkspacesMayEvict(policy_)) return natural;
+    if (!policy_.needs_based()) return natural;
     Plan scratch = DescribeProgram(*program_, offloaded_params_, *device_);
     best.us = PredictedUs(natural, kNoTime, scratch);
     best.candidate = std::move(natural);
@@ -85,17 +85,11 @@ absl::Status PlanSearch::TryLadders(int64_t budget_bytes, Fastest& best) const {
     }
     if (rungs.empty()) return absl::OkStatus();
     const size_t count = std::min(of_round, rungs.size());
-    std::vector<const Order*> ended(count, nullptr);
-    const auto try_part = [&](size_t i, Plan& scratch, Fastest& fastest) -> absl::Status {
-      ASSIGN_OR_RETURN(const bool ends, TryRungs(rungs[i], budget_bytes, scratch, fastest));
-      if (ends) ended[i] = rungs[i].order;
-      return absl::OkStatus();
+    const auto try_part = [&](size_t i, Plan& scratch, Fastest& fastest) {
+      return TryRungs(rungs[i], budget_bytes, scratch, fastest);
     };
     RETURN_IF_ERROR(TryRound(count, try_part, best));
     rungs.erase(rungs.begin(), rungs.begin() + static_cast<ptrdiff_t>(count));
-    std::erase_if(rungs, [&](const Rungs& part) {
-      return std::find(ended.begin(), ended.end(), part.order) != ended.end();
-    });
   }
 }
 
@@ -120,20 +114,15 @@ std::vector<std::vector<PlanSearch::Rungs>> PlanSearch::RungsOf(
   return rungs;
 }
 
-absl::StatusOr<bool> PlanSearch::TryRungs(const Rungs& rungs, int64_t budget_bytes, Plan& scratch,
-                                          Fastest& best) const {
+absl::Status PlanSearch::TryRungs(const Rungs& rungs, int64_t budget_bytes, Plan& scratch,
+                                  Fastest& best) const {
   const Order& order = *rungs.order;
   for (const int64_t limit_bytes : rungs.limits) {
     if (best.us <= rungs.least_us) break;
-    for (Candidate& candidate : CandidatesAt(order, limit_bytes, best.us, scratch)) {
-      const bool fits = candidate.arena_bytes <= budget_bytes;
-      const bool moves = Moves(candidate);
+    for (Candidate& candidate : CandidatesAt(order, limit_bytes, best.us, scratch))
       RETURN_IF_ERROR(Consider(order, std::move(candidate), budget_bytes, scratch, best));
-      // Under a lower limit tensors would have to move, which only a workspace could be worth.
-      if (fits && !moves && !WorkspacesMayEvict(order.policy)) return true;
-    }
   }
-  return false;
+  return absl::OkStatus();
 }
 
 absl::Status PlanSearch::TryEnds(int64_t budget_bytes, Fastest& best) const {
