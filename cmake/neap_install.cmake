@@ -30,12 +30,11 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/neapConfig.cmake.in
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/neapConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(EXPORT neap_targets NAMESPACE neap:: FILE neapTargets.cmake DESTINATION ${neap_config_folder})
 install(FILES ${PROJECT_BINARY_DIR}/neapConfig.cmake ${PROJECT_BINARY_DIR}/neapConfigVersion.cmake
-              ${PROJECT_SOURCE_DIR}/third_party/FindGLPK.cmake
         DESTINATION ${neap_config_folder})
 
 # neap.pc, for programs that are built without CMake. What libneap.a needs is in Libs.private, or in Libs where there is no
 # shared library.
-set(neap_private_libs -ldnnl -lsqlite3 -lglpk -lz -pthread -ldl)
+set(neap_private_libs -ldnnl -lsqlite3 -lz -pthread -ldl)
 if(NEAP_HAS_IMAGES)
   list(APPEND neap_private_libs -ljpeg -lpng)
 endif()

@@ -92,31 +92,6 @@ elseif(NOT SQLite3_FOUND)
   add_library(SQLite::SQLite3 ALIAS neap_sqlite3)
 endif()
 
-# GLPK's release is built with autotools; if it is downloaded, its sources are compiled here with the settings of its
-# configure script: thread-local state, and no optional dependencies (GMP, databases).
-find_package(GLPK 4.65 QUIET)
-if(NOT GLPK_FOUND AND NOT NEAP_FETCH)
-  list(APPEND neap_absent "GLPK 4.65 (libglpk-dev)")
-elseif(NOT GLPK_FOUND)
-  message(STATUS "GLPK 4.65 not found: downloading GLPK 5.0")
-  enable_language(C)
-  include(FetchContent)
-  FetchContent_Declare(glpk URL https://ftp.gnu.org/gnu/glpk/glpk-5.0.tar.gz
-                       URL_HASH SHA256=4a1013eebb50f728fc601bdd833b0b2870333c3b3e5a816eeba921d95bec6f15
-                       DOWNLOAD_EXTRACT_TIMESTAMP ON)
-  FetchContent_MakeAvailable(glpk)
-  file(GLOB_RECURSE neap_glpk_sources ${glpk_SOURCE_DIR}/src/*.c)
-  set(neap_glpk_folders ${neap_glpk_sources})
-  list(TRANSFORM neap_glpk_folders REPLACE "/[^/]*$" "")
-  list(REMOVE_DUPLICATES neap_glpk_folders)
-  add_library(neap_glpk STATIC ${neap_glpk_sources})
-  target_include_directories(neap_glpk PRIVATE ${neap_glpk_folders} SYSTEM INTERFACE ${glpk_SOURCE_DIR}/src)
-  target_compile_definitions(neap_glpk PRIVATE TLS=_Thread_local HAVE_SYS_TIME_H HAVE_GETTIMEOFDAY)
-  target_compile_options(neap_glpk PRIVATE -w)
-  target_link_libraries(neap_glpk PUBLIC m)
-  add_library(GLPK::GLPK ALIAS neap_glpk)
-endif()
-
 find_package(ZLIB 1.2.12 QUIET)
 if(NOT ZLIB_FOUND AND NOT NEAP_FETCH)
   list(APPEND neap_absent "zlib 1.2.12 (zlib1g-dev)")

@@ -52,23 +52,6 @@ if(NEAP_HAS_ONNX)
   endif()
 endif()
 
-# GLPK's archive and those of its dependencies. libltdl, with which it would load database drivers, is a shared library and
-# is copied beside the command, as oneDNN is below.
-if(GLPK_FOUND)
-  get_filename_component(neap_glpk_folder ${GLPK_LIBRARY} DIRECTORY)
-  set(neap_glpk_parts "")
-  foreach(part libglpk.a libcolamd.a libamd.a libsuitesparseconfig.a libgmp.a libz.a libltdl.so.7)
-    if(NOT EXISTS ${neap_glpk_folder}/${part})
-      message(FATAL_ERROR "NEAP_STATIC_DEPS: there is no ${neap_glpk_folder}/${part}")
-    endif()
-    list(APPEND neap_glpk_parts ${neap_glpk_folder}/${part})
-  endforeach()
-  list(POP_FRONT neap_glpk_parts neap_glpk_archive)
-  set_target_properties(GLPK::GLPK PROPERTIES IMPORTED_LOCATION ${neap_glpk_archive}
-                                              INTERFACE_LINK_LIBRARIES "${neap_glpk_parts}")
-  file(COPY_FILE ${neap_glpk_folder}/libltdl.so.7 ${PROJECT_BINARY_DIR}/libltdl.so.7 ONLY_IF_DIFFERENT)
-endif()
-
 # oneDNN is available only as a shared library; it is copied beside the command, where RUNPATH $ORIGIN finds it.
 if(TARGET DNNL::dnnl)
   get_target_property(configuration DNNL::dnnl IMPORTED_CONFIGURATIONS)

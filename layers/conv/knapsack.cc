@@ -1,190 +1,220 @@
 #include "neap/layers/conv/knapsack.h"
 
-#include <glpk.h>
-
 #include <algorithm>
-#include <climits>
-#include <cmath>
-#include <csetjmp>
 #include <cstddef>
-#include <system_error>
-#include <thread>
-
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
+#include <limits>
+#include <numeric>
 
 namespace neap {
 namespace {
 
-// The program in GLPK's form, with arrays that start at 1. Column 1 is the cost of the unused
-// capacity, followed by the items, class by class. Row 1 is the capacity, followed by the classes.
-struct Search {
-  explicit Search(const ChoiceProgram& p);
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-  const ChoiceProgram& program;
-  std::vector<int> rows = {0}, columns = {0};
-  std::vector<double> entries = {0};
-  std::vector<double> start = {0, 0};  // by column
-  ChoiceSolution best;
-  double best_cost;
-  std::jmp_buf failed = {};
+// A value is a cost less the slack cost of the item's bytes, so that values are simply added.
+double ValueOf(const ChoiceProgram& program, const ChoiceItem& item) {
+  return item.cost - program.slack_cost * static_cast<double>(item.bytes);
+}
+
+// A step from one item to a larger one on the lower convex hull of its class.
+struct HullStep {
+  size_t choice_class = 0;
+  int64_t bytes = 0;
+  double value = 0;  // < 0
+  double slope() const { return value / static_cast<double>(bytes); }
 };
 
-int64_t UnusedBytes(const ChoiceProgram& program, const ChoiceCounts& counts) {
-  int64_t unused_bytes = program.capacity_bytes;
-  for (size_t k = 0; k < counts.size(); ++k) {
-    for (size_t c = 0; c < counts[k].size(); ++c)
-      unused_bytes -= program.classes[k].items[c].bytes * counts[k][c];
+void AppendHullSteps(const ChoiceProgram& program, size_t k, std::vector<HullStep>& steps) {
+  const std::vector<ChoiceItem>& items = program.classes[k].items;
+  for (size_t from = 0; from + 1 < items.size();) {
+    HullStep best;
+    size_t next = items.size();
+    for (size_t to = from + 1; to < items.size(); ++to) {
+      const HullStep step = {k, items[to].bytes - items[from].bytes,
+                             ValueOf(program, items[to]) - ValueOf(program, items[from])};
+      if (step.bytes == 0 || step.value >= 0) continue;
+      if (next < items.size() && step.slope() > best.slope()) continue;
+      best = step;
+      next = to;
+    }
+    if (next < items.size()) steps.push_back(best);
+    from = next;
   }
-  return unused_bytes;
 }
 
-Search::Search(const ChoiceProgram& p)
-    : program(p), best({.counts = p.start}), best_cost(p.start_cost) {
-  const auto enter = [this](int row, int column, double value) {
-    rows.push_back(row);
-    columns.push_back(column);
-    entries.push_back(value);
+std::vector<HullStep> HullSteps(const ChoiceProgram& program) {
+  std::vector<HullStep> steps;
+  for (size_t k = 0; k < program.classes.size(); ++k) AppendHullSteps(program, k, steps);
+  std::stable_sort(steps.begin(), steps.end(),
+                   [](const HullStep& a, const HullStep& b) { return a.slope() < b.slope(); });
+  return steps;
+}
+
+// The least value of the undecided members' linear relaxation, by the bytes that are left for them.
+class Relaxation {
+ public:
+  Relaxation(const ChoiceProgram& program, const std::vector<HullStep>& steps,
+             const std::vector<int>& undecided) {
+    Point at;
+    for (size_t k = 0; k < program.classes.size(); ++k) {
+      const ChoiceItem& smallest = program.classes[k].items.front();
+      at.bytes += undecided[k] * smallest.bytes;
+      at.value += undecided[k] * ValueOf(program, smallest);
+    }
+    points_.push_back(at);
+    for (const HullStep& step : steps) {
+      if (undecided[step.choice_class] == 0) continue;
+      at.bytes += undecided[step.choice_class] * step.bytes;
+      at.value += undecided[step.choice_class] * step.value;
+      points_.push_back(at);
+    }
+  }
+
+  double Value(int64_t bytes) const {
+    const auto above = std::upper_bound(points_.begin(), points_.end(), bytes,
+                                        [](int64_t b, const Point& p) { return b < p.bytes; });
+    if (above == points_.begin()) return kInfinity;
+    const Point& below = *(above - 1);
+    if (above == points_.end()) return below.value;
+    const double part =
+        static_cast<double>(bytes - below.bytes) / static_cast<double>(above->bytes - below.bytes);
+    return below.value + part * (above->value - below.value);
+  }
+
+ private:
+  struct Point {
+    int64_t bytes = 0;
+    double value = 0;
   };
-  enter(1, 1, 1);
-  start[1] = program.slack_cost * static_cast<double>(UnusedBytes(program, program.start));
-  int row = 1;
-  int column = 1;
-  for (size_t k = 0; k < program.classes.size(); ++k) {
-    ++row;
-    for (size_t c = 0; c < program.classes[k].items.size(); ++c) {
-      ++column;
-      enter(1, column, program.slack_cost * static_cast<double>(program.classes[k].items[c].bytes));
-      enter(row, column, 1);
-      start.push_back(program.start[k][c]);
+  std::vector<Point> points_;
+};
+
+// A choice for the members that are decided.
+struct State {
+  int64_t bytes = 0;
+  double value = 0;
+  double bound = 0;  // least cost of any solution that contains it
+  int parent = 0;    // position among the states of the member before
+  int item = 0;      // of the last member
+};
+
+class Search {
+ public:
+  explicit Search(const ChoiceProgram& program)
+      : program_(program),
+        steps_(HullSteps(program)),
+        order_(program.classes.size()),
+        best_({.counts = program.start}),
+        best_cost_(program.start_cost) {
+    // The smallest choices come last, where the relaxation is then nearly exact.
+    const auto range = [&](size_t k) {
+      return program.classes[k].items.back().bytes - program.classes[k].items.front().bytes;
+    };
+    std::iota(order_.begin(), order_.end(), size_t{0});
+    std::stable_sort(order_.begin(), order_.end(),
+                     [&](size_t a, size_t b) { return range(a) > range(b); });
+  }
+
+  // A narrow search quickly finds a solution with which a wider one leaves out more.
+  ChoiceSolution Run() {
+    constexpr int64_t kFirstStates = 64, kGrowth = 8;
+    for (int64_t width = std::min(kFirstStates, program_.max_states); width > 0;) {
+      Pass(static_cast<size_t>(width));
+      best_.cost_bound = std::max(best_.cost_bound, std::min(proven_, best_cost_));
+      if (best_cost_ - best_.cost_bound <= program_.tolerance || width == program_.max_states)
+        break;
+      width = std::min(width * kGrowth, program_.max_states);
+    }
+    return best_;
+  }
+
+ private:
+  void Pass(size_t width) {
+    proven_ = kInfinity;
+    history_.assign(1, std::vector<State>(1));
+    std::vector<int> undecided;
+    for (const ChoiceClass& one : program_.classes) undecided.push_back(one.members);
+    for (const size_t k : order_) {
+      while (undecided[k] > 0) {
+        --undecided[k];
+        history_.push_back(Extend(k, Relaxation(program_, steps_, undecided)));
+        RemoveDominated(history_.back());
+        Limit(history_.back(), width);
+      }
+    }
+    TakeBest();
+  }
+
+  std::vector<State> Extend(size_t k, const Relaxation& rest) {
+    const double full = program_.slack_cost * static_cast<double>(program_.capacity_bytes);
+    const std::vector<ChoiceItem>& items = program_.classes[k].items;
+    const std::vector<State>& before = history_.back();
+    std::vector<State> states;
+    for (size_t s = 0; s < before.size(); ++s) {
+      for (size_t c = 0; c < items.size(); ++c) {
+        State state = {.bytes = before[s].bytes + items[c].bytes,
+                       .value = before[s].value + ValueOf(program_, items[c]),
+                       .parent = static_cast<int>(s),
+                       .item = static_cast<int>(c)};
+        state.bound = full + state.value + rest.Value(program_.capacity_bytes - state.bytes);
+        if (state.bound < best_cost_ - program_.tolerance) {
+          states.push_back(state);
+        } else {
+          proven_ = std::min(proven_, state.bound);
+        }
+      }
+    }
+    return states;
+  }
+
+  static void RemoveDominated(std::vector<State>& states) {
+    std::sort(states.begin(), states.end(), [](const State& a, const State& b) {
+      return a.bytes != b.bytes ? a.bytes < b.bytes : a.value < b.value;
+    });
+    double least = kInfinity;
+    std::erase_if(states, [&least](const State& state) {
+      if (state.value >= least) return true;
+      least = state.value;
+      return false;
+    });
+  }
+
+  void Limit(std::vector<State>& states, size_t width) {
+    if (states.size() <= width) return;
+    std::stable_sort(states.begin(), states.end(),
+                     [](const State& a, const State& b) { return a.bound < b.bound; });
+    proven_ = std::min(proven_, states[width].bound);
+    states.resize(width);
+  }
+
+  // The bound of a state without undecided members is its cost.
+  void TakeBest() {
+    const std::vector<State>& last = history_.back();
+    const auto least = std::min_element(
+        last.begin(), last.end(), [](const State& a, const State& b) { return a.bound < b.bound; });
+    if (history_.size() == 1 || least == last.end()) return;
+    best_cost_ = least->bound;
+    for (std::vector<int>& counts : best_.counts) std::fill(counts.begin(), counts.end(), 0);
+    const State* state = &*least;
+    size_t member = history_.size() - 1;
+    for (auto k = order_.rbegin(); k != order_.rend(); ++k) {
+      for (int m = 0; m < program_.classes[*k].members; ++m) {
+        ++best_.counts[*k][static_cast<size_t>(state->item)];
+        state = &history_[--member][static_cast<size_t>(state->parent)];
+      }
     }
   }
-}
 
-// From here to SolveWithGlpk(), longjmp may leave a function, so none has locals with a destructor.
-
-// The most members that may take the item before these alone cost more than the start.
-double MostMembers(const Search& search, const ChoiceClass& choices, const ChoiceItem& item) {
-  constexpr double kRounding = 1e-6;
-  const double members = choices.members;
-  if (item.cost * members <= search.program.start_cost) return members;
-  return std::floor(search.program.start_cost / item.cost + kRounding);
-}
-
-void AddItems(glp_prob* problem, const Search& search) {
-  int row = 1;
-  int column = 1;
-  for (const ChoiceClass& choices : search.program.classes) {
-    ++row;
-    glp_set_row_bnds(problem, row, GLP_FX, choices.members, choices.members);
-    for (const ChoiceItem& item : choices.items) {
-      ++column;
-      const double most = MostMembers(search, choices, item);
-      glp_set_col_kind(problem, column, GLP_IV);
-      glp_set_col_bnds(problem, column, most > 0 ? GLP_DB : GLP_FX, 0, most);
-      glp_set_obj_coef(problem, column, item.cost);
-    }
-  }
-}
-
-glp_prob* Build(const Search& search) {
-  const ChoiceProgram& program = search.program;
-  glp_prob* const problem = glp_create_prob();
-  const double capacity = program.slack_cost * static_cast<double>(program.capacity_bytes);
-  glp_add_rows(problem, 1 + static_cast<int>(program.classes.size()));
-  glp_add_cols(problem, static_cast<int>(search.start.size()) - 1);
-  glp_set_row_bnds(problem, 1, GLP_FX, capacity, capacity);
-  glp_set_col_bnds(problem, 1, GLP_DB, 0, program.start_cost);
-  glp_set_obj_coef(problem, 1, 1);
-  AddItems(problem, search);
-  glp_load_matrix(problem, static_cast<int>(search.rows.size()) - 1, search.rows.data(),
-                  search.columns.data(), search.entries.data());
-  return problem;
-}
-
-// Rejects solutions that exceed the capacity by any byte; GLPK compares bytes with a tolerance.
-void TakeSolution(glp_prob* problem, Search& search) {
-  const ChoiceProgram& program = search.program;
-  int64_t unused_bytes = program.capacity_bytes;
-  double cost = 0;
-  int column = 1;
-  for (const ChoiceClass& choices : program.classes) {
-    for (const ChoiceItem& item : choices.items) {
-      const double count = std::round(glp_mip_col_val(problem, ++column));
-      unused_bytes -= item.bytes * static_cast<int64_t>(count);
-      cost += item.cost * count;
-    }
-  }
-  cost += program.slack_cost * static_cast<double>(unused_bytes);
-  if (unused_bytes < 0 || cost >= search.best_cost) return;
-  search.best_cost = cost;
-  column = 1;
-  for (std::vector<int>& counts : search.best.counts) {
-    for (int& count : counts)
-      count = static_cast<int>(std::lround(glp_mip_col_val(problem, ++column)));
-  }
-}
-
-void Follow(glp_tree* tree, void* info) {
-  Search& search = *static_cast<Search*>(info);
-  if (glp_ios_reason(tree) == GLP_IHEUR) glp_ios_heur_sol(tree, search.start.data());
-  if (glp_ios_reason(tree) == GLP_IBINGO) TakeSolution(glp_ios_get_prob(tree), search);
-  const int node = glp_ios_best_node(tree);
-  if (node == 0) return;
-  search.best.cost_bound = std::max(search.best.cost_bound, glp_ios_node_bound(tree, node));
-  if (search.best_cost - search.best.cost_bound <= search.program.tolerance)
-    glp_ios_terminate(tree);
-}
-
-// What remains of the time limit since `begin`, at least 0, because GLPK rejects negative limits.
-int LeftMs(const Search& search, double begin) {
-  const double left_seconds = search.program.time_limit_seconds - glp_difftime(glp_time(), begin);
-  return static_cast<int>(std::clamp(left_seconds * 1000, 0.0, double{INT_MAX}));
-}
-
-void BranchAndBound(glp_prob* problem, Search& search) {
-  const double begin = glp_time();
-  glp_smcp relaxed;
-  glp_init_smcp(&relaxed);
-  relaxed.msg_lev = GLP_MSG_OFF;
-  relaxed.tm_lim = LeftMs(search, begin);
-  if (glp_simplex(problem, &relaxed) != 0 || glp_get_status(problem) != GLP_OPT) return;
-  glp_iocp integer;
-  glp_init_iocp(&integer);
-  integer.msg_lev = GLP_MSG_OFF;
-  integer.tm_lim = LeftMs(search, begin);
-  integer.br_tech = GLP_BR_MFV;  // by far the quickest here: bench/workspace_division_bench.cc
-  integer.cb_func = Follow;
-  integer.cb_info = &search;
-  if (glp_intopt(problem, &integer) == 0 && glp_mip_status(problem) == GLP_OPT)
-    search.best.cost_bound = std::max(search.best.cost_bound, glp_mip_obj_val(problem));
-}
-
-int PrintNothing(void*, const char*) { return 1; }
-
-// Replaces GLPK's default reaction to an error, which is abort().
-void Escape(void* search) { std::longjmp(static_cast<Search*>(search)->failed, 1); }
-
-void SolveWithGlpk(Search* search) {
-  if (glp_init_env() != 0) return;
-  glp_term_hook(PrintNothing, nullptr);
-  glp_error_hook(Escape, search);
-  if (setjmp(search->failed) == 0) BranchAndBound(Build(*search), *search);
-  glp_free_env();  // also frees the problem
-}
+  const ChoiceProgram& program_;
+  const std::vector<HullStep> steps_;
+  std::vector<size_t> order_;  // of the classes
+  ChoiceSolution best_;
+  double best_cost_;
+  double proven_ = kInfinity;  // least bound of all states that this pass has left out
+  std::vector<std::vector<State>> history_;
+};
 
 }  // namespace
 
-absl::StatusOr<ChoiceSolution> Solve(const ChoiceProgram& program) {
-  Search search(program);
-  try {
-    std::thread(SolveWithGlpk, &search).join();
-  } catch (const std::system_error& error) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("cannot start a thread to divide the workspace with GLPK: ", error.what()));
-  }
-  search.best.cost_bound = std::min(search.best.cost_bound, search.best_cost);
-  return search.best;
-}
+ChoiceSolution Solve(const ChoiceProgram& program) { return Search(program).Run(); }
 
 }  // namespace neap

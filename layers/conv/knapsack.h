@@ -1,34 +1,27 @@
-// An integer program solved with GLPK: chooses one item for every member of every class such that
-// the total of bytes is within a capacity and the total cost is least (the multiple-choice knapsack
+// An exact branch and bound that chooses one item for every member of every class such that the
+// total of bytes is within a capacity and the total cost is least (the multiple-choice knapsack
 // behind u-cuDNN's WD, III-C).
-//
-// The members of a class are identical, and the program counts them instead of distinguishing them:
-// a network repeats its layers, and a search that distinguishes equal members also tries all their
-// permutations.
 //
 //   minimise    sum_kc cost_kc x_kc + slack_cost * (capacity - sum_kc bytes_kc x_kc)
 //   subject to  sum_kc bytes_kc x_kc <= capacity;  sum_c x_kc = members_k;  x_kc >= 0, integer
 //
-// Callers scale the costs such that those that matter are around 1, because GLPK uses absolute
-// tolerances.
+// The search decides one member after another. Of all partial choices it keeps those that no other
+// one dominates (fewer bytes and less cost), and whose cost with the linear relaxation of what is
+// undecided is below the best solution's. At most `max_states` are kept for each member, those with
+// the least bounds: the work is bounded, and the bounds of what was left out are part of the
+// result's bound. If nothing had to be left out, the solution is optimal.
 //
 //   const std::vector<ChoiceItem> items = {{0, 0.5}, {8, 0}};
-//   ASSIGN_OR_RETURN(const ChoiceSolution solution,
-//                    Solve({.classes = {{.members = 2, .items = items}},
-//                           .capacity_bytes = 10, .slack_cost = 0.1,
-//                           .start = {{2, 0}}, .start_cost = 2}));
+//   const ChoiceSolution solution = Solve({.classes = {{.members = 2, .items = items}},
+//                                          .capacity_bytes = 10, .slack_cost = 0.1,
+//                                          .start = {{2, 0}}, .start_cost = 2});
 //   // counts {{1, 1}}: two items of 8 bytes do not fit; cost 0.5 and 2 unused bytes
 //
-// *Threads*: GLPK runs in its own thread, because its state is per thread: a calling program that
-// also uses GLPK keeps its problems and settings. *Errors*: RESOURCE_EXHAUSTED if the system
-// refuses that thread. GLPK neither prints nor aborts; if it fails or runs out of time, the best
-// solution so far, initially `start`, is returned.
+// The result is deterministic.
 #pragma once
 
 #include <cstdint>
 #include <vector>
-
-#include "absl/status/statusor.h"
 
 namespace neap {
 
@@ -39,7 +32,7 @@ struct ChoiceItem {
 
 struct ChoiceClass {
   int members = 1;
-  std::vector<ChoiceItem> items;
+  std::vector<ChoiceItem> items;  // at least one; bytes rise from each to the next
 };
 
 // The number of members that take each item, by class and item.
@@ -51,8 +44,8 @@ struct ChoiceProgram {
   double slack_cost = 0;  // cost of each unused byte; > 0
   ChoiceCounts start;     // a feasible solution
   double start_cost = 0;
-  double tolerance = 0;  // the search stops at a solution this close to the bound
-  double time_limit_seconds = 1;
+  double tolerance = 0;       // the search stops at a solution this close to the bound
+  int64_t max_states = 4096;  // 0: the start is the solution
 };
 
 struct ChoiceSolution {
@@ -60,6 +53,6 @@ struct ChoiceSolution {
   double cost_bound = 0;  // lower bound on the cost of any solution; >= 0, as costs are
 };
 
-absl::StatusOr<ChoiceSolution> Solve(const ChoiceProgram& program);
+ChoiceSolution Solve(const ChoiceProgram& program);
 
 }  // namespace neap

@@ -272,8 +272,8 @@ absl::StatusOr<WorkspaceDivision> DivideWorkspace(absl::Span<const Front> fronts
     const double gap_seconds = seconds - seconds_bound;
     OpenProgram open = Open(classes, relaxation, gap_seconds, total_bytes);
     open.program.tolerance = goal.gap * seconds / gap_seconds;
-    open.program.time_limit_seconds = goal.time_limit_seconds;
-    ASSIGN_OR_RETURN(const ChoiceSolution solution, Solve(open.program));
+    open.program.max_states = goal.max_states;
+    const ChoiceSolution solution = Solve(open.program);
     Close(open, solution.counts, counts);
     seconds_bound += gap_seconds * solution.cost_bound;
   }

@@ -11,9 +11,9 @@
 //     |                           o
 //     +--10-20------------10-----30--> bytes
 //
-// This is a 0-1 integer linear program, solved with GLPK as in the paper. Its linear relaxation is
-// solved first, without GLPK: it gives a lower bound, a division close to it, and a proof that no
-// better division contains most of the configurations. The remaining program is small.
+// This is a 0-1 integer linear program. Its linear relaxation is solved first: it gives a lower
+// bound, a division close to it, and a proof that no better division contains most of the
+// configurations. A branch and bound (knapsack.h) solves the small program that remains.
 //
 //   std::vector<std::vector<Configuration>> fronts;  // one of DesirableConfigurations() per kernel
 //   ASSIGN_OR_RETURN(WorkspaceDivision division, DivideWorkspace(fronts, 120 * kMiB));
@@ -31,8 +31,8 @@
 namespace neap {
 
 struct WorkspaceDivisionGoal {
-  double time_limit_seconds = 0.5;  // the search then returns its best division
-  double gap = 1e-5;                // relative distance to the bound at which the search stops
+  int64_t max_states = 4096;  // bounds the search's work (knapsack.h); 0: only the relaxation
+  double gap = 1e-5;          // relative distance to the bound at which the search stops
 };
 
 struct WorkspaceDivision {
@@ -47,9 +47,8 @@ struct WorkspaceDivision {
 };
 
 // Each front is in order of rising workspace and strictly falling time. The result is
-// deterministic, unless the time limit is reached. Errors: INVALID_ARGUMENT for a front that is
-// empty or out of order, with its position; RESOURCE_EXHAUSTED, with the smallest sufficient total,
-// if the kernels do not fit, or if the system refuses a thread to the solver.
+// deterministic. Errors: INVALID_ARGUMENT for a front that is empty or out of order, with its
+// position; RESOURCE_EXHAUSTED, with the smallest sufficient total, if the kernels do not fit.
 absl::StatusOr<WorkspaceDivision> DivideWorkspace(
     absl::Span<const std::vector<Configuration>> fronts, int64_t total_bytes,
     const WorkspaceDivisionGoal& goal = {});
