@@ -29,6 +29,11 @@ constexpr int64_t kMostComparisonsOfShort = 200'000;
 constexpr size_t kMostStepsOfEager = 12'000;
 constexpr double kNoTime = std::numeric_limits<double>::infinity();
 
+double MillisecondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
 // The time of `plan`, whose actions have no waits, with the waits that its places need.
 double UsWithWaits(const TimelineCosts& costs, Plan& plan) {
   std::vector<Action> actions = WithWaits(plan);
@@ -46,41 +51,60 @@ absl::StatusOr<PlanSearch> PlanSearch::Create(const Program& program, const Poli
                                               EngineCatalog& catalog, SearchPurpose purpose) {
   PlanSearch search(program, policy, options, device);
   if (program.options.offload_params) search.OffloadParams();
-  std::vector<OwnedOrder> run_orders = search.UnpricedOrders(purpose);
   const auto start = std::chrono::steady_clock::now();
-  std::chrono::steady_clock::duration ordering = {};  // the time that finding priced orders takes
-  EngineTable& engines = search.engines_;
-  ASSIGN_OR_RETURN(engines,
+  ASSIGN_OR_RETURN(search.engines_,
                    EngineTable::List(program, options.kernels, options.strict, device, catalog));
-  const bool has_prices = purpose == SearchPurpose::kPlan && policy.priced_orders != nullptr;
-  if (has_prices && program.options.mode == Mode::kTraining) {
-    ASSIGN_OR_RETURN(RebuildPrices prices, engines.PriceReruns(program, catalog));
-    search.prices_ = {.run_seconds = prices.run_seconds,
-                      .rerun_seconds = prices.rerun_seconds,
-                      .link_bytes_per_second = search.MostBytesPerSecond()};
-    search.PriceCopies(prices);
-    const auto begin = std::chrono::steady_clock::now();
-    for (RunOrder& run_order : policy.priced_orders(program, prices))
-      run_orders.push_back({std::move(run_order), policy, /*is_priced=*/true});
-    ordering = std::chrono::steady_clock::now() - begin;
+  search.engines_ms_ = MillisecondsSince(start);
+  std::vector<OwnedOrder> orders;
+  search.AppendOrdersOf(policy, orders);
+  RETURN_IF_ERROR(search.AddOrders(std::move(orders), catalog));
+  if (purpose == SearchPurpose::kPlan) RETURN_IF_ERROR(search.AddOrdersForPlan(catalog));
+  return search;
+}
+
+absl::Status PlanSearch::AddOrdersForPlan(EngineCatalog& catalog) {
+  if (program_->options.mode != Mode::kTraining) return absl::OkStatus();
+  std::vector<OwnedOrder> orders;
+  const bool has_others = policy_.contains_eager && program_->steps.size() <= kMostStepsOfEager;
+  for (const Policy& other : Policies()) {
+    if (has_others && other.eager_tensors != NoTensors) AppendOrdersOf(other, orders);
   }
-  // An order that reruns a step for which no engine gives the same bits twice is left out. If none
-  // remains, that is the error.
+  if (policy_.priced_orders != nullptr) {
+    const auto start = std::chrono::steady_clock::now();
+    ASSIGN_OR_RETURN(RebuildPrices prices, engines_.PriceReruns(*program_, catalog));
+    engines_ms_ += MillisecondsSince(start);
+    prices_ = {.run_seconds = prices.run_seconds,
+               .rerun_seconds = prices.rerun_seconds,
+               .link_bytes_per_second = MostBytesPerSecond()};
+    PriceCopies(prices);
+    for (RunOrder& run_order : policy_.priced_orders(*program_, prices))
+      orders.push_back({std::move(run_order), policy_, /*is_priced=*/true});
+  }
+  return AddOrders(std::move(orders), catalog);
+}
+
+void PlanSearch::AppendOrdersOf(const Policy& policy, std::vector<OwnedOrder>& orders) const {
+  for (RunOrder& run_order : policy.order_runs(*program_))
+    orders.push_back({std::move(run_order), policy});
+}
+
+// An order that reruns a step for which no engine gives the same bits twice is left out. If none
+// remains, that is the error.
+absl::Status PlanSearch::AddOrders(std::vector<OwnedOrder> run_orders, EngineCatalog& catalog) {
+  const auto start = std::chrono::steady_clock::now();
   std::vector<bool> is_left_out;
   absl::Status refused;
   for (const OwnedOrder& owned : run_orders) {
-    const absl::Status added = engines.AddReruns(program, owned.order.runs, catalog);
+    const absl::Status added = engines_.AddReruns(*program_, owned.order.runs, catalog);
     is_left_out.push_back(!added.ok());
     if (!added.ok() && !absl::IsFailedPrecondition(added)) return added;
     refused.Update(added);
   }
-  const std::chrono::duration<double, std::milli> elapsed =
-      std::chrono::steady_clock::now() - start - ordering;
-  search.engines_ms_ = elapsed.count();
+  engines_ms_ += MillisecondsSince(start);
   std::vector<std::optional<Order>> orders(run_orders.size());
   EachInParallel(run_orders.size(), kMostPlanningThreads, [&] {
     return [&](size_t i) {
-      if (!is_left_out[i]) orders[i] = search.MakeOrder(std::move(run_orders[i]));
+      if (!is_left_out[i]) orders[i] = MakeOrder(std::move(run_orders[i]));
     };
   });
   for (std::optional<Order>& order : orders) {
@@ -88,29 +112,12 @@ absl::StatusOr<PlanSearch> PlanSearch::Create(const Program& program, const Poli
     const std::vector<bool>& eager = order->eager;
     const bool moves = std::find(eager.begin(), eager.end(), true) != eager.end();
     if (order->is_priced && !moves) {
-      search.orders_.push_back(*order);
+      orders_.push_back(*order);
       order->eviction = EvictionRule::kLru;
     }
-    search.orders_.push_back(*std::move(order));
+    orders_.push_back(*std::move(order));
   }
-  if (search.orders_.empty()) return refused;
-  return search;
-}
-
-std::vector<PlanSearch::OwnedOrder> PlanSearch::UnpricedOrders(SearchPurpose purpose) const {
-  std::vector<OwnedOrder> orders;
-  const auto add = [&](const Policy& policy) {
-    for (RunOrder& run_order : policy.order_runs(*program_))
-      orders.push_back({std::move(run_order), policy});
-  };
-  add(policy_);
-  const bool has_others = policy_.contains_eager && purpose == SearchPurpose::kPlan &&
-                          program_->options.mode == Mode::kTraining &&
-                          program_->steps.size() <= kMostStepsOfEager;
-  for (const Policy& other : Policies()) {
-    if (has_others && other.eager_tensors != NoTensors) add(other);
-  }
-  return orders;
+  return orders_.empty() ? refused : absl::OkStatus();
 }
 
 void PlanSearch::OffloadParams() {

@@ -72,12 +72,18 @@ class PlanSearch {
                                            const DeviceDescription& device, EngineCatalog& catalog,
                                            SearchPurpose purpose = SearchPurpose::kPlan);
 
+  // Makes a search for the minimum one for a plan, too. Errors: those of Create().
+  absl::Status AddOrdersForPlan(EngineCatalog& catalog);
+
   // The candidate with the smallest arena, which is the minimum budget. Its actions are not
   // written.
   Candidate Smallest() const;
   // The fastest candidate in a budget, with its actions. `smallest` must fit the budget. The
   // options' budget does not count.
   absl::StatusOr<Candidate> Best(const Candidate& smallest, int64_t budget_bytes) const;
+  // The same one if it takes less than `limit_us`. Otherwise maybe none, which takes less planning.
+  absl::StatusOr<std::optional<Candidate>> BestBelow(double limit_us, const Candidate& smallest,
+                                                     int64_t budget_bytes) const;
   // No candidate of any policy takes less time in a budget (memory/time_bound.h). 0 unless the
   // policy prices reruns.
   double TimeBoundUs(int64_t budget_bytes) const;
@@ -139,8 +145,9 @@ class PlanSearch {
         layerwise_(BoundLayerwise(program, in_place())) {}
 
   void OffloadParams();
-  // Those of the policy without prices, and of the policies that it contains.
-  std::vector<OwnedOrder> UnpricedOrders(SearchPurpose purpose) const;
+  // Those of a policy without prices.
+  void AppendOrdersOf(const Policy& policy, std::vector<OwnedOrder>& orders) const;
+  absl::Status AddOrders(std::vector<OwnedOrder> run_orders, EngineCatalog& catalog);
   // A priced order evicts what is next used farthest in the future.
   Order MakeOrder(OwnedOrder owned) const;
   // The bytes of a budget above persistent tensors.

@@ -27,27 +27,34 @@ constexpr double kNoTime = std::numeric_limits<double>::infinity();
 }  // namespace
 
 absl::StatusOr<Candidate> PlanSearch::Best(const Candidate& smallest, int64_t budget_bytes) const {
+  ASSIGN_OR_RETURN(std::optional<Candidate> best, BestBelow(kNoTime, smallest, budget_bytes));
+  return *std::move(best);
+}
+
+absl::StatusOr<std::optional<Candidate>> PlanSearch::BestBelow(double limit_us,
+                                                               const Candidate& smallest,
+                                                               int64_t budget_bytes) const {
   // Without a budget, a policy that moves tensors in any case shows its own peak.
-  const auto write_smallest = [&] {
+  if (!policy_.needs_based() && budget_bytes == kUnlimited)
     return Write(smallest, engines_.For(smallest.runs), budget_bytes);
-  };
-  if (!policy_.needs_based() && budget_bytes == kUnlimited) return write_smallest();
   const Order& first = orders_.front();
   Candidate natural = policy_.needs_based() ? Place(first, first.workspaces,
                                                     Decide(first, first.workspaces, kNoLimit), {})
                                             : smallest;
-  Fastest best;
+  Fastest best = {.us = limit_us};
+  Plan scratch = DescribeProgram(*program_, offloaded_params_, *device_);
   if (natural.arena_bytes <= budget_bytes && !Moves(natural)) {
     const EngineTable engines = engines_.For(natural.runs);
     ASSIGN_OR_RETURN(natural, Write(std::move(natural), engines, budget_bytes));
     if (!policy_.needs_based()) return natural;
-    Plan scratch = DescribeProgram(*program_, offloaded_params_, *device_);
-    best.us = PredictedUs(natural, kNoTime, scratch);
-    best.candidate = std::move(natural);
+    const double us = PredictedUs(natural, kNoTime, scratch);
+    if (us < limit_us) best = {us, std::move(natural)};
   }
   RETURN_IF_ERROR(TryLadders(budget_bytes, best));
   if (policy_.needs_based()) RETURN_IF_ERROR(TryEnds(budget_bytes, best));
-  return best.candidate.has_value() ? *std::move(best.candidate) : write_smallest();
+  if (best.candidate.has_value() || (policy_.needs_based() && limit_us < kNoTime))
+    return std::move(best.candidate);
+  return Write(smallest, engines_.For(smallest.runs), budget_bytes);
 }
 
 size_t PlanSearch::MostOfRound() const { return IsShort(orders_.front()) ? 1 : kMostOfRound; }

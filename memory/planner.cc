@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -32,10 +33,15 @@ constexpr std::array<std::string_view, 3> kPlacements = {"first-fit", "exact-fit
 // A batch's copy that takes less than one part in this many of the iteration need not be hidden.
 constexpr double kTinyPart = 1000;
 
+// Sums of times are rounded, by less than this part of them.
+constexpr double kRounding = 1e-9;
+
 double MillisecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
       .count();
 }
+
+constexpr double kNoTimeLimit = std::numeric_limits<double>::infinity();
 
 // What the plan's actions say of themselves.
 void FillTotals(const Candidate& candidate, PlanResult& result) {
@@ -67,34 +73,35 @@ class Planning {
   Planning(const Program& program, const PlannerOptions& options, const DeviceDescription& device)
       : program_(program), options_(options), device_(device) {}
 
-  // A refusal for lack of memory ends with a policy that can be planned, if there is one.
-  absl::StatusOr<PlanResult> Make(EngineCatalog& catalog) const {
+  // A refusal for lack of memory ends with a policy that can be planned, if there is one. Absent if
+  // no iteration takes less than `limit_ms`, with the batch's copy.
+  absl::StatusOr<std::optional<PlanResult>> Make(double limit_ms, EngineCatalog& catalog) const {
     const auto start = std::chrono::steady_clock::now();
     ASSIGN_OR_RETURN(const Policy policy, CheckedPolicy());
-    ASSIGN_OR_RETURN(const PlanSearch search,
-                     PlanSearch::Create(program_, policy, options_, device_, catalog));
+    ASSIGN_OR_RETURN(PlanSearch search, PlanSearch::Create(program_, policy, options_, device_,
+                                                           catalog, SearchPurpose::kMinimum));
     const Candidate smallest = search.Smallest();
     if (options_.budget_bytes < smallest.arena_bytes)
       return WithWayOut(TooSmall(smallest), catalog);
-    ASSIGN_OR_RETURN(PlanResult result, Fastest(search, smallest, policy));
-    const absl::Status on_host = CheckHostBudget(result.plan);
+    RETURN_IF_ERROR(search.AddOrdersForPlan(catalog));
+    ASSIGN_OR_RETURN(std::optional<PlanResult> result,
+                     Fastest(search, smallest, policy, 1e3 * limit_ms));
+    if (!result.has_value() || IterationMs(*result) >= limit_ms) return std::nullopt;
+    const absl::Status on_host = CheckHostBudget(result->plan);
     if (!on_host.ok()) return WithWayOut(on_host, catalog);
-    result.stats.minimum_budget_bytes = smallest.arena_bytes;
-    result.stats.placement_lower_bound = smallest.lower_bound_bytes;
-    result.stats.layerwise = search.layerwise();
+    PlanningStats& stats = result->stats;
+    stats.minimum_budget_bytes = smallest.arena_bytes;
+    stats.placement_lower_bound = smallest.lower_bound_bytes;
+    stats.layerwise = search.layerwise();
     if (options_.budget_bytes != kUnlimited)
-      result.stats.time_bound_ms = 1e-3 * search.TimeBoundUs(options_.budget_bytes);
-    result.stats.engines_ms = search.engines_ms();
-    result.stats.planning_ms = MillisecondsSince(start) - result.stats.engines_ms;
+      stats.time_bound_ms = 1e-3 * search.TimeBoundUs(options_.budget_bytes);
+    stats.engines_ms = search.engines_ms();
+    stats.planning_ms = MillisecondsSince(start) - stats.engines_ms;
     return result;
   }
 
   absl::StatusOr<int64_t> Minimum(EngineCatalog& catalog) const {
-    ASSIGN_OR_RETURN(const Policy policy, CheckedPolicy());
-    ASSIGN_OR_RETURN(
-        const PlanSearch search,
-        PlanSearch::Create(program_, policy, options_, device_, catalog, SearchPurpose::kMinimum));
-    const Candidate smallest = search.Smallest();
+    ASSIGN_OR_RETURN(const Candidate smallest, Smallest(catalog));
     return smallest.arena_bytes;
   }
 
@@ -103,34 +110,48 @@ class Planning {
   // without them and with the batch's copy before it. In a budget they are not worth a second
   // search where that copy takes a tiny part of the iteration. Without a budget, the bytes must
   // also fit into the device's memory. What is feasible without them stays so.
-  absl::StatusOr<PlanResult> Fastest(const PlanSearch& search, const Candidate& smallest,
-                                     const Policy& policy) const {
+  // Maybe none if it takes as long as `limit_us`, with the batch's copy.
+  absl::StatusOr<std::optional<PlanResult>> Fastest(const PlanSearch& search,
+                                                    const Candidate& smallest, const Policy& policy,
+                                                    double limit_us) const {
     const int64_t incoming = IncomingBatchBytes();
     if (incoming == 0 || smallest.arena_bytes > Without(incoming))
-      return Within(search, smallest, policy, 0);
+      return Within(search, smallest, policy, 0, limit_us);
     const double copy_us =
         1e6 * BatchFromHostSeconds(DescribeProgram(program_, {}, device_), TransferCosts(device_));
     const bool is_tiny = kTinyPart * copy_us < search.fastest_us();
-    if (is_tiny && options_.budget_bytes != kUnlimited) return Within(search, smallest, policy, 0);
-    ASSIGN_OR_RETURN(PlanResult ahead, Within(search, smallest, policy, incoming));
+    if (is_tiny && options_.budget_bytes != kUnlimited)
+      return Within(search, smallest, policy, 0, limit_us);
+    ASSIGN_OR_RETURN(std::optional<PlanResult> ahead,
+                     Within(search, smallest, policy, incoming, limit_us));
     if (options_.budget_bytes == kUnlimited) {
-      if (FitsDevice(ahead.plan)) return ahead;
-      return Within(search, smallest, policy, 0);
+      if (ahead.has_value() && FitsDevice(ahead->plan)) return ahead;
+      return Within(search, smallest, policy, 0, limit_us);
     }
-    const bool fits_host = CheckHostBudget(ahead.plan).ok();
-    const double least_ms = 1e-3 * (search.fastest_us() + copy_us);
-    if (fits_host && IterationMs(ahead) <= least_ms) return ahead;
-    ASSIGN_OR_RETURN(PlanResult before, Within(search, smallest, policy, 0));
-    if (!fits_host) return before;
-    if (!CheckHostBudget(before.plan).ok()) return ahead;
-    return std::move(IterationMs(ahead) <= IterationMs(before) ? ahead : before);
+    if (ahead.has_value() && CheckHostBudget(ahead->plan).ok()) {
+      const double ahead_us = 1e3 * IterationMs(*ahead);
+      if (ahead_us <= search.fastest_us() + copy_us) return ahead;
+      limit_us = std::min(limit_us, (1 + kRounding) * ahead_us);
+    } else {
+      ahead.reset();
+    }
+    ASSIGN_OR_RETURN(std::optional<PlanResult> before,
+                     Within(search, smallest, policy, 0, limit_us - copy_us));
+    if (!ahead.has_value()) return before;
+    if (!before.has_value() || !CheckHostBudget(before->plan).ok()) return ahead;
+    return std::move(IterationMs(*ahead) <= IterationMs(*before) ? ahead : before);
   }
 
-  // The fastest plan that leaves `incoming` bytes of the budget to the incoming batch.
-  absl::StatusOr<PlanResult> Within(const PlanSearch& search, const Candidate& smallest,
-                                    const Policy& policy, int64_t incoming) const {
-    ASSIGN_OR_RETURN(const Candidate best, search.Best(smallest, Without(incoming)));
-    return Finish(best, policy, incoming);
+  // The fastest plan that leaves `incoming` bytes of the budget to the incoming batch; maybe none
+  // if it takes as long as `limit_us`.
+  absl::StatusOr<std::optional<PlanResult>> Within(const PlanSearch& search,
+                                                   const Candidate& smallest, const Policy& policy,
+                                                   int64_t incoming, double limit_us) const {
+    ASSIGN_OR_RETURN(const std::optional<Candidate> best,
+                     search.BestBelow(limit_us, smallest, Without(incoming)));
+    if (!best.has_value()) return std::nullopt;
+    ASSIGN_OR_RETURN(PlanResult result, Finish(*best, policy, incoming));
+    return result;
   }
 
   int64_t Without(int64_t bytes) const {
@@ -189,17 +210,38 @@ class Planning {
     return BudgetRefusal(message, smallest.arena_bytes);
   }
 
-  // The policy's minimum if it can be planned. With a bounded host budget only a whole plan tells,
-  // because the minimum does not say how much host memory a plan takes.
-  std::optional<int64_t> MinimumIfPlanned(EngineCatalog& catalog) const {
-    if (options_.host_budget_bytes == kUnlimited) {
-      const absl::StatusOr<int64_t> minimum = Minimum(catalog);
-      if (!minimum.ok() || *minimum > options_.budget_bytes) return std::nullopt;
-      return *minimum;
+  // The candidate with the smallest arena. Much faster than a plan.
+  absl::StatusOr<Candidate> Smallest(EngineCatalog& catalog) const {
+    ASSIGN_OR_RETURN(const Policy policy, CheckedPolicy());
+    ASSIGN_OR_RETURN(
+        const PlanSearch search,
+        PlanSearch::Create(program_, policy, options_, device_, catalog, SearchPurpose::kMinimum));
+    return search.Smallest();
+  }
+
+  // The bytes that a candidate copies to the host, which are at least those that it has there.
+  int64_t CopiedBytes(const Candidate& candidate) const {
+    int64_t bytes = 0;
+    for (const Stay& stay : candidate.residency.stays) {
+      if (stay.offload_at.has_value())
+        bytes += RoundUp(program_.tensor(stay.tensor).spec.size_bytes(), kBlockBytes);
     }
-    const absl::StatusOr<PlanResult> result = Make(catalog);
-    if (!result.ok()) return std::nullopt;
-    return result->stats.minimum_budget_bytes;
+    for (const Tensor& tensor : program_.tensors) {
+      const std::vector<bool>& params = candidate.residency.offloaded_params;
+      if (!params.empty() && params[tensor.id.index()])
+        bytes += RoundUp(tensor.spec.size_bytes(), kBlockBytes);
+    }
+    return bytes;
+  }
+
+  // The policy's minimum if it can be planned. Where the host may have too little memory for the
+  // smallest plan, only a search tells.
+  std::optional<int64_t> MinimumIfPlanned(EngineCatalog& catalog) const {
+    const absl::StatusOr<Candidate> smallest = Smallest(catalog);
+    if (!smallest.ok() || smallest->arena_bytes > options_.budget_bytes) return std::nullopt;
+    const bool fits_host = CopiedBytes(*smallest) <= options_.host_budget_bytes;
+    if (!fits_host && !Make(kNoTimeLimit, catalog).ok()) return std::nullopt;
+    return smallest->arena_bytes;
   }
 
   // The refusal, with the policy that can be planned by the same options, if it can.
@@ -301,11 +343,20 @@ std::shared_ptr<const Planner> PlannerFor(PlannerOptions options) {
   return std::make_shared<OptionsPlanner>(std::move(options));
 }
 
-absl::StatusOr<PlanResult> MakePlan(const Program& program, const PlannerOptions& options,
-                                    const DeviceDescription& device, EngineCatalog& catalog) {
+absl::StatusOr<std::optional<PlanResult>> MakePlanBelow(double limit_ms, const Program& program,
+                                                        const PlannerOptions& options,
+                                                        const DeviceDescription& device,
+                                                        EngineCatalog& catalog) {
   const PlannerOptions chosen = WithPolicy(options, options.budget_bytes != kUnlimited);
   const DeviceDescription among_ranks = AmongRanks(device, program, options);
-  return Planning(program, chosen, among_ranks).Make(catalog);
+  return Planning(program, chosen, among_ranks).Make(limit_ms, catalog);
+}
+
+absl::StatusOr<PlanResult> MakePlan(const Program& program, const PlannerOptions& options,
+                                    const DeviceDescription& device, EngineCatalog& catalog) {
+  ASSIGN_OR_RETURN(std::optional<PlanResult> result,
+                   MakePlanBelow(kNoTimeLimit, program, options, device, catalog));
+  return *std::move(result);
 }
 
 absl::StatusOr<int64_t> MinimumBudget(const Program& program, const PlannerOptions& options,

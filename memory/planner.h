@@ -24,13 +24,14 @@
 // *Errors*: RESOURCE_EXHAUSTED if the budget is too small, naming the step that needs the most
 // memory, its bytes, and the minimum budget of this policy and placement; RESOURCE_EXHAUSTED also
 // if the host budget is too small. Both name policy auto if the same options can be planned with
-// it; with a bounded host budget, finding that out takes as long as planning.
+// it; where the host may have too little memory for that, finding it out takes as long as planning.
 // INVALID_ARGUMENT for a peer budget if the device has no peer; NOT_FOUND for unknown policies and
 // placements.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -52,6 +53,13 @@ std::shared_ptr<const Planner> PlannerFor(PlannerOptions options);
 
 absl::StatusOr<PlanResult> MakePlan(const Program& program, const PlannerOptions& options,
                                     const DeviceDescription& device, EngineCatalog& catalog);
+
+// The same plan if an iteration with it, and with the batch's copy, takes less than `limit_ms`.
+// Otherwise maybe none, which takes less planning: to compare programs.
+absl::StatusOr<std::optional<PlanResult>> MakePlanBelow(double limit_ms, const Program& program,
+                                                        const PlannerOptions& options,
+                                                        const DeviceDescription& device,
+                                                        EngineCatalog& catalog);
 
 // Only PlanningStats::minimum_budget_bytes of a plan in a budget, whatever the options' budget; so
 // without a policy's name, that of auto. Much faster than a plan.

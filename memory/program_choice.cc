@@ -1,5 +1,7 @@
 #include "neap/memory/program_choice.h"
 
+#include <chrono>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -8,6 +10,7 @@
 #include "absl/status/status.h"
 #include "neap/core/base/region.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/plan/budget_refusal.h"
 #include "neap/core/plan/plan_memory.h"
 #include "neap/memory/action_writer.h"
 #include "neap/memory/planner.h"
@@ -38,6 +41,7 @@ class Chooser {
       : lower_(lower), options_(options), device_(device), catalog_(catalog) {}
 
   absl::StatusOr<ChosenProgram> Make(bool may_split, bool may_offload) {
+    const auto start = std::chrono::steady_clock::now();
     const ProgramChoice first = {.sub_batches = options_.sub_batches.value_or(1),
                                  .offload_params = options_.offload_params.value_or(false)};
     if (!may_split && !may_offload) return ChosenProgram{first};
@@ -63,6 +67,10 @@ class Chooser {
       if (parts != first.sub_batches) RETURN_IF_ERROR(TryOffloaded(parts));
     }
     if (!best_.has_value()) return ChosenProgram{smallest_};
+    const std::chrono::duration<double, std::milli> elapsed =
+        std::chrono::steady_clock::now() - start;
+    best_->stats.engines_ms = engines_ms_;
+    best_->stats.planning_ms = elapsed.count() - engines_ms_;
     return ChosenProgram{chosen_, std::move(best_)};
   }
 
@@ -104,25 +112,35 @@ class Chooser {
 
   // Whether the plan moves or rebuilds tensors, so that other programs may be faster.
   absl::StatusOr<bool> Try(const Program& program, const ProgramChoice& choice) {
-    absl::StatusOr<PlanResult> result = MakePlan(program, options_, device_, catalog_);
+    const double least_gain = choice.offload_params == chosen_.offload_params ? 0 : kLeastGain;
+    const double limit_ms = best_.has_value() ? (1 - least_gain) * IterationMs(*best_)
+                                              : std::numeric_limits<double>::infinity();
+    absl::StatusOr<std::optional<PlanResult>> result =
+        MakePlanBelow(limit_ms, program, options_, device_, catalog_);
     if (absl::IsResourceExhausted(result.status())) {
-      RETURN_IF_ERROR(NoteMinimum(program, choice));
+      if (!best_.has_value()) RETURN_IF_ERROR(NoteMinimum(program, choice, result.status()));
       return true;
     }
     // Kernels have no indices for so many images.
     if (absl::IsUnimplemented(result.status())) return true;
     RETURN_IF_ERROR(result.status());
-    const double least_gain = choice.offload_params == chosen_.offload_params ? 0 : kLeastGain;
-    if (best_.has_value() && !IsFaster(*result, least_gain)) return false;
-    const bool may_gain = MovesOrRebuilds(result->plan);
-    best_ = *std::move(result);
+    if (!result->has_value()) return false;
+    engines_ms_ += (*result)->stats.engines_ms;
+    if (best_.has_value() && !IsFaster(**result, least_gain)) return false;
+    const bool may_gain = MovesOrRebuilds((*result)->plan);
+    best_ = **std::move(result);
     chosen_ = choice;
     return may_gain;
   }
 
-  absl::Status NoteMinimum(const Program& program, const ProgramChoice& choice) {
-    ASSIGN_OR_RETURN(const int64_t bytes, MinimumBudget(program, options_, device_, catalog_));
-    if (least_bytes_.has_value() && bytes >= *least_bytes_) return absl::OkStatus();
+  // `refusal` is that of the program's plan, if it was tried: it may tell the minimum.
+  absl::Status NoteMinimum(const Program& program, const ProgramChoice& choice,
+                           const absl::Status& refusal = absl::OkStatus()) {
+    std::optional<int64_t> bytes = SmallestBudget(refusal);
+    if (!bytes.has_value()) {
+      ASSIGN_OR_RETURN(bytes, MinimumBudget(program, options_, device_, catalog_));
+    }
+    if (least_bytes_.has_value() && *bytes >= *least_bytes_) return absl::OkStatus();
     least_bytes_ = bytes;
     smallest_ = choice;
     return absl::OkStatus();
@@ -154,6 +172,7 @@ class Chooser {
   const DeviceDescription& device_;
   EngineCatalog& catalog_;
   std::optional<PlanResult> best_;
+  double engines_ms_ = 0;               // of all plans
   std::optional<int64_t> least_bytes_;  // of the plans that do not fit
   ProgramChoice chosen_;                // of the best plan
   ProgramChoice smallest_;              // of the plan with the least bytes

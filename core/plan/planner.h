@@ -54,8 +54,10 @@ struct PlanningStats {
   int64_t runs = 0;              // compute actions
   int64_t measured_runs = 0;     // compute actions the time of which was measured
   double batch_copy_ms = 0;      // BatchCopySeconds(); not in Plan::predicted_ms
-  double engines_ms = 0;         // time spent querying the catalog
-  double planning_ms = 0;        // time spent on everything else
+  // Time spent querying the catalog, and on everything else; with that of the other programs that
+  // were tried to choose this one.
+  double engines_ms = 0;
+  double planning_ms = 0;
 };
 
 struct PlanResult {

@@ -362,5 +362,28 @@ TEST_CASE("persistent tensors lie in the same place in every plan of a network")
   for (const auto& place : places) CHECK(place == places.front());
 }
 
+TEST_CASE("a plan below a limit of time is the plan without one; a lower limit has none") {
+  DefaultCatalog catalog;
+  for (uint32_t seed = 0; seed < testing::RandomSeeds(6); ++seed) {
+    CAPTURE(seed);
+    const Program program = BuildProgram(testing::RandomGraph(seed), {}).value();
+    const PlanResult roomy = MakePlan(program, {.policy = "auto"}, H200(), catalog).value();
+    const int64_t least = roomy.stats.minimum_budget_bytes;
+    for (const int64_t part : {0, 1, 2, 4}) {
+      CAPTURE(part);
+      const PlannerOptions options = {
+          .budget_bytes = least + (roomy.plan.peak_bytes - least) * part / 4, .policy = "auto"};
+      const PlanResult plan = MakePlan(program, options, H200(), catalog).value();
+      const double ms = testing::IterationMs(plan);
+      const auto below = [&](double limit_ms) {
+        return MakePlanBelow(limit_ms, program, options, H200(), catalog).value();
+      };
+      REQUIRE(below(1.001 * ms).has_value());
+      CHECK(below(1.001 * ms)->plan == plan.plan);
+      CHECK(!below(0.999 * ms).has_value());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace neap
