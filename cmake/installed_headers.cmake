@@ -51,6 +51,7 @@ set(NEAP_INSTALLED_HEADERS
   layers/catalog/engine_options.h
   layers/catalog/kernel_timings.h
   layers/catalog/step_run.h
+  layers/channel_shuffle.h
   layers/channel_slice.h
   layers/collectives/local_ranks.h
   layers/collectives/membership.h

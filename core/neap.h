@@ -27,6 +27,7 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/catalog/custom_kernel.h"
+#include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
 #include "neap/layers/collectives/local_ranks.h"
 #include "neap/layers/collectives/mpi_ranks.h"

@@ -18,6 +18,7 @@
 #include "neap/core/step/window.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
+#include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
@@ -124,6 +125,7 @@ constexpr std::array kRows = {
           &AveragePool::count_padding, &AveragePool::ceil_mode>(),
     RowOf<GlobalAveragePool>(),
     RowOf<Crop, &Crop::size, &Crop::offset>(),
+    RowOf<ChannelShuffle, &ChannelShuffle::groups>(),
     RowOf<ChannelSlice, &ChannelSlice::first, &ChannelSlice::count>(),
     RowOf<ZeroPad, &ZeroPad::top, &ZeroPad::left, &ZeroPad::bottom, &ZeroPad::right>(),
     RowOf<Relu>(),

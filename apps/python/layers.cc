@@ -17,6 +17,7 @@
 #include "neap/core/step/window.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
+#include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
@@ -149,6 +150,9 @@ void BindPools(nb::module_& module) {
         return Layer(Crop{.size = ToExtent(size), .offset = ToExtent(offset)});
       },
       "size"_a, "offset"_a = 0, "The rectangle of `size` from row and column `offset` on.");
+  module.def(
+      "ChannelShuffle", [](int64_t groups) { return Layer(ChannelShuffle{.groups = groups}); },
+      "groups"_a, "As torch.nn.ChannelShuffle.");
   module.def(
       "ChannelSlice",
       [](int64_t first, int64_t count) {

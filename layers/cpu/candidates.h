@@ -81,6 +81,7 @@ absl::StatusOr<Candidates> ConcatForward(const StepSignature& signature);
 absl::StatusOr<Candidates> ConcatBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> CropForward(const StepSignature& signature);
 absl::StatusOr<Candidates> CropBackward(const StepSignature& signature);
+absl::StatusOr<Candidates> ChannelShuffleSteps(const StepSignature& signature);
 absl::StatusOr<Candidates> ChannelSliceForward(const StepSignature& signature);
 absl::StatusOr<Candidates> ChannelSliceBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> ZeroPadForward(const StepSignature& signature);

@@ -11,6 +11,7 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/catalog/table_backend.h"
+#include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/cpu/candidates.h"
@@ -81,6 +82,8 @@ std::vector<KernelRow> Rows() {
       {kLayer<Concat>, Phase::kBackwardData, cpu::ConcatBackward},
       {kLayer<Crop>, Phase::kForward, cpu::CropForward},
       {kLayer<Crop>, Phase::kBackwardData, cpu::CropBackward},
+      {kLayer<ChannelShuffle>, Phase::kForward, cpu::ChannelShuffleSteps},
+      {kLayer<ChannelShuffle>, Phase::kBackwardData, cpu::ChannelShuffleSteps},
       {kLayer<ChannelSlice>, Phase::kForward, cpu::ChannelSliceForward},
       {kLayer<ChannelSlice>, Phase::kBackwardData, cpu::ChannelSliceBackward},
       {kLayer<ZeroPad>, Phase::kForward, cpu::ZeroPadForward},

@@ -170,6 +170,8 @@ absl::StatusOr<Candidates> ConcatCandidates(const StepSignature& signature,
                                             const SharedRuntime& runtime);
 absl::StatusOr<Candidates> CropCandidates(const StepSignature& signature,
                                           const SharedRuntime& runtime);
+absl::StatusOr<Candidates> ChannelShuffleCandidates(const StepSignature& signature,
+                                                    const SharedRuntime& runtime);
 absl::StatusOr<Candidates> ChannelSliceCandidates(const StepSignature& signature,
                                                   const SharedRuntime& runtime);
 absl::StatusOr<Candidates> ZeroPadCandidates(const StepSignature& signature,

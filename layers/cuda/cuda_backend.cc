@@ -13,6 +13,7 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/catalog/table_backend.h"
+#include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
@@ -84,6 +85,7 @@ constexpr TableEntry kTable[] = {
     {kLayer<Add>, AddCandidates},
     {kLayer<Multiply>, MultiplyCandidates},
     {kLayer<Concat>, ConcatCandidates},
+    {kLayer<ChannelShuffle>, ChannelShuffleCandidates},
     {kLayer<ChannelSlice>, ChannelSliceCandidates},
     {kLayer<Crop>, CropCandidates},
     {kLayer<ZeroPad>, ZeroPadCandidates},

@@ -107,6 +107,7 @@ ImageValue ImageValue::Unpadded() const {
 std::vector<int64_t> ImageValue::dims() const {
   const Shape& shape = spec.shape;
   if (is_flat) return {shape.n(), elements()};
+  if (groups != 0) return {shape.n(), groups, shape.c() / groups, shape.h(), shape.w()};
   if (is_channels_last) return {shape.n(), shape.h(), shape.w(), shape.c()};
   return {shape.n(), shape.c(), shape.h(), shape.w()};
 }
@@ -307,6 +308,7 @@ ImageValue NetworkBuilder::Guess(const std::string& name, const ImageValue& like
                       .spec = like.spec,
                       .is_flat = like.is_flat,
                       .is_channels_last = like.is_channels_last,
+                      .groups = like.groups,
                       .is_guess = true};
   draft_of_[guess.layer] = drafts_.size();
   drafts_.push_back({.layer = {.name = guess.layer, .layer = Relu{}, .inputs = {"input"}},

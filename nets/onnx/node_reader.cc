@@ -95,6 +95,10 @@ absl::StatusOr<ImageValue> NodeReader::PaddedImage(int i) const {
     return absl::UnimplementedError(
         absl::StrCat(Input(i), " has its channels as the last axis, not as the second"));
   }
+  if (image->groups != 0) {
+    return absl::UnimplementedError(
+        absl::StrCat(Input(i), " has groups of channels, which neap can only shuffle"));
+  }
   if (!image->softmax.empty()) {
     return absl::UnimplementedError(
         absl::StrCat(Input(i), " is a softmax, which neap only has at the end of a network"));

@@ -324,6 +324,23 @@ bool NodeWriter::WriteActivation(const ResolvedLayer& layer) {
   return true;
 }
 
+// The Transpose has the layer's name, since a reader makes the layer of it.
+void NodeWriter::WriteShuffle(const ResolvedLayer& layer, const ChannelShuffle& shuffle) {
+  const Shape& shape = layer.spec.output.shape;
+  Node& grouped = AddNode(layer, "Reshape", Axes::kImages);
+  Node& transposed = AddBehind(layer, grouped, ".grouped", "Transpose");
+  AddIntegers("shape", {0, shuffle.groups, shape.c() / shuffle.groups, shape.h(), shape.w()},
+              grouped);
+  SetInts(transposed, "perm", {0, 2, 1, 3, 4});
+  transposed.set_output(0, absl::StrCat(layer.name, ".transposed"));
+  Node& images = *graph_.add_node();
+  images.set_name(absl::StrCat(layer.name, ".images"));
+  images.set_op_type("Reshape");
+  images.add_input(transposed.output(0));
+  images.add_output(layer.name);
+  AddIntegers("shape", {0, shape.c(), shape.h(), shape.w()}, images);
+}
+
 bool NodeWriter::WriteElementwise(const ResolvedLayer& layer) {
   if (const std::string_view op = PlainOperator(layer.layer); !op.empty()) {
     AddNode(layer, op, Axes::kEither);
@@ -350,6 +367,10 @@ bool NodeWriter::WriteElementwise(const ResolvedLayer& layer) {
     AddIntegers("starts", {crop->offset.h, crop->offset.w}, node);
     AddIntegers("ends", {crop->offset.h + crop->size.h, crop->offset.w + crop->size.w}, node);
     AddIntegers("axes", {2, 3}, node);
+    return true;
+  }
+  if (const auto* const shuffle = layer.layer.As<ChannelShuffle>()) {
+    WriteShuffle(layer, *shuffle);
     return true;
   }
   if (const auto* const slice = layer.layer.As<ChannelSlice>()) {

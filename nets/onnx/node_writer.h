@@ -21,6 +21,7 @@
 #include "absl/status/status.h"
 #include "neap/core/graph/graph.h"
 #include "neap/core/step/window.h"
+#include "neap/layers/channel_shuffle.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/scale_shift.h"
 #include "neap/nets/onnx/onnx_file.h"
@@ -67,6 +68,7 @@ class NodeWriter {
   absl::Status WriteLinear(const ResolvedLayer& layer);
   bool WritePooling(const ResolvedLayer& layer);
   void WriteAverage(const ResolvedLayer& layer, const AveragePool& pool);
+  void WriteShuffle(const ResolvedLayer& layer, const ChannelShuffle& shuffle);
   void WriteScaleShift(const ResolvedLayer& layer, const ScaleShift& linear);
   bool WriteActivation(const ResolvedLayer& layer);
   bool WriteElementwise(const ResolvedLayer& layer);

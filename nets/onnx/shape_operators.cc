@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/pooling.h"
@@ -30,12 +31,27 @@ absl::StatusOr<ImageValue> AnyImage(NodeReader& node) {
   return image;
 }
 
+// Whether these are the extents of the images with their channels in groups.
+bool HasGroups(const ImageValue& x, const std::vector<int64_t>& dims) {
+  const neap::Shape& shape = x.spec.shape;
+  return dims.size() == 5 && dims[1] > 0 && shape.c() % dims[1] == 0 &&
+         dims ==
+             std::vector<int64_t>{shape.n(), dims[1], shape.c() / dims[1], shape.h(), shape.w()};
+}
+
 // The output is the same elements with these extents: as images or as vectors.
 absl::Status SetDims(NodeReader& node, NetworkBuilder& network, ImageValue x,
                      const std::vector<int64_t>& dims) {
   const std::vector<int64_t> before = x.dims();
   const bool in_order = !x.is_channels_last || HasOnePixel(x);  // of {N, C, H, W}
   if (dims == before) {
+    network.Set(node.proto().output(0), std::move(x));
+    return absl::OkStatus();
+  }
+  x.groups = 0;
+  if (in_order && HasGroups(x, dims)) {
+    x.is_flat = x.is_channels_last = false;
+    x.groups = dims[1];
     network.Set(node.proto().output(0), std::move(x));
     return absl::OkStatus();
   }
@@ -106,10 +122,19 @@ absl::Status CheckHasAxes(const ImageValue& x) {
   return absl::UnimplementedError("it takes a part of an image that is made flat");
 }
 
+// The groups become the third axis.
+absl::Status ShuffleChannels(NodeReader& node, NetworkBuilder& network, const ImageValue& x) {
+  RETURN_IF_ERROR(network.AddLayer(node.proto(), ChannelShuffle{.groups = x.groups}, {x}));
+  ImageValue shuffled = std::get<ImageValue>(*network.Find(node.proto().output(0)));
+  shuffled.groups = x.spec.shape.c() / x.groups;
+  network.Set(node.proto().output(0), std::move(shuffled));
+  return absl::OkStatus();
+}
+
 // The axes of a reduction to a mean.
 absl::StatusOr<bool> AreHeightAndWidth(NodeReader& node, const ImageValue& x) {
   ASSIGN_OR_RETURN(const std::vector<int64_t> given, node.IntsOrInput("axes", 1));
-  if (x.is_flat) return false;
+  if (x.is_flat || x.groups != 0) return false;
   ASSIGN_OR_RETURN(const std::vector<int64_t> axes, CheckedAxes(given, 4));
   return axes == (x.is_channels_last ? std::vector<int64_t>{1, 2} : std::vector<int64_t>{2, 3});
 }
@@ -126,6 +151,8 @@ absl::Status ChangeAxes(NodeReader& node, NetworkBuilder& network) {
 absl::Status Transpose(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(ImageValue x, AnyImage(node));
   ASSIGN_OR_RETURN(const std::vector<int64_t> order, ReadOrder(node, std::ssize(x.dims())));
+  if (x.groups != 0 && order == std::vector<int64_t>{0, 2, 1, 3, 4})
+    return ShuffleChannels(node, network, x);
   if (!std::is_sorted(order.begin(), order.end())) {
     const std::vector<int64_t> wanted =
         x.is_channels_last ? std::vector<int64_t>{0, 3, 1, 2} : std::vector<int64_t>{0, 2, 3, 1};

@@ -1,5 +1,5 @@
-// The definitions of ChannelSlice and ScaleShift; tests/layers/reference_channels.h has what they
-// compute.
+// The definitions of ChannelSlice, ChannelShuffle and ScaleShift;
+// tests/layers/reference_channels.h has what they compute.
 #include "neap/layers/channel_slice.h"
 
 #include <doctest/doctest.h>
@@ -7,6 +7,7 @@
 #include <limits>
 #include <string>
 
+#include "neap/layers/channel_shuffle.h"
 #include "neap/layers/scale_shift.h"
 
 namespace neap {
@@ -25,6 +26,15 @@ TEST_CASE("a slice of channels lies within them") {
   CHECK(Refusal(ChannelSlice{.first = 3, .count = 3}) == "cannot take 3 channels from 3 on of 5");
   CHECK(Refusal(ChannelSlice{.first = -1, .count = 1}) == "cannot take 1 channels from -1 on of 5");
   CHECK(Refusal(ChannelSlice{.first = 0, .count = 0}) == "cannot take 0 channels from 0 on of 5");
+}
+
+TEST_CASE("a shuffle has groups of as many channels each") {
+  const LayerSpec spec = Layer(ChannelShuffle{.groups = 5}).Specify({.inputs = {kImages}}).value();
+  CHECK(spec.output == kImages);
+  REQUIRE(spec.steps.size() == 2);
+  CHECK(spec.steps[1].reads.size() == 1);
+  CHECK(Refusal(ChannelShuffle{.groups = 2}) == "cannot shuffle 5 channels in 2 groups");
+  CHECK(Refusal(ChannelShuffle{.groups = 0}) == "cannot shuffle 5 channels in 0 groups");
 }
 
 TEST_CASE("a fixed scale is finite, and its gradient reads no values") {

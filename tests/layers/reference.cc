@@ -342,6 +342,7 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"concat", ConcatStep},
                               {"crop", CropStep},
                               {"scale_shift", ReferenceScaleShift},
+                              {"channel_shuffle", ReferenceChannelShuffle},
                               {"channel_slice", ReferenceChannelSlice},
                               {"zero_pad", ZeroPadStep},
                               {"transposed_convolution", ReferenceTransposedConvolution}};

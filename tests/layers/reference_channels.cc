@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
 #include "neap/layers/scale_shift.h"
 
@@ -33,6 +34,24 @@ Values ReferenceChannelSlice(const StepSignature& signature, const Values& given
     const size_t in_slice = static_cast<size_t>(n) * run;
     for (size_t i = 0; i < run; ++i)
       result[(forward ? in_slice : in_whole) + i] = input[(forward ? in_whole : in_slice) + i];
+  }
+  return {{forward ? Y() : Dx(), result}};
+}
+
+// The formula of the header, channel by channel.
+Values ReferenceChannelShuffle(const StepSignature& signature, const Values& given) {
+  const bool forward = signature.phase == Phase::kForward;
+  const Shape& shape = signature.Spec(forward ? X() : Dx()).shape;
+  const int64_t groups = signature.layer.As<ChannelShuffle>()->groups;
+  const int64_t pixels = shape.h() * shape.w();
+  const std::vector<double>& input = given.at(forward ? X() : Dy());
+  std::vector<double> result(input.size());
+  for (int64_t i = 0; i < std::ssize(input); ++i) {
+    const int64_t channel = i / pixels % shape.c();  // of y
+    const int64_t from = channel % groups * (shape.c() / groups) + channel / groups;
+    const auto in_x = static_cast<size_t>(i + (from - channel) * pixels);
+    const auto in_y = static_cast<size_t>(i);
+    result[forward ? in_y : in_x] = input[forward ? in_x : in_y];
   }
   return {{forward ? Y() : Dx(), result}};
 }

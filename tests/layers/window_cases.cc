@@ -1,5 +1,6 @@
 // Cases of layers that slide a window over images, and of those that change an image's size.
 #include "absl/strings/str_cat.h"
+#include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
@@ -134,6 +135,9 @@ void CaseList::Upsampling() {
     const int64_t count = dice_.Between(1, s.c());
     const int64_t first = dice_.Between(0, s.c() - count);
     Add(absl::StrCat("channels ", first, " + ", count), ChannelSlice{first, count}, {s});
+    const int64_t groups = dice_.Between(1, 4);
+    Add(absl::StrCat("shuffle of ", groups), ChannelShuffle{groups},
+        {{s.n(), groups * s.c(), s.h(), s.w()}});
   }
 }
 

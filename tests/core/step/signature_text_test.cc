@@ -15,6 +15,7 @@
 #include "neap/core/step/operands.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
+#include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
@@ -172,6 +173,10 @@ auto Fields(Crop& d) {
   auto& [a, b] = d;
   return std::tie(a, b);
 }
+auto Fields(ChannelShuffle& d) {
+  auto& [a] = d;
+  return std::tie(a);
+}
 auto Fields(ChannelSlice& d) {
   auto& [a, b] = d;
   return std::tie(a, b);
@@ -281,6 +286,7 @@ TEST_CASE("two definitions never have the same text, whichever field they differ
   all.AddVariants(BatchNorm{});
   all.AddVariants(Convolution{});
   all.AddVariants(Crop{});
+  all.AddVariants(ChannelShuffle{});
   all.AddVariants(ChannelSlice{});
   all.AddVariants(ScaleShift{});
   all.AddVariants(Dropout{});

@@ -10,6 +10,7 @@
 #include "neap/core/step/window.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
+#include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
@@ -220,8 +221,9 @@ TEST_CASE("layers declare the traits that the papers' policies and accounting us
   for (const Layer& layer :
        {Layer(Sigmoid{}), Layer(Tanh{}), Layer(Dropout{}), Layer(MaxPool{}), Layer(AveragePool{}),
         Layer(GlobalAveragePool{}), Layer(Concat{}), Layer(Crop{}), Layer(ZeroPad{}),
-        Layer(ScaleShift{}), Layer(ChannelSlice{}), Layer(LeakyRelu{}), Layer(Clip{}),
-        Layer(HardSigmoid{}), Layer(HardSwish{}), Layer(Silu{})}) {
+        Layer(ScaleShift{}), Layer(ChannelSlice{}), Layer(ChannelShuffle{.groups = 1}),
+        Layer(LeakyRelu{}), Layer(Clip{}), Layer(HardSigmoid{}), Layer(HardSwish{}),
+        Layer(Silu{})}) {
     CAPTURE(layer.type());
     CHECK(Specified(layer, x).traits == LayerTraits{.independent_images = true});
   }

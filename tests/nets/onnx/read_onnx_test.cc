@@ -4,8 +4,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "neap/core/graph/graph.h"
 #include "neap/layers/batch_norm.h"
+#include "neap/layers/channel_shuffle.h"
 #include "neap/nets/onnx/onnx_file.h"
 #include "tests/nets/onnx/onnx_builder.h"
 #include "tests/nets/onnx/onnx_checks.h"
@@ -114,6 +116,35 @@ TEST_CASE("the shape that an exporter computes for a flatten is computed while r
   const std::string flat = model.Node("Reshape", {relu, target});
   model.Output(model.Node("Gemm", {flat, model.Random("fc.weight", {24, 4})}));
   CheckPredicts(model, {0, 2, 4, 3});
+}
+
+TEST_CASE("groups of channels that become the third axis are a shuffle, and back its inverse") {
+  OnnxBuilder model({1, 6, 4, 3});
+  std::string x = "x";
+  for (const int64_t groups : {3, 2}) {
+    const std::string name = absl::StrCat("groups ", groups);
+    const Ints grouped = {1, groups, -1, 4, 3};
+    x = model.Node("Reshape", {x, model.Integers(name, grouped)});
+    x = model.Node("Transpose", {x}, {{"perm", Ints{0, 2, 1, 3, 4}}});
+    x = model.Node("Reshape", {x, model.Integers(name + " end", {1, 6, 4, 3})});
+  }
+  model.EndWithClasses(x, 72);
+  const ScratchDirectory directory;
+  const OnnxModel read = ReadOnnx(model.Write(directory), {.batch = 5}).value();
+  REQUIRE(read.graph.layers().size() == 6);
+  CHECK(read.graph.layers()[1].layer == Layer(ChannelShuffle{.groups = 3}));
+  CHECK(read.graph.layers()[2].layer == Layer(ChannelShuffle{.groups = 2}));
+}
+
+TEST_CASE("what reads groups of channels without a shuffle is refused") {
+  OnnxBuilder model({1, 6, 4, 3});
+  const std::string grouped =
+      model.Node("Reshape", {"x", model.Integers("grouped", {1, 2, 3, 4, 3})});
+  model.EndWithClasses(model.Node("Relu", {grouped}), 72);
+  const ScratchDirectory directory;
+  const std::string message(ReadOnnx(model.Write(directory), {}).status().message());
+  CAPTURE(message);
+  CHECK(message.find("has groups of channels, which neap can only shuffle") != std::string::npos);
 }
 
 TEST_CASE("a reshape to the batch of the file is one to any batch") {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "neap/core/run/session.h"
+#include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
 #include "neap/layers/cpu/cpu_device.h"
 #include "neap/layers/pooling.h"
@@ -123,18 +124,19 @@ TEST_CASE("a pooling that neap reads with more padding behind the image is writt
   CHECK(written.read.graph.layers()[1].layer == Layer(pool));
 }
 
-TEST_CASE("fixed scales and slices of channels are read as they were written") {
+TEST_CASE("fixed scales, slices and shuffles of channels are read as they were written") {
   for (const Layer& layer :
        {Layer(ScaleShift{.scale = 3, .shift = -0.5F}), Layer(ScaleShift{.scale = 0.1F, .shift = 0}),
         Layer(ScaleShift{.scale = 1, .shift = 2}), Layer(ScaleShift{.scale = 1, .shift = 0}),
-        Layer(ChannelSlice{.first = 1, .count = 3})}) {
+        Layer(ChannelSlice{.first = 1, .count = 3}), Layer(ChannelShuffle{.groups = 2}),
+        Layer(ChannelShuffle{.groups = 3})}) {
     CAPTURE(layer.type());
-    const Graph net = Of(layer, {5, 3, 2});
+    const Graph net = Of(layer, {6, 3, 2});
     const Graph read = WriteAndRead(net).read.graph;
     REQUIRE(read.layers().size() == net.layers().size());
     CHECK(read.layers()[1].name == "layer");
     CHECK(read.layers()[1].layer == layer);
-    CHECK(Computed(read, 60) == Computed(net, 60));
+    CHECK(Computed(read, 72) == Computed(net, 72));
   }
 }
 
