@@ -2,7 +2,6 @@
 """The figures and the picture of README's first page, from what scripts/gpu_bench.sh front has measured.
 
   scripts/front_page.py RESULTS --budgets      the budgets to measure: 1/2, 1/3 and 1/6 of PyTorch's peak
-  scripts/front_page.py RESULTS --peak         PyTorch's peak as a budget
   scripts/front_page.py RESULTS                the table, in Markdown
   scripts/front_page.py RESULTS --draw FOLDER  and the curve, as FOLDER/resnet50_light.svg and FOLDER/resnet50_dark.svg
 
@@ -48,9 +47,9 @@ def measured(path):
     return newest
 
 
-def budgets(newest, parts=PARTS):
+def budgets(newest):
     peak = newest[EAGER, None]["peak_bytes"]
-    return [f"{peak / part / GIB:.2f}GiB" for part in parts]
+    return [f"{peak / part / GIB:.2f}GiB" for part in PARTS]
 
 
 def label(newest, key):
@@ -140,12 +139,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", metavar="RESULTS")
     parser.add_argument("--budgets", action="store_true")
-    parser.add_argument("--peak", action="store_true")
     parser.add_argument("--draw", type=pathlib.Path, metavar="FOLDER")
     options = parser.parse_args()
     newest = measured(options.results)
-    if options.budgets or options.peak:
-        print(*budgets(newest, parts=PARTS if options.budgets else (1,)))
+    if options.budgets:
+        print(*budgets(newest))
         return
     print(table(newest))
     if options.draw:

@@ -15,8 +15,7 @@
 #                alone is fractions-NET, such as fractions-vgg16
 #   sub-batches  AlexNet and VGG-16 at batch 4096 in bf16, unlimited and in 4 GiB
 #   front        what README states: ResNet-50 at batch 256 in bf16 beside PyTorch eager and compiled, and in 1/2, 1/3 and 1/6 of
-#                PyTorch's memory, by measured times; the largest batch in all of that memory; the table, and the picture in
-#                $out/front_page (scripts/front_page.py)
+#                PyTorch's memory, by measured times; the table, and the picture in $out/front_page (scripts/front_page.py)
 #   headline     ResNet-50 at batch 256 in bf16, fp16 and tf32
 #   nets         VGG-16, ResNet-152, DenseNet-121 and Inception v4 at batch 128 in bf16; in fp16 neap alone
 #   mobile       MobileNetV2, MobileNetV3-Large and EfficientNet-B0 at batch 256 in bf16, MobileNetV2 at batch 128 in fp32
@@ -154,12 +153,10 @@ scaled() {
 
 front() {
   local budget results="$out/compare.jsonl"
-  PROFILE=yes speeds "$out/compare_front" resnet50:256:bf16:neap+eager+compile
+  PROFILE=yes speeds compare_front resnet50:256:bf16:neap+eager+compile
   for budget in $(python3 scripts/front_page.py "$results" --budgets); do
-    compare "$out/compare_front_$budget" --cases resnet50:256:bf16:neap --profile "$database" -- --budget "$budget"
+    compare "compare_front_$budget" --cases resnet50:256:bf16:neap --profile "$database" -- --budget "$budget"
   done
-  shown "$out/front_batch" neap peak-batch resnet50 --budget "$(python3 scripts/front_page.py "$results" --peak)" \
-    --dtype bf16 --layout nhwc --device cuda:0 --database "$database" --run --steps 30 || failed+=(front_batch)
   shown "$out/front" python3 scripts/front_page.py "$results" --draw "$out/front_page" || failed+=(front)
 }
 
