@@ -25,6 +25,9 @@ class PngDecoder final : public ImageDecoder {
     if (info_ == nullptr) return absl::ResourceExhaustedError("no memory to decode a PNG file");
     RETURN_IF_ERROR(Guarded([&] {
       png_set_user_limits(png_, kMostExtent, kMostExtent);
+      // Chunks that do not change pixels are skipped: libpng takes as much memory for some as they
+      // say they need, before it reads them.
+      png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
       png_set_read_fn(png_, this, Read);
       png_read_info(png_, info_);
     }));

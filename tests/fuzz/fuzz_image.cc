@@ -19,6 +19,10 @@ std::vector<std::string> FuzzSeeds() {
   files.push_back(PngBytes(Solid(9, 7, 1, 2, 3), {.form = PngForm::kPalette}));
   files.push_back(WithExif(files.front(), ExifBytes(6, /*little_endian=*/true)));
   files.push_back(WithExif(PngBytes(photo), ExifBytes(5, /*little_endian=*/false)));
+  // A chunk that says it has more than 1 GiB.
+  std::string long_chunk = files.back();
+  long_chunk[long_chunk.find("eXIf") - 4] = 0x40;
+  files.push_back(long_chunk);
   return files;
 }
 
