@@ -1,5 +1,5 @@
 // The network of trained weights, as their file names it (core/checkpoint/model_description.h), so
-// that nobody has to repeat with which flags it was trained.
+// that the flags of its training need not be repeated.
 //
 //   ASSIGN_OR_RETURN(const SavedModel saved, CompleteFromFile(weights, flags, net));
 //   ASSIGN_OR_RETURN(const Graph graph, net.Build());

@@ -22,7 +22,7 @@
 //   photos->classes();  // 1000
 //   photos->file(0);    // imagenet/train/n01440764/n01440764_10026.JPEG
 //
-// OpenFiles() reads photographs that nobody has labelled, for predictions: all labels are -1.
+// OpenFiles() reads photographs without labels, for predictions: all labels are -1.
 //
 // Only the part of a file that a crop needs is decoded, so damage elsewhere is not noticed. The
 // memory for a file and its pixels is used again for the next one.

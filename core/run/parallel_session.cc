@@ -115,6 +115,10 @@ class ParallelSession::Impl {
   int64_t batch() const { return std::accumulate(images_.begin(), images_.end(), int64_t{0}); }
   Session& rank(size_t rank) { return *sessions_[rank]; }
 
+  absl::Status SetLearningRate(const LearningRate& rate) {
+    return OnAll([&](size_t i) { return sessions_[i]->SetLearningRate(rate); });
+  }
+
   absl::Status Begin(const Batch& whole) {
     ASSIGN_OR_RETURN(const int64_t images, SizeOf(whole));
     if (images != batch()) {
@@ -244,6 +248,10 @@ absl::StatusOr<ParallelSession> ParallelSession::Create(const NetFor& net_for,
 int ParallelSession::ranks() const { return static_cast<int>(impl_->ranks()); }
 int64_t ParallelSession::batch() const { return impl_->batch(); }
 Session& ParallelSession::rank(int rank) { return impl_->rank(static_cast<size_t>(rank)); }
+LearningRate ParallelSession::learning_rate() const { return impl_->rank(0).learning_rate(); }
+absl::Status ParallelSession::SetLearningRate(const LearningRate& rate) {
+  return impl_->SetLearningRate(rate);
+}
 absl::StatusOr<float> ParallelSession::TrainStep(const Batch& batch) {
   RETURN_IF_ERROR(impl_->Begin(batch));
   ASSIGN_OR_RETURN(const StepResult result, impl_->Finish());

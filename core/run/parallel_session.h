@@ -35,6 +35,7 @@
 #include "neap/core/graph/graph.h"
 #include "neap/core/input/batch.h"
 #include "neap/core/plan/planner.h"
+#include "neap/core/run/learning_rate.h"
 #include "neap/core/run/session.h"
 
 namespace neap {
@@ -64,6 +65,10 @@ class ParallelSession {
   // The session of a rank, for what concerns that rank alone: its plan, memory and budget. Nothing
   // may be in flight.
   Session& rank(int rank);
+
+  // As in Session, of all ranks.
+  LearningRate learning_rate() const;
+  absl::Status SetLearningRate(const LearningRate& rate);
 
   // Steps as in Session, of all ranks. Errors: INVALID_ARGUMENT for a batch of another size.
   absl::StatusOr<float> TrainStep(const Batch& batch);

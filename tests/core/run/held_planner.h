@@ -8,21 +8,19 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <utility>
 
-#include "neap/core/plan/planner.h"
-#include "neap/memory/planner.h"
+#include "tests/core/run/forwarding_planner.h"
 
 namespace neap {
 
 // The default planner with a budget (policy auto), which plans for one budget only once the test
 // lets it, and counts the plans that it was asked for.
-class HeldPlanner final : public Planner {
+class HeldPlanner final : public ForwardingPlanner {
  public:
   explicit HeldPlanner(int64_t held_budget_bytes, PlannerOptions options = {})
-      : held_budget_bytes_(held_budget_bytes), planner_(PlannerFor(std::move(options))) {}
+      : ForwardingPlanner(std::move(options)), held_budget_bytes_(held_budget_bytes) {}
 
   // Waits until the planner is asked for the budget.
   void AwaitAsked() const {
@@ -36,23 +34,12 @@ class HeldPlanner final : public Planner {
   }
   int plans() const { return plans_; }
 
-  int64_t budget_bytes() const override { return planner_->budget_bytes(); }
-  absl::StatusOr<ChosenProgram> Choose(LowerWith lower, const PlanRequest& request,
-                                       const DeviceDescription& device,
-                                       EngineCatalog& catalog) const override {
-    return planner_->Choose(lower, request, device, catalog);
-  }
   absl::StatusOr<PlanResult> Plan(const Program& program, const PlanRequest& request,
                                   const DeviceDescription& device,
                                   EngineCatalog& catalog) const override {
     ++plans_;
     if (request.budget_bytes == held_budget_bytes_) Wait();
-    return planner_->Plan(program, request, device, catalog);
-  }
-  absl::StatusOr<int64_t> MinimumBudget(const Program& program, const PlanRequest& request,
-                                        const DeviceDescription& device,
-                                        EngineCatalog& catalog) const override {
-    return planner_->MinimumBudget(program, request, device, catalog);
+    return ForwardingPlanner::Plan(program, request, device, catalog);
   }
 
  private:
@@ -64,7 +51,6 @@ class HeldPlanner final : public Planner {
   }
 
   const int64_t held_budget_bytes_;
-  const std::shared_ptr<const Planner> planner_;
   mutable std::mutex mutex_;  // guards is_asked_ and is_released_
   mutable std::condition_variable changed_;
   mutable bool is_asked_ = false;

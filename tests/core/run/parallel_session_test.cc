@@ -129,6 +129,23 @@ TEST_CASE("it evaluates, saves and loads as one session does") {
     CHECK(*session->rank(1).Values(name) == *alone.Values(name));
 }
 
+TEST_CASE("another learning rate holds on all ranks, and one that is no rate on none") {
+  const RankTraining training = RandomRankTraining(5, {2, 2});
+  const Ranks ranks(training.split), others(training.split);
+  ParallelSession session = ranks.Open(training).value();
+  const LearningRate rate = {.base = 0.5F};
+  REQUIRE(session.SetLearningRate(rate).ok());
+  CHECK(session.SetLearningRate({.base = -1}).code() == absl::StatusCode::kInvalidArgument);
+  CHECK(session.learning_rate() == rate);
+  TrainingOptions options = training.options(nullptr);
+  options.learning_rate = rate;
+  ParallelSession steady = ParallelSession::Create(training.net, others.ranks, options).value();
+  for (int step = 0; step < 2; ++step)
+    CHECK(*session.TrainStep(WholeBatch(training, step)) ==
+          *steady.TrainStep(WholeBatch(training, step)));
+  CheckSameState(session.rank(1), steady.rank(1));
+}
+
 TEST_CASE("an error names the rank, and what cannot be divided is refused") {
   const RankTraining training = RandomRankTraining(5, {2, 2});
   const Ranks ranks(training.split);

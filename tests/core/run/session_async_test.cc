@@ -11,6 +11,7 @@
 #include "neap/core/run/session.h"
 #include "neap/memory/create_session.h"
 #include "neap/memory/planner.h"
+#include "tests/core/run/forwarding_planner.h"
 #include "tests/core/run/held_planner.h"
 #include "tests/guarded_device.h"
 #include "tests/no_threads.h"
@@ -143,29 +144,15 @@ TEST_CASE("a budget that is too small is refused in the background, and training
 }
 
 TEST_CASE("plans are verified in the background, and a wrong one is refused") {
-  class WrongPlanner final : public Planner {
+  class WrongPlanner final : public ForwardingPlanner {
    public:
-    int64_t budget_bytes() const override { return kUnlimited; }
-    absl::StatusOr<ChosenProgram> Choose(LowerWith lower, const PlanRequest& request,
-                                         const DeviceDescription& device,
-                                         EngineCatalog& catalog) const override {
-      return planner_->Choose(lower, request, device, catalog);
-    }
     absl::StatusOr<PlanResult> Plan(const Program& program, const PlanRequest& request,
                                     const DeviceDescription& device,
                                     EngineCatalog& catalog) const override {
-      absl::StatusOr<PlanResult> result = planner_->Plan(program, request, device, catalog);
+      auto result = ForwardingPlanner::Plan(program, request, device, catalog);
       if (result.ok() && request.budget_bytes != kUnlimited) result->plan.peak_bytes += kBlockBytes;
       return result;
     }
-    absl::StatusOr<int64_t> MinimumBudget(const Program& program, const PlanRequest& request,
-                                          const DeviceDescription& device,
-                                          EngineCatalog& catalog) const override {
-      return planner_->MinimumBudget(program, request, device, catalog);
-    }
-
-   private:
-    std::shared_ptr<const Planner> planner_ = PlannerFor({});
   };
   const auto device = OpenCpu();
   Session session = SessionWith(std::make_shared<WrongPlanner>(), *device);

@@ -17,6 +17,7 @@
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/memory/create_session.h"
 #include "neap/memory/planner.h"
+#include "tests/core/run/forwarding_planner.h"
 #include "tests/forwarding_device.h"
 #include "tests/scratch_directory.h"
 #include "tests/small_training.h"
@@ -165,28 +166,14 @@ TEST_CASE("a layer, or what prepares its kernels, that throws refuses the sessio
 }
 
 // Throws when it is asked for another budget than that of the session's beginning.
-class ThrowingPlanner final : public Planner {
+class ThrowingPlanner final : public ForwardingPlanner {
  public:
-  int64_t budget_bytes() const override { return planner_->budget_bytes(); }
-  absl::StatusOr<ChosenProgram> Choose(LowerWith lower, const PlanRequest& request,
-                                       const DeviceDescription& device,
-                                       EngineCatalog& catalog) const override {
-    return planner_->Choose(lower, request, device, catalog);
-  }
   absl::StatusOr<PlanResult> Plan(const Program& program, const PlanRequest& request,
                                   const DeviceDescription& device,
                                   EngineCatalog& catalog) const override {
     if (request.budget_bytes != kUnlimited) throw std::runtime_error("no plan");
-    return planner_->Plan(program, request, device, catalog);
+    return ForwardingPlanner::Plan(program, request, device, catalog);
   }
-  absl::StatusOr<int64_t> MinimumBudget(const Program& program, const PlanRequest& request,
-                                        const DeviceDescription& device,
-                                        EngineCatalog& catalog) const override {
-    return planner_->MinimumBudget(program, request, device, catalog);
-  }
-
- private:
-  const std::shared_ptr<const Planner> planner_ = PlannerFor({});
 };
 
 TEST_CASE("a planner that throws, also on the planning thread, refuses the change of the budget") {
