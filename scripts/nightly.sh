@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What takes too long for .ci/run, which checks every commit: clang-tidy on all sources, all tests with AddressSanitizer and
-# UndefinedBehaviorSanitizer, also those that .ci/run leaves out, and fuzzing for an hour for each file format, from the inputs that
-# the nights before have found. All parts run, whatever fails; the end says what did, and the exit code is 1.
+# UndefinedBehaviorSanitizer and the CUDA kernels on an emulated GPU, both also with what .ci/run leaves out, and fuzzing for an hour
+# for each file format, from the inputs that the nights before have found. All parts run, whatever fails; the end says what did, and
+# the exit code is 1.
 #   scripts/nightly.sh                       all parts
 #   scripts/nightly.sh lint tests fuzz       some of them
 #   NEAP_FUZZ_SECONDS=60 scripts/nightly.sh  fuzzing for a minute
@@ -9,7 +10,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 exec </dev/null
-parts=(lint tests fuzz)
+parts=(lint tests emulation fuzz)
 [ $# -gt 0 ] || set -- "${parts[@]}"
 for part in "$@"; do
   [[ " ${parts[*]} " == *" $part "* ]] || { echo "nightly: no part $part" >&2; exit 2; }
@@ -33,6 +34,11 @@ tests_of() {
 tests() {
   scripts/build.sh asan-ubsan -DNEAP_TEST_FILES_LEFT_OUT=_gpu_test$ &&
     tests_of '^(core|layers|memory|recompute|nets|apps)/' 3600
+}
+
+# CUDA kernels on an emulated GPU, also the cases that .ci/run leaves out.
+emulation() {
+  scripts/build.sh dev && cmake --build build/dev --target emulated_cuda_tests emulated_cuda_rest
 }
 
 # merge NAME: leaves, of the inputs of fuzz_NAME, the smallest ones that reach all code that any of them reaches.

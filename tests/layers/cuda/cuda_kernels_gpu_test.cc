@@ -261,49 +261,53 @@ void CompareWithCpu(CudaDevice& gpu, const StepCase& c, DType dtype, Layout layo
   }
 }
 
-TEST_CASE("CUDA kernels agree with the CPU's at sizes of real networks") {
+void CompareWithCpu(const std::vector<StepCase>& cases, const std::vector<DType>& dtypes) {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
-  const std::vector<StepCase> cases = {
-      {BatchNorm{}, {{16, 64, 56, 56}}},
-      {BatchNorm{}, {{32, 512, 7, 7}}},
-      {FusedBatchNorm{.concatenates = true},
-       {{16, 64, 28, 28}, {16, 32, 28, 28}, {16, 32, 28, 28}}},
-      {FusedBatchNorm{.adds = true, .averages = true}, {{32, 512, 7, 7}, {32, 512, 7, 7}}},
-      {Relu{}, {{16, 64, 56, 56}}},
-      {Silu{}, {{16, 64, 56, 56}}},
-      {Multiply{}, {{16, 96, 56, 56}, {16, 96, 1, 1}}},
-      {MaxPool{.kernel = 3, .stride = 2, .padding = 1}, {{8, 64, 112, 112}}},
-      {GlobalAveragePool{}, {{32, 2048, 7, 7}}},
-      {FullyConnected{.out_features = 1000}, {{64, 2048, 1, 1}}},
-      {Convolution{.out_channels = 64, .kernel = 3, .padding = 1}, {{4, 64, 28, 28}}},
-      {Convolution{.out_channels = 64, .kernel = 7, .stride = 2, .padding = 3, .bias = false},
-       {{4, 3, 112, 112}}},
-      {Convolution{.out_channels = 64, .kernel = 11, .stride = 4, .padding = 2},
-       {{4, 3, 224, 224}}},
-      {Convolution{.out_channels = 64, .kernel = 3, .padding = 1}, {{4, 3, 56, 56}}}};
   for (const StepCase& c : cases) {
-    for (DType dtype : {DType::kFp32, DType::kTf32}) {
-      for (Layout layout : {Layout::kNchw, Layout::kNhwc}) CompareWithCpu(*gpu, c, dtype, layout);
+    for (const DType dtype : dtypes) {
+      for (const Layout layout : {Layout::kNchw, Layout::kNhwc})
+        CompareWithCpu(*gpu, c, dtype, layout);
     }
   }
+}
+
+TEST_CASE("CUDA kernels agree with the CPU's at sizes of real networks") {
+  CompareWithCpu(
+      {{BatchNorm{}, {{16, 64, 56, 56}}},
+       {BatchNorm{}, {{32, 512, 7, 7}}},
+       {FusedBatchNorm{.concatenates = true},
+        {{16, 64, 28, 28}, {16, 32, 28, 28}, {16, 32, 28, 28}}},
+       {FusedBatchNorm{.adds = true, .averages = true}, {{32, 512, 7, 7}, {32, 512, 7, 7}}},
+       {Relu{}, {{16, 64, 56, 56}}},
+       {Silu{}, {{16, 64, 56, 56}}},
+       {Multiply{}, {{16, 96, 56, 56}, {16, 96, 1, 1}}},
+       {MaxPool{.kernel = 3, .stride = 2, .padding = 1}, {{8, 64, 112, 112}}},
+       {GlobalAveragePool{}, {{32, 2048, 7, 7}}}},
+      {DType::kFp32});
+}
+
+TEST_CASE("convolutions and products agree with the CPU's at sizes of real networks") {
+  CompareWithCpu(
+      {{FullyConnected{.out_features = 1000}, {{64, 2048, 1, 1}}},
+       {Convolution{.out_channels = 64, .kernel = 3, .padding = 1}, {{4, 64, 28, 28}}},
+       {Convolution{.out_channels = 64, .kernel = 7, .stride = 2, .padding = 3, .bias = false},
+        {{4, 3, 112, 112}}},
+       {Convolution{.out_channels = 64, .kernel = 11, .stride = 4, .padding = 2},
+        {{4, 3, 224, 224}}},
+       {Convolution{.out_channels = 64, .kernel = 3, .padding = 1}, {{4, 3, 56, 56}}}},
+      {DType::kFp32, DType::kTf32});
 }
 
 // There are enough images that the weight's gradient is a sum of several products. With 33 images
 // and odd numbers of channels and pixels, the later products begin at unaligned addresses.
 TEST_CASE("1x1 convolutions of many images agree with the CPU's") {
-  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
-  if (!gpu) return;
-  const std::vector<StepCase> cases = {
-      {Convolution{.out_channels = 2048, .kernel = 1, .bias = false}, {{128, 512, 7, 7}}},
-      {Convolution{.out_channels = 513, .kernel = 1, .bias = false}, {{33, 513, 13, 13}}},
-      {Convolution{.out_channels = 512, .kernel = 1, .stride = 2, .bias = false},
-       {{32, 256, 28, 28}}}};
-  for (const StepCase& c : cases) {
-    for (DType dtype : {DType::kFp32, DType::kTf32}) {
-      for (Layout layout : {Layout::kNchw, Layout::kNhwc}) CompareWithCpu(*gpu, c, dtype, layout);
-    }
-  }
+  CompareWithCpu(
+      {{Convolution{.out_channels = 2048, .kernel = 1, .bias = false}, {{128, 512, 7, 7}}},
+       {Convolution{.out_channels = 513, .kernel = 1, .bias = false}, {{33, 513, 13, 13}}},
+       {Convolution{.out_channels = 512, .kernel = 1, .stride = 2, .bias = false},
+        {{32, 256, 28, 28}}}},
+      {DType::kFp32, DType::kTf32});
 }
 
 TEST_CASE("activations have PyTorch's values and gradients at their corners on a GPU") {

@@ -27,7 +27,7 @@ using testing::OneEngine;
 struct Net {
   const char* name;
   nets::NetOptions options;
-  int budgets = 20;
+  int budgets = 10;
 };
 // Batches and images are small. Inception v4 has several times as many steps as the others, and so
 // fewer budgets.
@@ -118,7 +118,7 @@ TEST_CASE("networks: auto is never slower in a larger budget, nor than other pol
 
 // The networks that are planned fast enough to be planned whole, several times.
 bool IsSmall(const Net& net) {
-  return net.budgets == 20 && std::string_view(net.name) != "resnet20";
+  return net.budgets == 10 && std::string_view(net.name) != "resnet20";
 }
 
 PlanResult CheckedPlan(const Program& program, const PlannerOptions& options) {
