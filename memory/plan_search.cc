@@ -58,16 +58,19 @@ absl::StatusOr<PlanSearch> PlanSearch::Create(const Program& program, const Poli
   std::vector<OwnedOrder> orders;
   search.AppendOrdersOf(policy, orders);
   RETURN_IF_ERROR(search.AddOrders(std::move(orders), catalog));
-  if (purpose == SearchPurpose::kPlan) RETURN_IF_ERROR(search.AddOrdersForPlan(catalog));
+  if (purpose == SearchPurpose::kPlan || !search.may_move())
+    RETURN_IF_ERROR(search.AddOrdersForPlan(catalog));
   return search;
 }
 
 absl::Status PlanSearch::AddOrdersForPlan(EngineCatalog& catalog) {
-  if (program_->options.mode != Mode::kTraining) return absl::OkStatus();
+  if (program_->options.mode != Mode::kTraining || has_orders_for_plan_) return absl::OkStatus();
+  has_orders_for_plan_ = true;
   std::vector<OwnedOrder> orders;
-  const bool has_others = policy_.contains_eager && program_->steps.size() <= kMostStepsOfEager;
+  const bool has_others =
+      may_move() && policy_.contains_eager && program_->steps.size() <= kMostStepsOfEager;
   for (const Policy& other : Policies()) {
-    if (has_others && other.eager_tensors != NoTensors) AppendOrdersOf(other, orders);
+    if (has_others && other.always_moves()) AppendOrdersOf(other, orders);
   }
   if (policy_.priced_orders != nullptr) {
     const auto start = std::chrono::steady_clock::now();
@@ -111,7 +114,7 @@ absl::Status PlanSearch::AddOrders(std::vector<OwnedOrder> run_orders, EngineCat
     if (!order.has_value()) continue;
     const std::vector<bool>& eager = order->eager;
     const bool moves = std::find(eager.begin(), eager.end(), true) != eager.end();
-    if (order->is_priced && !moves) {
+    if (order->is_priced && !moves && may_move()) {
       orders_.push_back(*order);
       order->eviction = EvictionRule::kLru;
     }
@@ -134,7 +137,7 @@ bool PlanSearch::in_place() const {
 // A workspace is worth more than a tensor only where measured times tell, and only a needs-based
 // policy can evict the tensor.
 bool PlanSearch::WorkspacesMayEvict(const Policy& policy) const {
-  return policy.needs_based() && options_->kernels.timings != nullptr;
+  return may_move() && policy.needs_based() && options_->kernels.timings != nullptr;
 }
 
 bool PlanSearch::MayGain(const Order& order) const {
@@ -190,11 +193,12 @@ std::vector<const PlanSearch::Order*> PlanSearch::LikelyFirst(int64_t capacity) 
   return orders;
 }
 
-// Limit 0: everything evictable is evicted.
+// Limit 0: everything evictable is evicted. What a priced order reruns could as well be evicted.
 Candidate PlanSearch::Smallest() const {
   std::vector<const Order*> orders;
   for (const Order& order : orders_) {
-    if (!order.is_priced && order.policy.name == policy_.name) orders.push_back(&order);
+    const bool may_be_smallest = !order.is_priced || !may_move();
+    if (may_be_smallest && order.policy.name == policy_.name) orders.push_back(&order);
   }
   std::vector<Candidate> candidates(orders.size());
   EachInParallel(orders.size(), kMostPlanningThreads, [&] {
@@ -211,11 +215,12 @@ Candidate PlanSearch::Smallest() const {
 Residency PlanSearch::Decide(const Order& order, const std::vector<int64_t>& workspaces,
                              const Usage& limit) const {
   const Usage residency_limit = order.policy.ResidencyLimit(limit, layerwise_);
+  const Evictable evictable = may_move() ? order.policy.evictable : Evictable::kNone;
   Residency residency = DecideResidency(*program_, order.liveness, workspaces,
                                         {.keep_all = order.policy.keep_all,
                                          .eager = order.eager,
                                          .offloaded_params = offloaded_params_,
-                                         .evictable = order.policy.evictable,
+                                         .evictable = evictable,
                                          .eviction = order.eviction,
                                          .limit = residency_limit});
   if (!order.eager.empty())

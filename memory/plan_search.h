@@ -21,6 +21,10 @@
 // because residency, workspaces and addresses depend on each other: residency is decided before the
 // addresses, so whether a candidate fits is known only once it is placed.
 //
+// Without room outside the arena (PlannerOptions::has_room_outside()) nothing moves: an order of
+// runs has one residency, and the ladder one level. What an order needs then differs by what it
+// reruns, so the smallest candidate is that of any order, those with priced reruns included.
+//
 //   ASSIGN_OR_RETURN(const PlanSearch search,
 //                    PlanSearch::Create(program, policy, options, device, catalog));
 //   const Candidate smallest = search.Smallest();
@@ -60,13 +64,14 @@
 
 namespace neap {
 
-// The minimum does not need the orders of Policy::priced_orders, nor those of the policies that the
-// policy contains.
+// The minimum does not need the orders of the policies that the policy contains, nor, if tensors
+// may move, those of Policy::priced_orders.
 enum class SearchPurpose : uint8_t { kPlan, kMinimum };
 
 class PlanSearch {
  public:
-  // Lists the engines. *Ownership*: keeps references to program, options and device.
+  // Lists the engines. *Ownership*: keeps references to program, options and device. If no tensor
+  // may move, the policy must not be one that always moves some.
   static absl::StatusOr<PlanSearch> Create(const Program& program, const Policy& policy,
                                            const PlannerOptions& options,
                                            const DeviceDescription& device, EngineCatalog& catalog,
@@ -144,6 +149,7 @@ class PlanSearch {
         transfers_(TransferCosts(device)),
         layerwise_(BoundLayerwise(program, in_place())) {}
 
+  bool may_move() const { return options_->has_room_outside(); }
   void OffloadParams();
   // Those of a policy without prices.
   void AppendOrdersOf(const Policy& policy, std::vector<OwnedOrder>& orders) const;
@@ -160,7 +166,7 @@ class PlanSearch {
   double CopiesUs(const Residency& residency) const;
   // The same, by a timeline in which nothing waits for bytes.
   double ApartUs(const Order& order, const Residency& residency, Plan& scratch) const;
-  // Adds what copies to the host cost.
+  // Adds what copies to the host cost, if tensors may move.
   void PriceCopies(RebuildPrices& prices) const;
   double MostBytesPerSecond() const;  // of any link, in one direction; 0 if that is infinite
   // The orders. Those that are likely to give the fastest candidates come first.
@@ -236,6 +242,7 @@ class PlanSearch {
   int64_t offloaded_param_bytes_ = 0;   // of these, whose values the host may already have
   EngineTable engines_;
   double engines_ms_ = 0;
+  bool has_orders_for_plan_ = false;
   std::optional<TimePrices> prices_;  // if the policy prices reruns
   std::vector<Order> orders_;
 };

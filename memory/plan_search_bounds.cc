@@ -40,6 +40,7 @@ double PlanSearch::TimeBoundUs(int64_t budget_bytes) const {
 void PlanSearch::PriceCopies(RebuildPrices& prices) const {
   const double bytes_per_second =
       std::min(transfers_.d2h_bytes_per_second, transfers_.h2d_bytes_per_second);
+  if (!may_move()) return;
   if (bytes_per_second > 0) prices.copy_seconds_per_byte = 1 / bytes_per_second;
   prices.slowdown_by_copies = transfers_.slowdown_by_copies;
 }

@@ -44,6 +44,7 @@ int64_t PlanSearch::BytesToKeepAll(const Order& order,
 }
 
 std::vector<int64_t> PlanSearch::Ladder(const Order& order) const {
+  if (!may_move()) return {BytesToKeepAll(order, order.workspaces)};
   const int64_t least = MostBytes(Decide(order, order.workspaces, {0, 0}));
   const size_t runs = order.liveness.runs.size();
   const Levels& of_priced = runs <= kFewRuns ? kLevelsOfFewPriced : kLevelsOfPriced;

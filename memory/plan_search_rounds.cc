@@ -136,7 +136,8 @@ absl::Status PlanSearch::TryEnds(int64_t budget_bytes, Fastest& best) const {
   std::vector<std::pair<const Order*, Usage>> ends;
   for (const Order& order : orders_) {
     if (order.is_priced) continue;
-    for (const Usage& limit : {kNoLimit, Usage{}}) ends.emplace_back(&order, limit);
+    ends.emplace_back(&order, kNoLimit);
+    if (may_move()) ends.emplace_back(&order, Usage{});
   }
   const auto try_part = [&](size_t i, Plan& scratch, Fastest& fastest) -> absl::Status {
     const Order& order = *ends[i].first;

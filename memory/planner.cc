@@ -82,7 +82,7 @@ class Planning {
                                                            catalog, SearchPurpose::kMinimum));
     const Candidate smallest = search.Smallest();
     if (options_.budget_bytes < smallest.arena_bytes)
-      return WithWayOut(TooSmall(smallest), catalog);
+      return WithWayOut(TooSmall(smallest, policy), catalog);
     RETURN_IF_ERROR(search.AddOrdersForPlan(catalog));
     ASSIGN_OR_RETURN(std::optional<PlanResult> result,
                      Fastest(search, smallest, policy, 1e3 * limit_ms));
@@ -188,25 +188,44 @@ class Planning {
                        FormatBytes(options_.peer_budget_bytes), "), but ", device_.name,
                        " has no peer: open it with another GPU as one (--peer cuda:N)"));
     }
-    if (std::find(kPlacements.begin(), kPlacements.end(), options_.placement) !=
+    if (std::find(kPlacements.begin(), kPlacements.end(), options_.placement) ==
         kPlacements.end()) {
-      return FindPolicy(options_.policy);
+      return absl::NotFoundError(absl::StrFormat("unknown placement '%s'; known: %s, %s, %s",
+                                                 options_.placement, kPlacements[0], kPlacements[1],
+                                                 kPlacements[2]));
     }
-    return absl::NotFoundError(absl::StrFormat("unknown placement '%s'; known: %s, %s, %s",
-                                               options_.placement, kPlacements[0], kPlacements[1],
-                                               kPlacements[2]));
+    ASSIGN_OR_RETURN(const Policy policy, FindPolicy(options_.policy));
+    if (!HasRoomFor(policy, options_)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("policy ", options_.policy, " moves tensors, but ", WhyNothingMoves()));
+    }
+    if (!options_.has_room_outside() && program_.options.offload_params &&
+        OffloadableParamBytes(program_) > 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("parameters are to be kept on the host, but ", WhyNothingMoves()));
+    }
+    return policy;
+  }
+
+  // Of options that leave no room outside the arena.
+  std::string WhyNothingMoves() const {
+    if (device_.has_own_memory) return "the host budget is 0 bytes (--host-budget)";
+    return "nothing moves to the host, because that is the same memory, unless a host budget is "
+           "given (--host-budget)";
   }
 
   bool IsExact() const { return program_.options.accounting == Accounting::kExact; }
 
-  absl::Status TooSmall(const Candidate& smallest) const {
+  absl::Status TooSmall(const Candidate& smallest, const Policy& policy) const {
+    const bool is_short_of_room = policy.needs_based() && !options_.has_room_outside();
     const std::string step = program_.StepName(program_.steps[smallest.busiest_step.index()]);
     const std::string message = absl::StrCat(
         "a budget of ", options_.budget_bytes, " bytes (", FormatBytes(options_.budget_bytes),
         ") is too small for ", program_.net.name, " at batch ", program_.net.batch, " with policy ",
         options_.policy, ": step ", smallest.busiest_step.value + 1, " (", step, ") needs ",
         smallest.busiest_bytes, " bytes; the smallest feasible budget is ", smallest.arena_bytes,
-        " bytes (", FormatBytes(smallest.arena_bytes), ")");
+        " bytes (", FormatBytes(smallest.arena_bytes), ")",
+        is_short_of_room ? absl::StrCat("; ", WhyNothingMoves()) : "");
     return BudgetRefusal(message, smallest.arena_bytes);
   }
 
@@ -338,6 +357,10 @@ class OptionsPlanner final : public Planner {
 }  // namespace
 
 std::vector<std::string_view> PlacementNames() { return {kPlacements.begin(), kPlacements.end()}; }
+
+bool HasRoomFor(const Policy& policy, const PlannerOptions& options) {
+  return options.has_room_outside() || !policy.always_moves();
+}
 
 std::shared_ptr<const Planner> PlannerFor(PlannerOptions options) {
   return std::make_shared<OptionsPlanner>(std::move(options));

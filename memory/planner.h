@@ -25,8 +25,9 @@
 // memory, its bytes, and the minimum budget of this policy and placement; RESOURCE_EXHAUSTED also
 // if the host budget is too small. Both name policy auto if the same options can be planned with
 // it; where the host may have too little memory for that, finding it out takes as long as planning.
-// INVALID_ARGUMENT for a peer budget if the device has no peer; NOT_FOUND for unknown policies and
-// placements.
+// INVALID_ARGUMENT for a peer budget if the device has no peer, and for a policy that always moves
+// tensors, or parameters that are to be on the host, if there is no room outside the arena
+// (PlannerOptions::has_room_outside()); NOT_FOUND for unknown policies and placements.
 #pragma once
 
 #include <cstdint>
@@ -41,10 +42,14 @@
 #include "neap/core/program/program.h"
 #include "neap/core/step/kernel.h"
 #include "neap/memory/planner_options.h"
+#include "neap/memory/policies/policy.h"
 
 namespace neap {
 
 std::vector<std::string_view> PlacementNames();
+
+// False for a policy that always moves tensors if the options leave no room outside the arena.
+bool HasRoomFor(const Policy& policy, const PlannerOptions& options);
 
 // A planner with these options: Plan() calls MakePlan(), and MinimumBudget() the function below.
 // The options' budget is a session's initial one. It plans strictly if the options or the request

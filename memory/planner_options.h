@@ -16,9 +16,10 @@ namespace neap {
 
 struct PlannerOptions {
   int64_t budget_bytes = kUnlimited;
-  // Pinned host memory for offloaded tensors; planning fails if a plan needs more. Unlimited by
-  // default, so that a plan does not depend on the machine that makes it; the command's default is
-  // three quarters of the host's memory (apps/cli/planning_flags.h).
+  // Pinned host memory for offloaded tensors; planning fails if a plan needs more, and with 0 no
+  // tensor moves there. Unlimited by default, so that a plan does not depend on the machine that
+  // makes it; the command's default is three quarters of the host's memory, and 0 if that is the
+  // device's own (apps/cli/planning_flags.h).
   int64_t host_budget_bytes = kUnlimited;
   int64_t peer_budget_bytes = 0;  // memory of the device's peer, used before the host's
   // Empty: auto if there is a budget, else liveness (DefaultPolicy() in
@@ -45,6 +46,8 @@ struct PlannerOptions {
   // a second plan. A search that tries many sizes has no use for that.
   bool suggest_policy = true;
   KernelOptions kernels = {};
+  // Whether a tensor can be anywhere but in the budget.
+  bool has_room_outside() const { return host_budget_bytes > 0 || peer_budget_bytes > 0; }
   friend bool operator==(const PlannerOptions&, const PlannerOptions&) = default;
 };
 

@@ -81,7 +81,7 @@ absl::StatusOr<WorkspaceRun> WorkspaceBench::RunBy(const Rule& rule, WorkspaceRu
                                                    std::vector<Trained>& trained) const {
   ASSIGN_OR_RETURN(const Program program, Lower(graph, {}, target_.description));
   const PlannerOptions options = {.budget_bytes = run.budget_bytes,
-                                  .host_budget_bytes = DefaultHostBudget(target_.description).bytes,
+                                  .host_budget_bytes = MostHostMemory(target_.description).bytes,
                                   .policy = options_.policy,
                                   .strict = target_.description.kind == "cpu",
                                   .kernels = rule.kernels};

@@ -121,9 +121,9 @@ FlagValue Texts(std::vector<std::string>* values) {
   return {.read = read};
 }
 
-FlagValue ReadBytes(std::optional<int64_t>* bytes) {
-  const auto read = [bytes](const std::string& text) {
-    const absl::StatusOr<int64_t> parsed = ParseBytes(text);
+FlagValue ReadBytes(std::optional<int64_t>* bytes, int64_t least) {
+  const auto read = [bytes, least](const std::string& text) {
+    const absl::StatusOr<int64_t> parsed = ParseBytes(text, least);
     if (!parsed.ok()) return AsBadUsage(parsed.status());
     *bytes = *parsed;
     return absl::OkStatus();

@@ -39,8 +39,8 @@ struct FlagValue {
 FlagValue Text(std::string* value);
 // May be given more than once.
 FlagValue Texts(std::vector<std::string>* values);
-// "12GiB", "64KB", "4096".
-FlagValue ReadBytes(std::optional<int64_t>* bytes);
+// "12GiB", "64KB", "4096"; at least `least` bytes.
+FlagValue ReadBytes(std::optional<int64_t>* bytes, int64_t least = 1);
 // "8MiB,64MiB", "100,200": sorted, without duplicates. The initial list is shown as the default.
 FlagValue BytesList(size_t most_values, std::vector<int64_t>* values);
 FlagValue IntegerList(int64_t least, int64_t most, size_t most_values,

@@ -81,16 +81,20 @@ absl::Status ReadPeer(const std::string& text, std::string* peer) {
 
 std::string HostBudget::ToText() const {
   if (bytes == kUnlimited) return "unlimited";
-  return absl::StrCat(
-      FormatBytes(bytes),
-      is_default ? absl::StrCat(" (", kHostPercent, "% of the host's memory)") : "");
+  return absl::StrCat(FormatBytes(bytes), reason.empty() ? "" : absl::StrCat(" (", reason, ")"));
 }
 
 Json HostBudget::ToJson() const { return bytes == kUnlimited ? Json() : Json(bytes); }
 
-HostBudget DefaultHostBudget(const DeviceDescription& device) {
+HostBudget MostHostMemory(const DeviceDescription& device) {
   if (device.host_memory_bytes == 0) return {};
-  return {.bytes = device.host_memory_bytes * kHostPercent / 100, .is_default = true};
+  return {.bytes = device.host_memory_bytes * kHostPercent / 100,
+          .reason = absl::StrCat(kHostPercent, "% of the host's memory")};
+}
+
+HostBudget DefaultHostBudget(const DeviceDescription& device) {
+  if (!device.has_own_memory) return {.bytes = 0, .reason = "the host's memory is the device's"};
+  return MostHostMemory(device);
 }
 
 absl::StatusOr<NaturalPeaks> FindNaturalPeaks(const Program& program, const PlannerOptions& options,
@@ -127,8 +131,8 @@ void PlanningFlags::AddTo(FlagSet& flags, const std::string& device_help, Budget
                       : ReadBudget(units, &budget));
   flags.Add("host-budget", "BYTES",
             absl::StrCat("pinned host memory for offloaded tensors (", kHostPercent,
-                         "% of the host's memory)"),
-            ReadBytes(&host_budget_bytes));
+                         "% of the host's memory, on a CPU 0)"),
+            ReadBytes(&host_budget_bytes, 0));
   flags.Add("peer-budget", "BYTES",
             "memory of a peer GPU for offloaded tensors, used before the host's (none)",
             ReadBytes(&peer_budget_bytes));
@@ -179,9 +183,16 @@ PlannerOptions PlanningFlags::Options(const DeviceDescription& description,
 
 HostBudget PlanningFlags::HostBudgetFor(const DeviceDescription& device) const {
   if (host_budget_bytes.has_value()) return {.bytes = *host_budget_bytes};
-  const HostBudget budget = DefaultHostBudget(device);
-  if (host_sharers == 1 || budget.bytes == kUnlimited) return budget;
-  return {.bytes = budget.bytes / host_sharers};
+  return ShareOf(DefaultHostBudget(device));
+}
+
+HostBudget PlanningFlags::HostBudgetOfFile(const DeviceDescription& device) const {
+  return ShareOf(MostHostMemory(device));
+}
+
+HostBudget PlanningFlags::ShareOf(const HostBudget& all) const {
+  if (host_sharers == 1 || all.bytes == kUnlimited || all.bytes == 0) return all;
+  return {.bytes = all.bytes / host_sharers};
 }
 
 std::string PlanningFlags::PolicyName() const {

@@ -2,7 +2,8 @@
 // percent refers.
 //
 //   policy        auto if there is a budget, else liveness
-//   host budget   three quarters of the host's memory, all of which may be pinned
+//   host budget   three quarters of the host's memory, all of which may be pinned; 0 if that is
+//                 also the device's memory, where what moves to the host is in memory as before
 //
 // Because the defaults are shared, `neap train` can train the batch that `neap peak-batch` finds in
 // the same budget.
@@ -49,13 +50,16 @@ absl::StatusOr<NaturalPeaks> FindNaturalPeaks(const Program& program, const Plan
 // The pinned host memory that a plan may take.
 struct HostBudget {
   int64_t bytes = kUnlimited;
-  bool is_default = false;  // kHostPercent of the host's memory, without --host-budget
+  std::string reason = {};  // "75% of the host's memory"; empty with --host-budget
 
   // "192.000 GiB (75% of the host's memory)"
   std::string ToText() const;
   Json ToJson() const;  // null: unlimited
 };
-// The budget without --host-budget. Unlimited if the host's memory is not known.
+// What a plan may pin of the host's memory, whoever made the plan. Unlimited if the host's memory
+// is not known.
+HostBudget MostHostMemory(const DeviceDescription& device);
+// The budget without --host-budget.
 HostBudget DefaultHostBudget(const DeviceDescription& device);
 
 // The flags that control planning; none of them applies to a plan read from a file.
@@ -117,8 +121,13 @@ struct PlanningFlags {
   int64_t BudgetBytes(const NaturalPeaks& peaks) const;
   DeviceChoices Choices() const { return {.peer = peer, .engines = kernels.engines}; }
   HostBudget HostBudgetFor(const DeviceDescription& device) const;
+  // That of a plan from a file, to which no planning flag applies.
+  HostBudget HostBudgetOfFile(const DeviceDescription& device) const;
   std::string PolicyName() const;
   bool has_budget() const { return budget.bytes.has_value() || budget.percent.has_value(); }
+
+ private:
+  HostBudget ShareOf(const HostBudget& all) const;  // of one of `host_sharers` ranks
 };
 
 }  // namespace neap::apps

@@ -172,7 +172,7 @@ absl::StatusOr<std::vector<Plan>> PlansToCompare(Program program, const PlanFlag
       plans.push_back(plan);
       continue;
     }
-    if (!IsCompared(flags, policy.name)) continue;
+    if (!IsCompared(flags, policy.name) || !HasRoomFor(policy, options)) continue;
     options.policy = policy.name;
     options.budget_bytes = flags.planning.has_budget() ? plan.budget_bytes : kUnlimited;
     absl::StatusOr<PlanResult> result =
@@ -224,19 +224,14 @@ absl::Status WriteFiles(const PlanFlags& flags, const Program& program, const Pl
   return WriteReport(flags, program, result, target, nullptr);
 }
 
-std::vector<std::string> PoliciesOfCurve(const PlanFlags& flags) {
-  if (!flags.planning.policy.empty()) return {flags.planning.policy};
-  std::vector<std::string> names;
-  for (const Policy& policy : Policies()) names.emplace_back(policy.name);
-  return names;
-}
-
 // The page of --report also shows the plan without a budget.
 absl::Status RunCurve(const Graph& graph, const Program& program, const PlanFlags& flags,
                       const PlanTarget& target) {
   const PlannerOptions options = flags.planning.Options(target.description, target.kernels);
-  ASSIGN_OR_RETURN(const SpeedCurve curve,
-                   PlanSpeedCurve(program, options, PoliciesOfCurve(flags), target));
+  const std::string& policy = flags.planning.policy;
+  const std::vector<std::string> policies =
+      policy.empty() ? PoliciesOfCurve(options) : std::vector<std::string>{policy};
+  ASSIGN_OR_RETURN(const SpeedCurve curve, PlanSpeedCurve(program, options, policies, target));
   if (!curve.measured_with.empty()) PrintOtherVersions(target);
   Json json = ToJson(curve, program.net);
   if (!flags.report.empty()) {

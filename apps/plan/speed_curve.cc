@@ -11,6 +11,7 @@
 #include "neap/core/base/region.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/verifier/verifier.h"
+#include "neap/memory/policies/policies.h"
 
 namespace neap::apps {
 namespace {
@@ -104,6 +105,14 @@ std::vector<int64_t> BudgetLadder(int64_t least, int64_t unmoved, int64_t natura
   std::sort(budgets.begin(), budgets.end());
   budgets.erase(std::unique(budgets.begin(), budgets.end()), budgets.end());
   return budgets;
+}
+
+std::vector<std::string> PoliciesOfCurve(const PlannerOptions& options) {
+  std::vector<std::string> names;
+  for (const Policy& policy : Policies()) {
+    if (HasRoomFor(policy, options)) names.emplace_back(policy.name);
+  }
+  return names;
 }
 
 absl::StatusOr<SpeedCurve> PlanSpeedCurve(const Program& program, const PlannerOptions& options,

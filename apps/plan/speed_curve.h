@@ -60,6 +60,9 @@ struct SpeedCurve {
 // least `least`. There are fewer if several are rounded to the same size.
 std::vector<int64_t> BudgetLadder(int64_t least, int64_t unmoved, int64_t natural_peak, int rungs);
 
+// All policies that the options leave room for.
+std::vector<std::string> PoliciesOfCurve(const PlannerOptions& options);
+
 // The curves of `policies` in twelve budgets, or seven if the program has over a thousand steps.
 // Every plan is verified. The options' budget and policy do not count.
 // Errors: those of MakePlan() except that a budget is too small.

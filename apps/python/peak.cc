@@ -95,11 +95,9 @@ absl::StatusOr<apps::SpeedCurve> CurveOf(const Graph& net, const PlanningArgumen
   ASSIGN_OR_RETURN(
       const Program program,
       Lower(net, LoweringOf(flags.AskedProgram(), arguments.optimizer), target.description));
-  if (policies.empty()) {
-    for (const Policy& policy : Policies()) policies.emplace_back(policy.name);
-  }
-  return apps::PlanSpeedCurve(program, flags.Options(target.description, target.kernels), policies,
-                              target);
+  const PlannerOptions options = flags.Options(target.description, target.kernels);
+  if (policies.empty()) policies = apps::PoliciesOfCurve(options);
+  return apps::PlanSpeedCurve(program, options, policies, target);
 }
 
 nb::object Curve(const Graph& net, std::optional<DeviceName> device,

@@ -12,10 +12,10 @@ absl::Status Named(const char* name, const absl::Status& error) {
   return absl::InvalidArgumentError(absl::StrCat(name, ": ", error.message()));
 }
 
-absl::StatusOr<std::optional<int64_t>> Optional(const char* name,
-                                                const std::optional<Bytes>& bytes) {
+absl::StatusOr<std::optional<int64_t>> Optional(const char* name, const std::optional<Bytes>& bytes,
+                                                int64_t least = 1) {
   if (!bytes.has_value()) return std::nullopt;
-  const absl::StatusOr<int64_t> parsed = ToBytes(*bytes);
+  const absl::StatusOr<int64_t> parsed = ToBytes(*bytes, least);
   if (!parsed.ok()) return Named(name, parsed.status());
   return *parsed;
 }
@@ -43,18 +43,18 @@ absl::StatusOr<Optimizer> PlannedOptimizer(const std::string& name, std::optiona
   return optimizer;
 }
 
-absl::StatusOr<int64_t> ToBytes(const Bytes& bytes) {
-  if (const auto* const text = std::get_if<std::string>(&bytes)) return ParseBytes(*text);
+absl::StatusOr<int64_t> ToBytes(const Bytes& bytes, int64_t least) {
+  if (const auto* const text = std::get_if<std::string>(&bytes)) return ParseBytes(*text, least);
   const int64_t number = std::get<int64_t>(bytes);
-  if (number > 0) return number;
-  return absl::InvalidArgumentError(absl::StrCat(number, " bytes: it must be at least 1"));
+  if (number >= least) return number;
+  return absl::InvalidArgumentError(absl::StrCat(number, " bytes: it must be at least ", least));
 }
 
 absl::StatusOr<apps::PlanningFlags> FlagsOf(const PlanningArguments& arguments,
                                             apps::BudgetUnits units) {
   apps::PlanningFlags flags;
   ASSIGN_OR_RETURN(flags.budget, BudgetOf(arguments.budget, units));
-  ASSIGN_OR_RETURN(flags.host_budget_bytes, Optional("host_budget", arguments.host_budget));
+  ASSIGN_OR_RETURN(flags.host_budget_bytes, Optional("host_budget", arguments.host_budget, 0));
   flags.device = arguments.device.value_or(DeviceName{}).text;
   flags.policy = arguments.policy.value_or("");
   flags.sub_batches = arguments.sub_batches;

@@ -34,8 +34,8 @@ struct PlanningArguments {
 absl::StatusOr<Optimizer> PlannedOptimizer(const std::string& name, std::optional<float> momentum,
                                            float clip_norm, float average_decay);
 
-// Errors: INVALID_ARGUMENT for anything but a positive number of bytes.
-absl::StatusOr<int64_t> ToBytes(const Bytes& bytes);
+// Errors: INVALID_ARGUMENT for anything but a number of at least `least` bytes.
+absl::StatusOr<int64_t> ToBytes(const Bytes& bytes, int64_t least = 1);
 
 // Errors: those of ToBytes(), naming the argument, and for a budget in percent where only bytes are
 // taken.

@@ -12,6 +12,7 @@
 #include "apps/cli/interrupt.h"
 #include "apps/cli/outcome.h"
 #include "apps/cli/output.h"
+#include "apps/cli/process_memory.h"
 #include "apps/cli/ranks.h"
 #include "apps/train/averages.h"
 #include "apps/train/bad_files.h"
@@ -218,6 +219,7 @@ class Training {
       failure.Update(last_validation);
       failure.Update(EvaluateInto(summary, session));
     }
+    summary.process_peak_bytes = ProcessPeakBytes();
     summary.next = NextSteps(flags_, summary.saved, summary.end.is_complete());
     report.End(summary);  // also after an error: what was trained is saved
     if (!summary.end.failure.ok() && summary.end.is_agreed) AwaitRanks();

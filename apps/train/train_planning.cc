@@ -14,6 +14,7 @@ namespace neap::apps {
 namespace {
 
 // Plans evaluation if training runs a plan from a file: of all policies it needs the least memory.
+// What such a plan has on the host was asked for when it was made.
 constexpr char kEvaluationPolicy[] = "auto";
 
 }  // namespace
@@ -45,6 +46,7 @@ absl::StatusOr<std::shared_ptr<const Planner>> TrainPlanning::MakePlanner(TrainS
   std::shared_ptr<const Planner> planner;
   if (!setup.plan_file.empty()) {
     setup.planning.policy = kEvaluationPolicy;
+    setup.planning.host_budget_bytes = flags_.planning.HostBudgetOfFile(device).bytes;
     ASSIGN_OR_RETURN(planner,
                      PlannerFromFile(setup.plan_file, PlannerFor(setup.planning),
                                      {.host_budget_bytes = setup.planning.host_budget_bytes,

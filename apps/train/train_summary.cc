@@ -84,6 +84,11 @@ std::string MemoryText(const TrainSummary& summary) {
   }
   absl::StrAppend(&text, summary.end.steps > 0 ? RanksText(summary) : "");
   absl::StrAppendFormat(&text, "  arena            %14d bytes\n", memory.arena_bytes);
+  if (summary.process_peak_bytes.has_value()) {
+    absl::StrAppendFormat(&text,
+                          "  whole process    %14d bytes  of the host's memory at its peak\n",
+                          *summary.process_peak_bytes);
+  }
   if (!summary.device.has_value()) return text;
   absl::StrAppendFormat(&text, "  libraries' own   %14d bytes\n", summary.device->library_bytes);
   if (summary.device->lent_bytes > 0) {
@@ -126,6 +131,8 @@ Json SummaryJson(const TrainSummary& summary, int64_t batch) {
       {"predicted_peak_bytes", summary.memory.predicted_peak_bytes},
       {"measured_peak_bytes", summary.memory.measured_peak_bytes},
       {"arena_bytes", summary.memory.arena_bytes}};
+  if (summary.process_peak_bytes.has_value())
+    json["process_peak_bytes"] = *summary.process_peak_bytes;
   if (const std::optional<bool> agree = PeaksAgree(summary)) json["peaks_equal"] = *agree;
   if (!summary.ranks.empty()) json["rank_memory"] = RanksJson(summary);
   if (summary.device.has_value()) {

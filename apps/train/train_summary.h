@@ -50,6 +50,8 @@ struct TrainSummary {
   absl::Status recording = {};          // Session::recording()
   std::optional<Accuracy> accuracy = std::nullopt;
   std::optional<DeviceMemory> device = std::nullopt;  // CUDA only
+  // ProcessPeakBytes() (apps/cli/process_memory.h) of this process
+  std::optional<int64_t> process_peak_bytes = {};
   std::optional<TimelineComparison> timed = std::nullopt;
   std::vector<std::string> saved = {};  // files with the state or the weights at the end
   // What to do next, and the command for it.

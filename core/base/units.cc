@@ -85,7 +85,7 @@ std::string_view Prefix(const std::string& unit_text) {
 
 }  // namespace
 
-absl::StatusOr<int64_t> ParseBytes(std::string_view text) {
+absl::StatusOr<int64_t> ParseBytes(std::string_view text, int64_t least) {
   const auto unit_begin =
       std::find_if(text.begin(), text.end(), [](char c) { return !IsDigit(c) && c != '.'; });
   const size_t digits = static_cast<size_t>(unit_begin - text.begin());
@@ -97,7 +97,7 @@ absl::StatusOr<int64_t> ParseBytes(std::string_view text) {
   for (const Unit& unit : kUnits) {
     if (!number.has_value() || !absl::EqualsIgnoreCase(unit.name, unit_text)) continue;
     const std::optional<int64_t> bytes = Multiply(*number, unit.bytes);
-    if (bytes.has_value() && *bytes > 0) return *bytes;
+    if (bytes.has_value() && *bytes >= least) return *bytes;
   }
   if (const std::string_view prefix = Prefix(unit_text); number.has_value() && !prefix.empty()) {
     const std::string_view amount = text.substr(0, digits);

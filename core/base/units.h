@@ -20,9 +20,10 @@ inline constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 constexpr int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
 // "12GiB", "1.5 MiB", "64KB" (powers of 1000), "4096" (bytes) -> bytes, rounded down.
-// Errors: INVALID_ARGUMENT for anything else, and for zero, negative or overflowing amounts. For
-// "512M", which some programs read as MiB and others as MB, the message suggests both.
-absl::StatusOr<int64_t> ParseBytes(std::string_view text);
+// Errors: INVALID_ARGUMENT for anything else, and for overflowing amounts and those below `least`,
+// which is at least 0. For "512M", which some programs read as MiB and others as MB, the message
+// suggests both.
+absl::StatusOr<int64_t> ParseBytes(std::string_view text, int64_t least = 1);
 
 // 1610612736 -> "1.500 GiB": the largest binary unit in which the value is at least 1, with three
 // decimals.

@@ -63,6 +63,8 @@ struct Policy {
 
   // Tensors move and forward steps are rerun only where the budget requires it.
   bool needs_based() const { return evictable == Evictable::kAll; }
+  // Tensors move whatever the budget.
+  bool always_moves() const { return eager_tensors != NoTensors; }
   // The limit under which residency is decided if the arena may take `limit`. Policies that are not
   // needs-based move the same tensors whatever the limit.
   Usage ResidencyLimit(const Usage& limit, const LayerwiseBound& bound) const {

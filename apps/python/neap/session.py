@@ -57,7 +57,7 @@ class Session(_neap.Session):
     ema              unless it is 0, moving averages of the weights are kept with this decay (exchange_averages)
     seed             of initial parameters and dropout
     policy           how the plan is made: "auto" if there is a budget, else "liveness", and others that `neap plan --help` lists
-    host_budget      bytes of pinned host memory; three quarters of the machine's by default
+    host_budget      bytes of pinned host memory; by default three quarters of the machine's, on the CPU 0
     sub_batches      in how many parts a batch is run; chosen by default
     offload_params   whether parameters and the optimizer's tensors lie in host memory
     strict           whether results have the same bits under every budget; always on for the CPU

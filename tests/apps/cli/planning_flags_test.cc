@@ -46,10 +46,34 @@ TEST_CASE("three quarters of the host's memory may be pinned, unless --host-budg
   CHECK(given.Options(h200).host_budget_bytes == kGiB);
   CHECK(given.planning.HostBudgetFor(h200).ToText() == "1.000 GiB");
   CHECK(given.planning.HostBudgetFor(h200).ToJson() == kGiB);
-  const HostBudget unknown = DefaultHostBudget({.name = "a device on some host"});
+  const HostBudget unknown =
+      DefaultHostBudget({.name = "a device on some host", .has_own_memory = true});
   CHECK(unknown.bytes == kUnlimited);
   CHECK(unknown.ToText() == "unlimited");
   CHECK(unknown.ToJson().is_null());
+}
+
+TEST_CASE("nothing moves to a host whose memory is the device's, unless --host-budget is given") {
+  const DeviceDescription cpu = {
+      .name = "a CPU", .kind = "cpu", .host_memory_bytes = 4 * kGiB, .has_own_memory = false};
+  const Parsed free({});
+  CHECK(free.Options(cpu).host_budget_bytes == 0);
+  CHECK(!free.Options(cpu).has_room_outside());
+  CHECK(free.planning.HostBudgetFor(cpu).ToText() == "0 B (the host's memory is the device's)");
+  CHECK(free.planning.HostBudgetFor(cpu).ToJson() == 0);
+  // To a plan from a file, which moves what it was planned to move, no flag applies.
+  CHECK(free.planning.HostBudgetOfFile(cpu).bytes == 3 * kGiB);
+  CHECK(Parsed({"--host-budget", "1MiB"}).Options(cpu).host_budget_bytes == kMiB);
+  for (const char* const none : {"0", "0B", "0MiB"}) {
+    CAPTURE(none);
+    const Parsed given({"--host-budget", none});
+    CHECK(given.Options(DescribedDevice("h200").value()).host_budget_bytes == 0);
+    CHECK(given.planning.HostBudgetFor(cpu).ToText() == "0 B");
+  }
+  Parsed ranks({});
+  ranks.planning.host_sharers = 2;
+  CHECK(ranks.Options(cpu).host_budget_bytes == 0);
+  CHECK(ranks.planning.HostBudgetOfFile(cpu).bytes == 3 * kGiB / 2);
 }
 
 TEST_CASE("a budget in percent is read, and is in the help text, only where it is allowed") {

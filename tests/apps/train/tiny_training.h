@@ -15,7 +15,7 @@ inline const Args kTiny = {"train",    "resnet-cifar", "--depth", "8",       "--
                            "8",        "--channels",   "1",       "--batch", "16",
                            "--device", "cpu"};
 // A budget so tight that copies run in both directions.
-inline const Args kMoving = {"--policy", "offload", "--budget", "80%"};
+inline const Args kMoving = {"--policy", "offload", "--budget", "80%", "--host-budget", "1GiB"};
 
 // The losses of the steps with all their digits: equal lists are equal bits.
 inline std::vector<std::string> LossesOf(const std::vector<nlohmann::json>& lines) {

@@ -39,6 +39,10 @@ TEST_CASE("amounts are exact to the byte") {
   CHECK(*ParseBytes("4.35KB") == 4350);                        // 4.35 * 1000.0 < 4350
   CHECK(*ParseBytes("1.0000000009GB") == 1000000000);          // rounded down
   CHECK(*ParseBytes("9223372036854775807") == std::numeric_limits<int64_t>::max());
+  CHECK(*ParseBytes("0", 0) == 0);
+  CHECK(*ParseBytes("0 MiB", 0) == 0);
+  CHECK(!ParseBytes("-1", 0).ok());
+  CHECK(!ParseBytes("1023B", kKiB).ok());
 }
 
 TEST_CASE("a text that is not a byte size is refused, and the message contains it") {
