@@ -86,7 +86,8 @@ TEST_CASE("a subcommand's --help lists its flags with their defaults") {
          {"  --batch N                 images in a batch (32)\n",
           "  --dtype TYPE              element type: fp32, tf32, fp16, bf16 (fp32)\n",
           "auto (auto with --budget, else liveness)\n",
-          "offloaded tensors (75% of the host's memory)\n", "  --json                    print "}) {
+          "offloaded tensors (75% of the host's memory, on a CPU 0)\n",
+          "  --json                    print "}) {
       CHECK(outcome.out.find(line) != std::string::npos);
     }
   }

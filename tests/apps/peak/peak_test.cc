@@ -37,23 +37,30 @@ absl::Status Planned(const apps::PlanTarget& target, const std::string& net,
 
 TEST_CASE("the peak batch fits and one image more does not, under every kind of policy") {
   // Listing the engines of a GPU takes most of the time of a search, so only one policy does it.
-  using Search = std::pair<const char*, const char*>;
-  for (const Search& search :
+  struct Search {
+    const char* device;
+    const char* policy;
+    int64_t host_budget = kGiB;
+  };
+  for (const auto& [device, policy, host_budget] :
        {Search{"h200", "superneurons"}, Search{"cpu", "keep-all"}, Search{"cpu", "liveness"},
-        Search{"cpu", "offload"}, Search{"cpu", "superneurons"}, Search{"cpu", "cost-aware"}}) {
-    const char* const device = search.first;
-    const char* const policy = search.second;
+        Search{"cpu", "offload"}, Search{"cpu", "superneurons"}, Search{"cpu", "cost-aware"},
+        Search{"cpu", "superneurons", 0}, Search{"cpu", "auto", 0}}) {
     CAPTURE(device);
     CAPTURE(policy);
+    CAPTURE(host_budget);
     const apps::PlanTarget target = apps::OpenPlanTarget(device).value();
-    const Json row = RunForJson({"peak-batch", "resnet-cifar", "--depth", "8", "--device", device,
-                                 "--policy", policy, "--budget", "16MiB"})
-                         .at(0)
-                         .at("results")
-                         .at(0);
+    const Json row =
+        RunForJson({"peak-batch", "resnet-cifar", "--depth", "8", "--device", device, "--policy",
+                    policy, "--budget", "16MiB", "--host-budget", std::to_string(host_budget)})
+            .at(0)
+            .at("results")
+            .at(0);
     const int64_t batch = row.at("batch");
-    const PlannerOptions options = {
-        .budget_bytes = 16 * kMiB, .policy = policy, .strict = target.description.kind == "cpu"};
+    const PlannerOptions options = {.budget_bytes = 16 * kMiB,
+                                    .host_budget_bytes = host_budget,
+                                    .policy = policy,
+                                    .strict = target.description.kind == "cpu"};
     CHECK(batch > 1);
     const auto planned = [&](int64_t n) {
       return Planned(target, "resnet-cifar", {.batch = n, .depth = 8}, options);
@@ -73,7 +80,8 @@ TEST_CASE("the peak depth fits and the next does not") {
                          .at("results")
                          .at(0);
     const int64_t depth = row.at("depth");
-    const PlannerOptions options = {.budget_bytes = 640 * kMiB, .policy = policy, .strict = true};
+    const PlannerOptions options = {
+        .budget_bytes = 640 * kMiB, .host_budget_bytes = 0, .policy = policy, .strict = true};
     CHECK((depth - 134) % 3 == 0);
     const auto planned = [&](int64_t d) {
       return Planned(cpu, "resnet", {.batch = 2, .image = 32, .depth = d}, options);
@@ -87,7 +95,7 @@ TEST_CASE("a host budget limits the batch as well") {
   const std::vector<std::string> search = {"peak-batch", "resnet-cifar", "--depth",  "8",
                                            "--device",   "cpu",          "--budget", "16MiB",
                                            "--policy",   "superneurons"};
-  const Json free = RunForJson(search).at(0).at("results").at(0);
+  const Json free = RunForJson(Joined(search, {"--host-budget", "1GiB"})).at(0).at("results").at(0);
   const Json bound =
       RunForJson(Joined(search, {"--host-budget", "1MiB"})).at(0).at("results").at(0);
   CHECK(free.at("host_pool_bytes") > kMiB);
@@ -95,6 +103,12 @@ TEST_CASE("a host budget limits the batch as well") {
   CHECK(bound.at("batch") < free.at("batch"));
   CHECK(free.at("limited_by") == "budget");
   CHECK(bound.at("limited_by") == "host budget");
+  // On a CPU nothing moves unless a host budget is given.
+  const Json unmoved = RunForJson(search).at(0);
+  CHECK(unmoved.at("host_budget_bytes") == 0);
+  CHECK(unmoved.at("results").at(0).at("host_pool_bytes") == 0);
+  CHECK(unmoved.at("results").at(0).at("batch") < free.at("batch"));
+  CHECK(unmoved.at("results").at(0).at("limited_by") == "budget");
 }
 
 TEST_CASE("peak-batch begins at 2 where batch norms of one image have one value per channel") {
@@ -120,18 +134,22 @@ TEST_CASE("peak-batch prints the host budget and how much of it the plan takes")
 }
 
 TEST_CASE("train and plan can use the batch that peak-batch finds in the same budget") {
-  const std::vector<std::string> given = {"resnet-cifar", "--device", "cpu", "--budget", "8MiB"};
-  const Json row = RunForJson(Joined({"peak-batch"}, given)).at(0).at("results").at(0);
-  const std::string batch = std::to_string(row.at("batch").get<int64_t>());
-  CHECK(row.at("host_pool_bytes") > 0);
-  const Json planned = RunForJson(Joined(Joined({"plan"}, given), {"--batch", batch})).at(0);
-  CHECK(planned.at("peak_bytes") == row.at("peak_bytes"));
-  const std::vector<Json> trained =
-      RunForJson(Joined(Joined({"train"}, given), {"--batch", batch, "--steps", "1"}));
-  CHECK(trained.front().at("host_pool_bytes") == row.at("host_pool_bytes"));
-  CHECK(trained.back().at("measured_peak_bytes") == row.at("peak_bytes"));
-  CheckRefused(Joined(Joined({"train"}, given), {"--batch", batch, "--policy", "liveness"}), 1,
-               {"policy auto fits"});
+  for (const bool moves : {false, true}) {
+    CAPTURE(moves);
+    std::vector<std::string> given = {"resnet-cifar", "--device", "cpu", "--budget", "8MiB"};
+    if (moves) given = Joined(given, {"--host-budget", "1GiB"});
+    const Json row = RunForJson(Joined({"peak-batch"}, given)).at(0).at("results").at(0);
+    const std::string batch = std::to_string(row.at("batch").get<int64_t>());
+    CHECK((row.at("host_pool_bytes") > 0) == moves);
+    const Json planned = RunForJson(Joined(Joined({"plan"}, given), {"--batch", batch})).at(0);
+    CHECK(planned.at("peak_bytes") == row.at("peak_bytes"));
+    const std::vector<Json> trained =
+        RunForJson(Joined(Joined({"train"}, given), {"--batch", batch, "--steps", "1"}));
+    CHECK(trained.front().at("host_pool_bytes") == row.at("host_pool_bytes"));
+    CHECK(trained.back().at("measured_peak_bytes") == row.at("peak_bytes"));
+    CheckRefused(Joined(Joined({"train"}, given), {"--batch", batch, "--policy", "liveness"}), 1,
+                 {"policy auto fits"});
+  }
 }
 
 TEST_CASE("peak-batch plans with both rules of eviction") {

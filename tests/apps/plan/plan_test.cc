@@ -115,20 +115,51 @@ TEST_CASE("with a budget the policy is auto unless another one is named") {
   CheckRefused(Joined(tight, {"--host-budget", "1KiB"}), 1, {"a host budget of 1024 bytes"});
 }
 
-TEST_CASE("the demo's budget can be met only by offloading or rebuilding") {
+TEST_CASE("the demo's budget can be met only by rebuilding, and does not suffice without") {
   const std::vector<std::string> net = {"resnet-cifar", "--depth", "14",      "--image", "16",
                                         "--channels",   "1",       "--batch", "64"};
-  const std::vector<std::string> budget = {"--budget", "8MiB"};
+  const std::vector<std::string> budget = {"--budget", "9MiB"};
   const std::string demo = ReadText((SourceTree() / "demo.sh").string());
   for (const std::vector<std::string>& words : {net, budget})
     CHECK(demo.find(" " + absl::StrJoin(words, " ") + " ") != std::string::npos);
   const std::vector<std::string> plan =
       Joined(Joined({"plan"}, net), {"--device", "cpu", "--database", "none"});
-  CHECK(RunForJson(plan).at(0).at("minimum_budget_bytes") > 2 * 8 * kMiB);
-  const Json moving = RunForJson(Joined(plan, budget)).at(0);
-  CHECK(moving.at("peak_bytes") <= 8 * kMiB);
-  CHECK(moving.at("offloaded_bytes").get<int64_t>() + moving.at("extra_forwards").get<int64_t>() >
-        0);
+  CHECK(RunForJson(plan).at(0).at("minimum_budget_bytes") > 2 * 9 * kMiB);
+  const Json rebuilding = RunForJson(Joined(plan, budget)).at(0);
+  CHECK(rebuilding.at("peak_bytes") <= 9 * kMiB);
+  CHECK(rebuilding.at("extra_forwards") > 0);
+  CHECK(rebuilding.at("offloaded_bytes") == 0);
+  CHECK(rebuilding.at("host_budget_bytes") == 0);
+}
+
+TEST_CASE("on a CPU nothing moves unless a host budget is given, and refusals say so") {
+  const std::vector<std::string> plan = {"plan", "resnet-cifar", "--device",
+                                         "cpu",  "--database",   "none"};
+  const std::string reason = "nothing moves to the host, because that is the same memory";
+  CheckRefused(Joined(plan, {"--policy", "offload"}), 1,
+               {"policy offload", reason, "--host-budget"});
+  CheckRefused(Joined(plan, {"--offload-params"}), 1, {"parameters", reason, "--host-budget"});
+  CHECK(RunForJson(Joined(plan, {"--policy", "offload", "--host-budget", "1GiB"}))
+            .at(0)
+            .at("offloaded_bytes") > 0);
+  const auto at = [&](int64_t bytes) { return Joined(plan, {"--budget", std::to_string(bytes)}); };
+  const int64_t least = RunForJson(at(kGiB)).at(0).at("minimum_budget_bytes");
+  const Json smallest = RunForJson(at(least)).at(0);
+  CHECK(smallest.at("peak_bytes") <= least);
+  CHECK(smallest.at("host_pool_bytes") == 0);
+  CheckRefused(at(least - 1), 1, {std::to_string(least), reason});
+  // With a host budget less suffices, and nothing is said of it.
+  const Outcome moving = RunNeap(Joined(at(1), {"--host-budget", "1GiB"}));
+  CHECK(moving.err.find("smallest feasible budget") != std::string::npos);
+  CHECK(moving.err.find("nothing moves") == std::string::npos);
+  // Policies that always move are left out of a curve.
+  const Json curve = RunForJson(Joined(plan, {"--batch", "8", "--depth", "8", "--curve"})).at(0);
+  for (const Json& line : curve.at("policies")) {
+    CAPTURE(line.at("policy"));
+    CHECK(line.at("policy") != "offload");
+    CHECK(line.at("policy") != "vdnn-all");
+  }
+  CHECK(curve.at("policies").size() == 6);
 }
 
 TEST_CASE("12GB and 12GiB are different budgets") {

@@ -160,8 +160,8 @@ TEST_CASE("progress lines have the epoch, the learning rate and the remaining ti
 }
 
 TEST_CASE("with a budget the text has what is moved and recomputed to fit, and the slowdown") {
-  const Args moving =
-      Joined(kTiny, {"--steps", "1", "--policy", "superneurons", "--budget", "1100KiB"});
+  const Args moving = Joined(kTiny, {"--steps", "1", "--policy", "superneurons", "--budget",
+                                     "1100KiB", "--host-budget", "1GiB"});
   const Json moved = RunForJson(moving).front().at("fit");
   CHECK(moved.at("offloaded_bytes") > 0);
   CHECK(moved.at("prefetched_bytes") > 0);
@@ -171,7 +171,7 @@ TEST_CASE("with a budget the text has what is moved and recomputed to fit, and t
   CHECK(moved.at("slowdown") >= 1);
   CHECK(RunNeap(moving).out.find(" to the host, ") != std::string::npos);
 
-  const Args rebuilding = Joined(kTiny, {"--steps", "1", "--policy", "recompute-memory"});
+  const Args rebuilding = Joined(kTiny, {"--steps", "1", "--policy", "chen", "--budget", "1GiB"});
   const Json rebuilt = RunForJson(rebuilding).front().at("fit");
   CHECK(rebuilt.at("extra_forwards") > 0);
   CHECK(rebuilt.at("slowdown") > 1);
