@@ -114,7 +114,9 @@ absl::StatusOr<bool> PeakFinder::FitsBudget(const std::string& net, int64_t n) c
   // Sizes beyond the kernels' index range fit no budget.
   if (*Sized(net, n).options.batch > 1 && absl::IsUnimplemented(minimum.status())) return false;
   RETURN_IF_ERROR(minimum.status());
-  return *minimum <= Options().budget_bytes;
+  const bool fits = *minimum <= Options().budget_bytes;
+  if (fits && growth_.on_found != nullptr) growth_.on_found("fits the budget", Sized(net, n));
+  return fits;
 }
 
 absl::StatusOr<std::optional<PlanResult>> PeakFinder::PlanIfFits(const std::string& net,
@@ -224,6 +226,7 @@ absl::Status PeakFinder::Keep(const std::string& net, int64_t from, PeakResult& 
     if (speed.Percent() < *flags_.keep_percent) return false;
     if (n <= largest) return true;
     largest = n;
+    if (growth_.on_found != nullptr) growth_.on_found("keeps its speed", Sized(net, n));
     result.kept = speed;
     result.plan_ms = plan_ms;
     result.planned = *std::move(planned);

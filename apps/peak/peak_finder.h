@@ -65,6 +65,8 @@ struct Growth {
   std::function<void(int64_t n, int64_t sub_batches, nets::NetOptions& options)> apply;
   // Told of every network before it is planned or trained; may be null.
   std::function<void(const std::string& doing, const NetFlags& net)> on_size = {};
+  // Told of every network that "fits the budget" or, with --keep, "keeps its speed"; may be null.
+  std::function<void(const std::string& what, const NetFlags& net)> on_found = {};
 };
 
 struct PeakRun {

@@ -158,6 +158,38 @@ Json ToJson(const std::vector<PeakResult>& results, const HostBudget& host_budge
           {"results", std::move(rows)}};
 }
 
+namespace {
+
+// "trying batch 812; batch 768 fits the budget", while a search goes on.
+class PeakStatus {
+ public:
+  PeakStatus(const std::string& what, const std::string& net)
+      : what_(what), line_(absl::StrCat("peak-", what, " ", net)) {}
+
+  void Try(const std::string& doing, const NetFlags& net) {
+    line_.Show(absl::StrCat(doing, " ", what_, " ", SizeOf(net), largest_ > 0 ? "; " : "", found_));
+  }
+  void Found(const std::string& what, const NetFlags& net) {
+    if (what == is_ && SizeOf(net) <= largest_) return;
+    is_ = what;
+    largest_ = SizeOf(net);
+    found_ = absl::StrCat(what_, " ", largest_, " ", what);
+  }
+
+ private:
+  int64_t SizeOf(const NetFlags& net) const {
+    return Size(what_, *net.options.batch, net.options.depth);
+  }
+
+  const std::string what_;
+  StatusLine line_;
+  std::string is_;       // what the largest size does that was found
+  int64_t largest_ = 0;  // 0: none
+  std::string found_;
+};
+
+}  // namespace
+
 absl::StatusOr<int> FindAndPrint(const PeakFlags& flags, const std::vector<std::string>& nets,
                                  const Growth& growth) {
   RETURN_IF_ERROR(flags.Check());
@@ -169,11 +201,13 @@ absl::StatusOr<int> FindAndPrint(const PeakFlags& flags, const std::vector<std::
   }
   std::vector<PeakResult> results;
   for (const std::string& net : nets) {
-    StatusLine line(absl::StrCat("peak-", growth.what, " ", net));
+    PeakStatus status(growth.what, net);
     Growth shown = growth;
     shown.on_size = [&](const std::string& doing, const NetFlags& sized) {
-      line.Show(absl::StrFormat("%s %s %d", doing, growth.what,
-                                Size(growth.what, *sized.options.batch, sized.options.depth)));
+      status.Try(doing, sized);
+    };
+    shown.on_found = [&](const std::string& what, const NetFlags& sized) {
+      status.Found(what, sized);
     };
     ASSIGN_OR_RETURN(PeakResult result, FindPeak(flags, target, shown, net));
     results.push_back(std::move(result));

@@ -1,5 +1,7 @@
 // neap plan: plans one training iteration, verifies the plan and reports its memory and time.
 #include <chrono>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include "apps/cli/outcome.h"
 #include "apps/cli/output.h"
 #include "apps/cli/planning_flags.h"
+#include "apps/cli/progress.h"
 #include "apps/plan/curve_report.h"
 #include "apps/plan/html_report.h"
 #include "apps/plan/plan_report.h"
@@ -231,7 +234,17 @@ absl::Status RunCurve(const Graph& graph, const Program& program, const PlanFlag
   const std::string& policy = flags.planning.policy;
   const std::vector<std::string> policies =
       policy.empty() ? PoliciesOfCurve(options) : std::vector<std::string>{policy};
-  ASSIGN_OR_RETURN(const SpeedCurve curve, PlanSpeedCurve(program, options, policies, target));
+  std::optional<StatusLine> line(absl::StrCat("plan ", program.net.name));
+  const auto show = [&line](const CurveProgress& now) {
+    std::string text = absl::StrFormat("plan %d of at most %d, %s in %s", now.done + 1, now.total,
+                                       now.policy, FormatBytes(now.budget_bytes));
+    if (now.best_images_per_second > 0)
+      absl::StrAppendFormat(&text, "; up to %.4g images/s so far", now.best_images_per_second);
+    line->Show(text);
+  };
+  ASSIGN_OR_RETURN(const SpeedCurve curve,
+                   PlanSpeedCurve(program, options, policies, target, show));
+  line.reset();
   if (!curve.measured_with.empty()) PrintOtherVersions(target);
   Json json = ToJson(curve, program.net);
   if (!flags.report.empty()) {

@@ -29,8 +29,9 @@ int64_t RoundedUp(int64_t bytes) {
 
 class CurvePlanning {
  public:
-  CurvePlanning(const Program& program, const PlannerOptions& options, const PlanTarget& target)
-      : program_(program), options_(options), target_(target) {}
+  CurvePlanning(const Program& program, const PlannerOptions& options, const PlanTarget& target,
+                const OnCurve& on_plan)
+      : program_(program), options_(options), target_(target), on_plan_(on_plan) {}
 
   absl::StatusOr<SpeedCurve> Make(const std::vector<std::string>& policies) {
     ASSIGN_OR_RETURN(const NaturalPeaks peaks,
@@ -47,7 +48,11 @@ class CurvePlanning {
     }
     const int rungs = program_.steps.size() > kManySteps ? kRungsOfManySteps : kRungs;
     curve_.budgets = BudgetLadder(least, peaks.liveness_bytes, peaks.keep_all_bytes, rungs);
-    for (PolicyCurve& policy : curve_.policies) RETURN_IF_ERROR(FindPoints(policy));
+    progress_.total = curve_.policies.size() * curve_.budgets.size();
+    for (PolicyCurve& policy : curve_.policies) {
+      RETURN_IF_ERROR(FindPoints(policy));
+      progress_.done += curve_.budgets.size();
+    }
     return std::move(curve_);
   }
 
@@ -55,6 +60,8 @@ class CurvePlanning {
   absl::Status FindPoints(PolicyCurve& curve) {
     options_.policy = curve.policy;
     curve.points.resize(curve_.budgets.size());
+    CurveProgress now = progress_;
+    now.policy = curve.policy;
     for (size_t i = curve_.budgets.size(); i-- > 0;) {
       const int64_t budget = curve_.budgets[i];
       if (budget < curve.minimum_budget_bytes) break;
@@ -63,7 +70,14 @@ class CurvePlanning {
         curve.points[i] = curve.points[i + 1];
         continue;
       }
+      now.done = progress_.done + curve_.budgets.size() - 1 - i;
+      now.budget_bytes = budget;
+      if (on_plan_ != nullptr) on_plan_(now);
       ASSIGN_OR_RETURN(curve.points[i], PlanIn(budget));
+      if (curve.points[i].has_value()) {
+        now.best_images_per_second =
+            std::max(now.best_images_per_second, curve.points[i]->images_per_second);
+      }
     }
     return absl::OkStatus();
   }
@@ -88,6 +102,8 @@ class CurvePlanning {
   const Program& program_;
   PlannerOptions options_;
   const PlanTarget& target_;
+  const OnCurve& on_plan_;
+  CurveProgress progress_;  // between policies
   SpeedCurve curve_;
 };
 
@@ -117,8 +133,8 @@ std::vector<std::string> PoliciesOfCurve(const PlannerOptions& options) {
 
 absl::StatusOr<SpeedCurve> PlanSpeedCurve(const Program& program, const PlannerOptions& options,
                                           const std::vector<std::string>& policies,
-                                          const PlanTarget& target) {
-  return CurvePlanning(program, options, target).Make(policies);
+                                          const PlanTarget& target, const OnCurve& on_plan) {
+  return CurvePlanning(program, options, target, on_plan).Make(policies);
 }
 
 }  // namespace neap::apps

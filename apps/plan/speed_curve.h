@@ -21,7 +21,9 @@
 // only if the one above it does not fit.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -63,11 +65,23 @@ std::vector<int64_t> BudgetLadder(int64_t least, int64_t unmoved, int64_t natura
 // All policies that the options leave room for.
 std::vector<std::string> PoliciesOfCurve(const PlannerOptions& options);
 
+// How far a curve is.
+struct CurveProgress {
+  std::string policy;  // planned now, in this budget
+  int64_t budget_bytes = 0;
+  size_t done = 0;  // of all plans
+  size_t total = 0;
+  double best_images_per_second = 0;  // of the policy so far; 0 before its first plan
+};
+// May be null.
+using OnCurve = std::function<void(const CurveProgress& progress)>;
+
 // The curves of `policies` in twelve budgets, or seven if the program has over a thousand steps.
-// Every plan is verified. The options' budget and policy do not count.
+// Every plan is verified. The options' budget and policy do not count. `on_plan` is told
+// before each plan.
 // Errors: those of MakePlan() except that a budget is too small.
 absl::StatusOr<SpeedCurve> PlanSpeedCurve(const Program& program, const PlannerOptions& options,
                                           const std::vector<std::string>& policies,
-                                          const PlanTarget& target);
+                                          const PlanTarget& target, const OnCurve& on_plan = {});
 
 }  // namespace neap::apps

@@ -92,12 +92,28 @@ TEST_CASE("a search shows what it tries on a terminal, and nothing of it is left
   const Outcome shown = Process::StartOnTerminal(search).Wait();
   REQUIRE(shown.exit_code == 0);
   CHECK(shown.err.starts_with("\rpeak-batch lenet: "));
-  CHECK(shown.err.find("\rpeak-batch lenet: trying batch 2\r") != std::string::npos);
+  CHECK(shown.err.find("\rpeak-batch lenet: trying batch 2; batch 1 fits the budget\r") !=
+        std::string::npos);
   CHECK(shown.err.find("\rpeak-batch lenet: planning batch ") != std::string::npos);
   CHECK(shown.err.find('\n') == std::string::npos);
   const size_t last = shown.err.rfind('\r', shown.err.size() - 2);
   CHECK(shown.err.ends_with('\r'));
   CHECK(shown.err.find_first_not_of(' ', last + 1) == shown.err.size() - 1);
+}
+
+TEST_CASE("a curve shows how far it is and the best speed so far, and nothing of it is left") {
+  const Args curve = {"plan",    "resnet-cifar", "--depth", "8",          "--image",
+                      "8",       "--channels",   "1",       "--device",   "cpu",
+                      "--curve", "--policy",     "auto",    "--database", "none"};
+  CHECK(RunNeap(curve).err.empty());
+  if (!HasTerminals()) return SkipCase("no pseudo-terminals");
+  const Outcome shown = Process::StartOnTerminal(curve).Wait();
+  REQUIRE(shown.exit_code == 0);
+  CHECK(shown.err.starts_with("\rplan resnet8: plan 1 of at most "));
+  CHECK(shown.err.find(", auto in ") != std::string::npos);
+  CHECK(shown.err.find(" images/s so far") != std::string::npos);
+  CHECK(shown.err.find('\n') == std::string::npos);
+  CHECK(shown.err.ends_with('\r'));
 }
 
 TEST_CASE("an error while progress is shown begins on a new line") {
