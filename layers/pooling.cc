@@ -1,5 +1,8 @@
 #include "neap/layers/pooling.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/operands.h"
@@ -14,47 +17,94 @@ using namespace operands;
 
 constexpr int64_t kLargestByteIndexedWindow = 256;
 
-absl::Status CheckPadding(Extent2d kernel, Extent2d padding) {
-  if (2 * padding.h <= kernel.h && 2 * padding.w <= kernel.w) return absl::OkStatus();
+template <typename Pool>
+Window WindowOf(const Pool& pool) {
+  return {pool.kernel, pool.stride, pool.padding, pool.dilation};
+}
+
+absl::Status CheckReach(const Window& window) {
+  const auto& [kernel, stride, padding, dilation] = window;
+  const Extent2d reach = window.reach();
+  const std::string dilated =
+      dilation == Extent2d(1) ? "" : absl::StrCat(" with dilation ", dilation.h, "x", dilation.w);
+  if (std::max(reach.h, reach.w) > kLargestWindowExtent) {
+    return absl::InvalidArgumentError(absl::StrCat("kernel ", kernel.h, "x", kernel.w, dilated,
+                                                   " reaches over more than ", kLargestWindowExtent,
+                                                   " pixels"));
+  }
+  if (2 * padding.h <= reach.h && 2 * padding.w <= reach.w) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("padding ", padding.h, "x", padding.w,
                                                  " is more than half the kernel ", kernel.h, "x",
-                                                 kernel.w));
+                                                 kernel.w, dilated));
+}
+
+// An error if a window holds padding only.
+absl::Status CheckPixels(const TensorSpec& x, const Window& window, Extent2d out) {
+  const auto& [kernel, stride, padding, dilation] = window;
+  if (AllHoldPixels(x.shape.h(), out.h, stride.h, padding.h, dilation.h) &&
+      AllHoldPixels(x.shape.w(), out.w, stride.w, padding.w, dilation.w)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("a window of kernel ", kernel.h, "x", kernel.w, " with dilation ", dilation.h,
+                   "x", dilation.w, " and padding ", padding.h, "x", padding.w,
+                   " holds no pixel of the image ", x.shape.h(), "x", x.shape.w()));
 }
 
 // An error if the window is larger than the padded image.
 absl::StatusOr<Extent2d> PositionsOf(const TensorSpec& x, const Window& window, bool ceil_mode) {
+  const Extent2d reach = window.reach();
   const auto& [kernel, stride, padding, dilation] = window;
-  const Extent2d rounded_up(CeilPositions(x.shape.h(), kernel.h, stride.h, padding.h, padding.h),
-                            CeilPositions(x.shape.w(), kernel.w, stride.w, padding.w, padding.w));
+  const Extent2d rounded_up(CeilPositions(x.shape.h(), reach.h, stride.h, padding.h, padding.h),
+                            CeilPositions(x.shape.w(), reach.w, stride.w, padding.w, padding.w));
   if (ceil_mode && rounded_up.h > 0 && rounded_up.w > 0) return rounded_up;
   return WindowOutput(x, window);
 }
 
 absl::StatusOr<TensorSpec> PooledOutput(const LayerContext& context, const Window& window,
-                                        bool ceil_mode) {
+                                        bool ceil_mode, bool may_hold_padding_only) {
   RETURN_IF_ERROR(CheckImageInputs(context, 1));
   RETURN_IF_ERROR(CheckWindow(window));
-  RETURN_IF_ERROR(CheckPadding(window.kernel, window.padding));
+  RETURN_IF_ERROR(CheckReach(window));
   const TensorSpec& x = context.inputs[0];
   ASSIGN_OR_RETURN(const Extent2d out, PositionsOf(x, window, ceil_mode));
+  if (!may_hold_padding_only) RETURN_IF_ERROR(CheckPixels(x, window, out));
   return WithShape(x, {x.shape.n(), x.shape.c(), out.h, out.w});
 }
 
-// `text`, and ceil_mode only if it is set.
-std::string WithCeilMode(std::string text, bool ceil_mode) {
-  if (ceil_mode) absl::StrAppend(&text, " ", ParameterText({{"ceil_mode", ceil_mode}}));
+// `text`, and what few poolings have only if this one does.
+template <typename Pool>
+std::string WithRareFields(std::string text, const Pool& pool) {
+  if (pool.ceil_mode) absl::StrAppend(&text, " ", ParameterText({{"ceil_mode", true}}));
+  if (pool.dilation != Extent2d(1))
+    absl::StrAppend(&text, " ", ParameterText({{"dilation", pool.dilation}}));
   return text;
 }
 
 }  // namespace
 
+// A window that begins in the image holds that pixel. Of one that begins before the image, the first
+// element that is not before it is a distance less than `dilation` behind its begin. These distances
+// repeat with a period of windows.
+bool AllHoldPixels(int64_t size, int64_t positions, int64_t stride, int64_t padding,
+                   int64_t dilation) {
+  if (dilation <= size) return true;
+  const int64_t before = std::min(positions, (padding + stride - 1) / stride);
+  const int64_t period = dilation / std::gcd(stride, dilation);
+  for (int64_t i = 0; i < std::min(before, period); ++i) {
+    const int64_t distance = padding - i * stride;  // to the image
+    if ((dilation - distance % dilation) % dilation >= size) return false;
+  }
+  return true;
+}
+
 std::string MaxPool::Parameters() const {
-  return WithCeilMode(ParameterText({{"kernel", kernel}, {"stride", stride}, {"padding", padding}}),
-                      ceil_mode);
+  return WithRareFields(
+      ParameterText({{"kernel", kernel}, {"stride", stride}, {"padding", padding}}), *this);
 }
 
 absl::StatusOr<LayerSpec> MaxPool::Specify(const LayerContext& context) const {
-  ASSIGN_OR_RETURN(TensorSpec y, PooledOutput(context, {kernel, stride, padding}, ceil_mode));
+  ASSIGN_OR_RETURN(TensorSpec y, PooledOutput(context, WindowOf(*this), ceil_mode, false));
   const double outputs = static_cast<double>(y.elements());
   LayerSpec spec = {.output = y, .traits = {.independent_images = true}};
   spec.steps.push_back(
@@ -73,15 +123,15 @@ absl::StatusOr<LayerSpec> MaxPool::Specify(const LayerContext& context) const {
 }
 
 std::string AveragePool::Parameters() const {
-  return WithCeilMode(ParameterText({{"kernel", kernel},
-                                     {"stride", stride},
-                                     {"padding", padding},
-                                     {"count_padding", count_padding}}),
-                      ceil_mode);
+  return WithRareFields(ParameterText({{"kernel", kernel},
+                                       {"stride", stride},
+                                       {"padding", padding},
+                                       {"count_padding", count_padding}}),
+                        *this);
 }
 
 absl::StatusOr<LayerSpec> AveragePool::Specify(const LayerContext& context) const {
-  ASSIGN_OR_RETURN(TensorSpec y, PooledOutput(context, {kernel, stride, padding}, ceil_mode));
+  ASSIGN_OR_RETURN(TensorSpec y, PooledOutput(context, WindowOf(*this), ceil_mode, count_padding));
   const double flops = static_cast<double>(y.elements()) * Product({kernel.h, kernel.w});
   return CopySteps(std::move(y), context.mode, flops);
 }

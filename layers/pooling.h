@@ -1,4 +1,5 @@
-// Max and average pooling, as torch.nn.MaxPool2d and AvgPool2d, and global average pooling.
+// Max and average pooling, as torch.nn.MaxPool2d and AvgPool2d, and global average pooling. Both
+// may have windows with dilation, as the average pooling of ONNX does and that of torch does not.
 //
 //   step                     reads      writes
 //   max:     forward         x          y, index
@@ -19,6 +20,15 @@
 // The mean of that window divides by the number of pixels that it holds: those of the image and, if
 // count_padding, of the padding, but not by what is beyond the padding.
 //
+// With dilation, the elements of a window are `dilation` pixels apart, so it reaches over
+// dilation * (kernel - 1) + 1 pixels, of which padding may be half. A window that then holds no
+// pixel of the image has no maximum and no mean, so a pooling with such a window is an error,
+// unless it counts padding:
+//
+//   4 pixels, kernel 2, dilation 5, padding 1
+//   - 0 1 2 3 -
+//   |         |     holds padding only
+//
 // Backward of global average pooling accumulates natively: it adds to a dx that already holds a
 // partial sum, as where squeeze and excitation pools what it multiplies (layers/multiply.h).
 //
@@ -38,24 +48,31 @@ struct MaxPool {
   static constexpr std::string_view kType = "max_pool";
   Extent2d kernel = 2;
   Extent2d stride = 2;
-  Extent2d padding = 0;  // at most half the kernel
+  Extent2d padding = 0;  // at most half the window's reach
   bool ceil_mode = false;
+  Extent2d dilation = 1;
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
-  // ceil_mode only if it is set.
+  // ceil_mode and dilation only if they are set.
   std::string Parameters() const;
   friend bool operator==(const MaxPool&, const MaxPool&) = default;
 };
 
-// Number of window positions along one axis with ceil_mode, for an image with `before` and `after`
-// pixels of padding: ceil((size + before + after - kernel) / stride) + 1, or one less if the last
-// window would begin behind the image; 0 if there is none. (WindowPositions() rounds down.)
-constexpr int64_t CeilPositions(int64_t size, int64_t kernel, int64_t stride, int64_t before,
+// Number of positions along one axis with ceil_mode of a window that reaches over `reach` pixels,
+// for an image with `before` and `after` pixels of padding: ceil((size + before + after - reach) /
+// stride) + 1, or one less if the last window would begin behind the image; 0 if there is none.
+// (WindowPositions() rounds down.)
+constexpr int64_t CeilPositions(int64_t size, int64_t reach, int64_t stride, int64_t before,
                                 int64_t after) {
-  const int64_t slack = size + before + after - kernel;
+  const int64_t slack = size + before + after - reach;
   if (slack <= -stride) return 0;
   const int64_t last = (slack + stride - 1) / stride;  // the position of the last window
   return last * stride < size + before ? last + 1 : last;
 }
+
+// Whether each of a pooling's windows holds a pixel of the image along one axis, where `padding` is
+// at most half the window's reach. So windows of which `dilation` is 1 do.
+bool AllHoldPixels(int64_t size, int64_t positions, int64_t stride, int64_t padding,
+                   int64_t dilation);
 
 // The index of a window whose maximum is not positive, if a ReLU is in the same pass.
 inline constexpr uint8_t kNotPositive = 255;
@@ -66,13 +83,14 @@ struct AveragePool {
   static constexpr std::string_view kType = "average_pool";
   Extent2d kernel = 2;
   Extent2d stride = 2;
-  Extent2d padding = 0;  // at most half the kernel
+  Extent2d padding = 0;  // at most half the window's reach
   // The mean includes padded zeros (torch's count_include_pad); otherwise only the elements inside
   // the image.
   bool count_padding = true;
   bool ceil_mode = false;
+  Extent2d dilation = 1;
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
-  // ceil_mode only if it is set.
+  // ceil_mode and dilation only if they are set.
   std::string Parameters() const;
   friend bool operator==(const AveragePool&, const AveragePool&) = default;
 };

@@ -124,26 +124,30 @@ void BindNorms(nb::module_& module) {
 void BindPools(nb::module_& module) {
   module.def(
       "MaxPool",
-      [](const Extent& kernel, const Extent& stride, const Extent& padding, bool ceil_mode) {
+      [](const Extent& kernel, const Extent& stride, const Extent& padding, bool ceil_mode,
+         const Extent& dilation) {
         return Layer(MaxPool{.kernel = ToExtent(kernel),
                              .stride = ToExtent(stride),
                              .padding = ToExtent(padding),
-                             .ceil_mode = ceil_mode});
+                             .ceil_mode = ceil_mode,
+                             .dilation = ToExtent(dilation)});
       },
-      "kernel"_a = 2, "stride"_a = 2, "padding"_a = 0, "ceil_mode"_a = false,
+      "kernel"_a = 2, "stride"_a = 2, "padding"_a = 0, "ceil_mode"_a = false, "dilation"_a = 1,
       "As torch.nn.MaxPool2d.");
   module.def(
       "AveragePool",
       [](const Extent& kernel, const Extent& stride, const Extent& padding, bool count_padding,
-         bool ceil_mode) {
+         bool ceil_mode, const Extent& dilation) {
         return Layer(AveragePool{.kernel = ToExtent(kernel),
                                  .stride = ToExtent(stride),
                                  .padding = ToExtent(padding),
                                  .count_padding = count_padding,
-                                 .ceil_mode = ceil_mode});
+                                 .ceil_mode = ceil_mode,
+                                 .dilation = ToExtent(dilation)});
       },
       "kernel"_a = 2, "stride"_a = 2, "padding"_a = 0, "count_padding"_a = true,
-      "ceil_mode"_a = false, "As torch.nn.AvgPool2d.");
+      "ceil_mode"_a = false, "dilation"_a = 1,
+      "As torch.nn.AvgPool2d, with the dilation of torch.nn.MaxPool2d.");
   module.def(
       "Crop",
       [](const Extent& size, const Extent& offset) {

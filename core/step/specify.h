@@ -26,6 +26,10 @@ struct Window {
   Extent2d stride = 1;
   Extent2d padding = 0;
   Extent2d dilation = 1;
+  // The pixels from the first element to the last, for windows that CheckWindow() accepts.
+  constexpr Extent2d reach() const {
+    return {dilation.h * (kernel.h - 1) + 1, dilation.w * (kernel.w - 1) + 1};
+  }
 };
 // Checks that extents are positive, padding is not negative, and none exceeds kLargestWindowExtent.
 absl::Status CheckWindow(const Window& window);

@@ -35,15 +35,18 @@ dnnl::pooling_forward::primitive_desc ForwardDesc(const Origin& origin, const Po
 }
 
 // What a window has beyond the padding would be more padding to oneDNN, which a mean that counts
-// padding divides by. So windows in ceil_mode have loops of their own.
+// padding divides by. So windows in ceil_mode have loops of their own, and the rare ones with
+// dilation share them.
 bool HasOwnLoop(const StepSignature& signature) {
-  return signature.layer.As<AveragePool>()->ceil_mode;
+  const AveragePool& layer = *signature.layer.As<AveragePool>();
+  return layer.ceil_mode || layer.dilation != Extent2d(1);
 }
 
 // The number of pixels along one axis by which a mean divides.
 int64_t Counted(const Span& span, int64_t kernel, int64_t size, int64_t padding,
                 bool with_padding) {
-  return with_padding ? std::min(kernel, size + padding - span.origin) : span.end - span.begin;
+  return with_padding ? PositionsBefore(size + padding, span.origin, kernel, span.dilation)
+                      : span.end - span.begin;
 }
 
 // Calls f(output offset in y, window, number of pixels in its mean) for every output.
@@ -62,9 +65,9 @@ void ForEachMean(const AveragePool& layer, const TensorSpec& x, const TensorSpec
 template <typename F>
 void ForEachPixel(const PoolWindow& window, const Strides& strides, F f) {
   const auto& [plane, channel, rows, columns] = window;
-  for (int64_t r = rows.origin + rows.begin; r < rows.origin + rows.end; ++r) {
-    for (int64_t s = columns.origin + columns.begin; s < columns.origin + columns.end; ++s)
-      f(plane + r * strides.h + s * strides.w);
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
+    for (int64_t s = columns.begin; s < columns.end; ++s)
+      f(plane + rows.At(r) * strides.h + columns.At(s) * strides.w);
   }
 }
 

@@ -9,15 +9,24 @@
 
 namespace neap::cpu {
 
-// The part of a window along one axis that is inside the image: kernel positions [begin, end), and
-// the image position of kernel position 0.
+// The part of a window along one axis that is inside the image: kernel positions [begin, end), the
+// image position of kernel position 0, and the distance between them.
 struct Span {
-  int64_t origin, begin, end;
+  int64_t origin, begin, end, dilation;
+  // The image position of a kernel position.
+  int64_t At(int64_t position) const { return origin + position * dilation; }
 };
 
-inline Span Clip(int64_t position, int64_t stride, int64_t padding, int64_t kernel, int64_t size) {
+// The number of kernel positions from `origin` on that are before `end`, if that is behind it.
+inline int64_t PositionsBefore(int64_t end, int64_t origin, int64_t kernel, int64_t dilation) {
+  return std::min(kernel, (end - origin + dilation - 1) / dilation);
+}
+
+inline Span Clip(int64_t position, int64_t stride, int64_t padding, int64_t dilation,
+                 int64_t kernel, int64_t size) {
   const int64_t origin = position * stride - padding;
-  return {origin, std::max<int64_t>(0, -origin), std::min(kernel, size - origin)};
+  const int64_t begin = origin < 0 ? PositionsBefore(0, origin, kernel, dilation) : 0;
+  return {origin, begin, PositionsBefore(size, origin, kernel, dilation), dilation};
 }
 
 // A window and the channel in which it is.
@@ -28,7 +37,7 @@ struct PoolWindow {
 };
 
 // Calls f(output offset in y, window) for every output, in y's memory order. `layer` has kernel,
-// stride and padding.
+// stride, padding and dilation.
 template <typename Pool, typename F>
 void ForEachWindow(const Pool& layer, const TensorSpec& x, const TensorSpec& y, F f) {
   const Strides in = StridesOf(x);
@@ -39,10 +48,11 @@ void ForEachWindow(const Pool& layer, const TensorSpec& x, const TensorSpec& y, 
   for (int64_t n = 0; n < y.shape.n(); ++n) {
     for (int64_t co = 0; co < outer; ++co) {
       for (int64_t i = 0; i < y.shape.h(); ++i) {
-        const Span rows = Clip(i, layer.stride.h, layer.padding.h, layer.kernel.h, x.shape.h());
+        const Span rows =
+            Clip(i, layer.stride.h, layer.padding.h, layer.dilation.h, layer.kernel.h, x.shape.h());
         for (int64_t j = 0; j < y.shape.w(); ++j) {
-          const Span columns =
-              Clip(j, layer.stride.w, layer.padding.w, layer.kernel.w, x.shape.w());
+          const Span columns = Clip(j, layer.stride.w, layer.padding.w, layer.dilation.w,
+                                    layer.kernel.w, x.shape.w());
           for (int64_t ci = 0; ci < inner; ++ci) {
             const int64_t c = co + ci;
             f(n * out.n + c * out.c + i * out.h + j * out.w,

@@ -9,7 +9,8 @@ namespace neap::cuda {
 
 static_assert(kernels::kStopsAtRelu == kNotPositive);
 
-// NCHW images are treated as planes of one channel. `layer` has kernel, stride and padding.
+// NCHW images are treated as planes of one channel. `layer` has kernel, stride, padding and
+// dilation.
 template <typename Pool>
 kernels::PoolShape PoolShapeOf(const Pool& layer, const TensorSpec& x, const TensorSpec& y) {
   const bool last = x.layout == Layout::kNhwc;
@@ -24,7 +25,9 @@ kernels::PoolShape PoolShapeOf(const Pool& layer, const TensorSpec& x, const Ten
           .stride_h = static_cast<int>(layer.stride.h),
           .stride_w = static_cast<int>(layer.stride.w),
           .padding_h = static_cast<int>(layer.padding.h),
-          .padding_w = static_cast<int>(layer.padding.w)};
+          .padding_w = static_cast<int>(layer.padding.w),
+          .dilation_h = static_cast<int>(layer.dilation.h),
+          .dilation_w = static_cast<int>(layer.dilation.w)};
 }
 
 }  // namespace neap::cuda

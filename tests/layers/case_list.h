@@ -44,6 +44,7 @@ class CaseList {
   void Upsampling();
   void Pools();
   void RoundedUpAverages();
+  void DilatedPools();
   void ZeroPads();
   // norm_cases.cc
   void FoldedConvolutions();
@@ -62,6 +63,8 @@ class CaseList {
   void AddConvolution(const Convolution& c, const Shape& shape);
   void AddMaxPool(const MaxPool& pool, const Shape& shape);
   void AddPool(Extent2d kernel, Extent2d stride, Extent2d padding, const Shape& shape);
+  // All poolings with these windows, in both ceil_modes and with and without padding in the mean.
+  void AddDilated(const MaxPool& pool, const Shape& shape);
   // In ceil_mode, with and without padding in the mean.
   void AddRoundedUpAverages(AveragePool pool, const Shape& shape);
   void AddRandomConvolution();

@@ -136,6 +136,7 @@ std::vector<LayerCase> AllLayerCases(uint32_t seed) {
   list.SyncNorms();
   list.RoundedUpAverages();
   list.ZeroPads();
+  list.DilatedPools();
   return list.Take();
 }
 

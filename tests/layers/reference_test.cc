@@ -215,6 +215,14 @@ TEST_CASE("the reference gives results worked out by hand") {
         std::vector<double>{1.5, 3, 4});
   CHECK(ForwardOf(MaxPool{.kernel = 2, .stride = 2}, {1, 1, 2, 4},
                   {{X(), {1, -2, -5, -6, 0, 3, -9, -4}}}) == std::vector<double>{3, -4});
+  // |0 1 2 3 4 0|  : windows 0 2 and 1 3 and 2 4 and 3 0 and, in ceil_mode with stride 2, 0 2, 2 4
+  CHECK(ForwardOf(MaxPool{.kernel = {1, 2}, .stride = 1, .padding = {0, 1}, .dilation = {1, 2}},
+                  {1, 1, 1, 4}, {{X(), {1, 2, 3, 4}}}) == std::vector<double>{2, 3, 4, 3});
+  AveragePool dilated = {.kernel = {1, 2}, .stride = {1, 2}, .padding = {0, 1}};
+  dilated.dilation = {1, 3};
+  CHECK(ForwardOf(dilated, {1, 1, 1, 4}, {{X(), {1, 2, 3, 4}}}) == std::vector<double>{1.5, 1});
+  dilated.count_padding = false;
+  CHECK(ForwardOf(dilated, {1, 1, 1, 4}, {{X(), {1, 2, 3, 4}}}) == std::vector<double>{3, 2});
   // s = 1 + 3 / 3 * (sum of squares of neighbours): 3, 3, 2 for x = 1, 1, 0
   CHECK(ForwardOf(LocalResponseNorm{.size = 3, .alpha = 3, .beta = 1}, {1, 3, 1, 1},
                   {{X(), {1, 1, 0}}}) == std::vector<double>{1.0 / 3, 1.0 / 3, 0});

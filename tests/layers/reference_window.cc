@@ -104,13 +104,15 @@ Values RunConvolution(const StepSignature& signature, const Convolution& layer,
   return result;
 }
 
-// Pooling as a depthwise window: kernel, stride, padding; one channel of y per channel of x.
+// Pooling as a depthwise window: kernel, stride, padding, dilation; one channel of y per channel of
+// x.
 template <typename Pool>
 Convolution WindowOf(const Pool& pool, const Shape& x) {
   return {.out_channels = x.c(),
           .kernel = pool.kernel,
           .stride = pool.stride,
           .padding = pool.padding,
+          .dilation = pool.dilation,
           .groups = x.c()};
 }
 Convolution AverageWindow(const StepSignature& signature, const Shape& x) {
@@ -133,16 +135,19 @@ Vector WindowSizes(const StepSignature& signature, const Convolution& window, co
     ForEachTap(window, in, out, WindowShape(window), [&](const Tap& t) { ++sizes[t.y]; });
     return sizes;
   }
-  // What a window covers along one axis of the padded image, at this position.
-  const auto covered = [](int64_t position, int64_t stride, int64_t kernel, int64_t padded) {
-    return std::min(position * stride + kernel, padded) - position * stride;
+  // The elements of a window that are in the padded image along one axis, at this position.
+  const auto covered = [](int64_t position, int64_t stride, int64_t kernel, int64_t dilation,
+                          int64_t padded) {
+    int64_t count = 0;
+    for (int64_t k = 0; k < kernel; ++k) count += position * stride + k * dilation < padded ? 1 : 0;
+    return count;
   };
   for (size_t i = 0; i < sizes.size(); ++i) {
     const auto pixel = static_cast<int64_t>(i);
     const int64_t height = covered(pixel / out.w() % out.h(), window.stride.h, window.kernel.h,
-                                   in.h() + 2 * window.padding.h);
-    const int64_t width =
-        covered(pixel % out.w(), window.stride.w, window.kernel.w, in.w() + 2 * window.padding.w);
+                                   window.dilation.h, in.h() + 2 * window.padding.h);
+    const int64_t width = covered(pixel % out.w(), window.stride.w, window.kernel.w,
+                                  window.dilation.w, in.w() + 2 * window.padding.w);
     sizes[i] = static_cast<double>(height * width);
   }
   return sizes;

@@ -1,5 +1,6 @@
 // Cases of layers that slide a window over images, and of those that change an image's size.
 #include "absl/strings/str_cat.h"
+#include "neap/core/step/specify.h"
 #include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
 #include "neap/layers/convolution.h"
@@ -14,6 +15,15 @@
 
 namespace neap::testing {
 
+namespace {
+
+template <typename Pool>
+std::string Dilated(const Pool& pool) {
+  return pool.dilation == Extent2d(1) ? "" : " dilation " + Text(pool.dilation);
+}
+
+}  // namespace
+
 void CaseList::AddConvolution(const Convolution& c, const Shape& shape) {
   const std::string name =
       absl::StrCat("convolution ", Text(c.kernel), " to ", c.out_channels, " stride ",
@@ -26,7 +36,7 @@ void CaseList::AddConvolution(const Convolution& c, const Shape& shape) {
 void CaseList::AddMaxPool(const MaxPool& pool, const Shape& shape) {
   const std::string window =
       absl::StrCat(Text(pool.kernel), " stride ", Text(pool.stride), " padding ",
-                   Text(pool.padding), pool.ceil_mode ? " rounded up" : "");
+                   Text(pool.padding), pool.ceil_mode ? " rounded up" : "", Dilated(pool));
   Add("max_pool " + window, pool, {shape});
   if (CanPoolRelu(pool)) {
     Add("relu, max_pool " + window, FusedRelu{.pool = pool}, {shape});
@@ -193,6 +203,41 @@ void CaseList::RoundedUpAverages() {
     const Shape s = RandomShape();
     AddRoundedUpAverages({.kernel = kernel, .stride = Extent(1, 4), .padding = padding},
                          {s.n(), s.c(), s.h() + kernel.h, s.w() + kernel.w});
+  }
+}
+
+void CaseList::AddDilated(const MaxPool& pool, const Shape& shape) {
+  for (const bool ceil_mode : {false, true}) {
+    MaxPool rounded = pool;
+    rounded.ceil_mode = ceil_mode;
+    AddMaxPool(rounded, shape);
+    for (const bool count_padding : {true, false}) {
+      if (pool.padding == Extent2d(0) && !count_padding) continue;
+      const AveragePool average = {pool.kernel,   pool.stride, pool.padding,
+                                   count_padding, ceil_mode,   pool.dilation};
+      Add("average_pool " + average.Parameters(), average, {shape});
+    }
+  }
+}
+
+void CaseList::DilatedPools() {
+  AddDilated({.kernel = 3, .stride = 2, .padding = 1, .dilation = 2}, {2, 16, 9, 8});
+  AddDilated({.kernel = 3, .stride = 1, .padding = 2, .dilation = 2}, {2, 64, 24, 24});
+  AddDilated({.kernel = 2, .stride = 2, .dilation = 3}, {2, 8, 9, 8});  // gaps no window reads
+  AddDilated({.kernel = {2, 4}, .stride = {3, 5}, .padding = {1, 2}, .dilation = {3, 2}},
+             {2, 5, 9, 13});
+  AddDilated({.kernel = {3, 1}, .stride = {1, 2}, .dilation = {2, 7}}, {3, 4, 6, 5});
+  // The elements at both ends are in the padding.
+  AddDilated({.kernel = 3, .stride = 1, .padding = 6, .dilation = 6}, {2, 8, 4, 5});
+  AddDilated({.kernel = 17, .stride = 3, .padding = 4, .dilation = 2}, {1, 3, 30, 29});
+  for (int i = 0; i < kRandomCasesPerLayer; ++i) {
+    const Extent2d kernel = Extent(1, 4);
+    const Extent2d dilation = Extent(1, 3);
+    const Extent2d reach = Window{.kernel = kernel, .dilation = dilation}.reach();
+    const Extent2d padding = {dice_.Between(0, reach.h / 2), dice_.Between(0, reach.w / 2)};
+    const Shape s = RandomShape();
+    AddDilated({.kernel = kernel, .stride = Extent(1, 4), .padding = padding, .dilation = dilation},
+               {s.n(), s.c(), s.h() + reach.h, s.w() + reach.w});
   }
 }
 

@@ -127,6 +127,7 @@ struct PoolShape {
   int kernel_h = 1, kernel_w = 1;
   int stride_h = 1, stride_w = 1;
   int padding_h = 0, padding_w = 0;
+  int dilation_h = 1, dilation_w = 1;
   bool count_padding = true;  // average only: a mean counts padded zeros
 };
 // `index` is uint8_t* or, if `wide_index`, int32_t*; null if it is not needed.

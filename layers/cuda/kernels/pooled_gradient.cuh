@@ -26,7 +26,7 @@ class PooledGradient {
   static constexpr int kLoads = kUnroll;
   PooledGradient(const PoolShape& s, const T* dy, const uint8_t* index)
       : s_(s),
-        stride_(s),
+        by_(s),
         vectors_fit_(s.channels % kWide<T> == 0 && Fits32(Elements(s) / kWide<T>)),
         elements_fit_(Fits32(Elements(s))),
         vectors_(s.h, s.w, vectors_fit_ ? s.channels / kWide<T> : 1),
@@ -72,12 +72,12 @@ class PooledGradient {
   __device__ __forceinline__ Vec<kVec> At(size_t outer, size_t row, size_t column,
                                           size_t channel) const {
     const size_t image = static_cast<size_t>(s_.out_h) * s_.out_w * (s_.channels / kVec);
-    return GatherGradient<kVec>(s_, stride_, outer * image + channel, static_cast<int>(row),
+    return GatherGradient<kVec>(s_, by_, outer * image + channel, static_cast<int>(row),
                                 static_cast<int>(column), dy_, index_);
   }
 
   PoolShape s_;
-  StrideDividers stride_;
+  WindowDividers by_;
   bool vectors_fit_, elements_fit_;  // in 32-bit indices
   Decoder<uint32_t> vectors_, elements_;
   Decoder<uint64_t> all_;
@@ -85,7 +85,7 @@ class PooledGradient {
   const uint8_t* index_;
 };
 
-// The same for wide vectors of channels, where at most kMost windows cover a row, and kMost a
+// The same for wide vectors of channels and windows without dilation, where at most kMost windows cover a row, and kMost a
 // column: they are read without a loop, so the loads of several vectors overlap.
 template <typename T, int kMost>
 class FewWindowsGradient {
@@ -93,7 +93,11 @@ class FewWindowsGradient {
   static constexpr int kRowThreads = kMost == 1 ? 1024 : 512;
   static constexpr int kLoads = 2;
   FewWindowsGradient(const PoolShape& s, const T* dy, const uint8_t* index)
-      : s_(s), stride_(s), vectors_(s.h, s.w, s.channels / kWide<T>), dy_(dy), index_(index) {}
+      : s_(s),
+        stride_(s.stride_h, s.stride_w),
+        vectors_(s.h, s.w, s.channels / kWide<T>),
+        dy_(dy),
+        index_(index) {}
 
   // Of the i-th vector of the input.
   template <int kVec>
@@ -150,7 +154,7 @@ class FewWindowsGradient {
   }
 
   PoolShape s_;
-  StrideDividers stride_;
+  AxisDividers stride_;
   Decoder<uint32_t> vectors_;
   const T* dy_;
   const uint8_t* index_;
@@ -163,7 +167,7 @@ cudaError_t ReducePooled(const ChannelShape& shape, const PoolShape& s, bool ali
                          const ReductionMemory& memory, cudaStream_t stream) {
   constexpr int kVec = kWide<T>;
   const int64_t most = std::max(CeilDiv(s.kernel_h, s.stride_h), CeilDiv(s.kernel_w, s.stride_w));
-  const bool wide = shape.channels_last && aligned && Vectorised(shape, kVec) &&
+  const bool wide = shape.channels_last && aligned && !IsDilated(s) && Vectorised(shape, kVec) &&
                     Fits32(s.outer * s.h * s.w * s.channels / kVec) &&
                     Fits32(s.outer * s.out_h * s.out_w * s.channels / kVec);
   const auto run = [&]<typename Gradient>(const Gradient& gradient) {

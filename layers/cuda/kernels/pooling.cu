@@ -7,7 +7,7 @@ namespace {
 
 template <int kVec, typename Index, typename T, typename I>
 __global__ void __launch_bounds__(kThreads)
-    MaxPoolBackwardKernel(PoolShape s, StrideDividers stride, Decoder<Index> decode, Index inputs,
+    MaxPoolBackwardKernel(PoolShape s, WindowDividers by, Decoder<Index> decode, Index inputs,
                           const T* __restrict__ dy, const I* __restrict__ index,
                           T* __restrict__ dx) {
   const Index i = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x;
@@ -15,26 +15,29 @@ __global__ void __launch_bounds__(kThreads)
   const Position<Index> p = decode(i);
   const size_t image = static_cast<size_t>(s.out_h) * s.out_w * (s.channels / kVec);
   Write<kVec>(dx, i,
-              GatherGradient<kVec>(s, stride, p.outer * image + p.channel, static_cast<int>(p.row),
+              GatherGradient<kVec>(s, by, p.outer * image + p.channel, static_cast<int>(p.row),
                                    static_cast<int>(p.column), dy, index));
 }
 
 // The number of elements in the mean of the window whose first element is at (top, left). Windows
 // in ceil_mode may pass the end of the padding.
-__device__ __forceinline__ float WindowSize(const PoolShape& s, int top, int left) {
+__device__ __forceinline__ float WindowSize(const PoolShape& s, const AxisDividers& dilation,
+                                            int top, int left) {
   if (s.count_padding) {
-    return static_cast<float>(min(s.kernel_h, s.h + s.padding_h - top) *
-                              min(s.kernel_w, s.w + s.padding_w - left));
+    return static_cast<float>(ElementsBefore(s.h + s.padding_h, top, s.kernel_h, dilation.h) *
+                              ElementsBefore(s.w + s.padding_w, left, s.kernel_w, dilation.w));
   }
-  const int height = min(s.h, top + s.kernel_h) - max(0, top);
-  const int width = min(s.w, left + s.kernel_w) - max(0, left);
+  const int height = ElementsBefore(s.h, top, s.kernel_h, dilation.h) -
+                     ElementsBefore(0, top, s.kernel_h, dilation.h);
+  const int width = ElementsBefore(s.w, left, s.kernel_w, dilation.w) -
+                    ElementsBefore(0, left, s.kernel_w, dilation.w);
   return static_cast<float>(height * width);
 }
 
 template <int kVec, typename Index, typename T>
 __global__ void __launch_bounds__(kThreads)
-    AveragePoolKernel(PoolShape s, Decoder<Index> decode, Index outputs, const T* __restrict__ x,
-                      T* __restrict__ y) {
+    AveragePoolKernel(PoolShape s, AxisDividers dilation, Decoder<Index> decode, Index outputs,
+                      const T* __restrict__ x, T* __restrict__ y) {
   const Index i = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= outputs) return;
   const Position<Index> p = decode(i);
@@ -43,15 +46,20 @@ __global__ void __launch_bounds__(kThreads)
   const int left = static_cast<int>(p.column) * s.stride_w - s.padding_w;
   const size_t base = p.outer * in.image + p.channel;
   Vec<kVec> sum = {};
-  for (int h = max(0, top); h < min(s.h, top + s.kernel_h); ++h) {
-    for (int w = max(0, left); w < min(s.w, left + s.kernel_w); ++w) {
-      const Vec<kVec> v = Unpack(Read<kVec>(
-          x, base + static_cast<size_t>(h) * in.row + static_cast<size_t>(w) * in.pixel));
+  const int first_h = ElementsBefore(0, top, s.kernel_h, dilation.h);
+  const int first_w = ElementsBefore(0, left, s.kernel_w, dilation.w);
+  const int last_h = ElementsBefore(s.h, top, s.kernel_h, dilation.h);
+  const int last_w = ElementsBefore(s.w, left, s.kernel_w, dilation.w);
+  for (int kh = first_h; kh < last_h; ++kh) {
+    for (int kw = first_w; kw < last_w; ++kw) {
+      const Vec<kVec> v =
+          Unpack(Read<kVec>(x, base + static_cast<size_t>(top + kh * s.dilation_h) * in.row +
+                                   static_cast<size_t>(left + kw * s.dilation_w) * in.pixel));
 #pragma unroll
       for (int k = 0; k < kVec; ++k) sum.v[k] += v.v[k];
     }
   }
-  const float size = WindowSize(s, top, left);
+  const float size = WindowSize(s, dilation, top, left);
 #pragma unroll
   for (float& f : sum.v) f /= size;
   Write<kVec>(y, i, sum);
@@ -59,24 +67,28 @@ __global__ void __launch_bounds__(kThreads)
 
 template <int kVec, typename Index, typename T>
 __global__ void __launch_bounds__(kThreads)
-    AveragePoolBackwardKernel(PoolShape s, StrideDividers stride, Decoder<Index> decode,
-                              Index inputs, const T* __restrict__ dy, T* __restrict__ dx) {
+    AveragePoolBackwardKernel(PoolShape s, WindowDividers by, Decoder<Index> decode, Index inputs,
+                              const T* __restrict__ dy, T* __restrict__ dx) {
   const Index i = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= inputs) return;
   const Position<Index> p = decode(i);
   const Strides out = VectorStrides(s.out_h, s.out_w, static_cast<size_t>(s.channels / kVec));
+  const int row = static_cast<int>(p.row), column = static_cast<int>(p.column);
   const Windows rows =
-      Covering(static_cast<int>(p.row), s.kernel_h, stride.h, s.padding_h, s.out_h);
+      Covering(row, Reach(s.kernel_h, s.dilation_h), by.stride.h, s.padding_h, s.out_h);
   const Windows columns =
-      Covering(static_cast<int>(p.column), s.kernel_w, stride.w, s.padding_w, s.out_w);
+      Covering(column, Reach(s.kernel_w, s.dilation_w), by.stride.w, s.padding_w, s.out_w);
   const size_t base = p.outer * out.image + p.channel;
   Vec<kVec> sum = {};
   for (int oh = rows.first; oh < rows.last; ++oh) {
+    const int top = oh * s.stride_h - s.padding_h;
+    if (ElementAt(row - top, by.dilation.h) < 0) continue;
     for (int ow = columns.first; ow < columns.last; ++ow) {
+      const int left = ow * s.stride_w - s.padding_w;
+      if (ElementAt(column - left, by.dilation.w) < 0) continue;
       const Vec<kVec> g = Unpack(Read<kVec>(
           dy, base + static_cast<size_t>(oh) * out.row + static_cast<size_t>(ow) * out.pixel));
-      const float size =
-          WindowSize(s, oh * s.stride_h - s.padding_h, ow * s.stride_w - s.padding_w);
+      const float size = WindowSize(s, by.dilation, top, left);
 #pragma unroll
       for (int k = 0; k < kVec; ++k) sum.v[k] += g.v[k] / size;
     }
@@ -92,7 +104,7 @@ cudaError_t LaunchMaxPoolBackward(const PoolShape& s, ConstArray dy, const I* in
         s.outer, s.h, s.w, s.channels, AllAligned16(dy, dx, index),
         [&]<int kVec, typename Index>(const Decoder<Index>& decode, Index n, unsigned blocks) {
           MaxPoolBackwardKernel<kVec><<<blocks, kThreads, 0, stream>>>(
-              s, StrideDividers(s), decode, n, As<T>(dy), index, As<T>(dx));
+              s, WindowDividers(s), decode, n, As<T>(dy), index, As<T>(dx));
         });
   };
   return WithElement(run, dy, dx);
@@ -122,8 +134,8 @@ cudaError_t AveragePool(const PoolShape& s, ConstArray x, Array y, cudaStream_t 
     return ForEach<T>(
         s.outer, s.out_h, s.out_w, s.channels, AllAligned16(x, y),
         [&]<int kVec, typename Index>(const Decoder<Index>& decode, Index n, unsigned blocks) {
-          AveragePoolKernel<kVec>
-              <<<blocks, kThreads, 0, stream>>>(s, decode, n, As<T>(x), As<T>(y));
+          AveragePoolKernel<kVec><<<blocks, kThreads, 0, stream>>>(
+              s, AxisDividers(s.dilation_h, s.dilation_w), decode, n, As<T>(x), As<T>(y));
         });
   };
   return WithElement(run, x, y);
@@ -135,7 +147,7 @@ cudaError_t AveragePoolBackward(const PoolShape& s, ConstArray dy, Array dx, cud
         s.outer, s.h, s.w, s.channels, AllAligned16(dy, dx),
         [&]<int kVec, typename Index>(const Decoder<Index>& decode, Index n, unsigned blocks) {
           AveragePoolBackwardKernel<kVec><<<blocks, kThreads, 0, stream>>>(
-              s, StrideDividers(s), decode, n, As<T>(dy), As<T>(dx));
+              s, WindowDividers(s), decode, n, As<T>(dy), As<T>(dx));
         });
   };
   return WithElement(run, dy, dx);

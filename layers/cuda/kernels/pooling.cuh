@@ -76,14 +76,33 @@ struct Maximum {
   }
 };
 
+// Divisions by numbers of both axes.
+struct AxisDividers {
+  AxisDividers(int height, int width) : h(height), w(width) {}
+  Divider<uint32_t> h, w;
+};
+struct WindowDividers {
+  explicit WindowDividers(const PoolShape& s)
+      : stride(s.stride_h, s.stride_w), dilation(s.dilation_h, s.dilation_w) {}
+  AxisDividers stride, dilation;
+};
+
+// The elements of a window that begins at `begin` which are before `end`, along one axis.
+__device__ __forceinline__ int ElementsBefore(int end, int begin, int kernel,
+                                              const Divider<uint32_t>& dilation) {
+  if (end <= begin) return 0;
+  return min(kernel,
+             static_cast<int>(dilation.Quotient(static_cast<uint32_t>(end - begin - 1))) + 1);
+}
+
 // What is pooled is computed from x by `before`: Prepare(c) gives what Apply() needs for a vector
 // whose first channel is c. If it ends with a ReLU, the index says where the ReLU passes no
 // gradient. `channels` is the number of channels that images take turns in (NCHW), or 1. kSide is
-// the side of square windows, whose loads then overlap, or 0 for any.
+// the side of square windows without dilation, whose loads then overlap, or 0 for any.
 template <int kVec, int kSide, typename Index, typename Before, typename T, typename I>
 __global__ void __launch_bounds__(kThreads)
-    MaxPoolKernel(PoolShape s, Decoder<Index> decode, Index outputs, Before before,
-                  uint32_t channels, const T* __restrict__ x, T* __restrict__ y,
+    MaxPoolKernel(PoolShape s, AxisDividers dilation, Decoder<Index> decode, Index outputs,
+                  Before before, uint32_t channels, const T* __restrict__ x, T* __restrict__ y,
                   I* __restrict__ index) {
   const Index i = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= outputs) return;
@@ -95,8 +114,10 @@ __global__ void __launch_bounds__(kThreads)
   const auto constants = before.template Prepare<kVec>(
       channels == 1 ? static_cast<size_t>(p.channel) * kVec : p.outer % channels);
   const auto load = [&](int kh, int kw) {
-    return Read<kVec>(x, base + static_cast<size_t>(top + kh) * in.row +
-                             static_cast<size_t>(left + kw) * in.pixel);
+    const int row = kSide > 0 ? top + kh : top + kh * s.dilation_h;
+    const int column = kSide > 0 ? left + kw : left + kw * s.dilation_w;
+    return Read<kVec>(
+        x, base + static_cast<size_t>(row) * in.row + static_cast<size_t>(column) * in.pixel);
   };
   Maximum<kVec, I> maximum;
   const auto take = [&](const Packed<T, kVec>& loaded, int kh, int kw) {
@@ -119,9 +140,11 @@ __global__ void __launch_bounds__(kThreads)
       if (inside(n)) take(loaded[n], n / kSide, n % kSide);
     }
   } else {
-    const int last_h = min(s.kernel_h, s.h - top), last_w = min(s.kernel_w, s.w - left);
-    for (int kh = max(0, -top); kh < last_h; ++kh) {
-      for (int kw = max(0, -left); kw < last_w; ++kw) take(load(kh, kw), kh, kw);
+    const int last_h = ElementsBefore(s.h, top, s.kernel_h, dilation.h);
+    const int last_w = ElementsBefore(s.w, left, s.kernel_w, dilation.w);
+    const int first_w = ElementsBefore(0, left, s.kernel_w, dilation.w);
+    for (int kh = ElementsBefore(0, top, s.kernel_h, dilation.h); kh < last_h; ++kh) {
+      for (int kw = first_w; kw < last_w; ++kw) take(load(kh, kw), kh, kw);
     }
   }
   Write<kVec>(y, i, maximum.best);
@@ -153,6 +176,8 @@ cudaError_t ForEach(int64_t outer, int64_t h, int64_t w, int64_t channels, bool 
   return cudaGetLastError();
 }
 
+inline bool IsDilated(const PoolShape& s) { return s.dilation_h > 1 || s.dilation_w > 1; }
+
 // Pools what `before` computes from x, in images of `image_channels` channels.
 template <typename T, typename I, typename Before>
 cudaError_t LaunchMaxPool(const PoolShape& s, int64_t image_channels, const Before& before,
@@ -162,49 +187,60 @@ cudaError_t LaunchMaxPool(const PoolShape& s, int64_t image_channels, const Befo
       s.outer, s.out_h, s.out_w, s.channels, aligned && AllAligned16(x, y, index),
       [&]<int kVec, typename Index>(const Decoder<Index>& decode, Index n, unsigned blocks) {
         const auto run = [&]<int kSide>() {
-          MaxPoolKernel<kVec, kSide>
-              <<<blocks, kThreads, 0, stream>>>(s, decode, n, before, turns, x, y, index);
+          MaxPoolKernel<kVec, kSide><<<blocks, kThreads, 0, stream>>>(
+              s, AxisDividers(s.dilation_h, s.dilation_w), decode, n, before, turns, x, y, index);
         };
-        const int side = s.kernel_h == s.kernel_w && kVec > 1 ? s.kernel_h : 0;
+        const bool overlaps = s.kernel_h == s.kernel_w && kVec > 1 && !IsDilated(s);
+        const int side = overlaps ? s.kernel_h : 0;
         if (side == 2) return run.template operator()<2>();
         if (side == 3) return run.template operator()<3>();
         run.template operator()<0>();
       });
 }
 
-// The windows that cover position `at`: [first, last).
+// The windows that reach over position `at`: [first, last).
 struct Windows {
   int first, last;
 };
-__device__ __forceinline__ Windows Covering(int at, int kernel, const Divider<uint32_t>& stride,
+__device__ __forceinline__ Windows Covering(int at, int reach, const Divider<uint32_t>& stride,
                                             int padding, int out) {
   const int end = at + padding;
   const int first =
-      end < kernel ? 0 : static_cast<int>(stride.Quotient(static_cast<uint32_t>(end - kernel))) + 1;
+      end < reach ? 0 : static_cast<int>(stride.Quotient(static_cast<uint32_t>(end - reach))) + 1;
   return {first, min(static_cast<int>(stride.Quotient(static_cast<uint32_t>(end))) + 1, out)};
 }
-struct StrideDividers {
-  explicit StrideDividers(const PoolShape& s) : h(s.stride_h), w(s.stride_w) {}
-  Divider<uint32_t> h, w;
-};
+__device__ __forceinline__ int Reach(int kernel, int dilation) {
+  return (kernel - 1) * dilation + 1;
+}
+// Where the position that is `distance` behind a window's first one is in the window, or -1 if it
+// is between two elements.
+__device__ __forceinline__ int ElementAt(int distance, const Divider<uint32_t>& dilation) {
+  uint32_t between;
+  const uint32_t element = dilation.Split(static_cast<uint32_t>(distance), between);
+  return between == 0 ? static_cast<int>(element) : -1;
+}
 
 // The gradient of the max pool's input at one position: that of every window of which it is the
 // maximum. `base` is the offset of its image and channel in dy, in vectors.
 template <int kVec, typename T, typename I>
-__device__ __forceinline__ Vec<kVec> GatherGradient(const PoolShape& s,
-                                                    const StrideDividers& stride, size_t base,
-                                                    int row, int column, const T* dy,
+__device__ __forceinline__ Vec<kVec> GatherGradient(const PoolShape& s, const WindowDividers& by,
+                                                    size_t base, int row, int column, const T* dy,
                                                     const I* index) {
   const Strides out = VectorStrides(s.out_h, s.out_w, static_cast<size_t>(s.channels / kVec));
-  const Windows rows = Covering(row, s.kernel_h, stride.h, s.padding_h, s.out_h);
-  const Windows columns = Covering(column, s.kernel_w, stride.w, s.padding_w, s.out_w);
+  const Windows rows =
+      Covering(row, Reach(s.kernel_h, s.dilation_h), by.stride.h, s.padding_h, s.out_h);
+  const Windows columns =
+      Covering(column, Reach(s.kernel_w, s.dilation_w), by.stride.w, s.padding_w, s.out_w);
   Vec<kVec> sum = {};
   for (int oh = rows.first; oh < rows.last; ++oh) {
+    const int kh = ElementAt(row + s.padding_h - oh * s.stride_h, by.dilation.h);
+    if (kh < 0) continue;
     for (int ow = columns.first; ow < columns.last; ++ow) {
+      const int kw = ElementAt(column + s.padding_w - ow * s.stride_w, by.dilation.w);
+      if (kw < 0) continue;
       const size_t at =
           base + static_cast<size_t>(oh) * out.row + static_cast<size_t>(ow) * out.pixel;
-      const int within = (row + s.padding_h - oh * s.stride_h) * s.kernel_w + column + s.padding_w -
-                         ow * s.stride_w;
+      const int within = kh * s.kernel_w + kw;
       const Indices<kVec, I> winner = reinterpret_cast<const Indices<kVec, I>*>(index)[at];
       const Vec<kVec> g = Unpack(Read<kVec>(dy, at));
 #pragma unroll

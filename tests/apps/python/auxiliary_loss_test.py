@@ -45,3 +45,4 @@ def test_networks_have_auxiliary_classifiers_on_request():
 @pytest.mark.parametrize("pool", [neap.MaxPool, neap.AveragePool])
 def test_pooling_rounds_up_on_request(pool):
     assert pool(3, 2, ceil_mode=True) != pool(3, 2)
+    assert pool(3, 2, dilation=(1, 2)) != pool(3, 2, dilation=(2, 1)) != pool(3, 2) == pool(3, 2, dilation=1)

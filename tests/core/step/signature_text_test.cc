@@ -199,12 +199,12 @@ auto Fields(LocalResponseNorm& d) {
   return std::tie(a, b, c, e);
 }
 auto Fields(MaxPool& d) {
-  auto& [a, b, c, e] = d;
-  return std::tie(a, b, c, e);
-}
-auto Fields(AveragePool& d) {
   auto& [a, b, c, e, f] = d;
   return std::tie(a, b, c, e, f);
+}
+auto Fields(AveragePool& d) {
+  auto& [a, b, c, e, f, g] = d;
+  return std::tie(a, b, c, e, f, g);
 }
 auto Fields(SoftmaxCrossEntropy& d) {
   auto& [a, b] = d;
