@@ -10,7 +10,7 @@ namespace {
 
 // One axis of a window. The image has zeros around it that are not in `size`.
 struct Axis {
-  int64_t size, kernel, reach, stride;
+  int64_t size, reach, stride, dilation;
   int64_t zeros_before, zeros_after;
   int64_t before, after;
   bool ceil_mode;
@@ -51,8 +51,11 @@ std::optional<Fit> FitWithoutZeros(const Axis& axis, const Means& means) {
   const int64_t first = std::max<int64_t>(0, wanted - positions(axis.before));
   const int64_t padding = axis.before + first * axis.stride;
   const Fit fit = {.padding = padding, .first = first, .positions = positions(padding)};
-  if (2 * padding > axis.kernel || !HasWindows(fit, wanted, means)) return std::nullopt;
-  return fit;
+  if (2 * padding > axis.reach || !HasWindows(fit, wanted, means)) return std::nullopt;
+  // Those that are cut off must have a result, too.
+  const bool computes =
+      !means.cuts || AllHoldPixels(axis.size, fit.positions, axis.stride, padding, axis.dilation);
+  return computes ? std::optional(fit) : std::nullopt;
 }
 
 // The padding is that of the layer, or, if that is not the same, the layer has what both sides have
@@ -61,7 +64,7 @@ std::optional<Fit> FitWithZeros(const Axis& axis, const FitOptions& options, con
   const bool is_counted = options.outside == Outside::kCountedZeros;
   const int64_t before = axis.before + axis.zeros_before;
   const int64_t after = axis.after + axis.zeros_after;
-  const int64_t most = is_counted ? axis.kernel / 2 : before;  // that the layer can have
+  const int64_t most = is_counted ? axis.reach / 2 : before;  // that the layer can have
   const int64_t wanted = axis.Wanted();
   const int64_t last_end = (wanted - 1) * axis.stride + axis.reach - before;
   const auto with = [&](int64_t padding, int64_t zeros_before, int64_t zeros_after) {
@@ -103,9 +106,9 @@ struct Sides {
 Axis AxisOf(int64_t Extent2d::*axis, Extent2d image, const OnnxWindow& window, Sides padding,
             Sides zeros) {
   return {.size = image.*axis,
-          .kernel = window.kernel.*axis,
           .reach = window.dilation.*axis * (window.kernel.*axis - 1) + 1,
           .stride = window.stride.*axis,
+          .dilation = window.dilation.*axis,
           .zeros_before = zeros.before,
           .zeros_after = zeros.after,
           .before = padding.before,

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/step/specify.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/channel_slice.h"
@@ -62,19 +63,20 @@ struct PoolWindows {
 };
 
 struct PoolAxis {
-  int64_t size, positions, kernel, stride, padding;
+  int64_t size, positions, reach, stride, padding;
   // From the last position on.
-  int64_t Needed() const { return (positions - 1) * stride + kernel - size - padding; }
+  int64_t Needed() const { return (positions - 1) * stride + reach - size - padding; }
   bool IsCeiling() const {
-    const int64_t slack = size + 2 * padding - kernel;
+    const int64_t slack = size + 2 * padding - reach;
     return (slack + stride - 1) / stride + 1 == positions;
   }
 };
 
 template <typename Pool>
 PoolWindows WindowsOf(const Pool& pool, const Shape& x, const Shape& y) {
-  const PoolAxis rows = {x.h(), y.h(), pool.kernel.h, pool.stride.h, pool.padding.h};
-  const PoolAxis columns = {x.w(), y.w(), pool.kernel.w, pool.stride.w, pool.padding.w};
+  const Extent2d reach = Window{.kernel = pool.kernel, .dilation = pool.dilation}.reach();
+  const PoolAxis rows = {x.h(), y.h(), reach.h, pool.stride.h, pool.padding.h};
+  const PoolAxis columns = {x.w(), y.w(), reach.w, pool.stride.w, pool.padding.w};
   if (pool.ceil_mode && rows.IsCeiling() && columns.IsCeiling()) return {pool.padding, true};
   return {{std::max(pool.padding.h, rows.Needed()), std::max(pool.padding.w, columns.Needed())},
           false};
@@ -86,6 +88,7 @@ void SetPool(Node& node, const Pool& pool, const PoolWindows& windows) {
   SetPair(node, "strides", pool.stride);
   SetInts(node, "pads", {pool.padding.h, pool.padding.w, windows.after.h, windows.after.w});
   if (windows.ceil_mode) SetInt(node, "ceil_mode", 1);
+  if (pool.dilation != Extent2d(1)) SetPair(node, "dilations", pool.dilation);
 }
 
 // ONNX's name of a layer that has no fields.
@@ -263,6 +266,7 @@ void NodeWriter::WriteAverage(const ResolvedLayer& layer, const AveragePool& poo
   }
   SetPool(*node, written, windows);
   SetInt(*node, "count_include_pad", written.count_padding ? 1 : 0);
+  if (pool.dilation != Extent2d(1)) opset_ = kOpsetOfDilatedAverages;
 }
 
 bool NodeWriter::WritePooling(const ResolvedLayer& layer) {

@@ -29,6 +29,10 @@
 
 namespace neap::nets {
 
+// The opset of most networks, and the first one in which averages have dilation.
+inline constexpr int64_t kOpset = 17;
+inline constexpr int64_t kOpsetOfDilatedAverages = 19;
+
 class NodeWriter {
  public:
   NodeWriter(const ResolvedGraph& network, const NamedValues& weights, onnx_schema::Graph& graph)
@@ -43,6 +47,8 @@ class NodeWriter {
   // that ONNX has no operator for; INVALID_ARGUMENT for a tensor that `weights` lacks or that has
   // another number of values.
   absl::Status Write(const ResolvedLayer& layer);
+  // The opset that what has been written needs.
+  int64_t opset() const { return opset_; }
 
  private:
   // Whether the layer's output is a vector in the graph.
@@ -77,6 +83,7 @@ class NodeWriter {
   const NamedValues& weights_;
   onnx_schema::Graph& graph_;
   std::vector<bool> is_flat_;  // by layer
+  int64_t opset_ = kOpset;
 };
 
 }  // namespace neap::nets

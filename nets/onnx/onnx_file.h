@@ -69,14 +69,15 @@ absl::StatusOr<OnnxModel> ReadOnnx(const std::string& path, const OnnxOptions& o
 // whereas it may become the padding of a convolution in other files.
 inline constexpr std::string_view kProducer = "neap";
 
-// Writes the network as it predicts, with opset 17: batch norms use their running statistics,
-// dropout does nothing, the result are the scores, and any number of images fits. What ReadOnnx()
-// makes of the file has the same layers and weights. Lost are TransposedConvolution::bilinear,
-// which says how to begin, and a ceil_mode that makes no difference where ONNX would have a window
-// more; and an average of padding that counts becomes two layers if its last windows pass that
-// padding so. `weights` are those of the graph's fp32 program. Errors: UNIMPLEMENTED naming every
-// layer that ONNX has no operator for; INVALID_ARGUMENT for a tensor that is missing or has another
-// number of values, and for weights above 2 GiB; those of Resolve() and core/base/file.h.
+// Writes the network as it predicts, with opset 17, or 19 for averages with dilation: batch norms
+// use their running statistics, dropout does nothing, the result are the scores, and any number of
+// images fits. What ReadOnnx() makes of the file has the same layers and weights. Lost are
+// TransposedConvolution::bilinear, which says how to begin, and a ceil_mode that makes no
+// difference where ONNX would have a window more; and an average of padding that counts becomes two
+// layers if its last windows pass that padding so. `weights` are those of the graph's fp32 program.
+// Errors: UNIMPLEMENTED naming every layer that ONNX has no operator for; INVALID_ARGUMENT for a
+// tensor that is missing or has another number of values, and for weights above 2 GiB; those of
+// Resolve() and core/base/file.h.
 absl::Status WriteOnnx(const std::string& path, const Graph& graph, const NamedValues& weights);
 
 }  // namespace neap::nets

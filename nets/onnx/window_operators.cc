@@ -162,13 +162,14 @@ absl::StatusOr<std::vector<Weight>> ReadWeights(NodeReader& node) {
 // Whether the window has more positions in ceil_mode.
 bool DependsOnCeil(const neap::Shape& x, const OnnxWindow& window) {
   const Padding& padding = window.padding;
-  const auto depends = [](int64_t size, int64_t kernel, int64_t stride, int64_t before,
+  const auto depends = [](int64_t size, int64_t reach, int64_t stride, int64_t before,
                           int64_t after) {
-    return Positions(size, kernel, stride, before, after, /*ceil_mode=*/true) !=
-           Positions(size, kernel, stride, before, after, /*ceil_mode=*/false);
+    return Positions(size, reach, stride, before, after, /*ceil_mode=*/true) !=
+           Positions(size, reach, stride, before, after, /*ceil_mode=*/false);
   };
-  return depends(x.h(), window.kernel.h, window.stride.h, padding.top, padding.bottom) ||
-         depends(x.w(), window.kernel.w, window.stride.w, padding.left, padding.right);
+  const Extent2d reach = Window{.kernel = window.kernel, .dilation = window.dilation}.reach();
+  return depends(x.h(), reach.h, window.stride.h, padding.top, padding.bottom) ||
+         depends(x.w(), reach.w, window.stride.w, padding.left, padding.right);
 }
 
 absl::StatusOr<OnnxWindow> ReadPool(NodeReader& node, const ImageValue& x) {
@@ -176,9 +177,6 @@ absl::StatusOr<OnnxWindow> ReadPool(NodeReader& node, const ImageValue& x) {
   ASSIGN_OR_RETURN(const Extent2d kernel, Pair(node, "kernel_shape", {}));
   const bool ceil_mode = node.Int("ceil_mode", 0) != 0;
   ASSIGN_OR_RETURN(OnnxWindow window, ReadWindow(node, x.spec.shape, kernel, ceil_mode));
-  if (window.dilation != Extent2d(1)) {
-    return Not("dilations", {window.dilation.h, window.dilation.w}, "neap's poolings have none");
-  }
   // ONNX gives poolings with auto_pad the size without ceil_mode, which not all libraries do.
   const bool is_automatic = node.String("auto_pad", "NOTSET") != "NOTSET";
   if (is_automatic && ceil_mode && DependsOnCeil(x.spec.shape, window))
@@ -302,7 +300,8 @@ absl::Status MaxPool(NodeReader& node, NetworkBuilder& network) {
   const neap::MaxPool layer = {.kernel = placed.even.window.kernel,
                                .stride = placed.even.window.stride,
                                .padding = placed.even.window.padding,
-                               .ceil_mode = placed.even.ceil_mode};
+                               .ceil_mode = placed.even.ceil_mode,
+                               .dilation = placed.even.window.dilation};
   return AddPool(node, network, layer, std::move(placed));
 }
 
@@ -322,7 +321,8 @@ absl::Status AveragePool(NodeReader& node, NetworkBuilder& network) {
                                    .stride = placed.even.window.stride,
                                    .padding = placed.even.window.padding,
                                    .count_padding = count_padding,
-                                   .ceil_mode = placed.even.ceil_mode};
+                                   .ceil_mode = placed.even.ceil_mode,
+                                   .dilation = placed.even.window.dilation};
   return AddPool(node, network, layer, std::move(placed));
 }
 

@@ -18,8 +18,8 @@ namespace {
 
 using onnx_schema::Model;
 
-constexpr int64_t kOpset = 17;
-constexpr int64_t kIrVersion = 8;  // that of ONNX 1.12, which introduced the opset
+// Those of ONNX 1.12 and 1.14, which introduced the opsets.
+constexpr int64_t IrVersionOf(int64_t opset) { return opset == kOpset ? 8 : 9; }
 constexpr size_t kMostBytes = (size_t{1} << 31) - 1;
 
 absl::Status CheckNames(const onnx_schema::Graph& graph) {
@@ -37,8 +37,9 @@ absl::Status CheckNames(const onnx_schema::Graph& graph) {
   return absl::OkStatus();
 }
 
-absl::Status WriteGraph(const ResolvedGraph& network, const NamedValues& weights,
-                        onnx_schema::Graph& graph) {
+// Returns the opset that the graph needs.
+absl::StatusOr<int64_t> WriteGraph(const ResolvedGraph& network, const NamedValues& weights,
+                                   onnx_schema::Graph& graph) {
   graph.set_name(network.options.name);
   NodeWriter writer(network, weights, graph);
   std::vector<std::string> unknown;
@@ -55,9 +56,12 @@ absl::Status WriteGraph(const ResolvedGraph& network, const NamedValues& weights
       RETURN_IF_ERROR(written);
     }
   }
-  if (unknown.empty()) return CheckNames(graph);
-  return absl::UnimplementedError(
-      absl::StrCat("ONNX has no operator for: ", absl::StrJoin(unknown, ", ")));
+  if (!unknown.empty()) {
+    return absl::UnimplementedError(
+        absl::StrCat("ONNX has no operator for: ", absl::StrJoin(unknown, ", ")));
+  }
+  RETURN_IF_ERROR(CheckNames(graph));
+  return writer.opset();
 }
 
 absl::Status WriteFile(const std::string& path, const Model& model) {
@@ -78,12 +82,12 @@ absl::Status WriteOnnx(const std::string& path, const Graph& graph, const NamedV
   ASSIGN_OR_RETURN(const ResolvedGraph network, Resolve(graph, Mode::kInference));
   google::protobuf::Arena arena;
   auto* const model = google::protobuf::Arena::CreateMessage<Model>(&arena);
-  model->set_ir_version(kIrVersion);
   model->set_producer_name(std::string(kProducer));
-  onnx_schema::OperatorSet& opset = *model->add_opset_import();
-  opset.set_domain("");
-  opset.set_version(kOpset);
-  RETURN_IF_ERROR(WriteGraph(network, weights, *model->mutable_graph()));
+  ASSIGN_OR_RETURN(const int64_t opset, WriteGraph(network, weights, *model->mutable_graph()));
+  model->set_ir_version(IrVersionOf(opset));
+  onnx_schema::OperatorSet& import = *model->add_opset_import();
+  import.set_domain("");
+  import.set_version(opset);
   return WriteFile(path, *model);
 }
 

@@ -158,19 +158,20 @@ T Pool(const Run& run, bool max) {
   const Dims kernel = run.Ints("kernel_shape", {});
   const Dims stride = run.Ints("strides", {1, 1});
   const Dims pads = run.Ints("pads", {0, 0, 0, 0});
+  const Dims dilation = run.Ints("dilations", {1, 1});
   const bool ceil = run.Int("ceil_mode", 0) != 0;
   const bool count_padding = run.Int("count_include_pad", 0) != 0;
   T y = Zeros({x.dims[0], x.dims[1],
-               Windows(x.dims[2], kernel[0], stride[0], pads[0], pads[2], 1, ceil),
-               Windows(x.dims[3], kernel[1], stride[1], pads[1], pads[3], 1, ceil)});
+               Windows(x.dims[2], kernel[0], stride[0], pads[0], pads[2], dilation[0], ceil),
+               Windows(x.dims[3], kernel[1], stride[1], pads[1], pads[3], dilation[1], ceil)});
   Each(y, [&](int64_t n, int64_t c, int64_t h, int64_t w) {
     double largest = -std::numeric_limits<double>::infinity();
     double sum = 0;
     double count = 0;
     for (int64_t i = 0; i < kernel[0]; ++i)
       for (int64_t j = 0; j < kernel[1]; ++j) {
-        const int64_t row = h * stride[0] - pads[0] + i;
-        const int64_t column = w * stride[1] - pads[1] + j;
+        const int64_t row = h * stride[0] - pads[0] + i * dilation[0];
+        const int64_t column = w * stride[1] - pads[1] + j * dilation[1];
         if (Inside(x, row, column)) {
           largest = std::max(largest, At(x, n, c, row, column));
           sum += At(x, n, c, row, column);

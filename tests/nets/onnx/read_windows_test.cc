@@ -166,6 +166,45 @@ TEST_CASE("a convolution with uneven padding has the uneven part in zeros before
                "groups=1 bias=false"});
 }
 
+TEST_CASE("poolings with dilation compute what ONNX says") {
+  CheckOneNode({"MaxPool",
+                {2, 3, 9, 8},
+                {},
+                {{"kernel_shape", Ints{3, 2}},
+                 {"strides", Ints{2, 1}},
+                 {"pads", Ints{1, 0, 1, 0}},
+                 {"dilations", Ints{2, 3}}},
+                3 * 4 * 5});
+  // Rounded up, a third row of windows would begin behind the image.
+  CheckOneNode({"MaxPool",
+                {2, 3, 7, 9},
+                {},
+                {{"kernel_shape", Ints{2, 2}},
+                 {"strides", Ints{4, 3}},
+                 {"pads", Ints{1, 1, 1, 1}},
+                 {"dilations", Ints{3, 2}},
+                 {"ceil_mode", int64_t{1}}},
+                3 * 2 * 4});
+  CheckOneNode(
+      {"MaxPool",
+       {2, 3, 7, 6},
+       {},
+       {{"kernel_shape", Ints{3, 3}}, {"pads", Ints{2, 2, 2, 2}}, {"dilations", Ints{2, 2}}},
+       3 * 7 * 6});
+  for (const int64_t counts : {0, 1}) {
+    CheckOneNode({"AveragePool",
+                  {2, 3, 8, 7},
+                  {},
+                  {{"kernel_shape", Ints{3, 2}},
+                   {"strides", Ints{2, 3}},
+                   {"pads", Ints{2, 1, 2, 1}},
+                   {"dilations", Ints{2, 2}},
+                   {"count_include_pad", counts},
+                   {"ceil_mode", int64_t{1}}},
+                  3 * 5 * 3});
+  }
+}
+
 TEST_CASE("averages with uneven padding that they count have it in zeros before them") {
   const auto average = [](const Ints& pads, int64_t counts) {
     return Attributes{{"kernel_shape", Ints{3, 3}},
@@ -200,12 +239,17 @@ TEST_CASE("maxima with uneven padding pass the image's end, or are cut") {
 TEST_CASE("every window of a pooling is that of ONNX, or the pooling is refused") {
   int read = 0;
   int refused = 0;
+  struct Window {
+    int64_t kernel, dilation;
+  };
   for (const char* const op : {"MaxPool", "AveragePool"}) {
     const bool averages = std::string(op) == "AveragePool";
-    for (const int64_t kernel : {2, 3, 4}) {
+    for (const auto [kernel, dilation] :
+         {Window{2, 1}, Window{3, 1}, Window{4, 1}, Window{3, 2}, Window{2, 3}}) {
+      const int64_t reach = (kernel - 1) * dilation + 1;
       for (int64_t i = 0; i < (averages ? 2 : 1) * 2 * 3 * 3 * 3; ++i) {
-        const int64_t before = std::min(kernel - 1, i % 3);
-        const int64_t after = std::min(kernel - 1, i / 3 % 3);
+        const int64_t before = std::min(reach - 1, i % 3);
+        const int64_t after = std::min(reach - 1, i / 3 % 3);
         const int64_t stride = i / 9 % 3 + 1;
         const int64_t ceil_mode = i / 27 % 2;
         const int64_t counts = i / 54;
@@ -215,12 +259,13 @@ TEST_CASE("every window of a pooling is that of ONNX, or the pooling is refused"
                                  {"strides", Ints{stride, stride}},
                                  {"pads", Ints{before, after, after, before}},
                                  {"ceil_mode", ceil_mode}};
+        if (dilation > 1) attributes.emplace_back("dilations", Ints{dilation, dilation});
         if (averages) attributes.emplace_back("count_include_pad", counts);
         model.Output(model.Node(op, {"x"}, attributes));
         const ScratchDirectory directory;
         const absl::Status status = ReadOnnx(model.Write(directory), {}).status();
         CAPTURE(op);
-        CAPTURE(kernel);
+        CAPTURE(reach);
         CAPTURE(before);
         CAPTURE(after);
         CAPTURE(stride);
@@ -231,12 +276,30 @@ TEST_CASE("every window of a pooling is that of ONNX, or the pooling is refused"
         if (status.ok()) continue;
         CHECK(absl::IsUnimplemented(status));
         CHECK(counts == 0);
-        CHECK((2 * std::max(before, after) > kernel || (ceil_mode == 1 && before != after)));
+        CHECK((2 * std::max(before, after) > reach || (ceil_mode == 1 && before != after)));
       }
     }
   }
   CHECK(read > 0);
   CHECK(refused > 0);
+}
+
+TEST_CASE("a pooling with a window that holds padding only is refused") {
+  // 4 pixels, windows of two elements at -1 and 4: no more than the padding.
+  const auto status = [](const Ints& pads) {
+    OnnxBuilder model({1, 2, 4, 4});
+    model.Output(
+        model.Node("MaxPool", {"x"},
+                   {{"kernel_shape", Ints{2, 2}}, {"dilations", Ints{5, 5}}, {"pads", pads}}));
+    const ScratchDirectory directory;
+    return ReadOnnx(model.Write(directory), {}).status();
+  };
+  const std::string message(status({1, 1, 1, 1}).message());
+  CAPTURE(message);
+  CHECK(message.find("a window of kernel 2x2 with dilation 5x5 and padding 1x1 holds no pixel of "
+                     "the image 4x4") != std::string::npos);
+  // Windows at -3 and -2 hold pixels 2 and 3, but padding on both sides also has one at -1.
+  CHECK(absl::IsUnimplemented(status({3, 3, 0, 0})));
 }
 
 TEST_CASE("a Pad is a layer where its reader is neither a convolution nor an average") {

@@ -59,7 +59,7 @@ TEST_CASE("all nodes that neap cannot train are named in one message") {
   x = model.Node("Relu", {x});
   x = model.Node("Einsum", {x});
   const std::string pool =
-      model.Node("MaxPool", {"x"}, {{"kernel_shape", Ints{2, 2}}, {"dilations", Ints{2, 2}}});
+      model.Node("MaxPool", {"x"}, {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2}}});
   const std::string relu = model.Node("Relu", {"x"}, {{"surprise", int64_t{1}}});
   model.EndWithClasses(model.Node("Sum", {pool, relu}), 8);
   const absl::Status status = StatusOf(model);
@@ -67,7 +67,7 @@ TEST_CASE("all nodes that neap cannot train are named in one message") {
             "neap cannot train 4 of its 8 nodes (1 Einsum, 1 MaxPool, 1 Relu, 1 Resize): ");
   for (const char* const text : {"node 'Resize_1' (Resize): neap has no layer for this operator",
                                  "node 'Einsum_3' (Einsum): neap has no layer for this operator",
-                                 "node 'MaxPool_4' (MaxPool): attribute 'dilations' is 2, 2",
+                                 "node 'MaxPool_4' (MaxPool): attribute 'strides' is 2; height",
                                  "node 'Relu_5' (Relu): attribute 'surprise'"})
     CheckSays(status, absl::StatusCode::kUnimplemented, text);
 }

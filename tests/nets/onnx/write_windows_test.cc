@@ -73,8 +73,11 @@ int64_t SizeInOnnx(const onnx_schema::Node& node, int axis, int64_t size) {
   const bool ceils = Find(node, "ceil_mode") != nullptr && Find(node, "ceil_mode")->i() != 0;
   const int64_t kernel = Find(node, "kernel_shape")->ints(axis);
   const int64_t stride = Find(node, "strides")->ints(axis);
-  const int64_t slack = size + pads[axis] + pads[axis + 2] - kernel;
-  CHECK(pads[axis + 2] < kernel);
+  const onnx_schema::Attribute* const dilations = Find(node, "dilations");
+  const int64_t dilation = dilations == nullptr ? 1 : dilations->ints(axis);
+  const int64_t reach = (kernel - 1) * dilation + 1;
+  const int64_t slack = size + pads[axis] + pads[axis + 2] - reach;
+  CHECK(pads[axis + 2] < reach);
   return (slack + (ceils ? stride - 1 : 0)) / stride + 1;
 }
 
@@ -112,6 +115,34 @@ TEST_CASE("poolings are written with the sizes that they have, however the last 
       }
     }
   }
+}
+
+TEST_CASE("poolings with dilation are written with it, and averages with an opset that has it") {
+  for (const bool ceil_mode : {false, true}) {
+    for (const int64_t height : {5, 6, 7, 8}) {
+      for (const int64_t stride : {1, 2, 3}) {
+        for (const int64_t padding : {0, 1, 2}) {
+          const Extent2d kernel = {2, 3};
+          const Extent2d dilation = {3, 2};
+          const Shape chw = {2, height, 6};
+          CheckPool(MaxPool{kernel, stride, padding, ceil_mode, dilation}, chw);
+          for (const bool counts : {false, true})
+            CheckPool(AveragePool{kernel, {stride, 2}, padding, counts, ceil_mode, dilation}, chw);
+        }
+      }
+    }
+  }
+  const MaxPool max = {.kernel = 3, .stride = 2, .padding = 2, .dilation = {2, 3}};
+  const Written maxima = WriteAndRead(Of(max, {3, 9, 9}));
+  const auto& dilations = Find(maxima.model.graph().node(0), "dilations")->ints();
+  CHECK(std::vector<int64_t>(dilations.begin(), dilations.end()) == std::vector<int64_t>{2, 3});
+  CHECK(maxima.read.graph.layers()[1].layer == Layer(max));
+  CHECK(maxima.model.opset_import(0).version() == 17);
+  const AveragePool average = {.kernel = 3, .stride = 2, .padding = 2, .dilation = {2, 3}};
+  const Written means = WriteAndRead(Of(average, {3, 9, 9}));
+  CHECK(means.read.graph.layers()[1].layer == Layer(average));
+  CHECK(means.model.opset_import(0).version() == 19);
+  CHECK(means.model.ir_version() == 9);
 }
 
 TEST_CASE("a pooling that neap reads with more padding behind the image is written as one") {
