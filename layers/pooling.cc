@@ -83,9 +83,9 @@ std::string WithRareFields(std::string text, const Pool& pool) {
 
 }  // namespace
 
-// A window that begins in the image holds that pixel. Of one that begins before the image, the first
-// element that is not before it is a distance less than `dilation` behind its begin. These distances
-// repeat with a period of windows.
+// A window that begins in the image holds that pixel. Of one that begins before the image, only the
+// first element that is not before it can be in it if the image has fewer pixels than `dilation`.
+// Where that is repeats with a period of windows.
 bool AllHoldPixels(int64_t size, int64_t positions, int64_t stride, int64_t padding,
                    int64_t dilation) {
   if (dilation <= size) return true;

@@ -107,6 +107,8 @@ ImageValue ImageValue::Unpadded() const {
 std::vector<int64_t> ImageValue::dims() const {
   const Shape& shape = spec.shape;
   if (is_flat) return {shape.n(), elements()};
+  if (groups != 0 && is_channels_last)
+    return {shape.n(), shape.h(), shape.w(), groups, shape.c() / groups};
   if (groups != 0) return {shape.n(), groups, shape.c() / groups, shape.h(), shape.w()};
   if (is_channels_last) return {shape.n(), shape.h(), shape.w(), shape.c()};
   return {shape.n(), shape.c(), shape.h(), shape.w()};

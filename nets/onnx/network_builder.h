@@ -54,8 +54,9 @@ struct ImageValue {
   // compute.
   std::string softmax = "";
   bool is_channels_last = false;  // {N, H, W, C} in the ONNX graph
-  int64_t groups = 0;             // {N, groups, C / groups, H, W} in the ONNX graph, unless it is 0
-  bool is_guess = false;          // of what a node computes that is refused, or that reads a guess
+  // Unless it is 0, C is two axes in the ONNX graph: {N, groups, C / groups, H, W}, for example.
+  int64_t groups = 0;
+  bool is_guess = false;  // of what a node computes that is refused, or that reads a guess
   // The output of `unpadded`.
   ImageValue Unpadded() const;
   int64_t elements() const { return spec.elements() / spec.shape.n(); }  // of an image

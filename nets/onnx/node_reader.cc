@@ -91,13 +91,13 @@ absl::StatusOr<ImageValue> NodeReader::PaddedImage(int i) const {
           absl::StrCat(Input(i), " is computed by no node before it"));
     return absl::UnimplementedError(absl::StrCat(Input(i), " is a constant"));
   }
-  if (image->is_channels_last) {
-    return absl::UnimplementedError(
-        absl::StrCat(Input(i), " has its channels as the last axis, not as the second"));
-  }
   if (image->groups != 0) {
     return absl::UnimplementedError(
         absl::StrCat(Input(i), " has groups of channels, which neap can only shuffle"));
+  }
+  if (image->is_channels_last) {
+    return absl::UnimplementedError(
+        absl::StrCat(Input(i), " has its channels as the last axis, not as the second"));
   }
   if (!image->softmax.empty()) {
     return absl::UnimplementedError(

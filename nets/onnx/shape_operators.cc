@@ -31,34 +31,29 @@ absl::StatusOr<ImageValue> AnyImage(NodeReader& node) {
   return image;
 }
 
-// Whether these are the extents of the images with their channels in groups.
-bool HasGroups(const ImageValue& x, const std::vector<int64_t>& dims) {
-  const neap::Shape& shape = x.spec.shape;
-  return dims.size() == 5 && dims[1] > 0 && shape.c() % dims[1] == 0 &&
-         dims ==
-             std::vector<int64_t>{shape.n(), dims[1], shape.c() / dims[1], shape.h(), shape.w()};
+// The number of groups if these are the extents of images with their channels in groups.
+int64_t GroupsOf(const std::vector<int64_t>& dims, bool is_channels_last) {
+  return dims.size() == 5 ? dims[is_channels_last ? 3 : 1] : 0;
 }
 
-// The output is the same elements with these extents: as images or as vectors.
+// The output is the same elements with these extents: as images, perhaps with groups of channels,
+// or as vectors.
 absl::Status SetDims(NodeReader& node, NetworkBuilder& network, ImageValue x,
                      const std::vector<int64_t>& dims) {
   const std::vector<int64_t> before = x.dims();
-  const bool in_order = !x.is_channels_last || HasOnePixel(x);  // of {N, C, H, W}
+  const bool was_last = x.is_channels_last;
   if (dims == before) {
     network.Set(node.proto().output(0), std::move(x));
     return absl::OkStatus();
   }
-  x.groups = 0;
-  if (in_order && HasGroups(x, dims)) {
-    x.is_flat = x.is_channels_last = false;
-    x.groups = dims[1];
-    network.Set(node.proto().output(0), std::move(x));
-    return absl::OkStatus();
-  }
   for (const auto& [is_flat, is_last] : {std::pair(true, false), {false, false}, {false, true}}) {
+    const int64_t groups = GroupsOf(dims, is_last);
+    if (groups < 0 || (groups > 0 && x.spec.shape.c() % groups != 0)) continue;
     x.is_flat = is_flat;
     x.is_channels_last = is_last;
-    if (!in_order || (is_last && !HasOnePixel(x)) || dims != x.dims()) continue;
+    x.groups = groups;
+    // With more than one pixel, the elements have another order if the channels move.
+    if ((is_last != was_last && !HasOnePixel(x)) || dims != x.dims()) continue;
     network.Set(node.proto().output(0), std::move(x));
     return absl::OkStatus();
   }
@@ -122,10 +117,16 @@ absl::Status CheckHasAxes(const ImageValue& x) {
   return absl::UnimplementedError("it takes a part of an image that is made flat");
 }
 
-// The groups become the third axis.
+// The groups and the channels in them change places.
+bool SwapsGroups(const ImageValue& x, const std::vector<int64_t>& order) {
+  if (x.groups == 0) return false;
+  return order == (x.is_channels_last ? std::vector<int64_t>{0, 1, 2, 4, 3}
+                                      : std::vector<int64_t>{0, 2, 1, 3, 4});
+}
 absl::Status ShuffleChannels(NodeReader& node, NetworkBuilder& network, const ImageValue& x) {
   RETURN_IF_ERROR(network.AddLayer(node.proto(), ChannelShuffle{.groups = x.groups}, {x}));
   ImageValue shuffled = std::get<ImageValue>(*network.Find(node.proto().output(0)));
+  shuffled.is_channels_last = x.is_channels_last;
   shuffled.groups = x.spec.shape.c() / x.groups;
   network.Set(node.proto().output(0), std::move(shuffled));
   return absl::OkStatus();
@@ -151,8 +152,7 @@ absl::Status ChangeAxes(NodeReader& node, NetworkBuilder& network) {
 absl::Status Transpose(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(ImageValue x, AnyImage(node));
   ASSIGN_OR_RETURN(const std::vector<int64_t> order, ReadOrder(node, std::ssize(x.dims())));
-  if (x.groups != 0 && order == std::vector<int64_t>{0, 2, 1, 3, 4})
-    return ShuffleChannels(node, network, x);
+  if (SwapsGroups(x, order)) return ShuffleChannels(node, network, x);
   if (!std::is_sorted(order.begin(), order.end())) {
     const std::vector<int64_t> wanted =
         x.is_channels_last ? std::vector<int64_t>{0, 3, 1, 2} : std::vector<int64_t>{0, 2, 3, 1};

@@ -85,8 +85,9 @@ class PooledGradient {
   const uint8_t* index_;
 };
 
-// The same for wide vectors of channels and windows without dilation, where at most kMost windows cover a row, and kMost a
-// column: they are read without a loop, so the loads of several vectors overlap.
+// The same for wide vectors of channels and windows without dilation, where at most kMost windows
+// cover a row, and kMost a column: they are read without a loop, so the loads of several vectors
+// overlap.
 template <typename T, int kMost>
 class FewWindowsGradient {
  public:

@@ -136,6 +136,46 @@ TEST_CASE("groups of channels that become the third axis are a shuffle, and back
   CHECK(read.graph.layers()[2].layer == Layer(ChannelShuffle{.groups = 2}));
 }
 
+TEST_CASE("groups of channels as the last axes are a shuffle, too") {
+  OnnxBuilder model({1, 6, 4, 3});
+  std::string x = model.Node("Transpose", {"x"}, {{"perm", Ints{0, 2, 3, 1}}});
+  for (const int64_t groups : {3, 2}) {
+    const std::string name = absl::StrCat("groups ", groups);
+    x = model.Node("Reshape", {x, model.Integers(name, {-1, 4, 3, groups, 6 / groups})});
+    x = model.Node("Transpose", {x}, {{"perm", Ints{0, 1, 2, 4, 3}}});
+    x = model.Node("Reshape", {x, model.Integers(name + " end", {1, 4, 3, 6})});
+  }
+  x = model.Node("Transpose", {x}, {{"perm", Ints{0, 3, 1, 2}}});
+  model.EndWithClasses(x, 72);
+  const ScratchDirectory directory;
+  const absl::StatusOr<OnnxModel> read = ReadOnnx(model.Write(directory), {.batch = 5});
+  REQUIRE_MESSAGE(read.ok(), read.status().ToString());
+  REQUIRE(read->graph.layers().size() == 6);
+  CHECK(read->graph.layers()[1].layer == Layer(ChannelShuffle{.groups = 3}));
+  CHECK(read->graph.layers()[2].layer == Layer(ChannelShuffle{.groups = 2}));
+}
+
+TEST_CASE("groups that do not hold the same channels as the images are refused") {
+  const auto refused = [](const Ints& first, const Ints& grouped, const Ints& order,
+                          const std::string& text) {
+    OnnxBuilder model({1, 6, 4, 3});
+    std::string x = model.Node("Transpose", {"x"}, {{"perm", first}});
+    x = model.Node("Reshape", {x, model.Integers("grouped", grouped)});
+    x = model.Node("Transpose", {x}, {{"perm", order}});
+    model.EndWithClasses(x, 72);
+    const ScratchDirectory directory;
+    const std::string message(ReadOnnx(model.Write(directory), {.batch = 1}).status().message());
+    CAPTURE(message);
+    CHECK(message.find(text) != std::string::npos);
+  };
+  const Ints same = {0, 1, 2, 3};
+  const Ints last = {0, 2, 3, 1};
+  refused(last, {1, 2, 3, 4, 3}, {0, 2, 1, 3, 4}, "it makes 1x2x3x4x3 of 1x4x3x6;");
+  refused(same, {1, 4, 3, 2, 3}, {0, 1, 2, 4, 3}, "it makes 1x4x3x2x3 of 1x6x4x3;");
+  refused(last, {1, 4, 3, 4, 2}, {0, 1, 2, 4, 3}, "it makes 1x4x3x4x2 of 1x4x3x6;");
+  refused(last, {1, 4, 3, 2, 3}, {0, 2, 1, 3, 4}, "attribute 'perm' is 0, 2, 1, 3, 4;");
+}
+
 TEST_CASE("what reads groups of channels without a shuffle is refused") {
   OnnxBuilder model({1, 6, 4, 3});
   const std::string grouped =
