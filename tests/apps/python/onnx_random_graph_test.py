@@ -20,7 +20,7 @@ class RandomGraph:
     def __init__(self, seed):
         self.random = numpy.random.default_rng(seed)
         self.nodes, self.tensors = [], []
-        self.opset = int(self.random.choice([9, 11, 12, 13, 17, 18]))
+        self.opset = int(self.random.choice([9, 11, 12, 13, 17, 18, 19]))
         self.shape = (int(self.random.integers(2, 5)), int(self.random.integers(4, 8)), int(self.random.integers(4, 8)))
         self.values = [("x", self.shape)]
         for _ in range(int(self.random.integers(3, 10))):
@@ -47,6 +47,10 @@ class RandomGraph:
         if self.opset < 13:
             return self.node(op, x, axes=list(axes))
         return self.node(op, x, self.tensor(numpy.array(axes, "i8")))
+
+    def reshape(self, x, *shape):
+        """The same images with other axes."""
+        return self.node("Reshape", x, self.tensor(numpy.array([0, *shape], "i8")))
 
     def value(self, chosen=None):
         """One of the last values, or a chosen one, often behind nodes that change nothing."""
@@ -75,7 +79,7 @@ class RandomGraph:
 
     def layer(self):
         x, (channels, height, width) = self.value()
-        op = self.pick("Conv", "Conv", "Relu", "Sigmoid", "MaxPool", "BatchNormalization", "HardSigmoid", "Clip", "Split")
+        op = self.pick("Conv", "Conv", "Relu", "Sigmoid", "MaxPool", "BatchNormalization", "HardSigmoid", "Clip", "Split", "Shuffle")
         if op == "Conv":
             outputs = int(self.random.integers(2, 6))
             bias = [self.weight(outputs)] if self.pick(True, False) else []
@@ -85,14 +89,27 @@ class RandomGraph:
         if op == "MaxPool":
             pads = [int(self.random.integers(0, 2)) for _ in range(4)]
             strides = [self.pick(1, 2), self.pick(1, 2)]
-            name = self.node(op, x, kernel_shape=[2, 3], strides=strides, pads=pads)
-            size = [(extent + pads[i] + pads[i + 2] - kernel) // strides[i] + 1
-                    for i, (extent, kernel) in enumerate(((height, 2), (width, 3)))]
-            return (name, (channels, *size)) if min(size) > 1 and height > 1 and width > 2 else (self.node("Relu", x), (channels, height, width))
+            dilations = [1, 1] if self.opset < 10 else [self.pick(1, 1, 2), self.pick(1, 1, 2)]
+            attributes = {} if dilations == [1, 1] else {"dilations": dilations}
+            if self.opset >= 19 and self.pick(True, False):
+                op, attributes["count_include_pad"] = "AveragePool", self.pick(0, 1)
+            name = self.node(op, x, kernel_shape=[2, 3], strides=strides, pads=pads, **attributes)
+            reach = [1 + dilations[0], 1 + 2 * dilations[1]]
+            size = [(extent + pads[i] + pads[i + 2] - reach[i]) // strides[i] + 1 for i, extent in enumerate((height, width))]
+            return (name, (channels, *size)) if min(size) > 1 and height >= reach[0] and width >= reach[1] else (self.node("Relu", x), (channels, height, width))
         if op == "BatchNormalization":
             vectors = [self.weight(channels) for _ in range(3)]
             variance = self.tensor(self.random.uniform(0.5, 1.5, channels).astype("f4"))
             return self.node(op, x, *vectors, variance), (channels, height, width)
+        if op == "Shuffle":
+            groups = self.pick(*[count for count in range(1, channels + 1) if channels % count == 0])
+            axes, last = [groups, channels // groups], self.pick(True, False)
+            if last:
+                x = self.node("Transpose", x, perm=[0, 2, 3, 1])
+            x = self.reshape(x, *((height, width, *axes) if last else (*axes, height, width)))
+            x = self.node("Transpose", x, perm=[0, 1, 2, 4, 3] if last else [0, 2, 1, 3, 4])
+            x = self.reshape(x, *((height, width, -1) if last else (-1, height, width)))
+            return self.node("Transpose", x, perm=[0, 3, 1, 2]) if last else x, (channels, height, width)
         if op == "HardSigmoid":
             return self.node(op, x, **self.pick({}, {"alpha": 1 / 6})), (channels, height, width)
         if op == "Clip":
