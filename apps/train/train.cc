@@ -122,6 +122,7 @@ class Training {
     ASSIGN_OR_RETURN(const std::shared_ptr<const Planner> planner, plans.MakePlanner(setup));
     TrainingOptions training = flags_.Options(last_step_);
     training.communicator = communicator_;
+    training.loads_values = !start_.file.empty() || !flags_.net.File().path.empty();
     ASSIGN_OR_RETURN(Session session, Session::Create(graph_, device_, planner, training));
     RETURN_IF_ERROR(LoadState(flags_, start_, session));
     metadata_ = Metadata();

@@ -38,10 +38,10 @@ void PersistentValues::Adopt(const Program& alone) {
   }
 }
 
-absl::Status PersistentValues::Initialise(uint64_t seed) {
+absl::Status PersistentValues::Initialise(uint64_t seed, bool at_once) {
   RETURN_IF_ERROR(WriteInitial(seed, /*random=*/false));
   undrawn_seed_ = seed;
-  return stored_.options.trainable ? Draw() : absl::OkStatus();
+  return at_once ? Draw() : absl::OkStatus();
 }
 
 absl::Status PersistentValues::Draw() {

@@ -4,7 +4,7 @@
 //
 //   PersistentValues values(device, memory.training(), communicator);
 //   values.Adopt(alone);  // the program that a rank alone would have
-//   RETURN_IF_ERROR(values.Initialise(seed));
+//   RETURN_IF_ERROR(values.Initialise(seed, /*at_once=*/true));
 //   values.StepBegun();
 //   RETURN_IF_ERROR(values.Gather(ready));  // all ranks; then evaluation may read them
 //   ASSIGN_OR_RETURN(std::vector<float> weight, values.Read("conv1.weight"));  // all ranks
@@ -44,11 +44,10 @@ class PersistentValues {
   // Whether the session has slices of them; what says so below is then to be called by all ranks.
   bool is_sharded() const { return is_sharded_; }
 
-  // Random values take some 40 ns each, seconds for a large network. A session for inference only
-  // gets its parameters from a file, so Initialise() leaves its random ones to Draw(), which writes
-  // them if they are not there yet, before anything reads them. Training draws them at once: its
-  // steps allocate nothing.
-  absl::Status Initialise(uint64_t seed);
+  // Random values take some 40 ns each, seconds for a large network. A session that gets its
+  // parameters from a file leaves the random ones to Draw(), which writes them if they are not yet
+  // there, before anything reads them. Others draw them `at_once`: their steps allocate nothing.
+  absl::Status Initialise(uint64_t seed, bool at_once);
   absl::Status Draw();
   // What is to be written for a checkpoint of `stored`.
   absl::StatusOr<std::vector<TensorImage>> Images(const LoadedCheckpoint& loaded) const;

@@ -55,7 +55,8 @@ class Session::Impl {
     ASSIGN_OR_RETURN(share_, ShareOf(graph.options().batch, options_.communicator));
     const absl::Status prepared = WithoutThrowing("the session", [&] { return Prepare(graph); });
     RETURN_IF_ERROR(Agree(prepared, Terms(whole_), options_.communicator));
-    return values_.Initialise(options_.seed);
+    const bool loads = options_.inference_only || options_.loads_values;
+    return values_.Initialise(options_.seed, /*at_once=*/!loads);
   }
 
   absl::Status Prepare(const Graph& graph) {

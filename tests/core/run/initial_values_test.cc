@@ -1,8 +1,9 @@
-// When random initial values are drawn: before the first step of training, and in inference when
-// something needs them and no file has replaced them.
+// When random initial values are drawn: before the first step of training, and in inference and in
+// training that begins with a file when something needs them and the file has not replaced them.
 #include <doctest/doctest.h>
 
 #include <string>
+#include <vector>
 
 #include "neap/core/run/session.h"
 #include "tests/forwarding_device.h"
@@ -77,6 +78,53 @@ TEST_CASE("inference draws values only if no file replaces them before something
   CHECK(drawn.Evaluate(MakeBatch(3)).ok());
   Session fresh = MakeSession(*cpu, {});
   CHECK(SameBits(*drawn.Values("fc.weight"), *fresh.Values("fc.weight")));
+}
+
+TEST_CASE("training that begins with a file draws only what the file lacks") {
+  const auto cpu = OpenCpu();
+  const ScratchDirectory scratch;
+  Session from = MakeSession(*cpu, {}, {.seed = 9});
+  Train(from, 2);
+  REQUIRE(from.Save(scratch.File("saved")).ok());
+  const std::vector<NamedTensor> tensors = from.Weights().value();
+  NamedValues weights;
+  for (const NamedTensor& tensor : tensors) weights[tensor.name] = tensor.values;
+  Train(from, 2);
+  RefusingDevice device(*cpu);
+  for (const bool from_file : {true, false}) {
+    Session loaded = MakeSession(device, {}, {.loads_values = true});
+    REQUIRE((from_file ? loaded.Load(scratch.File("saved")) : loaded.LoadWeights(weights)).ok());
+    device.refuses = true;  // a value drawn now would need memory
+    Train(loaded, 2);
+    device.refuses = false;
+    if (from_file) CheckSameState(loaded, from);
+  }
+}
+
+TEST_CASE("a session that says it loads a file, but does not, trains as others do") {
+  const auto cpu = OpenCpu();
+  const ScratchDirectory scratch;
+  Session steady = MakeSession(*cpu, {});
+  REQUIRE(steady.Save(scratch.File("initial")).ok());
+  Train(steady, 2);
+  for (const char* const first : {"step", "graph", "read", "failed load", "save"}) {
+    CAPTURE(first);
+    const std::string what = first;
+    RefusingDevice device(*cpu);
+    Session session = MakeSession(device, {}, {.loads_values = true});
+    device.refuses = true;
+    CHECK(absl::IsResourceExhausted(session.TrainStep(MakeBatch(0)).status()));
+    device.refuses = false;
+    if (what == "graph") CHECK(session.SetTrainingGraph(SmallNet()).ok());
+    if (what == "read") CHECK(session.Values("fc.weight").ok());
+    if (what == "failed load") CHECK(!session.Load(scratch.File("none")).ok());
+    if (what == "save") {
+      CHECK(session.Save(scratch.File("saved")).ok());
+      CHECK(ReadText(scratch.File("saved")) == ReadText(scratch.File("initial")));
+    }
+    Train(session, 2);
+    CheckSameState(session, steady);
+  }
 }
 
 }  // namespace
