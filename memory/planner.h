@@ -42,9 +42,10 @@
 #include "neap/core/program/program.h"
 #include "neap/core/step/kernel.h"
 #include "neap/memory/planner_options.h"
-#include "neap/memory/policies/policy.h"
 
 namespace neap {
+
+struct Policy;  // memory/policies/policy.h
 
 std::vector<std::string_view> PlacementNames();
 
