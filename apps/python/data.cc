@@ -40,13 +40,18 @@ nb::tuple ToArrays(const Dataset& dataset, Batch batch) {
 }
 
 std::shared_ptr<Dataset> Open(const std::string& spec, const std::string& split,
-                              std::optional<Chw> shape, bool label_pixels, int64_t classes,
+                              std::optional<Chw> shape, bool allow_empty_classes,
+                              bool apply_orientation, bool label_pixels, int64_t classes,
                               int64_t size, uint64_t seed) {
-  DatasetOptions options = {
-      .label_pixels = label_pixels, .classes = classes, .size = size, .seed = seed};
-  if (split != "train" && split != "test") {
+  DatasetOptions options = {.allow_empty_classes = allow_empty_classes,
+                            .apply_orientation = apply_orientation,
+                            .label_pixels = label_pixels,
+                            .classes = classes,
+                            .size = size,
+                            .seed = seed};
+  if (split != "train" && split != "test" && split != "val") {
     Raise(absl::InvalidArgumentError(
-        absl::StrCat("split: '", split.substr(0, 64), "' is neither 'train' nor 'test'")));
+        absl::StrCat("split: '", split.substr(0, 64), "' is none of 'train', 'test' and 'val'")));
   }
   options.split = split == "train" ? Split::kTrain : Split::kTest;
   if (shape.has_value()) options.shape = {(*shape)[0], (*shape)[1], (*shape)[2]};
@@ -118,12 +123,16 @@ void BindData(nb::module_& module) {
       .def("read", Read, "first"_a, "count"_a,
            nb::sig("def read(self, first: int, count: int) -> tuple[numpy.ndarray, numpy.ndarray]"),
            "Images and labels of `count` images from number `first` on, fewer at the end.");
-  module.def("open_dataset", Open, "spec"_a, "split"_a = "train", nb::kw_only(),
-             "shape"_a = nb::none(), "label_pixels"_a = false, "classes"_a = 10, "size"_a = 0,
-             "seed"_a = 1,
-             "Opens 'idx:DIR' (MNIST's format), 'cifar10:DIR', 'cifar100:DIR' or 'synthetic'. "
-             "Images are resized to `shape`\n(channels, height, width). The other arguments are "
-             "for 'synthetic'.");
+  module.def(
+      "open_dataset", Open, "spec"_a, "split"_a = "train", nb::kw_only(), "shape"_a = nb::none(),
+      "allow_empty_classes"_a = false, "apply_orientation"_a = false, "label_pixels"_a = false,
+      "classes"_a = 10, "size"_a = 0, "seed"_a = 1,
+      "Opens 'idx:DIR' (MNIST's format), 'cifar10:DIR', 'cifar100:DIR', 'imagefolder:DIR', a "
+      "folder of one of these\nformats, or 'synthetic'. The split is 'train', or 'test', "
+      "which 'val' names, too. Images are resized to\n`shape` (channels, height, width), by "
+      "default (3, 224, 224) for photographs. In image folders, a class\nwithout images is "
+      "an error unless `allow_empty_classes`, and `apply_orientation` turns photographs as "
+      "their\nEXIF data says. The other arguments are for 'synthetic'.");
   nb::class_<BatchStream>(module, "BatchStream", "The endless batches of a Loader.")
       .def(nb::init<std::shared_ptr<const Dataset>, int64_t, bool, uint64_t, int64_t, bool,
                     int64_t>(),

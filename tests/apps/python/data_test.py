@@ -1,4 +1,7 @@
 """Datasets and loaders."""
+import struct
+import zlib
+
 import numpy
 import pytest
 
@@ -25,6 +28,39 @@ def test_a_dataset_is_a_sequence_of_images_and_labels(digits):
     for outside in (len(digits), -len(digits) - 1):
         with pytest.raises(IndexError):
             digits[outside]
+
+
+def png(shade):
+    """A PNG file of one grey pixel."""
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    header = struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes([0, shade]))) +
+            chunk(b"IEND", b""))
+
+
+def test_folders_of_images_have_splits_and_may_have_empty_classes(tmp_path):
+    for split, shades in (("train", (10, 20, 30)), ("val", (40,))):
+        for number, shade in enumerate(shades):
+            folder = tmp_path / split / "grey"
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{number}.png").write_bytes(png(shade))
+        (tmp_path / split / "none").mkdir()
+    spec = f"imagefolder:{tmp_path}"
+    with pytest.raises(neap.Error, match="allow empty classes"):
+        neap.open_dataset(spec)
+    options = {"shape": (3, 4, 4), "allow_empty_classes": True}
+    train = neap.open_dataset(spec, apply_orientation=True, **options)
+    assert len(train) == 3 and train.classes == 2 and train.shape == (3, 4, 4)
+    for split in ("test", "val"):
+        held_out = neap.open_dataset(spec, split, **options)
+        image, label = held_out[0]
+        assert len(held_out) == 1 and label == 0
+        # torchvision's normalisation of the first channel
+        assert image[0] == pytest.approx(numpy.full((4, 4), (40 / 255 - 0.485) / 0.229), abs=1e-5)
+    with pytest.raises(neap.Error, match="'train', 'test' and 'val'"):
+        neap.open_dataset(spec, "validation")
 
 
 def test_pixels_can_be_labelled():
