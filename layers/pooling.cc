@@ -1,7 +1,8 @@
 #include "neap/layers/pooling.h"
 
 #include <algorithm>
-#include <numeric>
+#include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
@@ -16,6 +17,7 @@ namespace {
 using namespace operands;
 
 constexpr int64_t kLargestByteIndexedWindow = 256;
+constexpr int64_t kLargestWindow = std::numeric_limits<int32_t>::max();
 
 template <typename Pool>
 Window WindowOf(const Pool& pool) {
@@ -31,6 +33,10 @@ absl::Status CheckReach(const Window& window) {
     return absl::InvalidArgumentError(absl::StrCat("kernel ", kernel.h, "x", kernel.w, dilated,
                                                    " reaches over more than ", kLargestWindowExtent,
                                                    " pixels"));
+  }
+  if (kernel.h > kLargestWindow / kernel.w) {  // indices and counts have 32 bits
+    return absl::InvalidArgumentError(absl::StrCat("kernel ", kernel.h, "x", kernel.w,
+                                                   " has more than ", kLargestWindow, " elements"));
   }
   if (2 * padding.h <= reach.h && 2 * padding.w <= reach.w) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("padding ", padding.h, "x", padding.w,
@@ -83,19 +89,34 @@ std::string WithRareFields(std::string text, const Pool& pool) {
 
 }  // namespace
 
+// Sum of floor((a * i + b) / m) over i from 0 to n - 1, modulo 2^64, in logarithmic time: the
+// number of points below a line, in which axes change places as in Euclid's algorithm. `a`, `b` and
+// `n` are below 2^31, as m is.
+uint64_t FloorSum(uint64_t n, uint64_t m, uint64_t a, uint64_t b) {
+  uint64_t sum = 0;
+  while (n > 0) {
+    sum += n * (n - 1) / 2 * (a / m) + n * (b / m);
+    const uint64_t last = a % m * n + b % m;
+    a = std::exchange(m, a % m);
+    n = last / a;
+    b = last % a;
+  }
+  return sum;
+}
+
 // A window that begins in the image holds that pixel. Of one that begins before the image, only the
 // first element that is not before it can be in it if the image has fewer pixels than `dilation`.
-// Where that is repeats with a period of windows.
+// In window i it is (first + i * stride) modulo `dilation`; the difference of the sums is the number
+// of windows in which that is `size` or more.
 bool AllHoldPixels(int64_t size, int64_t positions, int64_t stride, int64_t padding,
                    int64_t dilation) {
   if (dilation <= size) return true;
-  const int64_t before = std::min(positions, (padding + stride - 1) / stride);
-  const int64_t period = dilation / std::gcd(stride, dilation);
-  for (int64_t i = 0; i < std::min(before, period); ++i) {
-    const int64_t distance = padding - i * stride;  // to the image
-    if ((dilation - distance % dilation) % dilation >= size) return false;
-  }
-  return true;
+  const int64_t windows = std::min(positions, (padding + stride - 1) / stride);
+  const auto before = static_cast<uint64_t>(std::min(windows, dilation));  // then they repeat
+  const auto period = static_cast<uint64_t>(dilation), step = static_cast<uint64_t>(stride);
+  const uint64_t first = (period - static_cast<uint64_t>(padding) % period) % period;
+  return FloorSum(before, period, step, first + period - static_cast<uint64_t>(size)) ==
+         FloorSum(before, period, step, first);
 }
 
 std::string MaxPool::Parameters() const {

@@ -210,8 +210,8 @@ class Planning {
   // Of options that leave no room outside the arena.
   std::string WhyNothingMoves() const {
     if (device_.has_own_memory) return "the host budget is 0 bytes (--host-budget)";
-    return "nothing moves to the host, because that is the same memory, unless a host budget is "
-           "given (--host-budget)";
+    return "nothing moves to the host, because that is the same memory, unless there is a host "
+           "budget above 0 bytes (--host-budget)";
   }
 
   bool IsExact() const { return program_.options.accounting == Accounting::kExact; }
@@ -229,7 +229,7 @@ class Planning {
     return BudgetRefusal(message, smallest.arena_bytes);
   }
 
-  // The candidate with the smallest arena. Much faster than a plan.
+  // The candidate with the smallest arena. Where tensors may move, much faster than a plan.
   absl::StatusOr<Candidate> Smallest(EngineCatalog& catalog) const {
     ASSIGN_OR_RETURN(const Policy policy, CheckedPolicy());
     ASSIGN_OR_RETURN(

@@ -59,7 +59,7 @@ def label(newest, key):
     if budget is None:
         return "neap, no budget"
     parts = dict(zip(budgets(newest), PARTS))
-    share = f" (1/{parts[budget]} of PyTorch's peak)" if budget in parts else ""
+    share = f" (1/{parts[budget]} of eager's peak)" if budget in parts else ""
     return f"neap, budget {budget.replace('GiB', ' GiB')}{share}"
 
 

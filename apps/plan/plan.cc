@@ -199,7 +199,7 @@ absl::StatusOr<std::vector<TensorAlternatives>> AlternativesOf(const Program& pr
   ASSIGN_OR_RETURN(EngineTable engines, EngineTable::List(program, options.kernels, options.strict,
                                                           target.description, target.engines()));
   ASSIGN_OR_RETURN(const RebuildPrices prices, engines.PriceReruns(program, target.engines()));
-  return FindAlternatives(program, costs, prices);
+  return FindAlternatives(program, costs, prices, options.has_room_outside());
 }
 
 // `curve` is null without --curve.

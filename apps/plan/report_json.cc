@@ -113,7 +113,7 @@ std::vector<Json> AlternativesJson(const Plan& plan,
   std::vector<Json> json(plan.tensors.size());
   for (const TensorAlternatives& of : alternatives) {
     json[of.tensor.index()] = {
-        {"move_us", of.move_us},
+        {"move_us", of.move_us.has_value() ? Json(*of.move_us) : Json()},
         {"rebuild_us", of.rebuild_us.has_value() ? Json(*of.rebuild_us) : Json()}};
   }
   return json;

@@ -31,7 +31,7 @@ std::vector<bool> BeforeBackward(const Program& program) {
 
 // By TensorId: the time of the rerun that writes it, with what the first run loses.
 std::vector<std::optional<double>> RebuildSeconds(const Program& program,
-                                                  const RebuildPrices& prices) {
+                                                  const RebuildPrices& prices, bool may_move) {
   std::vector<std::optional<double>> rebuild(program.tensors.size());
   const Segments segments = NothingDropped(program);
   for (const Step& step : program.steps) {
@@ -46,7 +46,7 @@ std::vector<std::optional<double>> RebuildSeconds(const Program& program,
 }  // namespace
 
 std::vector<TensorAlternatives> FindAlternatives(const Program& program, const TimelineCosts& costs,
-                                                 const RebuildPrices& prices) {
+                                                 const RebuildPrices& prices, bool may_move) {
   const std::vector<bool> before = BeforeBackward(program);
   const std::vector<bool> in_backward = NothingDropped(program).in_backward;
   const std::vector<std::optional<double>> rebuild = RebuildSeconds(program, prices);
@@ -54,8 +54,8 @@ std::vector<TensorAlternatives> FindAlternatives(const Program& program, const T
   for (const Tensor& tensor : program.tensors) {
     const size_t i = tensor.id.index();
     if (!before[i] || !in_backward[i]) continue;
-    alternatives.push_back(
-        {.tensor = tensor.id, .move_us = 1e6 * MoveSeconds(tensor.spec.size_bytes(), costs)});
+    alternatives.push_back({.tensor = tensor.id});
+    if (may_move) alternatives.back().move_us = 1e6 * MoveSeconds(tensor.spec.size_bytes(), costs);
     if (rebuild[i].has_value()) alternatives.back().rebuild_us = 1e6 * *rebuild[i];
   }
   return alternatives;

@@ -16,7 +16,7 @@
 //   ASSIGN_OR_RETURN(EngineTable engines,
 //                    EngineTable::List(program, kernels, /*strict=*/false, device, catalog));
 //   ASSIGN_OR_RETURN(const RebuildPrices prices, engines.PriceReruns(program, catalog));
-//   FindAlternatives(program, result.costs, prices).front().move_us;
+//   FindAlternatives(program, result.costs, prices, /*may_move=*/true).front().move_us;
 #pragma once
 
 #include <optional>
@@ -31,14 +31,14 @@ namespace neap::apps {
 
 struct TensorAlternatives {
   TensorId tensor;
-  double move_us = 0;  // to the host and back
+  std::optional<double> move_us = {};  // to the host and back; nullopt: nothing moves there
   // nullopt: no step that can be run again writes it, or none that gives the same bits again.
   std::optional<double> rebuild_us = {};
 };
 
 // Of the tensors that backward steps read and that do not persist: the batch, and what forward
-// steps write; by TensorId.
+// steps write; by TensorId. `may_move` as PlannerOptions::has_room_outside().
 std::vector<TensorAlternatives> FindAlternatives(const Program& program, const TimelineCosts& costs,
-                                                 const RebuildPrices& prices);
+                                                 const RebuildPrices& prices, bool may_move);
 
 }  // namespace neap::apps

@@ -14,7 +14,8 @@ namespace neap::apps {
 namespace {
 
 // Plans evaluation if training runs a plan from a file: of all policies it needs the least memory.
-// What such a plan has on the host was asked for when it was made.
+// What such a plan has on the host was asked for when it was made, and must be there in evaluation,
+// too, which may therefore use the host as well.
 constexpr char kEvaluationPolicy[] = "auto";
 
 }  // namespace

@@ -67,7 +67,7 @@ class PngDecoder final : public ImageDecoder {
     std::snprintf(self->message_, sizeof self->message_, "%s", message);
     longjmp(self->jump_, 1);
   }
-  // libpng warns of what does not change pixels, such as a wrong colour profile.
+  // libpng warns of what does not change pixels, such as bytes behind the end of the image.
   static void Warn(png_structp /*png*/, png_const_charp /*message*/) {}
 
   static void Read(png_structp png, png_bytep to, size_t count) {

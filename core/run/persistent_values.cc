@@ -56,7 +56,7 @@ bool PersistentValues::IsRandom(const Tensor& stored) const {
   return kind == Init::Kind::kNormal || kind == Init::Kind::kUniform;
 }
 
-bool PersistentValues::HaveUndrawn(const std::vector<TensorImage>& images) const {
+bool PersistentValues::CoverUndrawn(const std::vector<TensorImage>& images) const {
   absl::flat_hash_set<TensorId> written;
   for (const TensorImage& image : images) written.insert(image.tensor);
   return std::all_of(stored_.tensors.begin(), stored_.tensors.end(), [&](const Tensor& tensor) {
@@ -94,7 +94,7 @@ absl::StatusOr<std::vector<TensorImage>> PersistentValues::Images(
 }
 
 absl::Status PersistentValues::Load(const std::vector<TensorImage>& images) {
-  if (!HaveUndrawn(images)) RETURN_IF_ERROR(Draw());
+  if (!CoverUndrawn(images)) RETURN_IF_ERROR(Draw());
   RETURN_IF_ERROR(Write(images));
   undrawn_seed_.reset();
   return absl::OkStatus();

@@ -75,8 +75,8 @@ class PersistentValues {
   absl::Status Write(const std::vector<TensorImage>& images);
   absl::Status WriteInitial(uint64_t seed, bool random);
   bool IsRandom(const Tensor& stored) const;
-  // Whether they have all values that are still to be drawn.
-  bool HaveUndrawn(const std::vector<TensorImage>& images) const;
+  // Whether they are values for all tensors that are still to be drawn.
+  bool CoverUndrawn(const std::vector<TensorImage>& images) const;
   // Of the session's own program; null if the rank has nothing of it.
   const Tensor* Own(const Tensor& stored) const;
   absl::StatusOr<TensorImage> Image(const Tensor& own, const Tensor& stored,

@@ -83,9 +83,9 @@ struct TrainingOptions {
   Optimizer optimizer = {};
   LearningRate learning_rate = {};
   uint64_t seed = 1;  // of initial parameters and dropout
-  // Load() or LoadWeights() comes before the first step. Random values that the file replaces are
-  // not drawn, which takes seconds for a large network; those that it lacks are. Without a file,
-  // the first step draws them, and allocates memory for that.
+  // Load() or LoadWeights() comes before the first step. If the file has a value for
+  // each random one, none is drawn, which takes seconds for a large network; else all are. Without
+  // a file, the first step draws them, and allocates memory for that.
   bool loads_values = false;
   // A device that can record work replays kernels, on a GPU as CUDA graphs: all of an iteration by
   // one call, or, if the plan has copies, those between two events or waits. The kernels of a layer

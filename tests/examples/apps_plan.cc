@@ -40,7 +40,7 @@ absl::Status TensorAlternativesExample(const Program& program, const PlanResult&
   ASSIGN_OR_RETURN(EngineTable engines,
                    EngineTable::List(program, kernels, /*strict=*/false, device, catalog));
   ASSIGN_OR_RETURN(const RebuildPrices prices, engines.PriceReruns(program, catalog));
-  FindAlternatives(program, result.costs, prices).front().move_us;
+  FindAlternatives(program, result.costs, prices, /*may_move=*/true).front().move_us;
   return absl::OkStatus();
 }
 

@@ -175,7 +175,7 @@ absl::Status ReadWeight(Device& device, SessionMemory& memory, Communicator* com
                         const Program& alone, uint64_t seed, const absl::Status& ready) {
   PersistentValues values(device, memory.training(), communicator);
   values.Adopt(alone);  // the program that a rank alone would have
-  RETURN_IF_ERROR(values.Initialise(seed));
+  RETURN_IF_ERROR(values.Initialise(seed, /*at_once=*/true));
   values.StepBegun();
   RETURN_IF_ERROR(values.Gather(ready));  // all ranks; then evaluation may read them
   ASSIGN_OR_RETURN(std::vector<float> weight, values.Read("conv1.weight"));  // all ranks

@@ -122,5 +122,30 @@ TEST_CASE("a pooling of which a window holds padding only is refused, unless it 
         "a window of kernel 2x2 with dilation 5x5 and padding 1x1 holds no pixel of the image 4x4");
 }
 
+TEST_CASE("windows that hold no pixel are found at once, however many there are") {
+  const int64_t most = (int64_t{1} << 31) - 1;
+  // Of an image with a pixel less than the distance of two elements, one window in each period.
+  CHECK(!AllHoldPixels(most - 2, most, 1, most / 2, most - 1));
+  CHECK(AllHoldPixels(most - 1, most, 1, most / 2, most - 1));
+  // Windows begin at even distances before the image: of 0, 2, ..., 99,998, some of each.
+  CHECK(AllHoldPixels(99'999, most, 2, 1'000'000'000, 100'000));
+  CHECK(!AllHoldPixels(99'998, most, 2, 1'000'000'000, 100'000));
+}
+
+TEST_CASE("a pooling has at most 2^31 - 1 elements, which are counted in 32 bits") {
+  const LayerContext context = {.inputs = {{.shape = {1, 1, 1, 1}}}};
+  const Extent2d kernel = {65536, 65536};
+  const std::string refusal = "kernel 65536x65536 has more than 2147483647 elements";
+  CHECK(MaxPool{.kernel = kernel, .padding = 32768}.Specify(context).status().message() == refusal);
+  CHECK(AveragePool{.kernel = kernel, .padding = 32768, .count_padding = true}
+            .Specify(context)
+            .status()
+            .message() == refusal);
+  const Extent2d fewer = {65536, 32767};
+  CHECK(MaxPool{.kernel = fewer, .padding = 0}
+            .Specify({.inputs = {{.shape = {1, 1, fewer.h, fewer.w}}}})
+            .ok());
+}
+
 }  // namespace
 }  // namespace neap

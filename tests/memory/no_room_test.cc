@@ -131,9 +131,10 @@ TEST_CASE("without room outside, what always moves is refused, and the refusal s
     if (shared.ok()) continue;
     ++refused;
     CHECK(absl::IsInvalidArgument(shared));
-    CHECK(shared.message() == "policy " + name +
-                                  " moves tensors, but nothing moves to the host, because that is "
-                                  "the same memory, unless a host budget is given (--host-budget)");
+    CHECK(shared.message() ==
+          "policy " + name +
+              " moves tensors, but nothing moves to the host, because that is "
+              "the same memory, unless there is a host budget above 0 bytes (--host-budget)");
     CHECK(MakePlan(program, NoRoom(name), H200(), catalog).status().message() ==
           "policy " + name + " moves tensors, but the host budget is 0 bytes (--host-budget)");
   }

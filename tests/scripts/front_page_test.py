@@ -42,8 +42,8 @@ class FrontPageTest(unittest.TestCase):
             ["PyTorch, eager", "12.00", "4000", "50%"],
             ["PyTorch, torch.compile", "10.00", "6000", "75%"],
             ["neap, no budget", "7.50", "8000", "100%"],
-            ["neap, budget 6.00 GiB (1/2 of PyTorch's peak)", "5.90", "7600", "95%"],
-            ["neap, budget 2.00 GiB (1/6 of PyTorch's peak)", "1.90", "6000", "75%"]])
+            ["neap, budget 6.00 GiB (1/2 of eager's peak)", "5.90", "7600", "95%"],
+            ["neap, budget 2.00 GiB (1/6 of eager's peak)", "1.90", "6000", "75%"]])
 
     def test_the_picture_has_a_point_for_each_row_in_both_themes(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -18,8 +18,8 @@ const twoLines = (first, second) => (second ? [first, el("small", {}, second)] :
 function alternativesText(tensor) {
   if (tensor.alternatives === null) return "";
   const { move_us: move, rebuild_us: rebuild } = tensor.alternatives;
-  return twoLines(`moving ${timeText(move)}`,
-    rebuild === null ? "cannot be rebuilt" : `rebuilding ${timeText(rebuild)}`);
+  const rebuilding = rebuild === null ? "cannot be rebuilt" : `rebuilding ${timeText(rebuild)}`;
+  return move === null ? twoLines(rebuilding) : twoLines(`moving ${timeText(move)}`, rebuilding);
 }
 
 const kTensorColumns = [
@@ -35,7 +35,7 @@ const kTensorColumns = [
   { title: "Alternatives", optional: true, number: true,
     hint: "instead of keeping its bytes: copies to the host and back, hidden or not; or one more run of the step " +
       "that writes it, if what that reads is there",
-    key: (t) => (t.alternatives ? Math.min(t.alternatives.move_us, t.alternatives.rebuild_us ?? Infinity) : 0),
+    key: (t) => (t.alternatives ? Math.min(t.alternatives.move_us ?? Infinity, t.alternatives.rebuild_us ?? Infinity) : 0),
     cell: alternativesText },
   { title: "Transfers", number: true, optional: true,
     hint: "time of its transfers, hidden or not, and how long compute waits for them", key: (t) => t.transfer_us,

@@ -34,11 +34,12 @@ RebuildPrices Counted(const Program& program) {
 }
 
 std::map<std::string, TensorAlternatives> ByName(const Program& program,
-                                                 const RebuildPrices& prices) {
+                                                 const RebuildPrices& prices,
+                                                 bool may_move = true) {
   const TimelineCosts costs = {
       .d2h_bytes_per_second = 1e6, .h2d_bytes_per_second = 2e6, .transfer_latency_seconds = 10};
   std::map<std::string, TensorAlternatives> found;
-  for (const TensorAlternatives& of : apps::FindAlternatives(program, costs, prices))
+  for (const TensorAlternatives& of : apps::FindAlternatives(program, costs, prices, may_move))
     found[program.tensor(of.tensor).name] = of;
   return found;
 }
@@ -50,8 +51,16 @@ TEST_CASE("a result is moved over the link both ways, or rebuilt by the step tha
   const Step& step = program.steps.front();
   REQUIRE(step.writes.front().tensor == conv.tensor);
   const auto bytes = static_cast<double>(program.tensor(conv.tensor).spec.size_bytes());
-  CHECK(conv.move_us == doctest::Approx(20e6 + bytes + bytes / 2));
+  CHECK(conv.move_us.value() == doctest::Approx(20e6 + bytes + bytes / 2));
   CHECK(conv.rebuild_us == 1e6 * (step.id.value + 1));
+}
+
+TEST_CASE("where nothing moves, a result can only be rebuilt") {
+  const Program program = Resnet8();
+  const auto found = ByName(program, Counted(program), /*may_move=*/false);
+  CHECK(found.size() == ByName(program, Counted(program)).size());
+  for (const auto& named : found) CHECK(!named.second.move_us.has_value());
+  CHECK(found.at("conv1").rebuild_us.has_value());
 }
 
 TEST_CASE("the batch and what a rerun reads cannot be rebuilt") {

@@ -28,17 +28,18 @@ struct Net {
   const char* name;
   nets::NetOptions options;
   int budgets = 10;
+  bool is_small = true;  // planned fast enough to be planned whole, several times
 };
 // Batches and images are small. Inception v4 has several times as many steps as the others, and so
 // fewer budgets.
 const Net kNets[] = {{"lenet", {.batch = 64}},
                      {"alexnet", {.batch = 16}},
                      {"vgg16", {.batch = 32, .image = 64}},
-                     {"resnet20", {.batch = 32}},
+                     {"resnet20", {.batch = 32}, 10, false},
                      {"densenet-cifar", {.batch = 8, .depth = 13}},
                      {"unet", {.batch = 2, .image = 128}},
                      {"fcn8s", {.batch = 1, .image = 256}},
-                     {"inception_v4", {.batch = 16, .image = 107}, 3}};
+                     {"inception_v4", {.batch = 16, .image = 107}, 3, false}};
 
 Program ProgramOf(const Net& net) {
   return Lower(nets::Build(net.name, net.options).value(), {}, H200()).value();
@@ -116,11 +117,6 @@ TEST_CASE("networks: auto is never slower in a larger budget, nor than other pol
   }
 }
 
-// The networks that are planned fast enough to be planned whole, several times.
-bool IsSmall(const Net& net) {
-  return net.budgets == 10 && std::string_view(net.name) != "resnet20";
-}
-
 PlanResult CheckedPlan(const Program& program, const PlannerOptions& options) {
   OneEngine catalog;
   const absl::StatusOr<PlanResult> result = MakePlan(program, options, H200(), catalog);
@@ -159,7 +155,7 @@ void CheckPools(const Net& net, const SetBudget& set_budget) {
 
 TEST_CASE("networks: auto is never slower with more of the host's memory") {
   for (const Net& net : kNets) {
-    if (!IsSmall(net)) continue;
+    if (!net.is_small) continue;
     CheckPools(net,
                [](int64_t bytes, PlannerOptions& options) { options.host_budget_bytes = bytes; });
   }
@@ -167,7 +163,7 @@ TEST_CASE("networks: auto is never slower with more of the host's memory") {
 
 TEST_CASE("networks: auto is never slower with more of a peer's memory") {
   for (const Net& net : kNets) {
-    if (!IsSmall(net)) continue;
+    if (!net.is_small) continue;
     CheckPools(net,
                [](int64_t bytes, PlannerOptions& options) { options.peer_budget_bytes = bytes; });
   }
@@ -175,7 +171,7 @@ TEST_CASE("networks: auto is never slower with more of a peer's memory") {
 
 TEST_CASE("networks: the same request gives the same plan of auto") {
   for (const Net& net : kNets) {
-    if (!IsSmall(net)) continue;
+    if (!net.is_small) continue;
     CAPTURE(std::string(net.name));
     const Program program = ProgramOf(net);
     OneEngine catalog;
