@@ -87,8 +87,6 @@ std::string WithRareFields(std::string text, const Pool& pool) {
   return text;
 }
 
-}  // namespace
-
 // Sum of floor((a * i + b) / m) over i from 0 to n - 1, modulo 2^64, in logarithmic time: the
 // number of points below a line, in which axes change places as in Euclid's algorithm. `a`, `b` and
 // `n` are below 2^31, as m is.
@@ -104,10 +102,12 @@ uint64_t FloorSum(uint64_t n, uint64_t m, uint64_t a, uint64_t b) {
   return sum;
 }
 
+}  // namespace
+
 // A window that begins in the image holds that pixel. Of one that begins before the image, only the
 // first element that is not before it can be in it if the image has fewer pixels than `dilation`.
-// In window i it is (first + i * stride) modulo `dilation`; the difference of the sums is the number
-// of windows in which that is `size` or more.
+// In window i it is (first + i * stride) modulo `dilation`; the difference of the sums is the
+// number of windows in which that is `size` or more.
 bool AllHoldPixels(int64_t size, int64_t positions, int64_t stride, int64_t padding,
                    int64_t dilation) {
   if (dilation <= size) return true;
