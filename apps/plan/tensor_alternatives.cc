@@ -31,7 +31,7 @@ std::vector<bool> BeforeBackward(const Program& program) {
 
 // By TensorId: the time of the rerun that writes it, with what the first run loses.
 std::vector<std::optional<double>> RebuildSeconds(const Program& program,
-                                                  const RebuildPrices& prices, bool may_move) {
+                                                  const RebuildPrices& prices) {
   std::vector<std::optional<double>> rebuild(program.tensors.size());
   const Segments segments = NothingDropped(program);
   for (const Step& step : program.steps) {
