@@ -93,10 +93,11 @@ class RandomGraph:
             attributes = {} if dilations == [1, 1] else {"dilations": dilations}
             if self.opset >= 19 and self.pick(True, False):
                 op, attributes["count_include_pad"] = "AveragePool", self.pick(0, 1)
-            name = self.node(op, x, kernel_shape=[2, 3], strides=strides, pads=pads, **attributes)
             reach = [1 + dilations[0], 1 + 2 * dilations[1]]
             size = [(extent + pads[i] + pads[i + 2] - reach[i]) // strides[i] + 1 for i, extent in enumerate((height, width))]
-            return (name, (channels, *size)) if min(size) > 1 and height >= reach[0] and width >= reach[1] else (self.node("Relu", x), (channels, height, width))
+            if min(size) <= 1 or height < reach[0] or width < reach[1]:
+                return self.node("Relu", x), (channels, height, width)
+            return self.node(op, x, kernel_shape=[2, 3], strides=strides, pads=pads, **attributes), (channels, *size)
         if op == "BatchNormalization":
             vectors = [self.weight(channels) for _ in range(3)]
             variance = self.tensor(self.random.uniform(0.5, 1.5, channels).astype("f4"))
