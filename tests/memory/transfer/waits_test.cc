@@ -116,7 +116,7 @@ void CheckWaits(const Plan& plan) {
 TEST_CASE("random networks under every policy that moves tensors: no wait could be left out") {
   DefaultCatalog catalog;
   const DeviceDescription device = DescribedDevice("h200").value();
-  for (uint32_t seed = 0; seed < 120; ++seed) {
+  for (uint32_t seed = 0; seed < testing::RandomSeeds(120); ++seed) {
     CAPTURE(seed);
     const Program program = BuildProgram(testing::RandomGraph(seed), {}).value();
     const Policy& policy = Policies()[seed % Policies().size()];
