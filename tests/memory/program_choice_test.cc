@@ -126,7 +126,7 @@ TEST_CASE(
   const int64_t least = net.Minimum(1);
   const int64_t most = net.Plan(1, kUnlimited)->plan.peak_bytes;
   int split = 0, whole = 0;
-  for (int64_t part = 0; part <= 8; part += 2) {
+  for (int64_t part = 0; part <= 8; ++part) {
     const PlannerOptions options = {.budget_bytes = least + (most - least) * part / 8,
                                     .kernels = {.timings = timings}};
     CAPTURE(options.budget_bytes);
