@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -364,7 +365,7 @@ TEST_CASE("persistent tensors lie in the same place in every plan of a network")
 
 TEST_CASE("a plan below a limit of time is the plan without one; a lower limit has none") {
   DefaultCatalog catalog;
-  for (uint32_t seed = 0; seed < testing::RandomSeeds(6); ++seed) {
+  for (uint32_t seed = 0; seed < testing::RandomSeeds(4); ++seed) {
     CAPTURE(seed);
     const Program program = BuildProgram(testing::RandomGraph(seed), {}).value();
     const PlanResult roomy = MakePlan(program, {.policy = "auto"}, H200(), catalog).value();
@@ -378,8 +379,9 @@ TEST_CASE("a plan below a limit of time is the plan without one; a lower limit h
       const auto below = [&](double limit_ms) {
         return MakePlanBelow(limit_ms, program, options, H200(), catalog).value();
       };
-      REQUIRE(below(1.001 * ms).has_value());
-      CHECK(below(1.001 * ms)->plan == plan.plan);
+      const std::optional<PlanResult> found = below(1.001 * ms);
+      REQUIRE(found.has_value());
+      CHECK(found->plan == plan.plan);
       CHECK(!below(0.999 * ms).has_value());
     }
   }
