@@ -36,6 +36,7 @@ SUBSTITUTIONS = [
     ("--val imagenet/val", "", "--image 32", "after one step, running statistics are not those of the images; a fiftieth of the work"),
     ("--weights-in torchvision.safetensors", None, "", "written by an earlier command of PREPARATIONS"),
     ("--database h200.db", None, "", "an earlier line of the page makes it, here for the CPU"),
+    ("train resnet50 --batch 128 --policy offload", None, "--host-budget 1GiB", "on a CPU nothing moves to the host without one"),
     ("plan resnet50 --batch 64", None, "--batch 2 --image 32 --device cpu", "the plan is trained on the CPU by the next line"),
     ("--plan plan.json", None, "--image 32", "as the plan was made"),
     ("plan resnet50 --batch 128 --device h200 --curve", None, "--batch 2 --image 32", "seconds instead of half a minute"),
