@@ -17,14 +17,14 @@ namespace {
 using namespace operands;
 
 constexpr int64_t kLargestByteIndexedWindow = 256;
-constexpr int64_t kLargestWindow = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMaxElements = std::numeric_limits<int32_t>::max();
 
 template <typename Pool>
 Window WindowOf(const Pool& pool) {
   return {pool.kernel, pool.stride, pool.padding, pool.dilation};
 }
 
-absl::Status CheckReach(const Window& window) {
+absl::Status CheckPoolWindow(const Window& window) {
   const auto& [kernel, stride, padding, dilation] = window;
   const Extent2d reach = window.reach();
   const std::string dilated =
@@ -34,9 +34,9 @@ absl::Status CheckReach(const Window& window) {
                                                    " reaches over more than ", kLargestWindowExtent,
                                                    " pixels"));
   }
-  if (kernel.h > kLargestWindow / kernel.w) {  // indices and counts have 32 bits
+  if (kernel.h > kMaxElements / kernel.w) {  // indices and counts have 32 bits
     return absl::InvalidArgumentError(absl::StrCat("kernel ", kernel.h, "x", kernel.w,
-                                                   " has more than ", kLargestWindow, " elements"));
+                                                   " has more than ", kMaxElements, " elements"));
   }
   if (2 * padding.h <= reach.h && 2 * padding.w <= reach.w) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("padding ", padding.h, "x", padding.w,
@@ -71,7 +71,7 @@ absl::StatusOr<TensorSpec> PooledOutput(const LayerContext& context, const Windo
                                         bool ceil_mode, bool may_hold_padding_only) {
   RETURN_IF_ERROR(CheckImageInputs(context, 1));
   RETURN_IF_ERROR(CheckWindow(window));
-  RETURN_IF_ERROR(CheckReach(window));
+  RETURN_IF_ERROR(CheckPoolWindow(window));
   const TensorSpec& x = context.inputs[0];
   ASSIGN_OR_RETURN(const Extent2d out, PositionsOf(x, window, ceil_mode));
   if (!may_hold_padding_only) RETURN_IF_ERROR(CheckPixels(x, window, out));
@@ -88,8 +88,8 @@ std::string WithRareFields(std::string text, const Pool& pool) {
 }
 
 // Sum of floor((a * i + b) / m) over i from 0 to n - 1, modulo 2^64, in logarithmic time: the
-// number of points below a line, in which axes change places as in Euclid's algorithm. `a`, `b` and
-// `n` are below 2^31, as m is.
+// number of points below a line, in which axes change places as in Euclid's algorithm. `n` and `m`
+// are below 2^32.
 uint64_t FloorSum(uint64_t n, uint64_t m, uint64_t a, uint64_t b) {
   uint64_t sum = 0;
   while (n > 0) {

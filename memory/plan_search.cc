@@ -26,7 +26,7 @@ constexpr int64_t kMostComparisons = 1'000'000;
 // Placement of short orders, which have many levels, should not exceed its level.
 constexpr int64_t kMostComparisonsOfShort = 200'000;
 // Longer programs do not try the orders of policies that offload eagerly.
-constexpr size_t kMostStepsOfEager = 12'000;
+constexpr size_t kMaxStepsOfEager = 12'000;
 constexpr double kNoTime = std::numeric_limits<double>::infinity();
 
 double MillisecondsSince(std::chrono::steady_clock::time_point start) {
@@ -68,7 +68,7 @@ absl::Status PlanSearch::AddOrdersForPlan(EngineCatalog& catalog) {
   has_orders_for_plan_ = true;
   std::vector<OwnedOrder> orders;
   const bool has_others =
-      may_move() && policy_.contains_eager && program_->steps.size() <= kMostStepsOfEager;
+      may_move() && policy_.contains_eager && program_->steps.size() <= kMaxStepsOfEager;
   for (const Policy& other : Policies()) {
     if (has_others && other.always_moves()) AppendOrdersOf(other, orders);
   }

@@ -64,8 +64,8 @@
 
 namespace neap {
 
-// The minimum does not need the orders of the policies that the policy contains, nor, if tensors
-// may move, those of Policy::priced_orders.
+// A search for the minimum does not need the orders of the policies that the policy contains. If
+// tensors may move, it does not need those of Policy::priced_orders either.
 enum class SearchPurpose : uint8_t { kPlan, kMinimum };
 
 class PlanSearch {

@@ -38,9 +38,9 @@ double PlanSearch::TimeBoundUs(int64_t budget_bytes) const {
 
 // By the host's link, so that a peer only adds faster copies to the same orders.
 void PlanSearch::PriceCopies(RebuildPrices& prices) const {
+  if (!may_move()) return;
   const double bytes_per_second =
       std::min(transfers_.d2h_bytes_per_second, transfers_.h2d_bytes_per_second);
-  if (!may_move()) return;
   if (bytes_per_second > 0) prices.copy_seconds_per_byte = 1 / bytes_per_second;
   prices.slowdown_by_copies = transfers_.slowdown_by_copies;
 }

@@ -128,11 +128,11 @@ Json TimesJson(const ConvSeconds& seconds) {
           {"predicted_ms", Ms(seconds.predicted)}};
 }
 
-Json OrNull(const std::optional<ConvSeconds>& seconds) {
+Json TimesJson(const std::optional<ConvSeconds>& seconds) {
   return seconds.has_value() ? TimesJson(*seconds) : Json();
 }
 
-Json OrNull(const std::optional<TimedConfiguration>& timed) {
+Json ConfigurationJson(const std::optional<TimedConfiguration>& timed) {
   if (!timed.has_value()) return {};
   Json json = TimesJson(timed->seconds);
   json["workspace_bytes"] = timed->configuration.workspace_bytes;
@@ -140,17 +140,13 @@ Json OrNull(const std::optional<TimedConfiguration>& timed) {
   return json;
 }
 
-Json OrNull(const std::optional<double>& number) {
-  return number.has_value() ? Json(*number) : Json();
-}
-
 Json KernelJson(const ConvTimes& times, const std::vector<int64_t>& limits_bytes) {
   Json limits = Json::array();
   for (size_t i = 0; i < limits_bytes.size(); ++i) {
     const ConvAtLimit& at = times.at_limits[i];
     limits.push_back({{"limit_bytes", limits_bytes[i]},
-                      {"undivided", OrNull(at.undivided)},
-                      {"divided", OrNull(at.divided)},
+                      {"undivided", ConfigurationJson(at.undivided)},
+                      {"divided", ConfigurationJson(at.divided)},
                       {"speedup", OrNull(at.speedup())}});
   }
   return {{"name", times.kernel.name},
@@ -175,8 +171,8 @@ Json WorkspaceJson(const WorkspaceComparison& c) {
   return {{"total_bytes", c.total_bytes},
           {"kernels", c.kernels},
           {"limit_bytes", c.limit_bytes()},
-          {"separate", OrNull(c.separate)},
-          {"divided", OrNull(c.divided)},
+          {"separate", TimesJson(c.separate)},
+          {"divided", TimesJson(c.divided)},
           {"speedup", OrNull(c.speedup())},
           {"variables", c.variables},
           {"used_bytes", c.used_bytes},

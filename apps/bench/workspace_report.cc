@@ -98,10 +98,6 @@ std::string StoppedText(const WorkspaceReport& report) {
                       "; run again, the command begins with the first\n");
 }
 
-Json OrNull(const std::optional<double>& number) {
-  return number.has_value() ? Json(*number) : Json();
-}
-
 Json StepJson(const WorkspaceStep& step) {
   return {{"layer", step.layer},
           {"phase", Name(step.phase)},

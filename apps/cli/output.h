@@ -10,6 +10,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,12 @@
 namespace neap::apps {
 
 using Json = nlohmann::ordered_json;
+
+// Null where there is no value.
+template <typename T>
+Json OrNull(const std::optional<T>& value) {
+  return value.has_value() ? Json(*value) : Json();
+}
 
 void Print(const std::string& text);
 // Print() and PrintJson() of this thread print nothing from now on.

@@ -105,6 +105,34 @@ Json ResultJson(const PeakResult& result) {
   return json;
 }
 
+// "trying batch 812; batch 768 fits the budget", while a search goes on.
+class PeakStatus {
+ public:
+  PeakStatus(const std::string& what, const std::string& net)
+      : what_(what), line_(absl::StrCat("peak-", what, " ", net)) {}
+
+  void Try(const std::string& doing, const NetFlags& net) {
+    line_.Show(absl::StrCat(doing, " ", what_, " ", SizeOf(net), largest_ > 0 ? "; " : "", found_));
+  }
+  void Found(const std::string& what, const NetFlags& net) {
+    if (what == is_ && SizeOf(net) <= largest_) return;
+    is_ = what;
+    largest_ = SizeOf(net);
+    found_ = absl::StrCat(what_, " ", largest_, " ", what);
+  }
+
+ private:
+  int64_t SizeOf(const NetFlags& net) const {
+    return Size(what_, *net.options.batch, net.options.depth);
+  }
+
+  const std::string what_;
+  StatusLine line_;
+  std::string is_;       // what the largest size does that was found
+  int64_t largest_ = 0;  // 0: none
+  std::string found_;
+};
+
 }  // namespace
 
 std::string ToText(const std::vector<PeakResult>& results, const HostBudget& host_budget) {
@@ -157,38 +185,6 @@ Json ToJson(const std::vector<PeakResult>& results, const HostBudget& host_budge
           {"host_budget_bytes", host_budget.ToJson()},
           {"results", std::move(rows)}};
 }
-
-namespace {
-
-// "trying batch 812; batch 768 fits the budget", while a search goes on.
-class PeakStatus {
- public:
-  PeakStatus(const std::string& what, const std::string& net)
-      : what_(what), line_(absl::StrCat("peak-", what, " ", net)) {}
-
-  void Try(const std::string& doing, const NetFlags& net) {
-    line_.Show(absl::StrCat(doing, " ", what_, " ", SizeOf(net), largest_ > 0 ? "; " : "", found_));
-  }
-  void Found(const std::string& what, const NetFlags& net) {
-    if (what == is_ && SizeOf(net) <= largest_) return;
-    is_ = what;
-    largest_ = SizeOf(net);
-    found_ = absl::StrCat(what_, " ", largest_, " ", what);
-  }
-
- private:
-  int64_t SizeOf(const NetFlags& net) const {
-    return Size(what_, *net.options.batch, net.options.depth);
-  }
-
-  const std::string what_;
-  StatusLine line_;
-  std::string is_;       // what the largest size does that was found
-  int64_t largest_ = 0;  // 0: none
-  std::string found_;
-};
-
-}  // namespace
 
 absl::StatusOr<int> FindAndPrint(const PeakFlags& flags, const std::vector<std::string>& nets,
                                  const Growth& growth) {

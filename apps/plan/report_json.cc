@@ -112,9 +112,8 @@ std::vector<Json> AlternativesJson(const Plan& plan,
                                    const std::vector<TensorAlternatives>& alternatives) {
   std::vector<Json> json(plan.tensors.size());
   for (const TensorAlternatives& of : alternatives) {
-    json[of.tensor.index()] = {
-        {"move_us", of.move_us.has_value() ? Json(*of.move_us) : Json()},
-        {"rebuild_us", of.rebuild_us.has_value() ? Json(*of.rebuild_us) : Json()}};
+    json[of.tensor.index()] = {{"move_us", OrNull(of.move_us)},
+                               {"rebuild_us", OrNull(of.rebuild_us)}};
   }
   return json;
 }

@@ -77,9 +77,8 @@ struct CurveProgress {
 using OnCurve = std::function<void(const CurveProgress& progress)>;
 
 // The curves of `policies` in twelve budgets, or seven if the program has over a thousand steps.
-// Every plan is verified. The options' budget and policy do not count. `on_plan` is told
-// before each plan.
-// Errors: those of MakePlan() except that a budget is too small.
+// Every plan is verified. The options' budget and policy do not count. `on_plan` is told before
+// each plan. Errors: those of MakePlan() except that a budget is too small.
 absl::StatusOr<SpeedCurve> PlanSpeedCurve(const Program& program, const PlannerOptions& options,
                                           const std::vector<std::string>& policies,
                                           const PlanTarget& target, const OnCurve& on_plan = {});

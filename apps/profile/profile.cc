@@ -197,21 +197,20 @@ std::string SpreadText(const Result& result) {
 void PrintResult(const ProfileCommand& command, const ProfileDatabase& database,
                  const ProfileCounts& counts, const Result& result) {
   if (command.json) {
-    return PrintJson(
-        {{"database", database.path()},
-         {"device", database.device().name},
-         {"versions", database.device().versions},
-         {"measured", result.measured},
-         {"known", result.known},
-         {"failed", result.failed},
-         {"left_out", result.left_out},
-         {"wide_spreads", result.wide_spreads.has_value() ? Json(*result.wide_spreads) : Json()},
-         {"merged", result.merged_rows},
-         {"interrupted", !result.is_whole()},
-         {"steps", result.steps},
-         {"steps_done", result.steps_done},
-         {"operations", counts.operations},
-         {"rows", counts.rows}});
+    return PrintJson({{"database", database.path()},
+                      {"device", database.device().name},
+                      {"versions", database.device().versions},
+                      {"measured", result.measured},
+                      {"known", result.known},
+                      {"failed", result.failed},
+                      {"left_out", result.left_out},
+                      {"wide_spreads", OrNull(result.wide_spreads)},
+                      {"merged", result.merged_rows},
+                      {"interrupted", !result.is_whole()},
+                      {"steps", result.steps},
+                      {"steps_done", result.steps_done},
+                      {"operations", counts.operations},
+                      {"rows", counts.rows}});
   }
   Print(absl::StrFormat("%s: %d measurements of %d operations on %s (%s); %d new, %d merged\n",
                         database.path(), counts.measured, counts.operations, database.device().name,

@@ -14,10 +14,6 @@ bool IsAny(const Movement& moved) {
   return moved.extra_forwards + moved.offloaded_bytes + moved.prefetched_bytes > 0;
 }
 
-Json OrNull(const std::optional<double>& value) {
-  return value.has_value() ? Json(*value) : Json();
-}
-
 }  // namespace
 
 std::optional<double> Fit::slowdown() const {

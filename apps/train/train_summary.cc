@@ -126,7 +126,7 @@ Json SummaryJson(const TrainSummary& summary, int64_t batch) {
       {"predicted_images_per_second",
        predicted.seconds.has_value() ? Json(PerSecond(batch, *predicted.seconds)) : Json()},
       {"runs", predicted.runs},
-      {"measured_runs", measured_runs.has_value() ? Json(*measured_runs) : Json()},
+      {"measured_runs", OrNull(measured_runs)},
       {"not_replayed", summary.recording.ok() ? Json() : Json(summary.recording.message())},
       {"predicted_peak_bytes", summary.memory.predicted_peak_bytes},
       {"measured_peak_bytes", summary.memory.measured_peak_bytes},

@@ -3,9 +3,9 @@
 // Create() builds the program, plans it, verifies the plan, reserves the arena and initialises the
 // parameters. From then on nothing is allocated: every step replays the plan. (A session for
 // inference only, or with TrainingOptions::loads_values, draws random parameters when something
-// first needs them, so a Load() before does not wait for them.) Training and evaluation
-// each have a plan, in the same arena, with the parameters in the same place; a planner that puts
-// them elsewhere in one of its plans is refused (INVALID_ARGUMENT, naming the tensor).
+// first needs them, so a Load() before does not wait for them.) Training and evaluation each have a
+// plan, in the same arena, with the parameters in the same place; a planner that puts them
+// elsewhere in one of its plans is refused (INVALID_ARGUMENT, naming the tensor).
 //
 //   ASSIGN_OR_RETURN(Session session,
 //                    Session::Create(net, *device, PlannerFor({.budget_bytes = 12 * kGiB})));
@@ -83,9 +83,9 @@ struct TrainingOptions {
   Optimizer optimizer = {};
   LearningRate learning_rate = {};
   uint64_t seed = 1;  // of initial parameters and dropout
-  // Load() or LoadWeights() comes before the first step. If the file has a value for
-  // each random one, none is drawn, which takes seconds for a large network; else all are. Without
-  // a file, the first step draws them, and allocates memory for that.
+  // Load() or LoadWeights() comes before the first step. If the file has a value for each random
+  // one, none is drawn, which takes seconds for a large network; else all are. Without a file, the
+  // first step draws them, and allocates memory for that.
   bool loads_values = false;
   // A device that can record work replays kernels, on a GPU as CUDA graphs: all of an iteration by
   // one call, or, if the plan has copies, those between two events or waits. The kernels of a layer

@@ -106,7 +106,7 @@ struct Sides {
 Axis AxisOf(int64_t Extent2d::*axis, Extent2d image, const OnnxWindow& window, Sides padding,
             Sides zeros) {
   return {.size = image.*axis,
-          .reach = window.dilation.*axis * (window.kernel.*axis - 1) + 1,
+          .reach = window.reach().*axis,
           .stride = window.stride.*axis,
           .dilation = window.dilation.*axis,
           .zeros_before = zeros.before,

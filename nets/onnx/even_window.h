@@ -40,6 +40,7 @@ struct OnnxWindow {
   Extent2d dilation = 1;
   Padding padding = {};
   bool ceil_mode = false;
+  constexpr Extent2d reach() const { return Window{kernel, stride, 0, dilation}.reach(); }
 };
 
 struct EvenWindow {

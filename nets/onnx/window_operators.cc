@@ -41,11 +41,9 @@ absl::StatusOr<Extent2d> Pair(NodeReader& node, const std::string& name,
 bool IsExtent(int64_t value) { return value >= 0 && value <= kLargestWindowExtent; }
 
 // The padding at one axis that auto_pad stands for.
-std::pair<int64_t, int64_t> SamePadding(int64_t size, int64_t kernel, int64_t stride,
-                                        int64_t dilation, bool upper) {
+std::pair<int64_t, int64_t> SamePadding(int64_t size, int64_t reach, int64_t stride, bool upper) {
   const int64_t positions = (size + stride - 1) / stride;
-  const int64_t total =
-      std::max<int64_t>(0, (positions - 1) * stride + dilation * (kernel - 1) + 1 - size);
+  const int64_t total = std::max<int64_t>(0, (positions - 1) * stride + reach - size);
   const int64_t smaller = total / 2;
   return upper ? std::pair(smaller, total - smaller) : std::pair(total - smaller, smaller);
 }
@@ -56,10 +54,9 @@ absl::StatusOr<Padding> ReadPadding(NodeReader& node, const Window& window, cons
   if (automatic == "VALID") return Padding{};
   if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
     const bool upper = automatic == "SAME_UPPER";
-    const auto [top, bottom] =
-        SamePadding(x.h(), window.kernel.h, window.stride.h, window.dilation.h, upper);
-    const auto [left, right] =
-        SamePadding(x.w(), window.kernel.w, window.stride.w, window.dilation.w, upper);
+    const Extent2d reach = window.reach();
+    const auto [top, bottom] = SamePadding(x.h(), reach.h, window.stride.h, upper);
+    const auto [left, right] = SamePadding(x.w(), reach.w, window.stride.w, upper);
     return Padding{top, left, bottom, right};
   }
   if (automatic != "NOTSET")
@@ -167,7 +164,7 @@ bool DependsOnCeil(const neap::Shape& x, const OnnxWindow& window) {
     return Positions(size, reach, stride, before, after, /*ceil_mode=*/true) !=
            Positions(size, reach, stride, before, after, /*ceil_mode=*/false);
   };
-  const Extent2d reach = Window{.kernel = window.kernel, .dilation = window.dilation}.reach();
+  const Extent2d reach = window.reach();
   return depends(x.h(), reach.h, window.stride.h, padding.top, padding.bottom) ||
          depends(x.w(), reach.w, window.stride.w, padding.left, padding.right);
 }

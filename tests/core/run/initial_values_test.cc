@@ -80,7 +80,7 @@ TEST_CASE("inference draws values only if no file replaces them before something
   CHECK(SameBits(*drawn.Values("fc.weight"), *fresh.Values("fc.weight")));
 }
 
-TEST_CASE("training that begins with a file draws only what the file lacks") {
+TEST_CASE("training that begins with a file draws nothing that the file has") {
   const auto cpu = OpenCpu();
   const ScratchDirectory scratch;
   Session from = MakeSession(*cpu, {}, {.seed = 9});
