@@ -335,6 +335,7 @@ class Training {
 };
 
 absl::StatusOr<int> TrainAsRank(const TrainFlags& given, RankGroup& ranks) {
+  if (ranks.is_first()) RETURN_IF_ERROR(given.CheckFiles());
   const int64_t whole_batch = *given.net.options.batch;
   RETURN_IF_ERROR(ranks.Divide(whole_batch));
   ASSIGN_OR_RETURN(const TrainFlags flags, given.For(ranks));

@@ -195,6 +195,10 @@ absl::Status TrainFlags::Check(const FlagSet& flags) const {
     return BadUsage("--peer-budget needs --peer");
   if (evaluate && !batches.batch_file.empty())
     return BadUsage("--batch-file has no test split for --eval");
+  return absl::OkStatus();
+}
+
+absl::Status TrainFlags::CheckFiles() const {
   return CheckOutputs({{"--save", files.save},
                        {"--save-best", files.save_best},
                        {"--weights-out", files.weights_out},

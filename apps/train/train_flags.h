@@ -72,9 +72,11 @@ struct TrainFlags {
 
   // The flags refer to this object, which must not move.
   void AddTo(FlagSet& flags);
-  // Call it after `flags` are parsed. Errors: BadUsage() for flags that contradict each other;
-  // those of CheckOutputs() for files that cannot be written.
+  // Call it after `flags` are parsed. Errors: BadUsage() for flags that contradict each other.
   absl::Status Check(const FlagSet& flags) const;
+  // For rank 0, which alone writes files: ranks that try the same file at once hinder each other,
+  // and other machines may lack its folder. Errors: those of CheckOutputs().
+  absl::Status CheckFiles() const;
   // Those of one rank: its device, its budget, its peer, and its part of the host's memory. Errors:
   // BadUsage() if there are not as many budgets or peers as ranks.
   absl::StatusOr<TrainFlags> For(const RankGroup& ranks) const;

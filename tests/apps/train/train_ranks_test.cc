@@ -168,6 +168,25 @@ TEST_CASE("a sharded optimizer trains, saves and evaluates the same in less memo
   CHECK(resumed.back().at("evaluation") == RunForJson(threads).back().at("evaluation"));
 }
 
+TEST_CASE("only rank 0 tries the files that it will write") {
+  if (!HasMpi()) return SkipCase("there is no MPI");
+  const ScratchDirectory scratch;
+  std::filesystem::create_directories(scratch.File("0/files"));
+  std::filesystem::create_directories(scratch.File("1"));  // without the folder, as on a machine of
+                                                           // its own
+  const Args train = Joined(Joined({CommandPath()}, Lenet(6)), {"--save", "files/weights"});
+  Args args = kMpirun;
+  for (const std::string rank : {"0", "1"}) {
+    if (rank == "1") args = Joined(args, {":", "-n"});
+    args = Joined(Joined(args, {"1", "-wdir", scratch.File(rank)}), train);
+  }
+  const Outcome outcome = Process::StartCommand("/usr/bin/env", args).Wait();
+  INFO(outcome.err);
+  CHECK(outcome.exit_code == 0);
+  CHECK(std::filesystem::exists(scratch.File("0/files/weights")));
+  CHECK(std::filesystem::is_empty(scratch.File("1")));
+}
+
 TEST_CASE("each rank evaluates a part of the test images") {
   if (!HasMpi()) return SkipCase("there is no MPI");
   const Args args =
