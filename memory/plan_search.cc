@@ -1,6 +1,7 @@
 #include "neap/memory/plan_search.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <limits>
 #include <numeric>
@@ -58,7 +59,8 @@ absl::StatusOr<PlanSearch> PlanSearch::Create(const Program& program, const Poli
   std::vector<OwnedOrder> orders;
   search.AppendOrdersOf(policy, orders);
   RETURN_IF_ERROR(search.AddOrders(std::move(orders), catalog));
-  if (purpose == SearchPurpose::kPlan || !search.may_move())
+  const bool is_for_minimum = purpose == SearchPurpose::kMinimum && !search.may_move();
+  if (purpose == SearchPurpose::kPlan || is_for_minimum)
     RETURN_IF_ERROR(search.AddOrdersForPlan(catalog));
   return search;
 }
@@ -193,20 +195,47 @@ std::vector<const PlanSearch::Order*> PlanSearch::LikelyFirst(int64_t capacity) 
   return orders;
 }
 
-// Limit 0: everything evictable is evicted. What a priced order reruns could as well be evicted.
-Candidate PlanSearch::Smallest() const {
+// What a priced order reruns could as well be evicted.
+std::vector<const PlanSearch::Order*> PlanSearch::SmallestOrders(size_t first) const {
   std::vector<const Order*> orders;
-  for (const Order& order : orders_) {
+  for (size_t i = first; i < orders_.size(); ++i) {
+    const Order& order = orders_[i];
     const bool may_be_smallest = !order.is_priced || !may_move();
     if (may_be_smallest && order.policy.name == policy_.name) orders.push_back(&order);
   }
-  std::vector<Candidate> candidates(orders.size());
+  return orders;
+}
+
+// Limit 0: everything evictable is evicted.
+Candidate PlanSearch::SmallestOf(const Order& order, const PlacementGoal& goal) const {
+  return Place(order, order.workspaces, Decide(order, order.workspaces, {0, 0}), goal);
+}
+
+bool PlanSearch::AnyFits(const std::vector<const Order*>& orders, int64_t budget_bytes) const {
+  std::atomic<bool> fits = false;
   EachInParallel(orders.size(), kMostPlanningThreads, [&] {
     return [&](size_t i) {
-      const Order& order = *orders[i];
-      candidates[i] = Place(order, order.workspaces, Decide(order, order.workspaces, {0, 0}), {});
+      if (fits) return;
+      const Candidate smallest = SmallestOf(*orders[i], {.limit_bytes = Capacity(budget_bytes)});
+      if (smallest.arena_bytes <= budget_bytes) fits = true;
     };
   });
+  return fits;
+}
+
+absl::StatusOr<bool> PlanSearch::Fits(int64_t budget_bytes, EngineCatalog& catalog) {
+  if (AnyFits(SmallestOrders(), budget_bytes)) return true;
+  if (may_move()) return false;
+  const size_t tried = orders_.size();
+  RETURN_IF_ERROR(AddOrdersForPlan(catalog));
+  return AnyFits(SmallestOrders(tried), budget_bytes);
+}
+
+Candidate PlanSearch::Smallest() const {
+  const std::vector<const Order*> orders = SmallestOrders();
+  std::vector<Candidate> candidates(orders.size());
+  EachInParallel(orders.size(), kMostPlanningThreads,
+                 [&] { return [&](size_t i) { candidates[i] = SmallestOf(*orders[i], {}); }; });
   return *std::min_element(
       candidates.begin(), candidates.end(),
       [](const Candidate& a, const Candidate& b) { return a.arena_bytes < b.arena_bytes; });

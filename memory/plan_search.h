@@ -65,8 +65,9 @@
 namespace neap {
 
 // A search for the minimum does not need the orders of the policies that the policy contains. If
-// tensors may move, it does not need those of Policy::priced_orders either.
-enum class SearchPurpose : uint8_t { kPlan, kMinimum };
+// tensors may move, it does not need those of Policy::priced_orders either. Fits() prices orders
+// only where those without prices do not fit.
+enum class SearchPurpose : uint8_t { kPlan, kMinimum, kFit };
 
 class PlanSearch {
  public:
@@ -83,6 +84,9 @@ class PlanSearch {
   // The candidate with the smallest arena, which is the minimum budget. Its actions are not
   // written.
   Candidate Smallest() const;
+  // Whether the arena of Smallest() is at most `budget_bytes`, of a search of any purpose. Errors:
+  // those of Create().
+  absl::StatusOr<bool> Fits(int64_t budget_bytes, EngineCatalog& catalog);
   // The fastest candidate in a budget, with its actions. `smallest` must fit the budget. The
   // options' budget does not count.
   absl::StatusOr<Candidate> Best(const Candidate& smallest, int64_t budget_bytes) const;
@@ -176,6 +180,12 @@ class PlanSearch {
   bool WorkspacesMayEvict(const Policy& policy) const;
   bool MayGain(const Order& order) const;
   static bool IsShort(const Order& order);
+
+  // The orders among which the smallest candidate is, from the one with this index on.
+  std::vector<const Order*> SmallestOrders(size_t first = 0) const;
+  // The smallest candidate of the order.
+  Candidate SmallestOf(const Order& order, const PlacementGoal& goal) const;
+  bool AnyFits(const std::vector<const Order*>& orders, int64_t budget_bytes) const;
 
   // Residency by the policy under a limit, and the same with overlapped transfers.
   Residency Decide(const Order& order, const std::vector<int64_t>& workspaces,

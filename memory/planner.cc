@@ -105,6 +105,13 @@ class Planning {
     return smallest.arena_bytes;
   }
 
+  absl::StatusOr<bool> Fits(EngineCatalog& catalog) const {
+    ASSIGN_OR_RETURN(const Policy policy, CheckedPolicy());
+    ASSIGN_OR_RETURN(PlanSearch search, PlanSearch::Create(program_, policy, options_, device_,
+                                                           catalog, SearchPurpose::kFit));
+    return search.Fits(options_.budget_bytes, catalog);
+  }
+
  private:
   // With bytes for the incoming batch, unless the iteration takes longer with them than it does
   // without them and with the batch's copy before it. In a budget they are not worth a second
@@ -386,6 +393,12 @@ absl::StatusOr<int64_t> MinimumBudget(const Program& program, const PlannerOptio
                                       const DeviceDescription& device, EngineCatalog& catalog) {
   const PlannerOptions chosen = WithPolicy(options, /*has_budget=*/true);
   return Planning(program, chosen, device).Minimum(catalog);
+}
+
+absl::StatusOr<bool> FitsBudget(const Program& program, const PlannerOptions& options,
+                                const DeviceDescription& device, EngineCatalog& catalog) {
+  const PlannerOptions chosen = WithPolicy(options, /*has_budget=*/true);
+  return Planning(program, chosen, device).Fits(catalog);
 }
 
 }  // namespace neap

@@ -72,4 +72,9 @@ absl::StatusOr<std::optional<PlanResult>> MakePlanBelow(double limit_ms, const P
 absl::StatusOr<int64_t> MinimumBudget(const Program& program, const PlannerOptions& options,
                                       const DeviceDescription& device, EngineCatalog& catalog);
 
+// Whether MinimumBudget() is at most the options' budget, which takes less planning than to find
+// it.
+absl::StatusOr<bool> FitsBudget(const Program& program, const PlannerOptions& options,
+                                const DeviceDescription& device, EngineCatalog& catalog);
+
 }  // namespace neap

@@ -15,6 +15,7 @@
 #include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
 #include "neap/core/verifier/verifier.h"
+#include "neap/layers/catalog/default_catalog.h"
 #include "neap/memory/program_choice.h"
 
 namespace neap::apps {
@@ -107,16 +108,35 @@ absl::StatusOr<int64_t> PeakFinder::MinimumAt(const std::string& net, int64_t n,
   return MinimumBudget(program, options, target_.description, target_.engines());
 }
 
-absl::StatusOr<bool> PeakFinder::FitsBudget(const std::string& net, int64_t n) const {
+absl::StatusOr<bool> PeakFinder::SmallestFits(const std::string& net, int64_t n,
+                                              EngineCatalog& engines) const {
   // The smallest size could be built, so this one is too large.
   if (n < growth_.least || !Sized(net, n).Build().ok()) return false;
-  const absl::StatusOr<int64_t> minimum = MinimumAt(net, n, Options());
+  ASSIGN_OR_RETURN(const Graph graph, Build("trying", Sized(net, n)));
+  const auto planned = [&]() -> absl::StatusOr<bool> {
+    ASSIGN_OR_RETURN(const Program program, ProgramOf(graph));
+    return neap::FitsBudget(program, Options(), target_.description, engines);
+  };
+  const absl::StatusOr<bool> fits = planned();
   // Sizes beyond the kernels' index range fit no budget.
-  if (*Sized(net, n).options.batch > 1 && absl::IsUnimplemented(minimum.status())) return false;
-  RETURN_IF_ERROR(minimum.status());
-  const bool fits = *minimum <= Options().budget_bytes;
+  if (*Sized(net, n).options.batch > 1 && absl::IsUnimplemented(fits.status())) return false;
+  return fits;
+}
+
+absl::StatusOr<bool> PeakFinder::FitsBudget(const std::string& net, int64_t n) const {
+  ASSIGN_OR_RETURN(const bool fits, SmallestFits(net, n, target_.engines()));
   if (fits && growth_.on_found != nullptr) growth_.on_found("fits the budget", Sized(net, n));
   return fits;
+}
+
+absl::StatusOr<int64_t> PeakFinder::Likely(const std::string& net, int64_t from) const {
+  if (target_.description.kind == "cpu") return from;
+  DefaultCatalog without_workspaces;
+  ASSIGN_OR_RETURN(
+      const PeakSearch likely,
+      FindLargest(
+          growth_.most, [&](int64_t n) { return SmallestFits(net, n, without_workspaces); }, from));
+  return std::max(from, likely.largest);
 }
 
 absl::StatusOr<std::optional<PlanResult>> PeakFinder::PlanIfFits(const std::string& net,
@@ -146,17 +166,20 @@ absl::StatusOr<PlanResult> PeakFinder::PlanAt(const std::string& net, int64_t n,
 }
 
 absl::StatusOr<PeakResult> PeakFinder::Search(const std::string& net, int64_t from) const {
+  const auto start = std::chrono::steady_clock::now();
   PeakResult result = {.what = growth_.what};
-  ASSIGN_OR_RETURN(result.search, FindLargest(
-                                      growth_.most, [&](int64_t n) { return FitsBudget(net, n); },
-                                      std::max(growth_.least, from)));
+  ASSIGN_OR_RETURN(const int64_t likely, Likely(net, std::max(growth_.least, from)));
+  ASSIGN_OR_RETURN(result.search,
+                   FindLargest(
+                       growth_.most, [&](int64_t n) { return FitsBudget(net, n); }, likely));
+  result.search.elapsed_ms = MillisecondsSince(start);
   const auto plan = [&] {
-    const auto start = std::chrono::steady_clock::now();
+    const auto planning = std::chrono::steady_clock::now();
     PlannerOptions options = Options();
     options.suggest_policy = true;  // the user reads this refusal
     absl::StatusOr<PlanResult> planned =
         PlanAt(net, std::max(result.search.largest, growth_.least), options);
-    result.plan_ms = MillisecondsSince(start);
+    result.plan_ms = MillisecondsSince(planning);
     return planned;
   };
   absl::StatusOr<PlanResult> planned = plan();

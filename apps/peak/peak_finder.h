@@ -142,6 +142,14 @@ class PeakFinder {
   absl::StatusOr<Program> ProgramOf(const Graph& graph) const;
   absl::StatusOr<int64_t> MinimumAt(const std::string& net, int64_t n,
                                     const PlannerOptions& options) const;
+  // Whether the smallest plan by these engines fits the budget. Sizes that cannot be built or run
+  // do not.
+  absl::StatusOr<bool> SmallestFits(const std::string& net, int64_t n,
+                                    EngineCatalog& engines) const;
+  // About the largest size that fits, at least `from`: what fits if kernels need no workspaces, for
+  // which no engines are listed; that takes most of the time of a probe. On a CPU it takes none, so
+  // there it is `from`.
+  absl::StatusOr<int64_t> Likely(const std::string& net, int64_t from) const;
   // Whether the smallest plan fits the budget.
   absl::StatusOr<bool> FitsBudget(const std::string& net, int64_t n) const;
   // The plan, if it fits the budget and the host budget.

@@ -10,7 +10,7 @@ namespace neap::apps {
 namespace {
 
 constexpr int64_t kNeighbours = 4;
-constexpr int64_t kNeighbourParts = 64;  // of a size, between neighbours
+constexpr int64_t kNeighbourParts = 64;  // of a size, between neighbours and of the first stride
 
 double MillisecondsSince(std::chrono::steady_clock::time_point start) {
   const auto elapsed = std::chrono::steady_clock::now() - start;
@@ -87,13 +87,19 @@ absl::StatusOr<PeakSearch> FindLargest(int64_t most, const Fits& fits, int64_t f
   const auto start = std::chrono::steady_clock::now();
   PeakSearch search;
   int64_t too_large = most + 1;
-  for (int64_t size = from; size < too_large;) {
+  int64_t stride = std::max<int64_t>(1, from / kNeighbourParts);
+  for (int64_t size = from; search.largest < size && size < too_large;) {
     ++search.probes;
     ASSIGN_OR_RETURN(const bool fit, fits(size));
     (fit ? search.largest : too_large) = size;
-    const int64_t halfway = search.largest + (too_large - search.largest) / 2;
-    size = too_large > most ? std::min(2 * search.largest, std::max(halfway, size + 1)) : halfway;
-    if (size <= search.largest) break;
+    if (too_large > most) {
+      size = std::min(most, size + stride);
+    } else if (search.largest == 0) {
+      size = std::max<int64_t>(1, size - stride);
+    } else {
+      size = search.largest + (too_large - search.largest) / 2;
+    }
+    stride *= 2;
   }
   search.elapsed_ms = MillisecondsSince(start);
   return search;

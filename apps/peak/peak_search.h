@@ -38,8 +38,9 @@ struct PeakSearch {
 
 using Fits = std::function<absl::StatusOr<bool>(int64_t size)>;
 
-// Searches sizes 1 to `most`, and tries `from` first. *Complexity*: about 2 log2(largest) probes;
-// log2(from) + 1 if `from` is the largest that fits. Errors: those of `fits`.
+// Searches sizes 1 to `most`, and tries `from` first, then sizes around it. *Complexity*: about
+// 2 log2(d) probes, where d is how far the largest is from `from`, in strides of 1/64 of `from`, at
+// least 1. Errors: those of `fits`.
 absl::StatusOr<PeakSearch> FindLargest(int64_t most, const Fits& fits, int64_t from = 1);
 
 // Searches sizes 1 to `most`, all of which fit; those up to about `likely` probably keep their

@@ -74,20 +74,24 @@ int64_t PlacementLowerBound(const std::vector<PlacementBlock>& blocks) {
 
 PlacementResult PlaceOffline(const std::vector<PlacementBlock>& blocks, const PlacementGoal& goal) {
   const int64_t lower_bound = PlacementLowerBound(blocks);
-  const int64_t enough = std::max(lower_bound, goal.target_bytes);
+  const int64_t enough = std::max({lower_bound, goal.target_bytes, goal.limit_bytes.value_or(0)});
   PlacementResult best = PlaceInTime(blocks, Fit::kFirstFit, false);
   for (const auto& [fit, reversed] : {std::pair{Fit::kFirstFit, true},
                                       {Fit::kExactFitFirstFit, false},
                                       {Fit::kExactFitFirstFit, true}}) {
-    if (best.extent_bytes <= enough) return best;
+    if (best.extent_bytes <= enough || lower_bound > goal.limit_bytes.value_or(lower_bound))
+      return best;
     PlacementResult attempt = PlaceInTime(blocks, fit, reversed);
     if (attempt.extent_bytes < best.extent_bytes) best = std::move(attempt);
   }
   const int64_t aim = std::max(goal.target_bytes, goal.target_bytes < lower_bound
                                                       ? lower_bound + lower_bound / kSearchGap
                                                       : int64_t{0});
-  if (best.extent_bytes <= aim) return best;
-  return SearchPlacement(blocks, aim, goal.most_comparisons, std::move(best));
+  const SearchGoal search = {.target_bytes = aim,
+                             .enough_bytes = std::max(aim, goal.limit_bytes.value_or(0)),
+                             .most_comparisons = goal.most_comparisons};
+  if (best.extent_bytes <= search.enough_bytes) return best;
+  return SearchPlacement(blocks, search, std::move(best));
 }
 
 PlacementResult PlaceOnline(const std::vector<PlacementBlock>& blocks, Fit fit) {

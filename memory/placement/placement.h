@@ -25,6 +25,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "neap/memory/placement/heap.h"
@@ -51,6 +52,9 @@ struct PlacementGoal {
   // be met, and is ignored: then the search stops close to the bound.
   int64_t target_bytes = 0;
   int64_t most_comparisons = 80'000'000;  // of two blocks; takes about 150 ms
+  // If it is given, only whether the extent is at most this counts: the search stops as soon as
+  // that is known. The answer is the same as without it.
+  std::optional<int64_t> limit_bytes = {};
 };
 PlacementResult PlaceOffline(const std::vector<PlacementBlock>& blocks,
                              const PlacementGoal& goal = {});

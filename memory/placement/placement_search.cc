@@ -100,14 +100,13 @@ std::vector<int64_t> BusiestLoad(const Blocks& blocks, const Order& some) {
 
 class Search {
  public:
-  Search(const Blocks& blocks, int64_t target_bytes, int64_t most_comparisons,
-         PlacementResult known)
+  Search(const Blocks& blocks, const SearchGoal& goal, PlacementResult known)
       : blocks_(blocks),
-        target_bytes_(target_bytes),
-        parts_(SplitPlacement(blocks, target_bytes)),
+        goal_(goal),
+        parts_(SplitPlacement(blocks, goal.target_bytes)),
         placer_(blocks),
         ejection_(blocks, parts_.core),
-        most_comparisons_(std::min(most_comparisons, EnoughFor(parts_.core.size()))),
+        most_comparisons_(std::min(goal.most_comparisons, EnoughFor(parts_.core.size()))),
         best_(std::move(known)) {}
 
   PlacementResult Run() {
@@ -127,7 +126,7 @@ class Search {
   // True also if one more order could take more comparisons than are left.
   bool Done() const {
     const int64_t count = static_cast<int64_t>(parts_.core.size());
-    return best_.extent_bytes <= target_bytes_ || count == 0 ||
+    return best_.extent_bytes <= goal_.enough_bytes || count == 0 ||
            comparisons() + count * count / 2 > most_comparisons_;
   }
 
@@ -186,7 +185,7 @@ class Search {
   // as long.
   void Squeeze() {
     for (int failures = 0; failures < kMostFailures && !Done();) {
-      const int64_t excess = best_.extent_bytes - target_bytes_;
+      const int64_t excess = best_.extent_bytes - goal_.target_bytes;
       const int64_t limit = best_.extent_bytes - std::max<int64_t>(1, excess >> (failures + 1));
       PlacementResult fitted = best_;
       if (!ejection_.Fit(limit, most_comparisons_ / kLimits, fitted.offsets)) {
@@ -200,7 +199,7 @@ class Search {
   }
 
   const Blocks& blocks_;
-  int64_t target_bytes_;
+  SearchGoal goal_;
   PlacementCore parts_;
   OrderedPlacer placer_;
   EjectionSearch ejection_;
@@ -272,9 +271,9 @@ PlacementCore SplitPlacement(const std::vector<PlacementBlock>& blocks, int64_t 
   return parts;
 }
 
-PlacementResult SearchPlacement(const std::vector<PlacementBlock>& blocks, int64_t target_bytes,
-                                int64_t most_comparisons, PlacementResult known) {
-  return Search(blocks, target_bytes, most_comparisons, std::move(known)).Run();
+PlacementResult SearchPlacement(const std::vector<PlacementBlock>& blocks, const SearchGoal& goal,
+                                PlacementResult known) {
+  return Search(blocks, goal, std::move(known)).Run();
 }
 
 }  // namespace neap

@@ -20,14 +20,18 @@
 
 namespace neap {
 
-// Returns the best placement found, which is `known` if no other is smaller. Stops when the extent
-// is at most `target_bytes`.
+struct SearchGoal {
+  int64_t target_bytes = 0;      // what the search tries to reach
+  int64_t enough_bytes = 0;      // it stops when the extent is at most this, at least the target
+  int64_t most_comparisons = 0;  // of two blocks
+};
+// Returns the best placement found, which is `known` if no other is smaller.
 // *Complexity*: at most `most_comparisons` comparisons of two blocks, and fewer for few blocks, for
 // the core; and in the end, once, as many as placing the others after it takes. Where that may be
 // over a billion, nothing is searched. Comparisons are counted, not timed, so that plans do not
 // depend on the machine.
-PlacementResult SearchPlacement(const std::vector<PlacementBlock>& blocks, int64_t target_bytes,
-                                int64_t most_comparisons, PlacementResult known);
+PlacementResult SearchPlacement(const std::vector<PlacementBlock>& blocks, const SearchGoal& goal,
+                                PlacementResult known);
 
 // The core, and the other blocks in the order in which to place them after it. None of those will
 // end above `target_bytes`, or above the core if the core does.

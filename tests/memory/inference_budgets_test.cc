@@ -23,6 +23,11 @@ constexpr int64_t kBlocksAbove[] = {0, 1, 2, 5, 12};
 void CheckAtMinimum(const Program& program, const PlannerOptions& options,
                     const DeviceDescription& device, EngineCatalog& catalog) {
   const int64_t minimum = MinimumBudget(program, options, device, catalog).value();
+  for (const int64_t bytes : {minimum - 1, minimum}) {
+    PlannerOptions budgeted = options;
+    budgeted.budget_bytes = bytes;
+    CHECK(FitsBudget(program, budgeted, device, catalog).value() == (bytes == minimum));
+  }
   for (const int64_t blocks : kBlocksAbove) {
     PlannerOptions budgeted = options;
     budgeted.budget_bytes = minimum + blocks * kBlockBytes;

@@ -57,6 +57,8 @@ bool CheckMinimum(const Program& program, const std::string& policy,
       MakePlan(program, NoRoom(policy, least - 1), device, catalog).status();
   CHECK(absl::IsResourceExhausted(refused));
   CHECK(SmallestBudget(refused) == least);
+  CHECK(FitsBudget(program, NoRoom(policy, least), device, catalog).value());
+  CHECK(!FitsBudget(program, NoRoom(policy, least - 1), device, catalog).value());
   return TotalMovement(smallest->plan).extra_forwards > 0;
 }
 

@@ -176,6 +176,25 @@ TEST_CASE("a target stops the search once it is met, and one out of reach counts
   }
 }
 
+TEST_CASE("a limit only asks whether the extent is at most that") {
+  MESSAGE("seed 6");
+  std::mt19937 random(6);
+  for (const size_t count : {4, 20, 60}) {
+    for (int i = 0; i < 5; ++i) {
+      const Blocks blocks = RandomBlocks(random, count, 40, 100);
+      const int64_t extent = PlaceOffline(blocks).extent_bytes;
+      const int64_t bound = PlacementLowerBound(blocks);
+      for (const int64_t limit :
+           {bound - 1, bound, extent - 1, extent, extent + kK, bound * 5 / 4}) {
+        CAPTURE(count);
+        CAPTURE(limit);
+        const int64_t placed = Checked(blocks, PlaceOffline(blocks, {.limit_bytes = limit}));
+        CHECK((placed <= limit) == (extent <= limit));
+      }
+    }
+  }
+}
+
 TEST_CASE("tensors with separate stays over thousands of steps are placed within 1%") {
   MESSAGE("seed 5");
   std::mt19937 random(5);
