@@ -66,14 +66,15 @@ function(neap_precompile target)
   endif()
 endfunction()
 
-# Compile options of tests, which must be compiled quickly: light optimisation in every preset, and the precompiled header of
-# neap_testing.
+# Compile options of tests, which must be compiled quickly: light optimisation in every preset, none under sanitizers, whose checks
+# take the optimiser longest, and the precompiled header of neap_testing.
 function(neap_test_compile target)
   neap_compile(${target})
-  if(NOT NEAP_SANITIZE)
-    target_compile_options(${target} PRIVATE -O1)
+  set(optimisation -O1)
+  if(NEAP_SANITIZE)
+    set(optimisation -O0)
   endif()
-  target_compile_options(${target} PRIVATE -g1)
+  target_compile_options(${target} PRIVATE ${optimisation} -g1)
   if(target STREQUAL neap_testing)
     # The tests are executables, whose option this is; the header must be compiled with the same one.
     set_target_properties(neap_testing PROPERTIES POSITION_INDEPENDENT_CODE OFF)

@@ -194,6 +194,25 @@ absl::StatusOr<Engine> ChooseEngine(Backend& backend, const StepSignature& signa
   return engines.front();
 }
 
+// Calls `visit` with the index of each of the first `count` elements, in logical order, and the
+// offset of its bytes: what MemoryIndex() gives, without its divisions.
+template <typename Visit>
+void ForEachCell(const TensorSpec& spec, size_t count, const Visit& visit) {
+  const int64_t bytes = CellBytes(spec);
+  if (spec.shape.rank() < 4 || spec.layout == Layout::kNchw) {
+    for (size_t i = 0; i < count; ++i) visit(i, static_cast<int64_t>(i) * bytes);
+    return;
+  }
+  const int64_t channels = spec.shape.c(), pixels = spec.shape.h() * spec.shape.w();
+  size_t i = 0;
+  for (int64_t image = 0; i < count; ++image) {
+    for (int64_t channel = 0; channel < channels; ++channel) {
+      for (int64_t pixel = 0; pixel < pixels && i < count; ++pixel, ++i)
+        visit(i, ((image * pixels + pixel) * channels + channel) * bytes);
+    }
+  }
+}
+
 }  // namespace
 
 DeviceAccess HostAccess() {
@@ -219,19 +238,15 @@ int64_t MemoryIndex(const TensorSpec& spec, int64_t logical) {
 
 std::vector<std::byte> ToBytes(const TensorSpec& spec, const std::vector<double>& values) {
   std::vector<std::byte> bytes(static_cast<size_t>(spec.size_bytes()));
-  for (size_t i = 0; i < values.size(); ++i) {
-    const int64_t at = MemoryIndex(spec, static_cast<int64_t>(i)) * CellBytes(spec);
-    StoreAs(spec.dtype, bytes.data() + at, values[i]);
-  }
+  ForEachCell(spec, values.size(),
+              [&](size_t i, int64_t at) { StoreAs(spec.dtype, bytes.data() + at, values[i]); });
   return bytes;
 }
 
 std::vector<double> FromBytes(const TensorSpec& spec, const std::byte* bytes) {
   std::vector<double> values(static_cast<size_t>(spec.elements()));
-  for (size_t i = 0; i < values.size(); ++i) {
-    const int64_t at = MemoryIndex(spec, static_cast<int64_t>(i)) * CellBytes(spec);
-    values[i] = LoadAs(spec.dtype, bytes + at);
-  }
+  ForEachCell(spec, values.size(),
+              [&](size_t i, int64_t at) { values[i] = LoadAs(spec.dtype, bytes + at); });
   return values;
 }
 

@@ -171,7 +171,7 @@ TEST_CASE("where no number of parts fits, it is that with the smallest plan") {
 }
 
 TEST_CASE("parameters are on the host where that is faster by a hundredth") {
-  Planned net("resnet50", 64);
+  Planned net("resnet18", 64);
   const int64_t least = net.Minimum(1), least_offloaded = net.Minimum(1, /*offload_params=*/true);
   REQUIRE(least_offloaded < least);
   const int64_t most = net.Plan(1, kUnlimited)->plan.peak_bytes;
