@@ -60,21 +60,33 @@ absl::Status WriteTextFile(const std::string& path, const std::string& text) {
   return file.Commit();
 }
 
-absl::Status CheckOutputs(const std::vector<NamedFile>& outputs,
-                          const std::vector<NamedFile>& inputs) {
+absl::Status CheckOutputsApart(const std::vector<NamedFile>& outputs,
+                               const std::vector<NamedFile>& inputs) {
   std::vector<NamedFile> others = inputs;
   others.push_back({"the standard output,", "/dev/stdout"});
   others.push_back({"the standard error output,", "/dev/stderr"});
   for (const NamedFile& output : outputs) {
     if (output.path.empty()) continue;
     for (const NamedFile& other : others) RETURN_IF_ERROR(CheckApart(output, other));
-    const absl::Status writable = CheckWritable(output.path);
-    if (!writable.ok()) {
-      return absl::Status(writable.code(), absl::StrCat(output.flag, ": ", writable.message()));
-    }
     others.push_back(output);
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckOutputsWritable(const std::vector<NamedFile>& outputs) {
+  for (const NamedFile& output : outputs) {
+    if (output.path.empty()) continue;
+    const absl::Status writable = CheckWritable(output.path);
+    if (!writable.ok())
+      return absl::Status(writable.code(), absl::StrCat(output.flag, ": ", writable.message()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckOutputs(const std::vector<NamedFile>& outputs,
+                          const std::vector<NamedFile>& inputs) {
+  RETURN_IF_ERROR(CheckOutputsApart(outputs, inputs));
+  return CheckOutputsWritable(outputs);
 }
 
 }  // namespace neap::apps

@@ -45,9 +45,13 @@ struct NamedFile {
   // Of an input: the flag of the one output that may overwrite it (--resume FILE --save FILE).
   std::string overwritten_by = {};
 };
-// Checks that `outputs` can be written and would not overwrite each other, the file that the
-// standard output is redirected to, or one of `inputs`. Changes no file. Errors: BadUsage() naming
-// the two flags; those of AtomicFile with the flag.
+// Checks that `outputs` would not overwrite each other, the file that the standard output is
+// redirected to, or one of `inputs`. Errors: BadUsage() naming the two flags.
+absl::Status CheckOutputsApart(const std::vector<NamedFile>& outputs,
+                               const std::vector<NamedFile>& inputs);
+// Checks that they can be written. Changes no file. Errors: those of AtomicFile with the flag.
+absl::Status CheckOutputsWritable(const std::vector<NamedFile>& outputs);
+// Both.
 absl::Status CheckOutputs(const std::vector<NamedFile>& outputs,
                           const std::vector<NamedFile>& inputs = {});
 

@@ -335,7 +335,9 @@ class Training {
 };
 
 absl::StatusOr<int> TrainAsRank(const TrainFlags& given, RankGroup& ranks) {
-  if (ranks.is_first()) RETURN_IF_ERROR(given.CheckFiles());
+  // Only of the rank that writes: ranks that try the same file at once hinder each other, and other
+  // machines may lack its folder.
+  if (ranks.is_first()) RETURN_IF_ERROR(CheckOutputsWritable(given.files.Outputs()));
   const int64_t whole_batch = *given.net.options.batch;
   RETURN_IF_ERROR(ranks.Divide(whole_batch));
   ASSIGN_OR_RETURN(const TrainFlags flags, given.For(ranks));

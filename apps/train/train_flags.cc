@@ -195,20 +195,20 @@ absl::Status TrainFlags::Check(const FlagSet& flags) const {
     return BadUsage("--peer-budget needs --peer");
   if (evaluate && !batches.batch_file.empty())
     return BadUsage("--batch-file has no test split for --eval");
-  return absl::OkStatus();
+  return CheckOutputsApart(files.Outputs(),
+                           {net.File(),
+                            {"--plan", plan_file},
+                            {"--batch-file", batches.batch_file},
+                            {"--weights-in", files.weights_in},
+                            {.flag = "--resume", .path = files.resume, .overwritten_by = "--save"},
+                            DatabaseFile(planning.kernels.database)});
 }
 
-absl::Status TrainFlags::CheckFiles() const {
-  return CheckOutputs({{"--save", files.save},
-                       {"--save-best", files.save_best},
-                       {"--weights-out", files.weights_out},
-                       {"--trace-out", files.trace_out}},
-                      {net.File(),
-                       {"--plan", plan_file},
-                       {"--batch-file", batches.batch_file},
-                       {"--weights-in", files.weights_in},
-                       {.flag = "--resume", .path = files.resume, .overwritten_by = "--save"},
-                       DatabaseFile(planning.kernels.database)});
+std::vector<NamedFile> FileFlags::Outputs() const {
+  return {{"--save", save},
+          {"--save-best", save_best},
+          {"--weights-out", weights_out},
+          {"--trace-out", trace_out}};
 }
 
 absl::StatusOr<TrainFlags> TrainFlags::For(const RankGroup& ranks) const {

@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "apps/cli/flags.h"
 #include "apps/cli/net_flags.h"
 #include "apps/cli/optimizer_flags.h"
+#include "apps/cli/output.h"
 #include "apps/cli/planning_flags.h"
 #include "apps/cli/ranks.h"
 #include "apps/train/reading_flags.h"
@@ -49,6 +51,9 @@ struct FileFlags {
   std::string weights_dtype = "fp32";
   std::string trace_out;
   std::string log_directory;
+
+  // The files that rank 0 writes.
+  std::vector<NamedFile> Outputs() const;
 };
 
 struct TrainFlags {
@@ -74,9 +79,6 @@ struct TrainFlags {
   void AddTo(FlagSet& flags);
   // Call it after `flags` are parsed. Errors: BadUsage() for flags that contradict each other.
   absl::Status Check(const FlagSet& flags) const;
-  // For rank 0, which alone writes files: ranks that try the same file at once hinder each other,
-  // and other machines may lack its folder. Errors: those of CheckOutputs().
-  absl::Status CheckFiles() const;
   // Those of one rank: its device, its budget, its peer, and its part of the host's memory. Errors:
   // BadUsage() if there are not as many budgets or peers as ranks.
   absl::StatusOr<TrainFlags> For(const RankGroup& ranks) const;
