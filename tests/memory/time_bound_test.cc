@@ -127,7 +127,7 @@ TEST_CASE("random networks: no policy's plan in any budget takes less time than 
       nullptr, std::make_shared<testing::WorkspaceTimings>(0.1),
       std::make_shared<testing::WorkspaceTimings>(0.01, /*fast_only=*/true)};
   int bounds = 0, above_natural = 0, compared = 0;
-  for (uint32_t seed = 0; seed < testing::RandomSeeds(3); ++seed) {
+  for (uint32_t seed = 0; seed < testing::RandomSeeds(6); ++seed) {
     CAPTURE(seed);
     const Graph graph =
         testing::RandomGraph(seed, {.batch = seed % 2 == 0 ? 64 : 2, .residual = seed % 3 == 0});

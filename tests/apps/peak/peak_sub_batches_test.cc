@@ -14,7 +14,7 @@ using Json = nlohmann::json;
 using Args = std::vector<std::string>;
 
 TEST_CASE("peak-batch chooses sub-batches where they allow larger batches") {
-  const Args search = {"peak-batch", "lenet", "--device", "h200", "--budget", "6MiB"};
+  const Args search = {"peak-batch", "lenet", "--device", "h200", "--budget", "16MiB"};
   const auto found = [&](const Args& flags) -> Json {
     return RunForJson(Joined(search, flags)).at(0).at("results").at(0);
   };
@@ -29,7 +29,7 @@ TEST_CASE("peak-batch chooses sub-batches where they allow larger batches") {
   // It fits, no other number of images in as many parts does, and with twice as many parts not even
   // an eighth more.
   const auto planned = [&](int64_t images, int64_t parts) {
-    return RunNeap({"plan", "lenet", "--device", "h200", "--budget", "6MiB", "--batch",
+    return RunNeap({"plan", "lenet", "--device", "h200", "--budget", "16MiB", "--batch",
                     std::to_string(images), "--sub-batches", std::to_string(parts)})
         .exit_code;
   };
