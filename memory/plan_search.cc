@@ -107,7 +107,7 @@ absl::Status PlanSearch::AddOrders(std::vector<OwnedOrder> run_orders, EngineCat
   }
   engines_ms_ += MillisecondsSince(start);
   std::vector<std::optional<Order>> orders(run_orders.size());
-  EachInParallel(run_orders.size(), kMostPlanningThreads, [&] {
+  EachInParallel(run_orders.size(), kMaxPlanningThreads, [&] {
     return [&](size_t i) {
       if (!is_left_out[i]) orders[i] = MakeOrder(std::move(run_orders[i]));
     };
@@ -213,7 +213,7 @@ Candidate PlanSearch::SmallestOf(const Order& order, const PlacementGoal& goal) 
 
 bool PlanSearch::AnyFits(const std::vector<const Order*>& orders, int64_t budget_bytes) const {
   std::atomic<bool> fits = false;
-  EachInParallel(orders.size(), kMostPlanningThreads, [&] {
+  EachInParallel(orders.size(), kMaxPlanningThreads, [&] {
     return [&](size_t i) {
       if (fits) return;
       const Candidate smallest = SmallestOf(*orders[i], {.limit_bytes = Capacity(budget_bytes)});
@@ -234,7 +234,7 @@ absl::StatusOr<bool> PlanSearch::Fits(int64_t budget_bytes, EngineCatalog& catal
 Candidate PlanSearch::Smallest() const {
   const std::vector<const Order*> orders = SmallestOrders();
   std::vector<Candidate> candidates(orders.size());
-  EachInParallel(orders.size(), kMostPlanningThreads,
+  EachInParallel(orders.size(), kMaxPlanningThreads,
                  [&] { return [&](size_t i) { candidates[i] = SmallestOf(*orders[i], {}); }; });
   return *std::min_element(
       candidates.begin(), candidates.end(),

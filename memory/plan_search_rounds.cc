@@ -62,7 +62,7 @@ size_t PlanSearch::MostOfRound() const { return IsShort(orders_.front()) ? 1 : k
 absl::Status PlanSearch::TryRound(size_t parts, TryPart try_part, Fastest& best) const {
   std::vector<Fastest> found(parts, Fastest{.us = best.us});
   std::vector<absl::Status> tried(parts);
-  EachInParallel(parts, kMostPlanningThreads, [&] {
+  EachInParallel(parts, kMaxPlanningThreads, [&] {
     Plan scratch = DescribeProgram(*program_, offloaded_params_, *device_);
     return [&, scratch = std::move(scratch)](size_t i) mutable {
       tried[i] = try_part(i, scratch, found[i]);
@@ -104,7 +104,7 @@ std::vector<std::vector<PlanSearch::Rungs>> PlanSearch::RungsOf(
     absl::Span<const Order* const> orders, int64_t budget_bytes, double best_us) const {
   const int64_t capacity = Capacity(budget_bytes);
   std::vector<std::vector<Rungs>> rungs(orders.size());
-  EachInParallel(orders.size(), kMostPlanningThreads, [&] {
+  EachInParallel(orders.size(), kMaxPlanningThreads, [&] {
     return [&](size_t i) {
       const Order& order = *orders[i];
       const double least_us = LeastUs(order, capacity);

@@ -279,7 +279,7 @@ class Descent {
     const int64_t share = kMostRunsToRefine / std::max<int64_t>(1, std::ssize(targets)) / 2;
     // Without moves and with them.
     std::vector<std::vector<FatedPoint>> found(2 * targets.size());
-    EachInParallel(found.size(), kMostPlanningThreads, [&] {
+    EachInParallel(found.size(), kMaxPlanningThreads, [&] {
       return [&, faster = FasterFates(program_, fates_, hides_)](size_t i) mutable {
         const auto& [point, target] = targets[i / 2];
         const bool may_move = i % 2 == 1;

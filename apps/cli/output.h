@@ -20,7 +20,7 @@ namespace neap::apps {
 
 using Json = nlohmann::ordered_json;
 
-// Null where there is no value.
+// The value as JSON, or null if it is absent.
 template <typename T>
 Json OrNull(const std::optional<T>& value) {
   return value.has_value() ? Json(*value) : Json();

@@ -24,8 +24,8 @@ namespace {
 // More sub-batches must allow sizes that are larger by one part in so many. Two of them may allow
 // less than the whole batch does, because gradients are then in memory between the parts, and eight
 // may allow more: the search ends after so many numbers of sub-batches in a row without a gain.
-constexpr int64_t kLeastGain = 8;
-constexpr int kMostMisses = 3;
+constexpr int64_t kMinGain = 8;
+constexpr int kMaxMisses = 3;
 
 double MillisecondsSince(std::chrono::steady_clock::time_point start) {
   const auto elapsed = std::chrono::steady_clock::now() - start;
@@ -110,16 +110,16 @@ absl::StatusOr<int64_t> PeakFinder::MinimumAt(const std::string& net, int64_t n,
 
 absl::StatusOr<bool> PeakFinder::SmallestFits(const std::string& net, int64_t n,
                                               EngineCatalog& engines) const {
-  // The smallest size could be built, so this one is too large.
-  if (n < growth_.least || !Sized(net, n).Build().ok()) return false;
-  ASSIGN_OR_RETURN(const Graph graph, Build("trying", Sized(net, n)));
-  const auto planned = [&]() -> absl::StatusOr<bool> {
-    ASSIGN_OR_RETURN(const Program program, ProgramOf(graph));
-    return neap::FitsBudget(program, Options(), target_.description, engines);
-  };
-  const absl::StatusOr<bool> fits = planned();
+  if (n < growth_.least) return false;
+  const NetFlags sized = Sized(net, n);
+  const absl::StatusOr<Graph> graph = Build("trying", sized);
+  if (!graph.ok()) return false;  // the smallest size could be built, so this one is too large
+  const absl::StatusOr<Program> program = ProgramOf(*graph);
+  const absl::StatusOr<bool> fits =
+      program.ok() ? neap::FitsBudget(*program, Options(), target_.description, engines)
+                   : program.status();
   // Sizes beyond the kernels' index range fit no budget.
-  if (*Sized(net, n).options.batch > 1 && absl::IsUnimplemented(fits.status())) return false;
+  if (*sized.options.batch > 1 && absl::IsUnimplemented(fits.status())) return false;
   return fits;
 }
 
@@ -316,7 +316,7 @@ absl::StatusOr<bool> PeakFinder::Reaches(const std::string& net, int64_t n) cons
 absl::StatusOr<PeakSearch> PeakFinder::Grow(const std::string& net, int64_t from) const {
   const auto start = std::chrono::steady_clock::now();
   PeakSearch search = {.largest = from};
-  for (int64_t n = from + std::max<int64_t>(1, from / kLeastGain); n <= growth_.most; n *= 2) {
+  for (int64_t n = from + std::max<int64_t>(1, from / kMinGain); n <= growth_.most; n *= 2) {
     ++search.probes;
     ASSIGN_OR_RETURN(const bool reaches, Reaches(net, n));
     if (!reaches) break;
@@ -392,7 +392,7 @@ absl::StatusOr<PeakResult> FindPeak(const PeakFlags& given, const PlanTarget& ta
   ASSIGN_OR_RETURN(PeakResult best, PeakFinder(flags, target, growth, chosen).Find(net, 0));
   PeakSearch grown = best.search;
   int misses = 0;
-  for (int64_t count = 2; misses < kMostMisses; count *= 2) {
+  for (int64_t count = 2; misses < kMaxMisses; count *= 2) {
     const PeakFinder finder(flags, target, growth,
                             {.sub_batches = count, .offload_params = chosen.offload_params});
     ASSIGN_OR_RETURN(const bool may_split, finder.MaySplit(net));

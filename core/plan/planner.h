@@ -69,7 +69,7 @@ struct PlanResult {
 
 // A planner may start so many threads, which end before it returns. Its results do not depend on
 // their number.
-inline constexpr size_t kMostPlanningThreads = 8;
+inline constexpr size_t kMaxPlanningThreads = 8;
 
 // The constraints of a plan. The session decides them, not the planner.
 struct PlanRequest {
