@@ -66,15 +66,45 @@ function(neap_precompile target)
   endif()
 endfunction()
 
-# Compile options of tests, which must be compiled quickly: light optimisation in every preset, none under sanitizers, whose checks
-# take the optimiser longest, and the precompiled header of neap_testing.
+# Compiles the target's C++ sources of each folder as few units, where NEAP_UNITY asks for that: the headers, which take most of the
+# time, are then read once for up to eight sources. Names in unnamed namespaces must be unique in a folder. Sources with options of
+# their own, and the CPU's kernels, in which the compiler's choices should not depend on their neighbours, are compiled alone. The dev
+# preset compiles every source alone, so that each must include what it uses.
+function(neap_unity target)
+  if(NOT NEAP_UNITY)
+    return()
+  endif()
+  get_target_property(sources ${target} SOURCES)
+  list(FILTER sources INCLUDE REGEX "\\.cc$")
+  list(SORT sources)
+  set(folder_before "")
+  foreach(source ${sources})
+    cmake_path(ABSOLUTE_PATH source OUTPUT_VARIABLE path)
+    cmake_path(RELATIVE_PATH path BASE_DIRECTORY ${PROJECT_SOURCE_DIR})
+    cmake_path(GET path PARENT_PATH folder)
+    if(NOT folder STREQUAL folder_before)
+      set(folder_before "${folder}")
+      set(count 0)
+    endif()
+    math(EXPR part "${count} / 8")
+    math(EXPR count "${count} + 1")
+    string(MAKE_C_IDENTIFIER "${folder}_${part}" group)
+    if(path MATCHES "^layers/cpu/")
+      set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    else()
+      set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group})
+    endif()
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  # GCC takes a source that is included for a header, whose classes had better not use an unnamed namespace.
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
+endfunction()
+
+# Compile options of tests, which must be compiled quickly: light optimisation in every preset, and the precompiled header of
+# neap_testing.
 function(neap_test_compile target)
   neap_compile(${target})
-  set(optimisation -O1)
-  if(NEAP_SANITIZE)
-    set(optimisation -O0)
-  endif()
-  target_compile_options(${target} PRIVATE ${optimisation} -g1)
+  target_compile_options(${target} PRIVATE -O1 -g1)
   if(target STREQUAL neap_testing)
     # The tests are executables, whose option this is; the header must be compiled with the same one.
     set_target_properties(neap_testing PROPERTIES POSITION_INDEPENDENT_CODE OFF)

@@ -5,11 +5,5 @@ file(MAKE_DIRECTORY ${neap_onnx_generated})
 add_custom_command(OUTPUT ${neap_onnx_generated}/onnx_schema.pb.cc ${neap_onnx_generated}/onnx_schema.pb.h
   COMMAND protobuf::protoc --cpp_out=${neap_onnx_generated} --proto_path=${CMAKE_CURRENT_SOURCE_DIR}/nets/onnx ${neap_onnx_schema}
   DEPENDS ${neap_onnx_schema} VERBATIM)
-set(neap_onnx_sources ${NEAP_SOURCES})
-list(FILTER neap_onnx_sources INCLUDE REGEX "^nets/onnx/")
 list(APPEND NEAP_SOURCES ${neap_onnx_generated}/onnx_schema.pb.cc ${neap_onnx_generated}/onnx_schema.pb.h)
 set_source_files_properties(${neap_onnx_generated}/onnx_schema.pb.cc PROPERTIES COMPILE_OPTIONS -w SKIP_LINTING ON)
-
-# Only the sources that read and write ONNX files see its header, as one of the system's.
-set_source_files_properties(${neap_onnx_sources} PROPERTIES COMPILE_OPTIONS "-isystem;${neap_onnx_generated}"
-                            OBJECT_DEPENDS ${neap_onnx_generated}/onnx_schema.pb.h)

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "neap/core/base/clock.h"
 #include "neap/core/base/parallel.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
@@ -28,12 +29,6 @@ constexpr int64_t kMostComparisons = 1'000'000;
 constexpr int64_t kMostComparisonsOfShort = 200'000;
 // Longer programs do not try the orders of policies that offload eagerly.
 constexpr size_t kMaxStepsOfEager = 12'000;
-constexpr double kNoTime = std::numeric_limits<double>::infinity();
-
-double MillisecondsSince(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-      .count();
-}
 
 // The time of `plan`, whose actions have no waits, with the waits that its places need.
 double UsWithWaits(const TimelineCosts& costs, Plan& plan) {
@@ -317,7 +312,7 @@ double PlanSearch::PredictedUs(const Candidate& candidate, double best_us, Plan&
   if (least_us >= best_us || !Copies(candidate)) return least_us;
   if (Moves(candidate)) {
     LayOutPools(scratch);
-    if (scratch.host_pool_bytes > options_->host_budget_bytes) return kNoTime;
+    if (scratch.host_pool_bytes > options_->host_budget_bytes) return kNoTimeLimit;
   }
   return UsWithWaits(costs, scratch);
 }

@@ -64,6 +64,8 @@
 
 namespace neap {
 
+inline constexpr double kNoTimeLimit = std::numeric_limits<double>::infinity();
+
 // A search for the minimum does not need the orders of the policies that the policy contains. If
 // tensors may move, it does not need those of Policy::priced_orders either. Fits() prices orders
 // only where those without prices do not fit.

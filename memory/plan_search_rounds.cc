@@ -22,12 +22,11 @@ constexpr size_t kFewestOfRound = 2, kMostOfRound = 8;
 constexpr size_t kMostOfLadders = 4;
 // The levels that are tried one after another, as one part of a round, walk over so many runs.
 constexpr size_t kRunsOfPart = 5'000;
-constexpr double kNoTime = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
 absl::StatusOr<Candidate> PlanSearch::Best(const Candidate& smallest, int64_t budget_bytes) const {
-  ASSIGN_OR_RETURN(std::optional<Candidate> best, BestBelow(kNoTime, smallest, budget_bytes));
+  ASSIGN_OR_RETURN(std::optional<Candidate> best, BestBelow(kNoTimeLimit, smallest, budget_bytes));
   return *std::move(best);
 }
 
@@ -47,12 +46,12 @@ absl::StatusOr<std::optional<Candidate>> PlanSearch::BestBelow(double limit_us,
     const EngineTable engines = engines_.For(natural.runs);
     ASSIGN_OR_RETURN(natural, Write(std::move(natural), engines, budget_bytes));
     if (!policy_.needs_based()) return natural;
-    const double us = PredictedUs(natural, kNoTime, scratch);
+    const double us = PredictedUs(natural, kNoTimeLimit, scratch);
     if (us < limit_us) best = {us, std::move(natural)};
   }
   RETURN_IF_ERROR(TryLadders(budget_bytes, best));
   if (policy_.needs_based()) RETURN_IF_ERROR(TryEnds(budget_bytes, best));
-  if (best.candidate.has_value() || (policy_.needs_based() && limit_us < kNoTime))
+  if (best.candidate.has_value() || (policy_.needs_based() && limit_us < kNoTimeLimit))
     return std::move(best.candidate);
   return Write(smallest, engines_.For(smallest.runs), budget_bytes);
 }

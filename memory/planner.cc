@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "neap/core/base/clock.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/plan/budget_refusal.h"
 #include "neap/core/plan/cost_model.h"
@@ -35,13 +36,6 @@ constexpr double kTinyPart = 1000;
 
 // Sums of times are rounded, by less than this part of them.
 constexpr double kRounding = 1e-9;
-
-double MillisecondsSince(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-      .count();
-}
-
-constexpr double kNoTimeLimit = std::numeric_limits<double>::infinity();
 
 // What the plan's actions say of themselves.
 void FillTotals(const Candidate& candidate, PlanResult& result) {

@@ -27,7 +27,7 @@ constexpr InitRules kInitialValues = {
     .linear = InitialWeights{.zero_bias = true}};
 
 // The convolution has no bias; batch norm and ReLU come before it.
-constexpr Convolution Conv(int64_t size, int64_t out_channels) {
+constexpr Convolution DenseConv(int64_t size, int64_t out_channels) {
   return {.out_channels = out_channels, .kernel = size, .padding = size / 2, .bias = false};
 }
 
@@ -66,9 +66,9 @@ class DenseTrunk {
 
  private:
   std::string AddLayer(const std::string& prefix, std::string x) {
-    if (!growth_.bottleneck) return AddUnit(prefix, "1", Conv(3, growth_.rate), x);
-    x = AddUnit(prefix, "1", Conv(1, kBottleneckWidth * growth_.rate), x);
-    return AddUnit(prefix, "2", Conv(3, growth_.rate), x);
+    if (!growth_.bottleneck) return AddUnit(prefix, "1", DenseConv(3, growth_.rate), x);
+    x = AddUnit(prefix, "1", DenseConv(1, kBottleneckWidth * growth_.rate), x);
+    return AddUnit(prefix, "2", DenseConv(3, growth_.rate), x);
   }
 
   std::string AddUnit(const std::string& prefix, const char* index, const Convolution& convolution,
@@ -81,7 +81,7 @@ class DenseTrunk {
   void AddTransition() {
     channels_ = static_cast<int64_t>(static_cast<double>(channels_) * growth_.compression);
     const std::string prefix = absl::StrCat("features.transition", blocks_, ".");
-    x_ = AddUnit(prefix, "", Conv(1, channels_), x_);
+    x_ = AddUnit(prefix, "", DenseConv(1, channels_), x_);
     x_ = net_.Add(prefix + "pool", AveragePool{}, {x_});
   }
 
@@ -92,7 +92,7 @@ class DenseTrunk {
   int blocks_ = 0;
 };
 
-void Classifier(Graph& net, int64_t classes, std::string x) {
+void AddClassifier(Graph& net, int64_t classes, std::string x) {
   x = net.Add("avgpool", GlobalAveragePool{}, {x});
   x = net.Add("classifier", FullyConnected{.out_features = classes}, {x});
   net.Loss(x, SoftmaxCrossEntropy{});
@@ -121,7 +121,7 @@ Graph DenseNet(const DenseNetOptions& options) {
                    options.stem);
   for (const int64_t block : options.blocks) trunk.AddBlock(block);
   trunk.AddFinalNorm();
-  Classifier(net, options.classes, trunk.output());
+  AddClassifier(net, options.classes, trunk.output());
   return WithInitialValues(net, kInitialValues);
 }
 
@@ -132,7 +132,7 @@ Graph CifarDenseNet(const CifarDenseNetOptions& options) {
              .layout = options.layout});
   const int64_t stem = options.bottleneck ? 2 * options.growth_rate : 16;
   std::string x = net.Input({options.channels, options.image, options.image});
-  x = net.Add("features.conv0", Conv(3, stem), {x});
+  x = net.Add("features.conv0", DenseConv(3, stem), {x});
 
   DenseTrunk trunk(net,
                    {.rate = options.growth_rate,
@@ -142,7 +142,7 @@ Graph CifarDenseNet(const CifarDenseNetOptions& options) {
   const int64_t layers = (options.depth - 4) / (options.bottleneck ? 6 : 3);
   for (int block = 0; block < 3; ++block) trunk.AddBlock(layers);
   trunk.AddFinalNorm();
-  Classifier(net, options.classes, trunk.output());
+  AddClassifier(net, options.classes, trunk.output());
   return WithInitialValues(net, kInitialValues);
 }
 

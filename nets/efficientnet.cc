@@ -17,12 +17,12 @@ namespace neap::nets {
 namespace {
 
 // A line of the paper's table 1, for B0: `blocks` blocks, of which the first has the stride.
-struct Stage {
+struct EfficientNetStage {
   int64_t expansion, kernel, stride, channels, blocks;
 };
-constexpr Stage kStages[] = {{1, 3, 1, 16, 1}, {6, 3, 2, 24, 2},  {6, 5, 2, 40, 2},
-                             {6, 3, 2, 80, 3}, {6, 5, 1, 112, 3}, {6, 5, 2, 192, 4},
-                             {6, 3, 1, 320, 1}};
+constexpr EfficientNetStage kEfficientNetStages[] = {
+    {1, 3, 1, 16, 1},  {6, 3, 2, 24, 2},  {6, 5, 2, 40, 2}, {6, 3, 2, 80, 3},
+    {6, 5, 1, 112, 3}, {6, 5, 2, 192, 4}, {6, 3, 1, 320, 1}};
 
 // How a variant differs from B0.
 struct Variant {
@@ -35,7 +35,7 @@ constexpr std::array<Variant, 4> kVariants = {
 
 const Variant& VariantOf(int variant) { return kVariants[static_cast<size_t>(variant)]; }
 
-InvertedResidual BlockOf(const Stage& stage, int64_t in_channels, int64_t out_channels,
+InvertedResidual BlockOf(const EfficientNetStage& stage, int64_t in_channels, int64_t out_channels,
                          int64_t stride) {
   return {.kernel = stage.kernel,
           .stride = stride,
@@ -65,7 +65,7 @@ Graph EfficientNet(const EfficientNetOptions& options) {
   MobileTrunk trunk(net, {}, x, options.channels);
   trunk.AddUnit("features.0", UnitConvolution(3, MultipleOf8(kStem * variant.width), 2), Silu{});
   int index = 1;
-  for (const Stage& stage : kStages) {
+  for (const EfficientNetStage& stage : kEfficientNetStages) {
     const int64_t channels = MultipleOf8(static_cast<double>(stage.channels) * variant.width);
     const double blocks = std::ceil(static_cast<double>(stage.blocks) * variant.depth);
     for (int64_t i = 0; i < static_cast<int64_t>(blocks); ++i) {

@@ -19,8 +19,8 @@ namespace {
 
 using Unit = InceptionUnit;
 
-constexpr float kAuxiliaryWeight = 0.3F;
-constexpr InitialWeights kNormal = {.weight = InitialWeights::Rule::kNormal, .scale = 0.01F};
+constexpr float kGoogLeNetAuxiliaryWeight = 0.3F;
+constexpr InitialWeights kNormal01 = {.weight = InitialWeights::Rule::kNormal, .scale = 0.01F};
 constexpr MaxPool kHalving = {.kernel = 3, .stride = 2, .ceil_mode = true};
 
 int64_t Halved(int64_t size) {
@@ -32,9 +32,9 @@ struct Channels {
   int64_t direct, reduced_3x3, of_3x3, reduced_5x5, of_5x5, of_pool;
 };
 
-class Trunk {
+class GoogLeNetTrunk {
  public:
-  Trunk(Graph& net, const GoogLeNetOptions& options)
+  GoogLeNetTrunk(Graph& net, const GoogLeNetOptions& options)
       : net_(net),
         units_(net, "relu"),
         options_(options),
@@ -94,7 +94,7 @@ Graph GoogLeNet(const GoogLeNetOptions& options) {
              .batch = options.batch,
              .dtype = options.dtype,
              .layout = options.layout});
-  Trunk trunk(net, options);
+  GoogLeNetTrunk trunk(net, options);
   std::vector<std::string> auxiliary;
   const auto classify = [&](const std::string& module) {
     if (options.aux_logits) auxiliary.push_back(trunk.AuxiliaryClassifier(module));
@@ -119,8 +119,9 @@ Graph GoogLeNet(const GoogLeNetOptions& options) {
   x = net.Add("fc", FullyConnected{.out_features = options.classes}, {x});
   net.Loss(x, SoftmaxCrossEntropy{});
   for (const std::string& predictions : auxiliary)
-    net.AuxiliaryLoss(predictions, SoftmaxCrossEntropy{.auxiliary_weight = kAuxiliaryWeight});
-  return WithInitialValues(net, {.convolution = kNormal, .linear = kNormal});
+    net.AuxiliaryLoss(predictions,
+                      SoftmaxCrossEntropy{.auxiliary_weight = kGoogLeNetAuxiliaryWeight});
+  return WithInitialValues(net, {.convolution = kNormal01, .linear = kNormal01});
 }
 
 }  // namespace neap::nets

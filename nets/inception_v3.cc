@@ -19,13 +19,13 @@ namespace {
 using Unit = InceptionUnit;
 using Shrink = ShrinkingUnit;
 
-constexpr float kAuxiliaryWeight = 0.4F;
-constexpr InitialWeights kNormal = {.weight = InitialWeights::Rule::kNormal, .scale = 0.1F};
+constexpr float kInceptionAuxiliaryWeight = 0.4F;
+constexpr InitialWeights kNormal1 = {.weight = InitialWeights::Rule::kNormal, .scale = 0.1F};
 
 // Adds torchvision's modules in sequence.
-class Trunk {
+class InceptionV3Trunk {
  public:
-  Trunk(Graph& net, std::string x) : net_(net), units_(net, "relu"), x_(std::move(x)) {}
+  InceptionV3Trunk(Graph& net, std::string x) : net_(net), units_(net, "relu"), x_(std::move(x)) {}
 
   const std::string& output() const { return x_; }
 
@@ -72,7 +72,7 @@ class Trunk {
 };
 
 // 299x299x3 to 35x35x192.
-void Trunk::Stem() {
+void InceptionV3Trunk::Stem() {
   x_ = Add("Conv2d_1a_3x3", Shrink{32, 2}, x_);
   x_ = Add("Conv2d_2a_3x3", Shrink{32}, x_);
   x_ = Add("Conv2d_2b_3x3", Unit{64, 3}, x_);
@@ -83,7 +83,7 @@ void Trunk::Stem() {
 }
 
 // Figure 5.
-void Trunk::InceptionA(const std::string& module, int64_t pool_features) {
+void InceptionV3Trunk::InceptionA(const std::string& module, int64_t pool_features) {
   Join(module,
        {Add(module + ".branch1x1", Unit{64}, x_), Chain(module + ".branch5x5", {{48}, {64, 5}}),
         Chain(module + ".branch3x3dbl", {{64}, {96, 3}, {96, 3}}),
@@ -91,14 +91,14 @@ void Trunk::InceptionA(const std::string& module, int64_t pool_features) {
 }
 
 // 35x35 to 17x17.
-void Trunk::InceptionB(const std::string& module) {
+void InceptionV3Trunk::InceptionB(const std::string& module) {
   Join(module,
        {Add(module + ".branch3x3", Shrink{384, 2}, x_),
         Chain(module + ".branch3x3dbl", {{64}, {96, 3}}, Shrink{96, 2}), HalvedBranch(module)});
 }
 
 // Figure 6.
-void Trunk::InceptionC(const std::string& module, int64_t channels_7x7) {
+void InceptionV3Trunk::InceptionC(const std::string& module, int64_t channels_7x7) {
   const int64_t c = channels_7x7;
   Join(module, {Add(module + ".branch1x1", Unit{192}, x_),
                 Chain(module + ".branch7x7", {{c}, {c, {1, 7}}, {192, {7, 1}}}),
@@ -108,7 +108,7 @@ void Trunk::InceptionC(const std::string& module, int64_t channels_7x7) {
 }
 
 // 17x17 to 8x8.
-void Trunk::InceptionD(const std::string& module) {
+void InceptionV3Trunk::InceptionD(const std::string& module) {
   Join(module,
        {Chain(module + ".branch3x3", {{192}}, Shrink{320, 2}),
         Chain(module + ".branch7x7x3", {{192}, {192, {1, 7}}, {192, {7, 1}}}, Shrink{192, 2}),
@@ -116,7 +116,7 @@ void Trunk::InceptionD(const std::string& module) {
 }
 
 // Figure 7.
-void Trunk::InceptionE(const std::string& module) {
+void InceptionV3Trunk::InceptionE(const std::string& module) {
   const std::string branch1x1 = Add(module + ".branch1x1", Unit{320}, x_);
   const std::string branch3x3 = Chain(module + ".branch3x3", {{384}});
   const std::string branch3x3dbl = Chain(module + ".branch3x3dbl", {{448}, {384, 3}});
@@ -128,7 +128,7 @@ void Trunk::InceptionE(const std::string& module) {
 }
 
 // Figure 8, with the pooling of section 6. 17x17x768 to 1x1.
-std::string Trunk::AuxiliaryClassifier(const std::string& module, int64_t classes) {
+std::string InceptionV3Trunk::AuxiliaryClassifier(const std::string& module, int64_t classes) {
   std::string y = net_.Add(module + ".pool", AveragePool{.kernel = 5, .stride = 3}, {x_});
   y = Add(module + ".conv0", Unit{128}, y);
   y = Add(module + ".conv1", Convolution{.out_channels = 768, .kernel = 5}, y);
@@ -144,7 +144,7 @@ Graph InceptionV3(const InceptionV3Options& options) {
              .batch = options.batch,
              .dtype = options.dtype,
              .layout = options.layout});
-  Trunk trunk(net, net.Input({options.channels, options.image, options.image}));
+  InceptionV3Trunk trunk(net, net.Input({options.channels, options.image, options.image}));
   trunk.Stem();
   trunk.InceptionA("Mixed_5b", 32);
   trunk.InceptionA("Mixed_5c", 64);
@@ -165,8 +165,9 @@ Graph InceptionV3(const InceptionV3Options& options) {
   x = net.Add("fc", FullyConnected{.out_features = options.classes}, {x});
   net.Loss(x, SoftmaxCrossEntropy{});
   if (options.aux_logits)
-    net.AuxiliaryLoss(auxiliary, SoftmaxCrossEntropy{.auxiliary_weight = kAuxiliaryWeight});
-  return WithInitialValues(net, {.convolution = kNormal, .linear = kNormal});
+    net.AuxiliaryLoss(auxiliary,
+                      SoftmaxCrossEntropy{.auxiliary_weight = kInceptionAuxiliaryWeight});
+  return WithInitialValues(net, {.convolution = kNormal1, .linear = kNormal1});
 }
 
 }  // namespace neap::nets

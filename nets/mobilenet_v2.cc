@@ -15,11 +15,12 @@ namespace neap::nets {
 namespace {
 
 // A line of the paper's table 2: `blocks` blocks, of which the first has the stride.
-struct Stage {
+struct MobileNetV2Stage {
   int64_t expansion, channels, blocks, stride;
 };
-constexpr Stage kStages[] = {{1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2}, {6, 64, 4, 2},
-                             {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}};
+constexpr MobileNetV2Stage kMobileNetV2Stages[] = {{1, 16, 1, 1}, {6, 24, 2, 2}, {6, 32, 3, 2},
+                                                   {6, 64, 4, 2}, {6, 96, 3, 1}, {6, 160, 3, 2},
+                                                   {6, 320, 1, 1}};
 
 // torchvision numbers the projection and its batch norm apart here, unlike in later networks.
 void AddBlock(MobileTrunk& trunk, const std::string& name, int64_t expansion, int64_t out_channels,
@@ -49,7 +50,7 @@ Graph MobileNetV2(const MobileNetV2Options& options) {
   int index = 0;
   const auto feature = [&] { return absl::StrCat("features.", index++); };
   trunk.AddUnit(feature(), UnitConvolution(3, MultipleOf8(kStem * options.width), 2), Clip{0, 6});
-  for (const Stage& stage : kStages) {
+  for (const MobileNetV2Stage& stage : kMobileNetV2Stages) {
     const int64_t channels = MultipleOf8(static_cast<double>(stage.channels) * options.width);
     for (int64_t i = 0; i < stage.blocks; ++i)
       AddBlock(trunk, feature(), stage.expansion, channels, i == 0 ? stage.stride : 1);

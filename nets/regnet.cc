@@ -15,10 +15,10 @@ namespace {
 
 // Of blocks, the first with stride 2. The channels are the paper's quantized linear function of the
 // block's number, as torchvision rounds it.
-struct Stage {
+struct RegNetStage {
   int64_t blocks, channels;
 };
-constexpr Stage kStages[] = {{1, 48}, {3, 104}, {6, 208}, {6, 440}};
+constexpr RegNetStage kRegNetStages[] = {{1, 48}, {3, 104}, {6, 208}, {6, 440}};
 constexpr int64_t kStem = 32;
 constexpr int64_t kGroupWidth = 8;    // channels of a group of the 3x3 convolutions
 constexpr int64_t kSqueezedPart = 4;  // the squeezed channels are this part of the block's input's
@@ -53,7 +53,7 @@ Graph RegNetY400MF(const RegNetOptions& options) {
   MobileTrunk trunk(net, {}, x, options.channels);
   trunk.AddUnit("stem", UnitConvolution(3, kStem, 2), Relu{});
   int index = 1;
-  for (const Stage& stage : kStages) {
+  for (const RegNetStage& stage : kRegNetStages) {
     for (int64_t i = 0; i < stage.blocks; ++i) {
       AddBlock(trunk, absl::StrCat("trunk_output.block", index, ".block", index, "-", i),
                stage.channels, i == 0 ? 2 : 1);

@@ -112,7 +112,7 @@ std::string Stem(Graph& net, const Convolution& convolution, std::string x) {
   return net.Add("relu", Relu{}, {x});
 }
 
-void Classifier(Graph& net, int64_t classes, std::string x) {
+void AddFc(Graph& net, int64_t classes, std::string x) {
   x = net.Add("avgpool", GlobalAveragePool{}, {x});
   x = net.Add("fc", FullyConnected{.out_features = classes}, {x});
   net.Loss(x, SoftmaxCrossEntropy{});
@@ -152,7 +152,7 @@ Graph ResNet(const ResNetOptions& options) {
                     .inner_width = width * options.width_per_group / kUsualWidth * options.groups,
                     .groups = options.groups});
   }
-  Classifier(net, options.classes, trunk.output());
+  AddFc(net, options.classes, trunk.output());
   return WithInitialValues(net, {.convolution = kHeFanOut});
 }
 
@@ -177,7 +177,7 @@ Graph CifarResNet(const CifarResNetOptions& options) {
                     .width = options.width << stage,
                     .stride = stage == 0 ? 1 : 2});
   }
-  Classifier(net, options.classes, trunk.output());
+  AddFc(net, options.classes, trunk.output());
   return WithInitialValues(net, {.convolution = kHeFanOut});
 }
 

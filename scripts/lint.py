@@ -40,26 +40,36 @@ def sources():
     return [s for s in listed if not any(part in s for part in LEFT_OUT) and (ROOT / s).exists()]
 
 
-def included(build):
-    """The files of the tree that each source includes, from the build's record of dependencies."""
-    record = subprocess.run(["ninja", "-C", str(build), "-t", "deps"], check=True, capture_output=True, text=True).stdout
+def included(all_sources):
+    """The headers of the tree that each source includes, and those that they include."""
+    direct = {}
+
+    def of(path):
+        if path not in direct:
+            names = re.findall(r'^#include "(?:neap/)?([^"]+)"', (ROOT / path).read_text(), re.MULTILINE)
+            direct[path] = [name for name in names if (ROOT / name).exists()]
+        return direct[path]
+
     headers = {}
-    for block in record.split("\n\n"):
-        paths = []
-        for line in block.splitlines()[1:]:
-            path = pathlib.Path(os.path.realpath(build / line.strip()))
-            if path.is_relative_to(ROOT) and not path.is_relative_to(ROOT / "build"):
-                paths.append(str(path.relative_to(ROOT)))
-        if paths:
-            headers.setdefault(paths[0], sorted(set(paths[1:])))
+    for source in all_sources:
+        found, todo = set(), [source]
+        while todo:
+            new = set(of(todo.pop())) - found
+            found |= new
+            todo += new
+        headers[source] = sorted(found)
     return headers
 
 
 def write_commands(build):
-    """Writes the build's compile commands without its precompiled header, so that a source must include what it uses."""
-    commands = json.loads((build / "compile_commands.json").read_text())
-    for command in commands:
-        command["command"] = re.sub(r" -Winvalid-pch| -include \S+/cmake_pch\.hxx| -fpch-preprocess", "", command["command"])
+    """Writes the build's compile commands, one for each source and without the precompiled header, so that a source must include
+    what it uses."""
+    commands = []
+    for command in json.loads((build / "compile_commands.json").read_text()):
+        text = re.sub(r" -Winvalid-pch| -include \S+/cmake_pch\.hxx| -fpch-preprocess", "", command["command"])
+        unit = pathlib.Path(command["file"])
+        parts = re.findall(r'^#include "([^"]+)"', unit.read_text(), re.MULTILINE) if unit.parent.name == "Unity" else [str(unit)]
+        commands += [{**command, "file": part, "command": text.replace(str(unit), part)} for part in parts]
     folder = build / "lint"
     folder.mkdir(exist_ok=True)
     (folder / "compile_commands.json").write_text(json.dumps(commands))
@@ -106,7 +116,7 @@ def check(commands, source):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "dev", help="a configured and built folder")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "dev", help="a configured folder")
     parser.add_argument("--changed", action="store_true")
     parser.add_argument("--since", metavar="REV")
     parser.add_argument("--passed", action="store_true")
@@ -118,8 +128,8 @@ def main():
         PASSED.write_text(git("rev-parse", "HEAD")[0])
         return 0
 
-    headers = included(options.build)
     todo = sources()
+    headers = included(todo)
     commit = base(options.since) if options.changed else None
     if commit:
         todo = touched(todo, headers, commit)

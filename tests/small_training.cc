@@ -11,10 +11,14 @@
 
 namespace neap {
 
-Session MakeSession(Device& device, PlannerOptions planning, TrainingOptions training,
+Session MakeSession(Device& device, const PlannerOptions& planning, const TrainingOptions& training,
                     Layout layout) {
-  absl::StatusOr<Session> session =
-      CreateSession(SmallNet(layout), device, std::move(planning), training);
+  return Opened(SmallNet(layout), device, planning, training);
+}
+
+Session Opened(const Graph& graph, Device& device, const PlannerOptions& planning,
+               const TrainingOptions& training) {
+  absl::StatusOr<Session> session = CreateSession(graph, device, planning, training);
   REQUIRE_MESSAGE(session.ok(), session.status().ToString());
   return *std::move(session);
 }

@@ -1,4 +1,4 @@
-// Sessions that train the network of tests/small_net.h; shared by tests of the session.
+// Sessions, most of which train the network of tests/small_net.h; shared by tests of the session.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,12 @@
 
 namespace neap {
 
-Session MakeSession(Device& device, PlannerOptions planning, TrainingOptions training = {},
-                    Layout layout = Layout::kNchw);
+Session MakeSession(Device& device, const PlannerOptions& planning,
+                    const TrainingOptions& training = {}, Layout layout = Layout::kNchw);
+
+// A session of any network.
+Session Opened(const Graph& graph, Device& device, const PlannerOptions& planning = {},
+               const TrainingOptions& training = {});
 
 // The minimum budget for SmallNet(), so a policy that moves tensors offloads some in every step.
 PlannerOptions Tight(Device& device, const std::string& policy = "tensor-cache");

@@ -34,8 +34,7 @@ namespace neap::apps {
 namespace {
 
 constexpr char kDeepBench[] = "deepbench";
-constexpr int64_t kMostBatch = 1 << 24;
-constexpr int64_t kMostBatchFactor = 1 << 10;
+constexpr int64_t kMaxBatchFactor = 1 << 10;
 constexpr int64_t kDefaultBatch = 256;
 
 struct ConvBenchCommand {
@@ -54,9 +53,9 @@ void AddFlags(ConvBenchCommand& command, FlagSet& flags) {
             "a network (neap nets lists them) whose convolutions are timed, or deepbench",
             Text(&command.net.name));
   flags.Add("batch", "N", "images in a batch (256; for deepbench each shape's own)",
-            Integer(1, kMostBatch, &command.net.options.batch));
+            Integer(1, kMaxNetNumber, &command.net.options.batch));
   flags.Add("batch-factor", "N", "for deepbench: multiply each shape's own batch by N",
-            Integer(1, kMostBatchFactor, &command.batch_factor));
+            Integer(1, kMaxBatchFactor, &command.batch_factor));
   command.net.AddFormatTo(flags);
   command.measuring.AddTo(flags,
                           "with --plan-only any device in the database (the last one measured)");

@@ -26,9 +26,8 @@
 namespace neap::apps {
 namespace {
 
-constexpr int64_t kMostBatch = 1 << 24;
-constexpr int64_t kMostSteps = 1'000'000;
-constexpr size_t kMostValues = 64;  // of each list
+constexpr int64_t kMaxSteps = 1'000'000;
+constexpr size_t kMaxValues = 64;  // of each list
 
 struct WorkspaceBenchCommand {
   NetFlags net;
@@ -49,17 +48,17 @@ void AddFlags(WorkspaceBenchCommand& command, FlagSet& flags) {
   command.net.AddShapesTo(flags);
   command.net.AddDepthTo(flags);
   flags.Add("budgets", "BYTES,...", "device memory for everything",
-            BytesList(kMostValues, &command.bench.budgets_bytes));
+            BytesList(kMaxValues, &command.bench.budgets_bytes));
   flags.Add("batches", "N,...", "images in a batch",
-            IntegerList(1, kMostBatch, kMostValues, &command.bench.batches));
+            IntegerList(1, kMaxNetNumber, kMaxValues, &command.bench.batches));
   flags.Add("limits", "BYTES,...", "fixed workspace limits of each convolution to compare with",
-            BytesList(kMostValues, &command.bench.limits_bytes));
+            BytesList(kMaxValues, &command.bench.limits_bytes));
   flags.Add("policy", "NAME", "which tensors are kept, offloaded or recomputed",
             OneOf(policies, &command.bench.policy));
   command.kernels.AddDatabaseTo(flags);
   flags.Add("steps", "N",
             "training steps for each plan; the speed is the median after the first ten",
-            Integer(1, kMostSteps, &command.steps));
+            Integer(1, kMaxSteps, &command.steps));
   flags.Add("plan-only", "predict and train nothing; needs no GPU", &command.plan_only);
   flags.Add("device", "DEVICE",
             "cpu or cuda:N (cuda:0 if there is one, else cpu); with --plan-only also h200",

@@ -21,7 +21,6 @@
 namespace neap::apps {
 namespace {
 
-constexpr int64_t kMost = int64_t{1} << 24;
 constexpr char kCrossEntropy[] = "cross-entropy";
 
 FlagValue Blocks(std::optional<std::array<int64_t, 4>>* value) {
@@ -110,14 +109,14 @@ void NetFlags::AddSizesTo(FlagSet& flags) {
 }
 
 void NetFlags::AddBatchTo(FlagSet& flags) {
-  flags.Add("batch", "N", "images in a batch", Integer(1, kMost, &options.batch));
+  flags.Add("batch", "N", "images in a batch", Integer(1, kMaxNetNumber, &options.batch));
 }
 
 void NetFlags::AddDepthTo(FlagSet& flags) {
   flags.Add("depth", "N",
             "layers of resnet (3n+134), resnet-cifar (6n+2), densenet-cifar (3n+4), "
             "densenet-bc-cifar (6n+4)",
-            Integer(1, kMost, &options.depth));
+            Integer(1, kMaxNetNumber, &options.depth));
   flags.Add("blocks", "N,N,N,N", "blocks per stage of resnet, layers per block of densenet",
             Blocks(&options.blocks));
 }
@@ -137,9 +136,9 @@ void NetFlags::AddShapesTo(FlagSet& flags) {
 void NetFlags::AddImagesTo(FlagSet& flags) {
   flags.Add("image", "N", "height and width of the images", Integer(1, 1 << 16, &options.image));
   flags.Add("channels", "N", "channels of the images", Integer(1, 1 << 16, &options.channels));
-  flags.Add("classes", "N", "number of classes", Integer(1, kMost, &options.classes));
+  flags.Add("classes", "N", "number of classes", Integer(1, kMaxNetNumber, &options.classes));
   flags.Add("growth-rate", "N", "feature maps that each layer of densenet adds",
-            Integer(1, kMost, &options.growth_rate));
+            Integer(1, kMaxNetNumber, &options.growth_rate));
   flags.Add("dropout", "P", "probability of dropout, for networks with dropout layers",
             Probability(&options.dropout));
   flags.Add(

@@ -1,6 +1,7 @@
 // NET and the flags that choose the network's size and format.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +25,9 @@ inline constexpr char kOptionalNetHelp[] =
 
 // Whether the name is that of an ONNX file: it ends in .onnx.
 bool IsOnnxFile(const std::string& name);
+
+// Limits images in a batch, classes and other numbers of a network.
+inline constexpr int64_t kMaxNetNumber = int64_t{1} << 24;
 
 struct NetFlags {
   std::string name;

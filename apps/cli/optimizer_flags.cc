@@ -8,7 +8,7 @@
 namespace neap::apps {
 namespace {
 
-constexpr double kMost = std::numeric_limits<float>::max();
+constexpr double kMaxFloat = std::numeric_limits<float>::max();
 constexpr double kBelowOne = 0.99999994;  // the largest float below 1
 
 }  // namespace
@@ -20,7 +20,7 @@ void OptimizerFlags::AddTo(FlagSet& flags) {
   flags.Add("beta2", "X", "decay of AdamW's mean of squares of gradients",
             Real(0, kBelowOne, &values_.beta2));
   flags.Add("epsilon", "X", "what AdamW adds to the root of that mean",
-            Real(std::numeric_limits<float>::min(), kMost, &values_.epsilon));
+            Real(std::numeric_limits<float>::min(), kMaxFloat, &values_.epsilon));
   flags.Add("weight-decay", "X", "weight decay; that of AdamW is apart from the gradient",
             Real(0, 1, &values_.weight_decay));
 }
@@ -29,7 +29,7 @@ void OptimizerFlags::AddMemoryTo(FlagSet& flags) {
   flags.Add("optimizer", "NAME", "how parameters are updated", OneOf({"sgd", "adamw"}, &rule));
   flags.Add("momentum", "X", "momentum of SGD", Real(0, 1, &values_.momentum));
   flags.Add("clip-norm", "X", "scale gradients down so that their norm is at most X (0: do not)",
-            Real(0, kMost, &values_.clip_norm));
+            Real(0, kMaxFloat, &values_.clip_norm));
   flags.Add("ema", "X", "keep moving averages of the weights with this decay (0: do not)",
             Real(0, kBelowOne, &values_.average_decay));
 }

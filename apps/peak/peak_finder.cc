@@ -10,6 +10,7 @@
 #include "apps/cli/measured_device.h"
 #include "apps/cli/outcome.h"
 #include "apps/cli/predicted_speed.h"
+#include "neap/core/base/clock.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
 #include "neap/core/program/passes.h"
@@ -21,23 +22,8 @@
 namespace neap::apps {
 namespace {
 
-// More sub-batches must allow sizes that are larger by one part in so many. Two of them may allow
-// less than the whole batch does, because gradients are then in memory between the parts, and eight
-// may allow more: the search ends after so many numbers of sub-batches in a row without a gain.
+// More sub-batches must allow sizes that are larger by one part in so many.
 constexpr int64_t kMinGain = 8;
-constexpr int kMaxMisses = 3;
-
-double MillisecondsSince(std::chrono::steady_clock::time_point start) {
-  const auto elapsed = std::chrono::steady_clock::now() - start;
-  return std::chrono::duration<double, std::milli>(elapsed).count();
-}
-
-// `found` with the probes and the time of the search before it.
-PeakSearch After(const PeakSearch& before, PeakSearch found) {
-  found.probes += before.probes;
-  found.elapsed_ms += before.elapsed_ms;
-  return found;
-}
 
 bool IsSame(const NetFlags& a, const NetFlags& b) {
   return a.options.batch == b.options.batch && a.options.depth == b.options.depth;
@@ -351,71 +337,6 @@ absl::Status PeakFinder::Confirm(const std::string& net, PeakResult& result) con
   compared.options.batch = flags_.compared_batch;
   ASSIGN_OR_RETURN(result.compared, Run(std::move(compared), Asked()));
   return absl::OkStatus();
-}
-
-// Replaces `best` and `chosen` if parameters on the host allow a larger size. Adds the search to
-// `searches`.
-absl::Status GrowOffloaded(const PeakFlags& flags, const PlanTarget& target, const Growth& growth,
-                           const std::string& net, ProgramChoice& chosen, PeakResult& best,
-                           PeakSearch& searches) {
-  ASSIGN_OR_RETURN(const bool may_offload,
-                   PeakFinder(flags, target, growth, chosen).MayOffload(net));
-  if (!may_offload) return absl::OkStatus();
-  const ProgramChoice offloaded = {.sub_batches = chosen.sub_batches, .offload_params = true};
-  const PeakFinder finder(flags, target, growth, offloaded);
-  const int64_t next = best.search.largest + chosen.sub_batches;
-  if (next > growth.most) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const bool reaches_more, finder.Reaches(net, next));
-  if (!reaches_more) return absl::OkStatus();
-  ASSIGN_OR_RETURN(best, finder.Find(net, next));
-  searches = After(searches, best.search);
-  chosen = offloaded;
-  return absl::OkStatus();
-}
-
-// The flags with the network of a file, which is then read once and not for every size.
-absl::StatusOr<PeakFlags> WithFileRead(PeakFlags flags, const std::string& net) {
-  NetFlags file = flags.net;
-  file.name = net;
-  if (file.graph.has_value() || file.File().path.empty()) return flags;
-  file.options.batch = 1;
-  ASSIGN_OR_RETURN(flags.net.graph, file.Build());
-  return flags;
-}
-
-absl::StatusOr<PeakResult> FindPeak(const PeakFlags& given, const PlanTarget& target,
-                                    const Growth& asked, const std::string& net) {
-  ASSIGN_OR_RETURN(const PeakFlags flags, WithFileRead(given, net));
-  ProgramChoice chosen = flags.planning.AskedProgram();
-  Growth growth = asked;
-  growth.least = PeakFinder(flags, target, asked, chosen).Least(net);
-  ASSIGN_OR_RETURN(PeakResult best, PeakFinder(flags, target, growth, chosen).Find(net, 0));
-  PeakSearch grown = best.search;
-  int misses = 0;
-  for (int64_t count = 2; misses < kMaxMisses; count *= 2) {
-    const PeakFinder finder(flags, target, growth,
-                            {.sub_batches = count, .offload_params = chosen.offload_params});
-    ASSIGN_OR_RETURN(const bool may_split, finder.MaySplit(net));
-    if (!may_split) break;
-    const int64_t before = grown.largest;
-    ASSIGN_OR_RETURN(const PeakSearch search, finder.Grow(net, before));
-    grown = After(grown, search);
-    if (grown.largest == before) {
-      ++misses;
-    } else {
-      chosen.sub_batches = count;
-      misses = 0;
-    }
-  }
-  if (grown.largest > best.search.largest) {
-    ASSIGN_OR_RETURN(best, PeakFinder(flags, target, growth, chosen).Find(net, grown.largest));
-    grown = After(grown, best.search);
-  }
-  RETURN_IF_ERROR(GrowOffloaded(flags, target, growth, net, chosen, best, grown));
-  best.search.probes = grown.probes;
-  best.search.elapsed_ms = grown.elapsed_ms;
-  if (flags.run) RETURN_IF_ERROR(PeakFinder(flags, target, growth, chosen).Confirm(net, best));
-  return best;
 }
 
 // The device may have less free memory than the budget, and evaluation must fit as well. If the

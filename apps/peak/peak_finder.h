@@ -1,4 +1,5 @@
-// The flags, the search and the trial run that `neap peak-batch` and `neap peak-depth` share.
+// The flags of `neap peak-batch` and `neap peak-depth`, and their search and trial run with one
+// choice of the program.
 //
 // A probe computes only the minimum budget of a size. The size that is found is planned in full and
 // verified, and with --run it is trained on the device. If its plan takes more pinned memory than
@@ -11,12 +12,6 @@
 // computed again. The batch has to be the same, because larger batches use a device better: against
 // a fixed smaller batch, a budget that costs a fifth of the time could seem to cost nothing. The
 // part that is lost is then what the lack of memory costs, and nothing else.
-//
-// Where the planner may choose sub-batches (memory/program_choice.h), 2, 4, 8, ... of them are
-// tried at sizes that are larger by an eighth, twice that, and so on, if a whole batch is found at
-// all. The search is repeated with as many as have reached the largest of these, and then once more
-// with parameters on the host, where the planner may choose that and it is a batch that grows; it
-// starts at the size found.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +52,7 @@ struct PeakFlags {
 struct Growth {
   std::string what;  // "batch" or "depth"
   int64_t most = 0;
-  int64_t least = 1;  // FindPeak() sets it
+  int64_t least = 1;  // FindPeak() (apps/peak/find_peak.h) sets it
   // Whether parameters on the host are tried without being asked for. They allow much deeper
   // networks, which take long to plan.
   bool tries_offloading = false;
@@ -102,11 +97,6 @@ struct PeakResult {
   std::optional<PeakRun> compared = {};
 };
 
-// Errors: RESOURCE_EXHAUSTED if not even the smallest size fits, or no size keeps its speed;
-// BadUsage() for an unknown network.
-absl::StatusOr<PeakResult> FindPeak(const PeakFlags& flags, const PlanTarget& target,
-                                    const Growth& growth, const std::string& net);
-
 // The search with one choice of the program.
 class PeakFinder {
  public:
@@ -127,7 +117,7 @@ class PeakFinder {
   // Whether a size fits and, with --keep, keeps its speed.
   absl::StatusOr<bool> Reaches(const std::string& net, int64_t n) const;
   // By planning alone. `from` is a size that is reached, or 0. Errors: those of
-  // FindPeak().
+  // FindPeak() (apps/peak/find_peak.h).
   absl::StatusOr<PeakResult> Find(const std::string& net, int64_t from) const;
   // Adds the trial runs to the result of Find().
   absl::Status Confirm(const std::string& net, PeakResult& result) const;

@@ -5,6 +5,7 @@
 #include "apps/cli/measured_device.h"
 #include "apps/cli/outcome.h"
 #include "apps/cli/progress.h"
+#include "apps/peak/find_peak.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
 

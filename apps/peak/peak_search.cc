@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "absl/container/flat_hash_map.h"
+#include "neap/core/base/clock.h"
 #include "neap/core/base/status_macros.h"
 
 namespace neap::apps {
@@ -11,11 +12,6 @@ namespace {
 
 constexpr int64_t kNeighbours = 4;
 constexpr int64_t kNeighbourParts = 64;  // of a size, between neighbours and of the first stride
-
-double MillisecondsSince(std::chrono::steady_clock::time_point start) {
-  const auto elapsed = std::chrono::steady_clock::now() - start;
-  return std::chrono::duration<double, std::milli>(elapsed).count();
-}
 
 class KeptSearch {
  public:
@@ -82,6 +78,12 @@ class KeptSearch {
 };
 
 }  // namespace
+
+PeakSearch After(const PeakSearch& before, PeakSearch found) {
+  found.probes += before.probes;
+  found.elapsed_ms += before.elapsed_ms;
+  return found;
+}
 
 absl::StatusOr<PeakSearch> FindLargest(int64_t most, const Fits& fits, int64_t from) {
   const auto start = std::chrono::steady_clock::now();

@@ -36,6 +36,9 @@ struct PeakSearch {
   double elapsed_ms = 0;
 };
 
+// `found` with the probes and the time of the search before it.
+PeakSearch After(const PeakSearch& before, PeakSearch found);
+
 using Fits = std::function<absl::StatusOr<bool>(int64_t size)>;
 
 // Searches sizes 1 to `most`, and tries `from` first, then sizes around it. *Complexity*: about

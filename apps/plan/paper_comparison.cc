@@ -82,8 +82,6 @@ std::string Unread(const Program& program) {
   return text;
 }
 
-double Mib(int64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(kMiB); }
-
 }  // namespace
 
 absl::StatusOr<PaperComparison> CompareWithPaper(const Graph& graph, const Program& program,
@@ -114,13 +112,14 @@ std::string ToText(const PaperComparison& c) {
                                    static_cast<double>(c.paper_bytes);
   std::string text = absl::StrFormat(
       "  paper's accounting   %.3f MiB at step %d; exact is %.3f MiB (%.1f%%) lower:\n",
-      Mib(c.paper_bytes), c.paper_step, Mib(c.paper_bytes - c.exact_bytes), percent);
+      InMebibytes(c.paper_bytes), c.paper_step, InMebibytes(c.paper_bytes - c.exact_bytes),
+      percent);
   absl::StrAppendFormat(&text, "    %+12.3f MiB  reads that backward kernels do not need (%s)\n",
-                        -Mib(c.unread_bytes), c.unread);
+                        -InMebibytes(c.unread_bytes), c.unread);
   absl::StrAppendFormat(&text, "    %+12.3f MiB  saved for backward instead (%d tensors)\n",
-                        Mib(c.saved_bytes), c.saved_tensors);
+                        InMebibytes(c.saved_bytes), c.saved_tensors);
   absl::StrAppendFormat(&text, "    %+12.3f MiB  in-place results (%d tensors)\n",
-                        -Mib(c.in_place_bytes), c.in_place_results);
+                        -InMebibytes(c.in_place_bytes), c.in_place_results);
   return text;
 }
 

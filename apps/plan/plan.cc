@@ -22,6 +22,7 @@
 #include "apps/plan/planned_ranks.h"
 #include "apps/plan/speed_curve.h"
 #include "apps/plan/tensor_alternatives.h"
+#include "neap/core/base/clock.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/graph/graph.h"
 #include "neap/core/plan/cost_model.h"
@@ -103,11 +104,6 @@ struct PlanFlags {
     return absl::OkStatus();
   }
 };
-
-double MillisecondsSince(std::chrono::steady_clock::time_point start) {
-  const auto elapsed = std::chrono::steady_clock::now() - start;
-  return std::chrono::duration<double, std::milli>(elapsed).count();
-}
 
 absl::StatusOr<Program> ProgramFor(const Graph& graph, const PlanFlags& flags,
                                    const ProgramChoice& choice, const DeviceDescription& device) {

@@ -79,8 +79,6 @@ Json RanksJson(const PlanReport& report) {
           {"sum_ms", sums.ms},           {"hidden_sum_ms", sums.hidden_ms}};
 }
 
-double Mib(int64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(kMiB); }
-
 // A compute action's memory and the time that the plan assumes for it.
 struct TimedStep {
   StepMemory memory;
@@ -147,7 +145,7 @@ Json PlanTotals(const Plan& plan) {
           {"host_resident_bytes", plan.host_resident_bytes},
           {"peer_peak_bytes", plan.peer_peak_bytes},
           {"peak_activation_bytes", plan.peak_activation_bytes},
-          {"peak_activation_mib", Mib(plan.peak_activation_bytes)}};
+          {"peak_activation_mib", InMebibytes(plan.peak_activation_bytes)}};
 }
 
 std::string ToText(const PlanReport& report) {
@@ -166,8 +164,8 @@ std::string ToText(const PlanReport& report) {
                         FormatBytes(stats.placement_lower_bound), GapPercent(stats),
                         report.placement);
   absl::StrAppendFormat(&text, "  layer-wise bound     %.3f MiB at step %d; l_peak is %.3f MiB\n",
-                        Mib(stats.layerwise.bytes), stats.layerwise.step.value + 1,
-                        Mib(stats.layerwise.l_peak));
+                        InMebibytes(stats.layerwise.bytes), stats.layerwise.step.value + 1,
+                        InMebibytes(stats.layerwise.l_peak));
   absl::StrAppendFormat(&text, "  in-place results     %d\n", stats.in_place_tensors);
   absl::StrAppendFormat(&text,
                         "  planning time        engines listed in %.1f ms, planned in %.1f ms\n",

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "apps/cli/predicted_speed.h"
-#include "apps/peak/peak_finder.h"
+#include "apps/peak/find_peak.h"
 #include "apps/plan/speed_curve.h"
 #include "apps/python/bindings.h"
 #include "apps/python/errors.h"

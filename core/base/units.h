@@ -19,6 +19,10 @@ inline constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 // `value` rounded up to the next multiple of `unit` (> 0).
 constexpr int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
+constexpr double InMebibytes(int64_t bytes) {
+  return static_cast<double>(bytes) / static_cast<double>(kMiB);
+}
+
 // "12GiB", "1.5 MiB", "64KB" (powers of 1000), "4096" (bytes) -> bytes, rounded down.
 // Errors: INVALID_ARGUMENT for anything else, and for overflowing amounts and those below `least`,
 // which is at least 0. For "512M", which some programs read as MiB and others as MB, the message

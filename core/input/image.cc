@@ -8,8 +8,6 @@
 namespace neap {
 namespace {
 
-constexpr float kLuma[] = {0.299F, 0.587F, 0.114F};
-
 bool CanConvert(int64_t source_channels, int64_t target_channels) {
   return source_channels == target_channels || source_channels == 1 ||
          (source_channels == 3 && target_channels == 1);

@@ -6,6 +6,7 @@
 // once, since the rest runs for every image of a run.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -20,6 +21,9 @@ struct ChannelScale {
   float mean = 0;
   float deviation = 1;
 };
+
+// Grey of red, green and blue as in ITU-R 601.
+inline constexpr std::array<float, 3> kLuma = {0.299F, 0.587F, 0.114F};
 
 // *Threads*: safe from several at once.
 class ImageTransform {

@@ -12,6 +12,7 @@
 #include "neap/core/base/file.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/image/random_view.h"
+#include "neap/core/input/image.h"
 #include "neap/core/input/image_files.h"
 
 namespace neap {
@@ -20,7 +21,6 @@ namespace {
 constexpr ImageShape kImageNetShape = {.c = 3, .h = 224, .w = 224};
 constexpr std::array<float, 3> kMean = {0.485F, 0.456F, 0.406F};
 constexpr std::array<float, 3> kDeviation = {0.229F, 0.224F, 0.225F};
-constexpr std::array<float, 3> kLuma = {0.299F, 0.587F, 0.114F};
 
 // In evaluation, what is cropped is this part of what the image is resized to, along both axes.
 constexpr double kCentralPart = 224.0 / 256;

@@ -22,7 +22,7 @@ bool UsesSums(Phase phase) {
   return phase == Phase::kUpdate || phase == Phase::kCheckGradients || phase == Phase::kUpdateScale;
 }
 
-struct Bucket {
+struct SumBucket {
   size_t complete_at = 0;  // the step after which all of its tensors are complete
   std::vector<TensorId> tensors;
   int64_t bytes = 0;
@@ -111,7 +111,7 @@ class Reducer {
       buckets_.emplace_back();
       last_begun_ = is_last;
     }
-    Bucket& bucket = buckets_.back();
+    SumBucket& bucket = buckets_.back();
     bucket.complete_at = complete_at;
     bucket.tensors.push_back(tensor);
     bucket.bytes += program_.tensor(tensor).spec.size_bytes();
@@ -131,7 +131,7 @@ class Reducer {
 
   // One step, or two if ranks update slices of parameters: each gets the sum of its slices of the
   // gradients, but all of the states.
-  void AddSums(const Bucket& bucket, LayerId layer, std::vector<Step>& steps) const {
+  void AddSums(const SumBucket& bucket, LayerId layer, std::vector<Step>& steps) const {
     Step scatter = {.id = {},
                     .layer = layer,
                     .phase = Phase::kReduceScatter,
@@ -178,7 +178,7 @@ class Reducer {
   Program& program_;
   std::vector<Step> own_;        // what a rank computes of its images
   std::deque<Step> using_sums_;  // that are not in the result yet
-  std::vector<Bucket> buckets_;
+  std::vector<SumBucket> buckets_;
   bool last_begun_ = false;
   std::vector<std::optional<size_t>> bucket_of_;  // by TensorId
 };

@@ -10,7 +10,7 @@ namespace neap {
 namespace {
 
 // Parameters that are gathered together.
-struct Bucket {
+struct GatherBucket {
   size_t needed_by = 0;  // the first step that reads one of them
   size_t last = 0;       // the step that reads the last of them first
   std::vector<Use> params;
@@ -25,8 +25,8 @@ int64_t BytesOfBucket(size_t number, const ProgramOptions& options) {
 }
 
 // In the order in which the steps need them.
-std::vector<Bucket> Buckets(const Program& program) {
-  std::vector<Bucket> buckets;
+std::vector<GatherBucket> Buckets(const Program& program) {
+  std::vector<GatherBucket> buckets;
   std::vector<bool> known(program.tensors.size(), false);
   for (const Step& step : program.steps) {
     if (!IsOfLayer(step.phase)) continue;
@@ -39,7 +39,7 @@ std::vector<Bucket> Buckets(const Program& program) {
           (buckets.back().bytes >= BytesOfBucket(buckets.size() - 1, program.options) &&
            buckets.back().last != step.id.index());
       if (begins) buckets.push_back({.needed_by = step.id.index()});
-      Bucket& bucket = buckets.back();
+      GatherBucket& bucket = buckets.back();
       bucket.last = step.id.index();
       bucket.params.push_back({tensor.id, {Slot::kParam, static_cast<int>(bucket.params.size())}});
       bucket.bytes += tensor.spec.size_bytes();
@@ -95,13 +95,13 @@ absl::Status CheckShard(const ProgramOptions& options, const GraphOptions& net) 
 
 void GatherParameters(Program& program) {
   if (program.options.shard.ranks == 1 || program.options.mode != Mode::kTraining) return;
-  const std::vector<Bucket> buckets = Buckets(program);
+  const std::vector<GatherBucket> buckets = Buckets(program);
   std::vector<Step> steps;
   size_t next = 0;
   for (Step& step : program.steps) {
     // One bucket ahead, so that sums in forward do not wait for all parameters.
     while (next < buckets.size() && (next == 0 || buckets[next - 1].needed_by == step.id.index())) {
-      const Bucket& bucket = buckets[next++];
+      const GatherBucket& bucket = buckets[next++];
       steps.push_back({.id = {},
                        .layer = program.steps[bucket.needed_by].layer,
                        .phase = Phase::kAllGather,

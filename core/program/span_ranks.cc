@@ -10,9 +10,10 @@
 namespace neap {
 namespace {
 
-class Splitter {
+class RankSplitter {
  public:
-  Splitter(ResolvedGraph graph, const RankShare& share) : graph_(std::move(graph)), share_(share) {}
+  RankSplitter(ResolvedGraph graph, const RankShare& share)
+      : graph_(std::move(graph)), share_(share) {}
 
   absl::StatusOr<ResolvedGraph> Run() {
     result_.options = graph_.options;
@@ -63,7 +64,7 @@ class Splitter {
 }  // namespace
 
 absl::StatusOr<ResolvedGraph> SpanRanks(ResolvedGraph graph, const RankShare& share) {
-  return Splitter(std::move(graph), share).Run();
+  return RankSplitter(std::move(graph), share).Run();
 }
 
 }  // namespace neap

@@ -33,9 +33,9 @@ std::optional<std::string> StateWrittenAnew(const LayerSpec& spec) {
   return std::nullopt;
 }
 
-class Splitter {
+class SubBatchSplitter {
  public:
-  Splitter(ResolvedGraph graph, Mode mode, int64_t count)
+  SubBatchSplitter(ResolvedGraph graph, Mode mode, int64_t count)
       : graph_(std::move(graph)), mode_(mode), count_(count) {}
 
   absl::StatusOr<ResolvedGraph> Run() {
@@ -98,7 +98,7 @@ class Splitter {
 
 absl::StatusOr<ResolvedGraph> InSubBatches(ResolvedGraph graph, Mode mode, int64_t count) {
   if (count == 1) return graph;
-  return Splitter(std::move(graph), mode, count).Run();
+  return SubBatchSplitter(std::move(graph), mode, count).Run();
 }
 
 std::string NameInSubBatch(std::string_view name, const SubBatch& sub_batch) {

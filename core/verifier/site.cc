@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, 29> kFaultNames = {
     "end-state",    "totals",      "collective",  "shard",      "wrong-program"};
 static_assert(static_cast<size_t>(PlanFault::kProgram) + 1 == kFaultNames.size());
 
-bool Knows(size_t count, int32_t id) { return id >= 0 && static_cast<size_t>(id) < count; }
+bool IsIndex(size_t count, int32_t id) { return id >= 0 && static_cast<size_t>(id) < count; }
 
 }  // namespace
 
@@ -30,12 +30,13 @@ absl::Status Site::Fault(PlanFault fault, std::string_view what) const {
 }
 
 std::string Site::Describe(TensorId tensor) const {
-  if (!Knows(plan_.tensors.size(), tensor.value)) return absl::StrFormat("tensor %d", tensor.value);
+  if (!IsIndex(plan_.tensors.size(), tensor.value))
+    return absl::StrFormat("tensor %d", tensor.value);
   return absl::StrFormat("tensor %d '%s'", tensor.value, plan_.tensors[tensor.index()].name);
 }
 
 std::string Site::Describe(StepId step) const {
-  if (!Knows(plan_.steps.size(), step.value)) return absl::StrFormat("step %d", step.value);
+  if (!IsIndex(plan_.steps.size(), step.value)) return absl::StrFormat("step %d", step.value);
   const PlanStep& named = plan_.steps[step.index()];
   return absl::StrFormat("step %d '%s %s'", step.value, named.layer, Name(named.phase));
 }

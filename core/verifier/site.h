@@ -1,10 +1,12 @@
 // The verifier's position in a plan, and the wording of faults there. Private to the verifier.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "neap/core/plan/plan.h"
@@ -34,6 +36,11 @@ class Site {
   const Plan& plan_;
   std::optional<size_t> action_;
 };
+
+// Whether a list of the plan names the tensor.
+inline bool Has(const std::vector<TensorId>& ids, TensorId id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
 
 // Checks the plan's header, tensors and steps, independently of its actions.
 absl::Status CheckTables(const Plan& plan, const Site& site);

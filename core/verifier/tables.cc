@@ -15,8 +15,6 @@ namespace {
 
 using Ids = std::vector<TensorId>;
 
-bool Has(const Ids& ids, TensorId id) { return std::find(ids.begin(), ids.end(), id) != ids.end(); }
-
 absl::Status CheckHeader(const Plan& plan, const Site& site) {
   if (plan.batch < 1) {
     return site.Fault(PlanFault::kHeader, absl::StrFormat("its batch is %d", plan.batch));

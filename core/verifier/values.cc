@@ -1,18 +1,9 @@
 #include "neap/core/verifier/values.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_format.h"
 #include "neap/core/base/status_macros.h"
 
 namespace neap::verifier {
-namespace {
-
-bool Has(const std::vector<TensorId>& ids, TensorId id) {
-  return std::find(ids.begin(), ids.end(), id) != ids.end();
-}
-
-}  // namespace
 
 const std::vector<TensorId>& RerunReads(const PlanStep& step) {
   return step.rerun_reads.empty() ? step.reads : step.rerun_reads;

@@ -68,7 +68,7 @@ std::vector<KernelClass> GroupEqualFronts(absl::Span<const Front> fronts) {
 }
 
 // A step from one configuration to the next larger one on its front's lower convex hull.
-struct HullStep {
+struct FrontStep {
   size_t kernel_class = 0;
   size_t from = 0;
   size_t to = 0;
@@ -77,9 +77,9 @@ struct HullStep {
 };
 
 // Appends the steps of one front's hull, whose gains per byte decrease.
-void AppendHullSteps(const Front& front, size_t kernel_class, std::vector<HullStep>& steps) {
+void AppendFrontSteps(const Front& front, size_t kernel_class, std::vector<FrontStep>& steps) {
   for (size_t from = 0; from + 1 < front.size();) {
-    HullStep best;
+    FrontStep best;
     for (size_t to = from + 1; to < front.size(); ++to) {
       const int64_t bytes = front[to].workspace_bytes - front[from].workspace_bytes;
       const double gain = (front[from].seconds - front[to].seconds) / static_cast<double>(bytes);
@@ -90,10 +90,10 @@ void AppendHullSteps(const Front& front, size_t kernel_class, std::vector<HullSt
   }
 }
 
-std::vector<HullStep> HullSteps(const std::vector<KernelClass>& classes) {
-  std::vector<HullStep> steps;
-  for (size_t k = 0; k < classes.size(); ++k) AppendHullSteps(*classes[k].front, k, steps);
-  std::stable_sort(steps.begin(), steps.end(), [](const HullStep& a, const HullStep& b) {
+std::vector<FrontStep> FrontSteps(const std::vector<KernelClass>& classes) {
+  std::vector<FrontStep> steps;
+  for (size_t k = 0; k < classes.size(); ++k) AppendFrontSteps(*classes[k].front, k, steps);
+  std::stable_sort(steps.begin(), steps.end(), [](const FrontStep& a, const FrontStep& b) {
     return a.seconds_per_byte > b.seconds_per_byte;
   });
   return steps;
@@ -110,7 +110,7 @@ Counted SmallestDivision(const std::vector<KernelClass>& classes, int64_t total_
 }
 
 // Moves as many members as fit. Returns false if some did not fit.
-bool Move(Counted& division, const HullStep& step) {
+bool Move(Counted& division, const FrontStep& step) {
   std::vector<int>& counts = division.counts[step.kernel_class];
   const int64_t fit = division.unused_bytes / step.bytes;
   const auto moved = static_cast<int>(std::min<int64_t>(counts[step.from], fit));
@@ -148,7 +148,7 @@ double Seconds(const std::vector<KernelClass>& classes, const ChoiceCounts& coun
 // The linear relaxation: takes the hulls' steps in order of gain per byte until one does not fit
 // completely. The gain of that step is the price of a byte. The sum of every kernel's least priced
 // time, minus the price of the total, is a lower bound on the time of any division.
-struct Relaxation {
+struct RelaxedDivision {
   double seconds_per_byte = 0;  // 0: everything fits, so bytes have no price
   double seconds_bound = 0;
   Counted rounded;  // the steps that fit
@@ -164,9 +164,9 @@ double LeastPricedSeconds(const Front& front, double seconds_per_byte) {
   return least;
 }
 
-Relaxation Relax(const std::vector<KernelClass>& classes, int64_t total_bytes) {
-  Relaxation result = {.rounded = SmallestDivision(classes, total_bytes)};
-  for (const HullStep& step : HullSteps(classes)) {
+RelaxedDivision Relax(const std::vector<KernelClass>& classes, int64_t total_bytes) {
+  RelaxedDivision result = {.rounded = SmallestDivision(classes, total_bytes)};
+  for (const FrontStep& step : FrontSteps(classes)) {
     if (!Move(result.rounded, step) && result.seconds_per_byte == 0)
       result.seconds_per_byte = step.seconds_per_byte;
   }
@@ -189,7 +189,7 @@ struct OpenProgram {
   std::vector<std::vector<size_t>> kept;  // by class: the configurations that are items, if any
 };
 
-OpenProgram Open(const std::vector<KernelClass>& classes, const Relaxation& relaxation,
+OpenProgram Open(const std::vector<KernelClass>& classes, const RelaxedDivision& relaxation,
                  double gap_seconds, int64_t total_bytes) {
   constexpr double kRounding = 1e-9;
   OpenProgram open = {.program = {.capacity_bytes = total_bytes,
@@ -264,7 +264,7 @@ absl::StatusOr<WorkspaceDivision> DivideWorkspace(absl::Span<const Front> fronts
                                                   const WorkspaceDivisionGoal& goal) {
   RETURN_IF_ERROR(CheckFronts(fronts, total_bytes));
   const std::vector<KernelClass> classes = GroupEqualFronts(fronts);
-  Relaxation relaxation = Relax(classes, total_bytes);
+  RelaxedDivision relaxation = Relax(classes, total_bytes);
   ChoiceCounts counts = relaxation.rounded.counts;
   const double seconds = Seconds(classes, counts);
   double seconds_bound = relaxation.seconds_bound;

@@ -19,10 +19,6 @@ namespace {
 
 using onnx_schema::Tensor;
 
-absl::Status NotComputed(const std::string& what) {
-  return absl::UnimplementedError(absl::StrCat("a constant is computed ", what));
-}
-
 Constant Integers(const std::vector<int64_t>& values) {
   return {.dims = {std::ssize(values)}, .values = {values.begin(), values.end()}};
 }
@@ -40,7 +36,7 @@ absl::StatusOr<Value> FromAttribute(NodeReader& node) {
                   .type = Tensor::FLOAT};
 }
 
-absl::StatusOr<Constant> Gather(NodeReader& node, NetworkBuilder& network) {
+absl::StatusOr<Constant> FoldGather(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(const Constant data, node.Constant(0));
   ASSIGN_OR_RETURN(const Constant indices, node.Constant(1));
   ASSIGN_OR_RETURN(const size_t axis, CheckedAxis(node.Int("axis", 0), std::ssize(data.dims)));
@@ -63,7 +59,7 @@ absl::StatusOr<Constant> Gather(NodeReader& node, NetworkBuilder& network) {
   return result;
 }
 
-absl::StatusOr<Constant> Concat(NodeReader& node, NetworkBuilder& network) {
+absl::StatusOr<Constant> FoldConcat(NodeReader& node, NetworkBuilder& network) {
   std::vector<Constant> parts;
   for (int i = 0; i < node.input_count(); ++i) {
     ASSIGN_OR_RETURN(parts.emplace_back(), node.Constant(i));
@@ -82,7 +78,7 @@ absl::StatusOr<Constant> Concat(NodeReader& node, NetworkBuilder& network) {
   return Concatenated(parts, axis);
 }
 
-absl::StatusOr<Constant> Slice(NodeReader& node, NetworkBuilder& network) {
+absl::StatusOr<Constant> FoldSlice(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(const Constant data, node.Constant(0));
   ASSIGN_OR_RETURN(const Slices slices, ReadSlices(node, std::ssize(data.dims)));
   Extents dims = data.dims;
@@ -106,18 +102,18 @@ absl::StatusOr<Constant> Slice(NodeReader& node, NetworkBuilder& network) {
   return View(data, dims, strides, offset);
 }
 
-absl::StatusOr<Constant> Shape(NodeReader& node, NetworkBuilder& /*network*/) {
+absl::StatusOr<Constant> FoldShape(NodeReader& node, NetworkBuilder& /*network*/) {
   if (const std::optional<Stored> stored = node.IfStored(0)) return ShapeOf(node, stored->dims());
   ASSIGN_OR_RETURN(const Constant data, node.Constant(0));
   return ShapeOf(node, data.dims);
 }
 
-absl::StatusOr<Constant> Size(NodeReader& node, NetworkBuilder& /*network*/) {
+absl::StatusOr<Constant> FoldSize(NodeReader& node, NetworkBuilder& /*network*/) {
   ASSIGN_OR_RETURN(const Constant data, node.Constant(0));
   return Constant{.values = {static_cast<double>(data.values.size())}};
 }
 
-absl::StatusOr<Constant> ConstantOfShape(NodeReader& node, NetworkBuilder& network) {
+absl::StatusOr<Constant> FoldConstantOfShape(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(const Constant shape, node.Constant(0));
   const Constant zero = {.dims = {1}, .values = {0}, .type = Tensor::FLOAT};
   ASSIGN_OR_RETURN(const Constant value, node.ConstantAttribute("value", zero));
@@ -127,7 +123,7 @@ absl::StatusOr<Constant> ConstantOfShape(NodeReader& node, NetworkBuilder& netwo
   return View(value, dims, Extents(dims.size(), 0));
 }
 
-absl::StatusOr<Constant> Expand(NodeReader& node, NetworkBuilder& network) {
+absl::StatusOr<Constant> FoldExpand(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(const Constant data, node.Constant(0));
   ASSIGN_OR_RETURN(const Constant shape, node.Constant(1));
   const std::optional<Extents> dims = BroadcastDims(data.dims, ToIntegers(shape));
@@ -137,7 +133,7 @@ absl::StatusOr<Constant> Expand(NodeReader& node, NetworkBuilder& network) {
   return BroadcastTo(data, *dims);
 }
 
-absl::StatusOr<Constant> Range(NodeReader& node, NetworkBuilder& network) {
+absl::StatusOr<Constant> FoldRange(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(const Constant start, node.Constant(0));
   ASSIGN_OR_RETURN(const double first, node.Scalar(0, 0));
   ASSIGN_OR_RETURN(const double limit, node.Scalar(1, 0));
@@ -152,14 +148,14 @@ absl::StatusOr<Constant> Range(NodeReader& node, NetworkBuilder& network) {
   return Cast(result, result.type);
 }
 
-absl::StatusOr<Constant> CastNode(NodeReader& node, NetworkBuilder& network) {
+absl::StatusOr<Constant> FoldCast(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(const Constant data, node.Constant(0));
   node.Int("saturate", 1);  // of 8-bit floats, which are refused
   RETURN_IF_ERROR(network.CountConstant(data.dims));
   return Cast(data, node.Int("to", 0));
 }
 
-absl::StatusOr<Constant> Clip(NodeReader& node, NetworkBuilder& network) {
+absl::StatusOr<Constant> FoldClip(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(Constant data, node.Constant(0));
   ASSIGN_OR_RETURN(const auto bounds, node.Bounds());
   RETURN_IF_ERROR(network.CountConstant(data.dims));
@@ -178,7 +174,7 @@ absl::StatusOr<Constant> OfElements(NodeReader& node, NetworkBuilder& network) {
   return Elementwise(node.op(), arguments);
 }
 
-absl::StatusOr<Constant> Transpose(NodeReader& node, NetworkBuilder& network) {
+absl::StatusOr<Constant> FoldTranspose(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(const Constant data, node.Constant(0));
   ASSIGN_OR_RETURN(const Extents order, ReadOrder(node, std::ssize(data.dims)));
   const Extents own = StridesOf(data.dims);
@@ -196,15 +192,15 @@ struct Folded {
   absl::StatusOr<Constant> (*compute)(NodeReader& node, NetworkBuilder& network);
 };
 constexpr Folded kFolded[] = {
-    {"Cast", CastNode},       {"Clip", Clip},
-    {"Concat", Concat},       {"ConstantOfShape", ConstantOfShape},
-    {"Expand", Expand},       {"Gather", Gather},
-    {"Range", Range},         {"Shape", Shape},
-    {"Size", Size},           {"Slice", Slice},
-    {"Transpose", Transpose},
+    {"Cast", FoldCast},           {"Clip", FoldClip},
+    {"Concat", FoldConcat},       {"ConstantOfShape", FoldConstantOfShape},
+    {"Expand", FoldExpand},       {"Gather", FoldGather},
+    {"Range", FoldRange},         {"Shape", FoldShape},
+    {"Size", FoldSize},           {"Slice", FoldSlice},
+    {"Transpose", FoldTranspose},
 };
 
-const Folded* Find(std::string_view op) {
+const Folded* FindFolded(std::string_view op) {
   const auto* const found = std::find_if(std::begin(kFolded), std::end(kFolded),
                                          [&](const Folded& known) { return known.op == op; });
   return found == std::end(kFolded) ? nullptr : found;
@@ -252,7 +248,7 @@ absl::StatusOr<Value> FoldOne(NodeReader& node, NetworkBuilder& network) {
     RETURN_IF_ERROR(network.CountConstant(data.dims));
     return Value(std::move(data));
   }
-  const Folded* const folded = Find(node.op());
+  const Folded* const folded = FindFolded(node.op());
   if (folded == nullptr && !IsElementwise(node.op())) return NotComputed("by this operator");
   ASSIGN_OR_RETURN(Constant result,
                    folded == nullptr ? OfElements(node, network) : folded->compute(node, network));
@@ -263,7 +259,7 @@ absl::StatusOr<Value> FoldOne(NodeReader& node, NetworkBuilder& network) {
 
 bool CanFold(std::string_view op) {
   return op == "Constant" || op == "Identity" || op == "Split" || ChangesAxes(op) ||
-         Find(op) != nullptr || IsElementwise(op);
+         FindFolded(op) != nullptr || IsElementwise(op);
 }
 
 absl::Status Fold(NodeReader& node, NetworkBuilder& network) {

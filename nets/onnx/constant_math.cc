@@ -19,10 +19,6 @@ namespace {
 
 using onnx_schema::Tensor;
 
-absl::Status NotComputed(const std::string& what) {
-  return absl::UnimplementedError(absl::StrCat("a constant is computed ", what));
-}
-
 // Modulo 2^bits, as two's complement or without sign.
 double Wrapped(double whole, int bits, bool is_signed) {
   const double modulus = std::ldexp(1.0, bits);
@@ -185,6 +181,10 @@ absl::StatusOr<Constant> Where(const std::vector<Constant>& arguments) {
 }
 
 }  // namespace
+
+absl::Status NotComputed(const std::string& what) {
+  return absl::UnimplementedError(absl::StrCat("a constant is computed ", what));
+}
 
 absl::StatusOr<Constant> Cast(const Constant& values, int64_t type) {
   Constant cast = values;

@@ -9,13 +9,18 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "neap/nets/onnx/onnx_tensor.h"
 
 namespace neap::nets {
+
+// UNIMPLEMENTED: "a constant is computed WHAT".
+absl::Status NotComputed(const std::string& what);
 
 // ONNX's Cast: integers of floats are truncated, those of integers wrap around, a bool is whether
 // the number is not 0. Errors: also UNIMPLEMENTED for floats that no integer of the type is near,

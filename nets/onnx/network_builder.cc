@@ -57,7 +57,7 @@ std::string Wished(const Node& node, const std::vector<Weight>& weights) {
 }
 
 // A node without a name goes by that of its output.
-std::string NameOf(const Node& node) {
+std::string NodeName(const Node& node) {
   return node.name().empty() && node.output_size() > 0 ? node.output(0) : node.name();
 }
 
@@ -248,7 +248,7 @@ absl::Status NetworkBuilder::AddLayer(const Node& node, Layer layer,
   const std::string wished = Wished(node, weights);
   ASSIGN_OR_RETURN(ImageValue output,
                    Append(wished, std::move(layer), inputs, std::move(weights), is_flat));
-  drafts_.back().node = NameOf(node);
+  drafts_.back().node = NodeName(node);
   Set(node.output(0), std::move(output));
   return absl::OkStatus();
 }

@@ -61,7 +61,7 @@ constexpr Entry kOperators[] = {
     {"Unsqueeze", ChangeAxes, true},
 };
 
-const Entry* Find(std::string_view op) {
+const Entry* FindOperator(std::string_view op) {
   const auto* const found = std::find_if(std::begin(kOperators), std::end(kOperators),
                                          [&](const Entry& known) { return known.op == op; });
   return found == std::end(kOperators) ? nullptr : found;
@@ -88,7 +88,7 @@ absl::Status AddKnown(NodeReader& node, NetworkBuilder& network) {
     RETURN_IF_ERROR(Fold(node, network));
     return CheckAll(node);
   }
-  const Entry* const entry = Find(node.op());
+  const Entry* const entry = FindOperator(node.op());
   if (entry == nullptr) {
     return absl::UnimplementedError(CanFold(node.op()) ? "neap has this operator only for constants"
                                                        : "neap has no layer for this operator");
@@ -118,7 +118,7 @@ void SetGuesses(const NodeReader& node, NetworkBuilder& network) {
 
 // A node that reads what has no shape is not looked at, if neap has its operator.
 bool IsUnreadable(const NodeReader& node) {
-  const bool is_known = Find(node.op()) != nullptr || CanFold(node.op());
+  const bool is_known = FindOperator(node.op()) != nullptr || CanFold(node.op());
   return node.ReadsUnsupported() && IsOfOnnx(node.proto()) && is_known;
 }
 
@@ -135,7 +135,7 @@ absl::StatusOr<std::optional<Refusal>> AddNode(NodeReader& node, NetworkBuilder&
     refusal.is_invalid = absl::IsInvalidArgument(added);
     if (!refusal.is_invalid && !absl::IsUnimplemented(added)) return added;
     refusal.reason = std::string(added.message());
-    const Entry* const entry = Find(node.op());
+    const Entry* const entry = FindOperator(node.op());
     const bool depends_on_shape = entry != nullptr && entry->depends_on_shape;
     refusal.is_consequence = reads_guess && (refusal.is_invalid || depends_on_shape);
   }

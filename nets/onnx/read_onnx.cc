@@ -21,7 +21,7 @@ namespace {
 using onnx_schema::Model;
 
 constexpr int64_t kOldestOpset = 9;
-constexpr int64_t kMostBytes = (int64_t{1} << 31) - 1;  // of a message in Protocol Buffers
+constexpr int64_t kMaxReadBytes = (int64_t{1} << 31) - 1;  // of a message in Protocol Buffers
 
 absl::Status InFile(const std::string& path, const absl::Status& status) {
   if (status.ok()) return status;
@@ -30,7 +30,7 @@ absl::Status InFile(const std::string& path, const absl::Status& status) {
 
 absl::Status Parse(const std::string& path, Model& model) {
   ASSIGN_OR_RETURN(const ReadableFile file, ReadableFile::Open(path));
-  if (file.size_bytes() > kMostBytes) {
+  if (file.size_bytes() > kMaxReadBytes) {
     return absl::InvalidArgumentError(absl::StrCat(
         path, ": has ", file.size_bytes(), " bytes; an ONNX file has less than 2 GiB, and its ",
         "weights are in another file if they have more"));

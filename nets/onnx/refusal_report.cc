@@ -14,7 +14,7 @@ constexpr int64_t kMaxNamed = 1000;  // nodes in a message
 
 std::string Shortened(const std::string& text) { return absl::CHexEscape(text.substr(0, 200)); }
 
-std::string NameOf(const onnx_schema::Node& node) {
+std::string QuotedName(const onnx_schema::Node& node) {
   const bool has_name = !node.name().empty() || node.output_size() == 0;
   return absl::StrCat("'", Shortened(has_name ? node.name() : node.output(0)), "'");
 }
@@ -38,9 +38,9 @@ void RefusalReport::Groups::Add(const std::string& op, const std::string& reason
 
 void RefusalReport::Add(const onnx_schema::Node& node, const Refusal& refusal) {
   const std::string op = OperatorOf(node);
-  if (refusal.is_consequence) return consequences_.Add(op, "", NameOf(node));
+  if (refusal.is_consequence) return consequences_.Add(op, "", QuotedName(node));
   all_invalid_ = all_invalid_ && refusal.is_invalid;
-  faults_.Add(op, refusal.reason, NameOf(node));
+  faults_.Add(op, refusal.reason, QuotedName(node));
 }
 
 // "3 Mul, 1 Erf", the most frequent first.

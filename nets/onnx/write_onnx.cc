@@ -20,7 +20,7 @@ using onnx_schema::Model;
 
 // Those of ONNX 1.12 and 1.14, which introduced the opsets.
 constexpr int64_t IrVersionOf(int64_t opset) { return opset == kOpset ? 8 : 9; }
-constexpr size_t kMostBytes = (size_t{1} << 31) - 1;
+constexpr size_t kMaxWrittenBytes = (size_t{1} << 31) - 1;
 
 absl::Status CheckNames(const onnx_schema::Graph& graph) {
   absl::flat_hash_set<std::string> names = {graph.input(0).name()};
@@ -65,7 +65,7 @@ absl::StatusOr<int64_t> WriteGraph(const ResolvedGraph& network, const NamedValu
 }
 
 absl::Status WriteFile(const std::string& path, const Model& model) {
-  if (model.ByteSizeLong() > kMostBytes) {
+  if (model.ByteSizeLong() > kMaxWrittenBytes) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": would have ", model.ByteSizeLong(),
                                                    " bytes, but an ONNX file has less than 2 GiB"));
   }

@@ -55,7 +55,7 @@ double RoundingOf(DType dtype) {
   return dtype == DType::kBf16 ? kRoundings * 0x1p-8 : 0;
 }
 
-bool SameBits(const std::vector<double>& a, const std::vector<double>& b) {
+bool EqualBits(const std::vector<double>& a, const std::vector<double>& b) {
   if (a.size() != b.size()) return false;
   for (size_t i = 0; i < a.size(); ++i) {
     if (std::bit_cast<uint64_t>(a[i]) != std::bit_cast<uint64_t>(b[i])) return false;
@@ -256,7 +256,7 @@ class Conformance {
                      const std::string& what) {
     if (!all.ok()) return;
     for (const auto& [operand, vector] : some) {
-      if (SameBits(vector, all->at(operand))) continue;
+      if (EqualBits(vector, all->at(operand))) continue;
       Fail(what, absl::StrCat(ToString(operand),
                               " has other bits: ", Difference(vector, all->at(operand), 0)));
     }

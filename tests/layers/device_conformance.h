@@ -79,10 +79,10 @@ class DeviceConformance {
     std::memset(buffer.data(), value, static_cast<size_t>(buffer.size_bytes()));
   }
   static bool IsAll(const Buffer& buffer, int value) {
-    for (int64_t i = 0; i < buffer.size_bytes(); ++i) {
-      if (buffer.data()[i] != std::byte(value)) return false;
-    }
-    return true;
+    const std::byte* const bytes = buffer.data();
+    const auto count = static_cast<size_t>(buffer.size_bytes());
+    return count == 0 ||
+           (bytes[0] == std::byte(value) && std::memcmp(bytes, bytes + 1, count - 1) == 0);
   }
 
   Device& device_;

@@ -12,6 +12,7 @@
 #include "neap/layers/fused_batch_norm.h"
 #include "neap/layers/joined_batch_norms.h"
 #include "tests/layers/reference_activation.h"
+#include "tests/layers/reference_channels.h"
 #include "tests/layers/reference_window.h"
 
 namespace neap::testing {
@@ -24,10 +25,6 @@ struct ChannelMoments {
   Vector mean, variance;
   double count;
 };
-
-size_t ChannelOf(const Shape& shape, size_t i) {
-  return i / static_cast<size_t>(shape.h() * shape.w()) % static_cast<size_t>(shape.c());
-}
 
 ChannelMoments Moments(const Shape& shape, const Vector& x) {
   const size_t channels = static_cast<size_t>(shape.c());

@@ -6,6 +6,11 @@
 
 namespace neap::testing {
 
+// The channel of element `i`, counted in the order N, C, H, W.
+inline size_t ChannelOf(const Shape& shape, size_t i) {
+  return i / static_cast<size_t>(shape.h() * shape.w()) % static_cast<size_t>(shape.c());
+}
+
 Values ReferenceChannelShuffle(const StepSignature& signature, const Values& given);
 Values ReferenceChannelSlice(const StepSignature& signature, const Values& given);
 Values ReferenceScaleShift(const StepSignature& signature, const Values& given);

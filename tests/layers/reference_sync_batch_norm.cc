@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "neap/layers/sync_batch_norm.h"
+#include "tests/layers/reference_channels.h"
 
 namespace neap::testing {
 namespace {
@@ -10,9 +11,6 @@ namespace {
 using namespace operands;
 using Vector = std::vector<double>;
 
-size_t ChannelOf(const Shape& shape, size_t i) {
-  return static_cast<int64_t>(i) / (shape.h() * shape.w()) % shape.c();
-}
 double ValuesPerChannel(const Shape& shape) {
   return static_cast<double>(shape.elements() / shape.c());
 }

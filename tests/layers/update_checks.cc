@@ -41,8 +41,8 @@ class Numbers {
   std::uniform_real_distribution<double> uniform_{-1, 1};
 };
 
-Values Run(Backend& backend, const DeviceAccess& access, const StepSignature& signature,
-           const Values& given) {
+Values RunUpdate(Backend& backend, const DeviceAccess& access, const StepSignature& signature,
+                 const Values& given) {
   absl::StatusOr<Values> result = RunStep(backend, access, signature, given);
   REQUIRE_MESSAGE(result.ok(), result.status().ToString());
   return *std::move(result);
@@ -84,7 +84,7 @@ void CheckManyUpdates(Backend& backend, const DeviceAccess& access) {
       Numbers numbers;
       Values given = GivenTo(all, numbers);
       given[Iteration()] = {0.125, 3, 7};
-      const Values together = Run(backend, access, all, given);
+      const Values together = RunUpdate(backend, access, all, given);
       for (int k = 0; k < kTensors; ++k) {
         CAPTURE(k);
         const StepSignature one =
@@ -95,7 +95,7 @@ void CheckManyUpdates(Backend& backend, const DeviceAccess& access) {
           const auto value = given.find({operand.operand.slot, k});
           if (value != given.end()) of_one.emplace(operand.operand, value->second);
         }
-        for (const auto& [operand, values] : Run(backend, access, one, of_one))
+        for (const auto& [operand, values] : RunUpdate(backend, access, one, of_one))
           CHECK(together.at({operand.slot, k}) == values);
       }
     }
@@ -111,13 +111,13 @@ void CheckManyGradients(Backend& backend, const DeviceAccess& access) {
     given[ParamGrad(k)] = numbers.Of(SpecOf(k));
   }
   AddOperand(check, LossScaling(), VectorSpec(kLossScaleValues), Access::kAccumulate);
-  CHECK(Run(backend, access, check, given).at(LossScaling()) == ScaleValues(1024));
+  CHECK(RunUpdate(backend, access, check, given).at(LossScaling()) == ScaleValues(1024));
   for (int k = 0; k < kTensors; ++k) {
     CAPTURE(k);
     double& last = given[ParamGrad(k)].back();
     const double finite = last;
     last = k % 2 == 0 ? std::numeric_limits<double>::infinity() : std::nan("");
-    CHECK(Run(backend, access, check, given).at(LossScaling()) == ScaleValues(1024, 1));
+    CHECK(RunUpdate(backend, access, check, given).at(LossScaling()) == ScaleValues(1024, 1));
     last = finite;
   }
 }
@@ -145,10 +145,10 @@ void CheckScaledUpdates(Backend& backend, const DeviceAccess& access) {
         if (operand.slot == Slot::kGradientNorm) value /= kScale * kScale;
       }
     }
-    CHECK(Run(backend, access, scaled, given) == Run(backend, access, plain, unscaled));
+    CHECK(RunUpdate(backend, access, scaled, given) == RunUpdate(backend, access, plain, unscaled));
 
     given[LossScaling()][2] = 1;
-    for (const auto& result : Run(backend, access, scaled, given)) {
+    for (const auto& result : RunUpdate(backend, access, scaled, given)) {
       const Operand operand = result.first;
       CAPTURE(ToString(operand));
       const bool is_rounded = scaled.Has(Master(operand.index)) && operand.slot == Slot::kParam;
@@ -174,7 +174,7 @@ void CheckGradientNorm(Backend& backend, const DeviceAccess& access) {
     if (before.has_value()) given[GradientNorm()] = {*before};
     AddOperand(check, GradientNorm(), VectorSpec(1),
                before.has_value() ? Access::kAccumulate : Access::kWrite);
-    return Run(backend, access, check, given).at(GradientNorm())[0];
+    return RunUpdate(backend, access, check, given).at(GradientNorm())[0];
   };
   std::vector<std::vector<double>> gradients;
   double expected = 0;
@@ -209,7 +209,7 @@ void CheckManyStates(Backend& backend, const DeviceAccess& access) {
   }
   for (const bool overflow : {false, true}) {
     given[LossScaling()] = ScaleValues(2, overflow ? 1 : 0);
-    Values result = Run(backend, access, update, given);
+    Values result = RunUpdate(backend, access, update, given);
     for (int k = 0; k < kTensors; ++k) {
       const std::vector<double>& kept = given.at(overflow ? Backup(k) : State(k));
       CHECK(result.at(State(k)) == kept);

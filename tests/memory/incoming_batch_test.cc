@@ -15,7 +15,7 @@ namespace {
 using testing::IterationMs;
 
 // The H200, or a device that differs from it only in that batches cannot arrive ahead.
-DeviceDescription Device(bool has_own_memory) {
+DeviceDescription DeviceWith(bool has_own_memory) {
   DeviceDescription device = testing::H200();
   device.has_own_memory = has_own_memory;
   return device;
@@ -25,8 +25,8 @@ Program SmallResNet(ProgramOptions options = {}) {
   return BuildProgram(*nets::Build("resnet-cifar", {.batch = 16, .depth = 8}), options).value();
 }
 
-PlanResult Plan(const Program& program, const PlannerOptions& options,
-                const DeviceDescription& device = Device(true)) {
+PlanResult PlanFor(const Program& program, const PlannerOptions& options,
+                   const DeviceDescription& device = DeviceWith(true)) {
   DefaultCatalog catalog;
   absl::StatusOr<PlanResult> result = MakePlan(program, options, device, catalog);
   REQUIRE_MESSAGE(result.ok(), result.status().ToString());
@@ -49,8 +49,8 @@ TEST_CASE("without a budget the incoming batch lies above everything else") {
   const Program program = SmallResNet();
   for (const char* const policy : {"keep-all", "liveness", "offload", "superneurons"}) {
     CAPTURE(policy);
-    const PlanResult before = Plan(program, {.policy = policy}, Device(false));
-    const PlanResult ahead = Plan(program, {.policy = policy});
+    const PlanResult before = PlanFor(program, {.policy = policy}, DeviceWith(false));
+    const PlanResult ahead = PlanFor(program, {.policy = policy});
     CHECK(!before.plan.incoming_batch.has_value());
     CHECK(ahead.plan.incoming_batch == Region{before.plan.peak_bytes, BatchBytes(program)});
     CHECK(ahead.plan.peak_bytes == before.plan.peak_bytes + BatchBytes(program));
@@ -68,23 +68,23 @@ TEST_CASE("without a budget the incoming batch lies above everything else") {
 //   +--+  +--+
 TEST_CASE("without a budget the incoming batch gives way where the device's memory is too small") {
   const Program program = SmallResNet();
-  const PlanResult roomy = Plan(program, {.policy = "liveness"});
-  DeviceDescription device = Device(true);
+  const PlanResult roomy = PlanFor(program, {.policy = "liveness"});
+  DeviceDescription device = DeviceWith(true);
   device.memory_bytes = roomy.plan.arena_bytes;
-  CHECK(Plan(program, {.policy = "liveness"}, device).plan == roomy.plan);
+  CHECK(PlanFor(program, {.policy = "liveness"}, device).plan == roomy.plan);
   device.memory_bytes = roomy.plan.arena_bytes - 1;
-  const PlanResult small = Plan(program, {.policy = "liveness"}, device);
+  const PlanResult small = PlanFor(program, {.policy = "liveness"}, device);
   CHECK(!small.plan.incoming_batch.has_value());
   CHECK(small.plan.arena_bytes == roomy.plan.arena_bytes - BatchBytes(program));
   device.memory_bytes = 0;  // unknown
-  CHECK(Plan(program, {.policy = "liveness"}, device).plan == roomy.plan);
+  CHECK(PlanFor(program, {.policy = "liveness"}, device).plan == roomy.plan);
 }
 
 TEST_CASE("a budget has bytes for the incoming batch where that makes iterations faster") {
   const Program program = SmallResNet();
   for (const char* const policy : {"liveness", "tensor-cache", "superneurons"}) {
     CAPTURE(policy);
-    const PlanResult roomy = Plan(program, {.policy = policy});
+    const PlanResult roomy = PlanFor(program, {.policy = policy});
     const int64_t minimum = roomy.stats.minimum_budget_bytes;
     const int64_t most = roomy.plan.peak_bytes;
     int ahead = 0, before = 0;
@@ -94,9 +94,9 @@ TEST_CASE("a budget has bytes for the incoming batch where that makes iterations
       const int64_t budget = minimum + (most - minimum) * i / kBudgets;
       CAPTURE(budget);
       const PlannerOptions options = {.budget_bytes = budget, .policy = policy};
-      const PlanResult chosen = Plan(program, options);
+      const PlanResult chosen = PlanFor(program, options);
       CHECK(chosen.plan.peak_bytes <= budget);
-      CHECK(IterationMs(chosen) <= IterationMs(Plan(program, options, Device(false))));
+      CHECK(IterationMs(chosen) <= IterationMs(PlanFor(program, options, DeviceWith(false))));
       if (i > 0) CHECK(IterationMs(chosen) <= last_ms + 1e-9);
       last_ms = IterationMs(chosen);
       ++(chosen.plan.incoming_batch.has_value() ? ahead : before);
@@ -104,7 +104,8 @@ TEST_CASE("a budget has bytes for the incoming batch where that makes iterations
     }
     CHECK(ahead > 0);
     CHECK(last_ms == IterationMs(roomy));
-    CHECK(Plan(program, {.budget_bytes = most, .policy = policy}).plan.incoming_batch.has_value());
+    CHECK(
+        PlanFor(program, {.budget_bytes = most, .policy = policy}).plan.incoming_batch.has_value());
   }
 }
 
@@ -112,12 +113,12 @@ TEST_CASE("bytes that save more time than the batch's copy takes go to tensors")
   const Program program = SmallResNet();
   const PlannerOptions free = {.policy = "superneurons"};
   // Enough for every tensor, but not for the incoming batch as well.
-  const int64_t most = Plan(program, free, Device(false)).plan.peak_bytes;
+  const int64_t most = PlanFor(program, free, DeviceWith(false)).plan.peak_bytes;
   const PlannerOptions options = {.budget_bytes = most, .policy = "superneurons"};
   const auto is_ahead = [&](double bytes_per_second) {
-    DeviceDescription device = Device(true);
+    DeviceDescription device = DeviceWith(true);
     device.copy_bandwidth = bytes_per_second;
-    return Plan(program, options, device).plan.incoming_batch.has_value();
+    return PlanFor(program, options, device).plan.incoming_batch.has_value();
   };
   CHECK(!is_ahead(1e15));  // a copy takes no time, and a recomputation does
   CHECK(is_ahead(1e6));    // the opposite
@@ -125,21 +126,21 @@ TEST_CASE("bytes that save more time than the batch's copy takes go to tensors")
 
 TEST_CASE("a plan with the incoming batch that exceeds the host budget gives way") {
   const Program program = SmallResNet();
-  DeviceDescription fast = Device(true);  // so that the larger part of the transfers is hidden
-  DeviceDescription fast_before = Device(false);
+  DeviceDescription fast = DeviceWith(true);  // so that the larger part of the transfers is hidden
+  DeviceDescription fast_before = DeviceWith(false);
   fast.copy_bandwidth = fast_before.copy_bandwidth = 5e11;
-  const PlanResult roomy = Plan(program, {.policy = "tensor-cache"}, fast);
+  const PlanResult roomy = PlanFor(program, {.policy = "tensor-cache"}, fast);
   const int64_t minimum = roomy.stats.minimum_budget_bytes;
   int differing = 0;
   for (int i = 1; i < 16; ++i) {
     PlannerOptions options = {.budget_bytes = minimum + (roomy.plan.peak_bytes - minimum) * i / 16,
                               .policy = "tensor-cache"};
-    const PlanResult ahead = Plan(program, options, fast);
-    const PlanResult before = Plan(program, options, fast_before);
+    const PlanResult ahead = PlanFor(program, options, fast);
+    const PlanResult before = PlanFor(program, options, fast_before);
     if (before.plan.host_pool_bytes >= ahead.plan.host_pool_bytes) continue;
     REQUIRE(ahead.plan.incoming_batch.has_value());
     options.host_budget_bytes = before.plan.host_pool_bytes;
-    CHECK(!Plan(program, options, fast).plan.incoming_batch.has_value());
+    CHECK(!PlanFor(program, options, fast).plan.incoming_batch.has_value());
     ++differing;
   }
   CHECK(differing > 0);
@@ -147,10 +148,11 @@ TEST_CASE("a plan with the incoming batch that exceeds the host budget gives way
 
 TEST_CASE(
     "batches arrive ahead only in training, on a device with its own memory, and not on paper") {
-  CHECK(Plan(SmallResNet(), {}).plan.incoming_batch.has_value());
-  CHECK(!Plan(SmallResNet(), {}, Device(false)).plan.incoming_batch.has_value());
-  CHECK(!Plan(SmallResNet({.mode = Mode::kInference}), {}).plan.incoming_batch.has_value());
-  CHECK(!Plan(SmallResNet({.accounting = Accounting::kPaper}), {}).plan.incoming_batch.has_value());
+  CHECK(PlanFor(SmallResNet(), {}).plan.incoming_batch.has_value());
+  CHECK(!PlanFor(SmallResNet(), {}, DeviceWith(false)).plan.incoming_batch.has_value());
+  CHECK(!PlanFor(SmallResNet({.mode = Mode::kInference}), {}).plan.incoming_batch.has_value());
+  CHECK(!PlanFor(SmallResNet({.accounting = Accounting::kPaper}), {})
+             .plan.incoming_batch.has_value());
 }
 
 }  // namespace

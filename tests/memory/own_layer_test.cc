@@ -180,12 +180,6 @@ Graph TwinNet() {
   return NetOf([](const Convolution& like) { return Layer(like); });
 }
 
-Session Open(const Graph& graph, Device& device, const PlannerOptions& options) {
-  absl::StatusOr<Session> session = CreateSession(graph, device, options);
-  REQUIRE_MESSAGE(session.ok(), session.status().ToString());
-  return *std::move(session);
-}
-
 // What any plan did with the layers of the test's own.
 struct Seen {
   std::set<std::string> offloaded;  // tensors
@@ -215,14 +209,14 @@ Seen CheckEveryPolicy(OwnDevice& device, PlannerOptions options, Session& refere
     CAPTURE(policy.name);
     options.policy = policy.name;
     options.budget_bytes = kUnlimited;
-    const Session natural = Open(OwnNet(), device, options);
+    const Session natural = Opened(OwnNet(), device, options);
     const int64_t minimum = natural.planning().minimum_budget_bytes;
     const int64_t peak = std::max(minimum, natural.plan().peak_bytes);
     for (const int64_t budget_bytes : {kUnlimited, minimum, (minimum + peak) / 2}) {
       CAPTURE(budget_bytes);
       options.budget_bytes = budget_bytes;
-      Session session = Open(OwnNet(), device, options);
-      CHECK(session.plan().actions == Open(TwinNet(), device, options).plan().actions);
+      Session session = Opened(OwnNet(), device, options);
+      CHECK(session.plan().actions == Opened(TwinNet(), device, options).plan().actions);
       Look(session.plan(), seen);
       Train(session, 3);
       CheckSameState(reference, session);
@@ -235,7 +229,7 @@ Seen CheckEveryPolicy(OwnDevice& device, PlannerOptions options, Session& refere
 TEST_CASE("layers of one's own train to the same bits under every policy") {
   const std::unique_ptr<CpuDevice> cpu = OpenCpu();
   OwnDevice device(*cpu);
-  Session reference = Open(TwinNet(), device, {.policy = "keep-all"});
+  Session reference = Opened(TwinNet(), device, {.policy = "keep-all"});
   const Seen seen = CheckEveryPolicy(device, {}, reference);
   CHECK(seen.divided.empty());
   for (const std::string conv : {"conv1", "conv2", "conv3", "conv4"}) {
@@ -252,7 +246,7 @@ TEST_CASE("a convolution of one's own is divided, and trains to the same bits un
   const PlannerOptions options = {.kernels = {.timings = std::make_shared<HalvesAreFast>(device)}};
   PlannerOptions keep_all = options;
   keep_all.policy = "keep-all";
-  Session reference = Open(TwinNet(), device, keep_all);
+  Session reference = Opened(TwinNet(), device, keep_all);
   const Seen seen = CheckEveryPolicy(device, options, reference);
   CHECK(seen.divided == std::set<std::string>{"own_convolution forward",
                                               "own_convolution backward_data",
@@ -266,7 +260,7 @@ TEST_CASE("a layer's traits decide what is offloaded, rebuilt and divided") {
   const auto seen_under = [&](const std::string& policy, const LayerTraits& traits) {
     Seen seen;
     const PlannerOptions options = {.policy = policy, .kernels = {.timings = timings}};
-    Look(Open(OwnNet(traits), device, options).plan(), seen);
+    Look(Opened(OwnNet(traits), device, options).plan(), seen);
     return seen;
   };
   const LayerTraits none = {};

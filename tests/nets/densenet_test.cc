@@ -8,8 +8,6 @@
 namespace neap::nets {
 namespace {
 
-int64_t Parameters(const Graph& net) { return ParameterCount(Resolved(net).graph()); }
-
 TEST_CASE("DenseNets have torchvision's numbers of parameters") {
   CHECK(Parameters(DenseNet({})) == 7'978'856);
   CHECK(Parameters(DenseNet({.blocks = {6, 12, 32, 32}})) == 14'149'480);

@@ -15,8 +15,8 @@ namespace neap::nets {
 namespace {
 
 TEST_CASE("GoogLeNet has torchvision's numbers of parameters") {
-  CHECK(ParameterCount(Resolved(GoogLeNet({})).graph()) == 6'624'904);
-  CHECK(ParameterCount(Resolved(GoogLeNet({.aux_logits = true})).graph()) == 13'004'888);
+  CHECK(Parameters(GoogLeNet({})) == 6'624'904);
+  CHECK(Parameters(GoogLeNet({.aux_logits = true})) == 13'004'888);
 }
 
 TEST_CASE("GoogLeNet's modules have torchvision's shapes") {

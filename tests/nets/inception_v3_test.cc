@@ -14,8 +14,8 @@ namespace neap::nets {
 namespace {
 
 TEST_CASE("Inception v3 has torchvision's numbers of parameters") {
-  CHECK(ParameterCount(Resolved(InceptionV3({})).graph()) == 23'834'568);
-  CHECK(ParameterCount(Resolved(InceptionV3({.aux_logits = true})).graph()) == 27'161'264);
+  CHECK(Parameters(InceptionV3({})) == 23'834'568);
+  CHECK(Parameters(InceptionV3({.aux_logits = true})) == 27'161'264);
 }
 
 TEST_CASE("Inception v3's auxiliary classifier is torchvision's, for training only") {

@@ -13,8 +13,6 @@
 namespace neap::nets {
 namespace {
 
-int64_t Parameters(const Graph& net) { return ParameterCount(Resolved(net).graph()); }
-
 TEST_CASE("ResNet-18 to -152 have torchvision's numbers of parameters") {
   CHECK(Parameters(ResNet({.blocks = {2, 2, 2, 2}, .bottleneck = false})) == 11'689'512);
   CHECK(Parameters(ResNet({.blocks = {3, 4, 6, 3}, .bottleneck = false})) == 21'797'672);

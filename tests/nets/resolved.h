@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <set>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "neap/core/graph/graph.h"
+#include "neap/nets/registry.h"
 
 namespace neap {
 
@@ -62,5 +64,8 @@ class Resolved {
  private:
   ResolvedGraph graph_;
 };
+
+// The number of trainable parameters of a network.
+inline int64_t Parameters(const Graph& net) { return nets::ParameterCount(Resolved(net).graph()); }
 
 }  // namespace neap

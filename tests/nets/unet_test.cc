@@ -9,8 +9,8 @@ namespace neap::nets {
 namespace {
 
 TEST_CASE("U-Net has the published numbers of parameters") {
-  CHECK(ParameterCount(Resolved(UNet({})).graph()) == 31'030'658);
-  CHECK(ParameterCount(Resolved(UNet({.channels = 3, .batch_norm = true})).graph()) == 31'037'698);
+  CHECK(Parameters(UNet({})) == 31'030'658);
+  CHECK(Parameters(UNet({.channels = 3, .batch_norm = true})) == 31'037'698);
 }
 
 TEST_CASE("U-Net goes down four levels and comes back to the image's size") {

@@ -9,8 +9,8 @@ namespace neap::nets {
 namespace {
 
 TEST_CASE("VGG-16 and VGG-19 have torchvision's numbers of parameters") {
-  CHECK(ParameterCount(Resolved(Vgg({})).graph()) == 138'357'544);
-  CHECK(ParameterCount(Resolved(Vgg({.convolutions = kVgg19})).graph()) == 143'667'240);
+  CHECK(Parameters(Vgg({})) == 138'357'544);
+  CHECK(Parameters(Vgg({.convolutions = kVgg19})) == 143'667'240);
 }
 
 TEST_CASE("VGG is named after its layers with weights") {

@@ -22,7 +22,7 @@ using Json = nlohmann::json;
 using Fields = std::vector<std::string>;
 
 // bench conv of LeNet on the CPU, with a database of its own.
-struct Bench {
+struct ConvRun {
   ScratchDirectory directory;
 
   std::vector<std::string> Command(const std::vector<std::string>& more) const {
@@ -35,7 +35,7 @@ struct Bench {
 
 // One run of bench conv, which takes seconds: its database, what it printed, and its files.
 struct Measured {
-  Bench bench;
+  ConvRun bench;
   std::string csv = bench.directory.File("conv.csv");
   std::string chart = bench.directory.File("conv.svg");
   Json report = RunForJson(bench.Command({"--csv", csv, "--chart", chart})).at(0);
@@ -131,7 +131,7 @@ TEST_CASE("bench conv's division of one workspace is predicted to be as fast as 
 
 TEST_CASE("bench conv --plan-only predicts the same as bench conv with the device") {
   const ScratchDirectory directory;
-  const Bench& bench = MeasuredOnce().bench;
+  const ConvRun& bench = MeasuredOnce().bench;
   const Json& measured = MeasuredOnce().report;
   const std::string device = measured.at("device");
   const std::string csv = directory.File("predicted.csv");
@@ -167,7 +167,7 @@ TEST_CASE("bench conv --plan-only predicts the same as bench conv with the devic
 
 // Times of six engines for every kernel and part of a network's convolutions, on a device that is
 // not here: more workspace is faster, and larger parts are.
-int64_t WriteSyntheticDatabase(const std::string& path, const std::string& net, int64_t batch) {
+int64_t WriteTimesOf(const std::string& path, const std::string& net, int64_t batch) {
   const Graph graph = nets::Build(net, {.batch = batch}).value();
   const std::vector<apps::ConvKernel> kernels =
       apps::ConvolutionsOf(BuildProgram(graph, {}).value());
@@ -201,7 +201,7 @@ TEST_CASE("one workspace is divided among the kernels of real networks, from a d
     CAPTURE(net);
     const ScratchDirectory directory;
     const std::string database = directory.File("h200.db");
-    const int64_t kernels = WriteSyntheticDatabase(database, net, 32);
+    const int64_t kernels = WriteTimesOf(database, net, 32);
     const Json report = RunForJson({"bench", "conv", "--plan-only", "--set", net, "--batch", "32",
                                     "--database", database, "--device", "h200"})
                             .at(0);
@@ -221,9 +221,9 @@ TEST_CASE("bench conv names the kernels that the database lacks") {
   const std::vector<std::string> command = {"bench",   "conv", "--plan-only", "--set", "lenet",
                                             "--batch", "8",    "--database",  database};
   CheckRefused(command, 1, {"h200.db"});
-  WriteSyntheticDatabase(database, "lenet", 4);
+  WriteTimesOf(database, "lenet", 4);
   CheckRefused(command, 1, {"5 of 5", "at their batch", "conv1 forward", "8x1x28x28"});
-  WriteSyntheticDatabase(database, "lenet", 8);
+  WriteTimesOf(database, "lenet", 8);
   CHECK(RunForJson(command).at(0).at("device") == "NVIDIA H200");
   CheckRefused(Joined(command, {"--device", "cpu"}), 1, {"nothing was measured on", "NVIDIA H200"});
   CheckRefused(Joined(command, {"--device", "h3000"}), 2, {"'h3000'"});
@@ -231,7 +231,7 @@ TEST_CASE("bench conv names the kernels that the database lacks") {
 }
 
 TEST_CASE("bench conv's table has the numbers of its CSV file") {
-  const Bench bench;
+  const ConvRun bench;
   const std::string csv = bench.directory.File("table.csv");
   const Outcome outcome = RunNeap(bench.Command({"--csv", csv}));
   REQUIRE(outcome.exit_code == 0);

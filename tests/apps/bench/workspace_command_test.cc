@@ -30,7 +30,7 @@ using Json = nlohmann::json;
 using Fields = std::vector<std::string>;
 
 // LeNet on the CPU, in a budget that is too small and one that is not.
-struct Bench {
+struct WorkspaceRuns {
   ScratchDirectory directory;
 
   std::vector<std::string> Command(const std::vector<std::string>& more) const {
@@ -46,7 +46,7 @@ constexpr const char* kRules[] = {
     "best", "left-over", "gain", "limit 8.000 MiB", "limit 64.000 MiB", "limit 512.000 MiB"};
 
 TEST_CASE("bench workspace trains every plan that fits, and marks the others") {
-  const Bench bench;
+  const WorkspaceRuns bench;
   const Json report = RunForJson(bench.Command({})).at(0);
   const Json& runs = report.at("runs");
   REQUIRE(runs.size() == 2 * 2 * 6);
@@ -73,7 +73,7 @@ TEST_CASE("bench workspace trains every plan that fits, and marks the others") {
 }
 
 TEST_CASE("bench workspace writes the same values as CSV and as JSON") {
-  const Bench bench;
+  const WorkspaceRuns bench;
   const Json report = RunForJson(bench.Command({})).at(0);
   const std::vector<Fields> lines = bench.Csv();
   size_t row = 1;
@@ -104,7 +104,7 @@ TEST_CASE("bench workspace writes the same values as CSV and as JSON") {
 }
 
 TEST_CASE("bench workspace's tables have dashes for plans that do not fit, and steps on request") {
-  const Bench bench;
+  const WorkspaceRuns bench;
   const Outcome plain = RunNeap(bench.Command({"--plan-only"}));
   const Outcome outcome = RunNeap(bench.Command({"--plan-only", "--per-step"}));
   CHECK(outcome.out.starts_with(plain.out));
@@ -127,7 +127,7 @@ TEST_CASE("bench workspace's tables have dashes for plans that do not fit, and s
 }
 
 TEST_CASE("bench workspace --database none suggests no profile") {
-  const Bench bench;
+  const WorkspaceRuns bench;
   const std::string none = RunNeap(bench.Command({"--plan-only"})).out;
   CHECK(none.find("neap profile") == std::string::npos);
   CHECK(
@@ -173,7 +173,7 @@ TEST_CASE("the profile that bench workspace suggests measures what its plans lac
 
 TEST_CASE("an interrupted bench workspace reports what was completed") {
   if (!HasTerminals()) return SkipCase("no pseudo-terminals");
-  const Bench bench;
+  const WorkspaceRuns bench;
   for (const std::string form : {"--per-step", "--json"}) {
     // In 64 KiB nothing fits; the first training would take days.
     Process process = Process::StartOnTerminal(bench.Command({"--steps", "1000000", form}));
@@ -215,7 +215,7 @@ TEST_CASE("an interrupted table ends with an incomplete row") {
 }
 
 // Two engines for every convolution of LeNet's at this batch, the faster in more workspace.
-void WriteSyntheticDatabase(const std::string& path, const std::string& versions, int64_t batch) {
+void WriteLenetTimes(const std::string& path, const std::string& versions, int64_t batch) {
   const Graph graph = nets::Build("lenet", {.batch = batch}).value();
   const std::vector<apps::ConvKernel> kernels =
       apps::ConvolutionsOf(BuildProgram(graph, {}).value());
@@ -238,7 +238,7 @@ TEST_CASE("a device without its library has the engines that were measured") {
   if (!(*catalog)->Versions().empty()) return SkipCase("its library is here");
   const ScratchDirectory directory;
   const std::string database = directory.File("h200.db");
-  WriteSyntheticDatabase(database, "cuDNN 9", 32);
+  WriteLenetTimes(database, "cuDNN 9", 32);
   const std::vector<std::string> command = {"bench",      "workspace", "lenet",     "--plan-only",
                                             "--database", database,    "--budgets", "256MiB",
                                             "--batches",  "32",        "--limits",  "1KiB"};

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-void CheckRefused(const Args& flags, const std::string& error) {
+void CheckRefusedFlags(const Args& flags, const std::string& error) {
   const Outcome outcome = RunNeap(Joined(kTiny, flags));
   CHECK(outcome.exit_code == 2);
   INFO(outcome.err);
@@ -23,16 +23,18 @@ void CheckRefused(const Args& flags, const std::string& error) {
 }  // namespace
 
 TEST_CASE("flags of one optimizer or schedule are refused with another") {
-  CheckRefused({"--optimizer", "adam"}, "adamw");
-  CheckRefused({"--optimizer", "adamw", "--nesterov"}, "--nesterov needs --optimizer sgd");
-  CheckRefused({"--optimizer", "adamw", "--momentum", "0"}, "--momentum needs --optimizer sgd");
-  CheckRefused({"--beta1", "0.5"}, "--beta1 needs --optimizer adamw");
-  CheckRefused({"--nesterov", "--momentum", "0"}, "--nesterov needs --momentum");
-  CheckRefused({"--optimizer", "adamw", "--beta2", "1"}, "--beta2");
-  CheckRefused({"--lr-factor", "0.5"}, "--lr-factor needs --lr-schedule step or exponential");
-  CheckRefused({"--lr-schedule", "step", "--lr-min", "1"}, "--lr-min needs --lr-schedule cosine");
-  CheckRefused({"--warmup-start", "0.5"}, "--warmup-start needs --warmup");
-  CheckRefused({"--shard-optimizer", "--ema", "0.9"}, "--shard-optimizer excludes");
+  CheckRefusedFlags({"--optimizer", "adam"}, "adamw");
+  CheckRefusedFlags({"--optimizer", "adamw", "--nesterov"}, "--nesterov needs --optimizer sgd");
+  CheckRefusedFlags({"--optimizer", "adamw", "--momentum", "0"},
+                    "--momentum needs --optimizer sgd");
+  CheckRefusedFlags({"--beta1", "0.5"}, "--beta1 needs --optimizer adamw");
+  CheckRefusedFlags({"--nesterov", "--momentum", "0"}, "--nesterov needs --momentum");
+  CheckRefusedFlags({"--optimizer", "adamw", "--beta2", "1"}, "--beta2");
+  CheckRefusedFlags({"--lr-factor", "0.5"}, "--lr-factor needs --lr-schedule step or exponential");
+  CheckRefusedFlags({"--lr-schedule", "step", "--lr-min", "1"},
+                    "--lr-min needs --lr-schedule cosine");
+  CheckRefusedFlags({"--warmup-start", "0.5"}, "--warmup-start needs --warmup");
+  CheckRefusedFlags({"--shard-optimizer", "--ema", "0.9"}, "--shard-optimizer excludes");
 }
 
 TEST_CASE("every optimizer trains the digits, in a budget to the same losses") {

@@ -11,7 +11,7 @@
 namespace neap::testing {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 const Args kNet = {"resnet-cifar", "--depth", "8",        "--image", "8",
                    "--batch",      "16",      "--device", "cpu"};
@@ -28,8 +28,8 @@ class PlanFile {
     REQUIRE(planned.exit_code == 0);
   }
   const std::string& path() const { return path_; }
-  void Edit(const std::function<void(Json&)>& edit) const {
-    Json plan = Json::parse(ReadText(path_));
+  void Edit(const std::function<void(OrderedJson&)>& edit) const {
+    OrderedJson plan = OrderedJson::parse(ReadText(path_));
     edit(plan);
     WriteText(path_, plan.dump());
   }
@@ -90,7 +90,7 @@ TEST_CASE("a plan from a file is compared with no other plan, and a time of 0 is
   CHECK(text.find(" ms a step\n") != std::string::npos);
   CHECK(text.find("against no budget") == std::string::npos);
 
-  plan.Edit([](Json& json) { json["predicted_ms"] = 0; });
+  plan.Edit([](OrderedJson& json) { json["predicted_ms"] = 0; });
   const std::vector<nlohmann::json> unknown = RunForJson(training);
   CHECK(unknown.front().at("fit").at("offloaded_bytes") == fit.at("offloaded_bytes"));
   CHECK(unknown.front().at("fit").at("predicted_ms").is_null());
@@ -105,8 +105,8 @@ TEST_CASE("a plan from a file is compared with no other plan, and a time of 0 is
 
 TEST_CASE("a plan that was edited is refused with the verifier's line") {
   const PlanFile plan;
-  plan.Edit([](Json& json) {
-    for (Json& action : json["actions"]) {
+  plan.Edit([](OrderedJson& json) {
+    for (OrderedJson& action : json["actions"]) {
       if (action["op"] == "free") {
         action = json["actions"].back();  // one tensor is never freed, another one twice
         return;
@@ -135,8 +135,8 @@ TEST_CASE("a plan for another program or device is refused with the first differ
 
 TEST_CASE("unknown engines, missing files and files that are not plans are refused") {
   const PlanFile plan;
-  plan.Edit([](Json& json) {
-    for (Json& action : json["actions"]) {
+  plan.Edit([](OrderedJson& json) {
+    for (OrderedJson& action : json["actions"]) {
       if (action["op"] == "compute" && action["engines"].is_array()) {
         action["engines"][0]["engine"] = "eng999";
         return;

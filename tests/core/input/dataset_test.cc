@@ -13,14 +13,14 @@
 namespace neap {
 namespace {
 
-struct Sample {
+struct StoredSample {
   absl::Status status;
   std::vector<float> pixels;
   int32_t label = -1;
 };
 
-Sample ReadSample(const Dataset& dataset, int64_t index) {
-  Sample sample;
+StoredSample ReadSample(const Dataset& dataset, int64_t index) {
+  StoredSample sample;
   sample.pixels.resize(static_cast<size_t>(dataset.shape().elements()));
   sample.status = dataset.Read(index, sample.pixels.data(), &sample.label);
   return sample;
@@ -69,7 +69,7 @@ TEST_CASE("the digits that come with neap can be opened: 1437 to train, 360 to t
     CHECK(digits->shape() == ImageShape{1, 8, 8});
     std::set<int32_t> labels;
     for (int64_t i = 0; i < digits->size(); ++i) {
-      const Sample sample = ReadSample(*digits, i);
+      const StoredSample sample = ReadSample(*digits, i);
       REQUIRE(sample.status.ok());
       labels.insert(sample.label);
     }
@@ -84,7 +84,7 @@ TEST_CASE("idx images and labels are read and normalised as MNIST's are") {
   const std::unique_ptr<Dataset> dataset = MustOpen("idx:" + directory.path());
   CHECK(dataset->size() == 3);
   CHECK(dataset->classes() == 5);
-  const Sample sample = ReadSample(*dataset, 0);
+  const StoredSample sample = ReadSample(*dataset, 0);
   REQUIRE(sample.status.ok());
   CHECK(sample.label == 0);
   CHECK(sample.pixels[1] == doctest::Approx((0.2 - 0.1307) / 0.3081).epsilon(1e-4));
@@ -187,7 +187,7 @@ TEST_CASE("an idx file cut while it is in use is DATA_LOSS for the missing image
   const std::unique_ptr<Dataset> dataset = MustOpen("idx:" + directory.path());
   std::filesystem::resize_file(directory.File("train-images-idx3-ubyte"), 22);
   CHECK(ReadSample(*dataset, 0).status.ok());
-  const Sample sample = ReadSample(*dataset, 1);
+  const StoredSample sample = ReadSample(*dataset, 1);
   CHECK(absl::IsDataLoss(sample.status));
   CHECK(absl::StrContains(std::string(sample.status.message()), "byte 22"));
 }
@@ -210,7 +210,7 @@ TEST_CASE("cifar10 reads five files as one") {
   CHECK(dataset->shape() == ImageShape{3, 32, 32});
   const int32_t expected[] = {0, 1, 1, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 4};
   for (int64_t i = 0; i < 15; ++i) CHECK(ReadSample(*dataset, i).label == expected[i]);
-  const Sample sample = ReadSample(*dataset, 14);
+  const StoredSample sample = ReadSample(*dataset, 14);
   CHECK(sample.pixels[0] == doctest::Approx(-0.4914 / 0.2470).epsilon(1e-4));
   CHECK(sample.pixels[1024] == doctest::Approx((4 / 255.0 - 0.4822) / 0.2435).epsilon(1e-4));
   CHECK(sample.pixels[3071] == doctest::Approx((127 / 255.0 - 0.4465) / 0.2616).epsilon(1e-4));
@@ -240,7 +240,7 @@ TEST_CASE("damaged cifar files are refused with file and byte") {
                "train.bin: byte 3174: the file ends within the record of 3074 bytes "
                "that starts at 3074");
   WriteText(directory.File("train.bin"), record + CifarRecord("a\x64", 1, 2, 3));
-  const Sample sample = ReadSample(*MustOpen(spec), 1);
+  const StoredSample sample = ReadSample(*MustOpen(spec), 1);
   CHECK(absl::IsDataLoss(sample.status));
   CHECK(absl::StrContains(std::string(sample.status.message()), "byte 3075: label 100 of 100"));
 }
@@ -251,7 +251,7 @@ double NearestMeanAccuracy(const Dataset& train, const Dataset& test) {
       static_cast<size_t>(train.classes()),
       std::vector<double>(static_cast<size_t>(train.shape().elements())));
   for (int64_t i = 0; i < train.size(); ++i) {
-    const Sample sample = ReadSample(train, i);
+    const StoredSample sample = ReadSample(train, i);
     std::vector<double>& mean = means[static_cast<size_t>(sample.label)];
     for (size_t j = 0; j < mean.size(); ++j) {
       mean[j] += sample.pixels[j] * static_cast<double>(train.classes()) /
@@ -260,7 +260,7 @@ double NearestMeanAccuracy(const Dataset& train, const Dataset& test) {
   }
   int64_t right = 0;
   for (int64_t i = 0; i < test.size(); ++i) {
-    const Sample sample = ReadSample(test, i);
+    const StoredSample sample = ReadSample(test, i);
     double best = 1e30;
     int32_t guess = -1;
     for (size_t c = 0; c < means.size(); ++c) {

@@ -15,7 +15,7 @@
 namespace neap {
 namespace {
 
-Graph Net(DType dtype) {
+Graph HalfNet(DType dtype) {
   Graph net({.name = "net", .batch = 2, .dtype = dtype});
   std::string x = net.Input({3, 4, 4});
   x = net.Add("conv", Convolution{.out_channels = 4, .kernel = 3, .padding = 1}, {x});
@@ -26,7 +26,7 @@ Graph Net(DType dtype) {
 }
 
 Program ProgramOf(DType dtype, const ProgramOptions& options = {}) {
-  absl::StatusOr<Program> program = BuildProgram(Net(dtype), options);
+  absl::StatusOr<Program> program = BuildProgram(HalfNet(dtype), options);
   REQUIRE_MESSAGE(program.ok(), program.status().ToString());
   return *std::move(program);
 }
@@ -101,7 +101,7 @@ TEST_CASE("without training, the 16-bit weight is the parameter") {
   for (const char* name :
        {"conv.weight.fp16", "conv.weight.momentum", "loss_scale", "bn.running_mean.backup"})
     CHECK(Find(program, name) == nullptr);
-  CHECK(BuildProgram(Net(DType::kFp16), {.trainable = false}).status().code() ==
+  CHECK(BuildProgram(HalfNet(DType::kFp16), {.trainable = false}).status().code() ==
         absl::StatusCode::kInvalidArgument);
 }
 

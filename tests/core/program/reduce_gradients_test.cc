@@ -25,7 +25,7 @@ using Names = std::vector<std::string>;
 
 // In the order in which they are complete: two statistics of 16 bytes, the metrics, 8, and the
 // gradients: fc 640 and 20, bn 16 and 16, conv 432.
-Graph Net(DType dtype = DType::kFp32, int64_t batch = 2, int64_t classes = 5) {
+Graph ReducedNet(DType dtype = DType::kFp32, int64_t batch = 2, int64_t classes = 5) {
   Graph net({.name = "net", .batch = batch, .dtype = dtype, .fusion = false});
   std::string x = net.Input({3, 4, 2});
   x = net.Add("conv", Convolution{.out_channels = 4, .kernel = 3, .padding = 1, .bias = false},
@@ -66,7 +66,7 @@ constexpr const char* kSecond = "bn all_reduce bn.weight.grad bn.bias.grad";
 constexpr const char* kThird = "conv all_reduce conv.weight.grad";
 
 TEST_CASE("gradients, statistics and metrics are summed in buckets as soon as they are complete") {
-  const Program program = Ranked(Net(), {.bucket_bytes = 20});
+  const Program program = Ranked(ReducedNet(), {.bucket_bytes = 20});
   CHECK(Sums(program) ==
         Names{kStatistics, kFirst, kSecond, kThird, "fc update", "bn update", "conv update"});
   for (size_t i = 0; i < program.steps.size(); ++i) CHECK(program.steps[i].id == StepId(i));
@@ -77,18 +77,18 @@ TEST_CASE("gradients, statistics and metrics are summed in buckets as soon as th
   CHECK(named("fc all_reduce") == named("fc backward_params") + 1);
   CHECK(program.StepType(*named("fc all_reduce")) == "collective");
 
-  const Names two = Sums(Ranked(Net(), {.bucket_bytes = 100}));
+  const Names two = Sums(Ranked(ReducedNet(), {.bucket_bytes = 100}));
   CHECK(two[0] ==
         "fc all_reduce bn.running_mean bn.running_var loss.metrics fc.weight.grad fc.bias.grad");
   CHECK(two[1] == "conv all_reduce bn.weight.grad bn.bias.grad conv.weight.grad");
-  CHECK(Sums(Ranked(Net())).size() == 4);  // one bucket and three updates
-  CHECK(Sums(Ranked(Net(), {.mode = Mode::kInference})).empty());
+  CHECK(Sums(Ranked(ReducedNet())).size() == 4);  // one bucket and three updates
+  CHECK(Sums(Ranked(ReducedNet(), {.mode = Mode::kInference})).empty());
 }
 
 TEST_CASE("the last bucket has what is complete last, as far as it fits") {
   const auto sums = [](int64_t last_bytes) {
     Names names =
-        Sums(Ranked(Net(), {.bucket_bytes = kUnlimited, .last_bucket_bytes = last_bytes}));
+        Sums(Ranked(ReducedNet(), {.bucket_bytes = kUnlimited, .last_bucket_bytes = last_bytes}));
     names.resize(names.size() - 3);  // without updates
     return names;
   };
@@ -103,21 +103,22 @@ TEST_CASE("the last bucket has what is complete last, as far as it fits") {
 }
 
 TEST_CASE("updates wait for as many later buckets as they are told to, or for the end") {
-  CHECK(Sums(Ranked(Net(), {.bucket_bytes = 20, .buckets_in_flight = 1})) ==
+  CHECK(Sums(Ranked(ReducedNet(), {.bucket_bytes = 20, .buckets_in_flight = 1})) ==
         Names{kStatistics, kFirst, kSecond, "fc update", kThird, "bn update", "conv update"});
-  CHECK(Sums(Ranked(Net(), {.bucket_bytes = 20, .buckets_in_flight = 2})) ==
+  CHECK(Sums(Ranked(ReducedNet(), {.bucket_bytes = 20, .buckets_in_flight = 2})) ==
         Names{kStatistics, kFirst, kSecond, kThird, "fc update", "bn update", "conv update"});
 }
 
 TEST_CASE("with a scaled loss, gradients are checked after their sum, so that all ranks skip") {
-  const Names names = Sums(Ranked(Net(DType::kFp16), {.bucket_bytes = 20, .buckets_in_flight = 1}));
+  const Names names =
+      Sums(Ranked(ReducedNet(DType::kFp16), {.bucket_bytes = 20, .buckets_in_flight = 1}));
   CHECK(names == Names{kStatistics, kFirst, kSecond, "fc check_gradients", kThird,
                        "bn check_gradients", "conv check_gradients", "fc update", "bn update",
                        "conv update", "loss update_scale"});
 }
 
 TEST_CASE("a rank draws its images' random numbers and takes the mean over all ranks' images") {
-  const Program program = Ranked(Net());
+  const Program program = Ranked(ReducedNet());
   for (const Step& step : program.steps) {
     if (step.phase != Phase::kForward) continue;
     const StepSignature signature = program.Signature(step);
@@ -140,7 +141,7 @@ TEST_CASE("a rank draws its images' random numbers and takes the mean over all r
 }
 
 TEST_CASE("running statistics are averaged by the images of each rank, all else is summed") {
-  const Program program = Ranked(Net());
+  const Program program = Ranked(ReducedNet());
   for (const Step& step : program.steps) {
     if (!IsCollective(step.phase)) continue;
     for (const Use& use : step.accumulates) {
@@ -152,16 +153,16 @@ TEST_CASE("running statistics are averaged by the images of each rank, all else 
 }
 
 TEST_CASE("ranks with the same collectives have the same hash, whatever their batch") {
-  const uint64_t hash = HashOfCollectives(Ranked(Net()));
-  CHECK(HashOfCollectives(Ranked(Net(DType::kFp32, 1), {.buckets_in_flight = 1})) == hash);
-  CHECK(HashOfCollectives(Ranked(Net(), {.bucket_bytes = 20})) != hash);
-  CHECK(HashOfCollectives(Ranked(Net(DType::kFp32, 2, 6))) != hash);
+  const uint64_t hash = HashOfCollectives(Ranked(ReducedNet()));
+  CHECK(HashOfCollectives(Ranked(ReducedNet(DType::kFp32, 1), {.buckets_in_flight = 1})) == hash);
+  CHECK(HashOfCollectives(Ranked(ReducedNet(), {.bucket_bytes = 20})) != hash);
+  CHECK(HashOfCollectives(Ranked(ReducedNet(DType::kFp32, 2, 6))) != hash);
 }
 
 TEST_CASE("a rank's images must be some of all") {
   const auto refusal = [](const RankShare& share, Accounting accounting = Accounting::kExact) {
     return std::string(
-        BuildProgram(Net(), {.accounting = accounting, .share = share}).status().message());
+        BuildProgram(ReducedNet(), {.accounting = accounting, .share = share}).status().message());
   };
   CHECK(refusal(kSecondOfThree) == "");
   CHECK(refusal({.rank = 3, .ranks = 3, .first_image = 0, .all_images = 9}) ==
@@ -225,7 +226,7 @@ TEST_CASE("ranks with unequal parts of the batch have the same layers, tensors a
 }
 
 TEST_CASE("ranks sum gradients in tf32 as in fp32") {
-  CHECK(BuildProgram(Net(DType::kTf32), {.share = kSecondOfThree}).ok());
+  CHECK(BuildProgram(ReducedNet(DType::kTf32), {.share = kSecondOfThree}).ok());
 }
 
 struct OwnLoss {
@@ -248,8 +249,8 @@ TEST_CASE("a loss that knows no ranks is refused") {
 }
 
 TEST_CASE("a program of one rank has no collectives") {
-  CHECK(BuildProgram(Net(), {.share = {}, .bucket_bytes = 1}).value().steps ==
-        BuildProgram(Net(), {}).value().steps);
+  CHECK(BuildProgram(ReducedNet(), {.share = {}, .bucket_bytes = 1}).value().steps ==
+        BuildProgram(ReducedNet(), {}).value().steps);
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ TEST_CASE("the slices of all ranks are each parameter, exactly once") {
 }
 
 // Parameters of 1584 (conv), 16 and 16 (bn), 640 and 5 (fc) elements.
-Graph Net(DType dtype = DType::kFp32) {
+Graph ShardedNet(DType dtype = DType::kFp32) {
   Graph net({.name = "net", .batch = 2, .dtype = dtype, .fusion = false});
   std::string x = net.Input({11, 4, 2});
   x = net.Add("conv", Convolution{.out_channels = 16, .kernel = 3, .padding = 1, .bias = false},
@@ -103,7 +103,7 @@ Names Steps(const Program& program) {
 }
 
 TEST_CASE("parameters are gathered one bucket ahead, gradients scattered, and slices updated") {
-  const Names first = Steps(Built(Net(), OfRank(0, {.bucket_bytes = 128})));
+  const Names first = Steps(Built(ShardedNet(), OfRank(0, {.bucket_bytes = 128})));
   const Names expected = {"conv all_gather conv.weight",
                           "bn all_gather bn.weight bn.bias",
                           "conv forward",
@@ -122,7 +122,7 @@ TEST_CASE("parameters are gathered one bucket ahead, gradients scattered, and sl
                           "conv update conv.weight[0, 784) conv.weight.momentum"};
   CHECK(first == expected);
   // The second rank has nothing of the batch norm to update.
-  const Names second = Steps(Built(Net(DType::kBf16), OfRank(1)));
+  const Names second = Steps(Built(ShardedNet(DType::kBf16), OfRank(1)));
   REQUIRE(second.size() > 2);
   CHECK(second[second.size() - 2] ==
         "fc update fc.weight.bf16[320, 640) fc.weight fc.weight.momentum fc.bias[0, 5) "
@@ -133,7 +133,7 @@ TEST_CASE("parameters are gathered one bucket ahead, gradients scattered, and sl
 }
 
 TEST_CASE("ranks keep masters and momenta of their slices, and all parameters") {
-  const Program whole = Built(Net(DType::kBf16), {});
+  const Program whole = Built(ShardedNet(DType::kBf16), {});
   std::vector<int64_t> params, others(2);
   int64_t all = 0;
   for (const Tensor& tensor : whole.tensors) {
@@ -142,7 +142,7 @@ TEST_CASE("ranks keep masters and momenta of their slices, and all parameters") 
     if (tensor.role == Role::kParam) params.push_back(tensor.spec.size_bytes());
   }
   for (int rank = 0; rank < 2; ++rank) {
-    const Program program = Built(Net(DType::kBf16), OfRank(rank));
+    const Program program = Built(ShardedNet(DType::kBf16), OfRank(rank));
     std::vector<int64_t> of_rank;
     for (const Tensor& tensor : program.tensors) {
       if (tensor.role == Role::kParam) of_rank.push_back(tensor.spec.size_bytes());
@@ -158,7 +158,7 @@ TEST_CASE("ranks keep masters and momenta of their slices, and all parameters") 
 }
 
 TEST_CASE("kernels of an update see vectors") {
-  const Program program = Built(Net(DType::kBf16), OfRank(1));
+  const Program program = Built(ShardedNet(DType::kBf16), OfRank(1));
   const StepSignature signature = program.Signature(program.steps.back());
   for (const Slot slot : {Slot::kParam, Slot::kParamGrad, Slot::kMaster, Slot::kOptimizer}) {
     const DType dtype = slot == Slot::kParam ? DType::kBf16 : DType::kFp32;
@@ -168,8 +168,9 @@ TEST_CASE("kernels of an update see vectors") {
 
 TEST_CASE("programs for inference have the same tensors, and gather nothing") {
   const ProgramOptions training = OfRank(1);
-  const Program program = Built(Net(), training);
-  const Program inference = Built(Net(), {.mode = Mode::kInference, .shard = training.shard});
+  const Program program = Built(ShardedNet(), training);
+  const Program inference =
+      Built(ShardedNet(), {.mode = Mode::kInference, .shard = training.shard});
   for (const Tensor& tensor : inference.tensors) {
     if (IsPersistent(tensor.role)) CHECK(program.tensor(tensor.id) == tensor);
   }
@@ -177,7 +178,7 @@ TEST_CASE("programs for inference have the same tensors, and gather nothing") {
 }
 
 TEST_CASE("a part of a network has the slices of the whole") {
-  const Program whole = Built(Net(), OfRank(1));
+  const Program whole = Built(ShardedNet(), OfRank(1));
   Graph net({.name = "part", .batch = 2, .fusion = false});
   std::string x = net.Input({11, 4, 2});
   x = net.Add("conv", Convolution{.out_channels = 16, .kernel = 3, .padding = 1, .bias = false},
@@ -192,10 +193,10 @@ TEST_CASE("a part of a network has the slices of the whole") {
 }
 
 TEST_CASE("ranks with the same shards have the same hash of collectives") {
-  const uint64_t hash = HashOfCollectives(Built(Net(), OfRank(0)));
-  CHECK(HashOfCollectives(Built(Net(), OfRank(1, {.buckets_in_flight = 1}))) == hash);
-  CHECK(HashOfCollectives(Built(Net(), OfRank(1, {.bucket_bytes = 32}))) != hash);
-  Program other = Built(Net(), OfRank(1));
+  const uint64_t hash = HashOfCollectives(Built(ShardedNet(), OfRank(0)));
+  CHECK(HashOfCollectives(Built(ShardedNet(), OfRank(1, {.buckets_in_flight = 1}))) == hash);
+  CHECK(HashOfCollectives(Built(ShardedNet(), OfRank(1, {.bucket_bytes = 32}))) != hash);
+  Program other = Built(ShardedNet(), OfRank(1));
   for (Tensor& tensor : other.tensors) {
     if (tensor.name == "fc.weight.grad") tensor.shards = {{0, 304}, {304, 336}};
   }
@@ -205,7 +206,7 @@ TEST_CASE("ranks with the same shards have the same hash of collectives") {
 TEST_CASE("one rank has all of the optimizer") {
   ProgramOptions alone;
   alone.shard = ShardOf(alone.share, true);
-  CHECK(Built(Net(), alone) == Built(Net(), {}));
+  CHECK(Built(ShardedNet(), alone) == Built(ShardedNet(), {}));
 }
 
 TEST_CASE("a sharded optimizer refuses scaled losses, parameters on the host and other ranks") {
@@ -214,15 +215,15 @@ TEST_CASE("a sharded optimizer refuses scaled losses, parameters on the host and
     CHECK(absl::IsInvalidArgument(status));
     return std::string(status.message());
   };
-  CHECK(error(Net(DType::kFp16), OfRank(0)) ==
+  CHECK(error(ShardedNet(DType::kFp16), OfRank(0)) ==
         "an optimizer that is sharded over the ranks cannot check the gradients of fp16; bf16 "
         "needs no check");
-  CHECK(error(Net(), OfRank(0, {.offload_params = true})) ==
+  CHECK(error(ShardedNet(), OfRank(0, {.offload_params = true})) ==
         "an optimizer that is sharded over the ranks stays on the device; parameters cannot be "
         "kept on the host as well");
   ProgramOptions other = OfRank(0);
   other.shard.ranks = 3;
-  CHECK(error(Net(), other) == "the optimizer is sharded over other ranks than the batch");
+  CHECK(error(ShardedNet(), other) == "the optimizer is sharded over other ranks than the batch");
 }
 
 }  // namespace

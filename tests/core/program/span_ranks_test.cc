@@ -22,9 +22,9 @@
 namespace neap {
 namespace {
 
-constexpr RankShare kSecondOfThree = {.rank = 1, .ranks = 3, .first_image = 3, .all_images = 9};
+constexpr RankShare kSecondRank = {.rank = 1, .ranks = 3, .first_image = 3, .all_images = 9};
 
-Graph Net() {
+Graph SpannedNet() {
   Graph net({.name = "net", .batch = 2});
   std::string x = net.Input({3, 4, 2});
   x = net.Add("conv", Convolution{.out_channels = 4, .kernel = 3, .padding = 1, .bias = false},
@@ -38,7 +38,7 @@ Graph Net() {
 
 Program Lowered(const ProgramOptions& options) {
   const DeviceDescription h200 = DescribedDevice("h200").value();
-  absl::StatusOr<Program> program = Lower(Net(), options, h200);
+  absl::StatusOr<Program> program = Lower(SpannedNet(), options, h200);
   REQUIRE_MESSAGE(program.ok(), program.status().ToString());
   return *std::move(program);
 }
@@ -55,7 +55,7 @@ std::vector<std::string> StepsOf(const Program& program, std::string_view prefix
 }
 
 TEST_CASE("a batch norm over ranks is two layers, with sums between them in both directions") {
-  const Program program = Lowered({.share = kSecondOfThree, .sync_batch_norm = true});
+  const Program program = Lowered({.share = kSecondRank, .sync_batch_norm = true});
   CHECK(StepsOf(program, "bn") ==
         std::vector<std::string>{"bn.statistics forward", "bn.statistics all_reduce bn.statistics",
                                  "bn forward bn.running_mean bn.running_var", "bn backward_data",
@@ -71,7 +71,7 @@ TEST_CASE("a batch norm over ranks is two layers, with sums between them in both
 
 TEST_CASE("running statistics that are equal on all ranks are not summed again") {
   for (const bool sync : {false, true}) {
-    const Program program = Lowered({.share = kSecondOfThree, .sync_batch_norm = sync});
+    const Program program = Lowered({.share = kSecondRank, .sync_batch_norm = sync});
     int sums = 0;
     for (const Step& step : program.steps) {
       if (!IsCollective(step.phase)) continue;
@@ -91,7 +91,7 @@ TEST_CASE("persistent tensors are the same with and without, in training and inf
     return tensors;
   };
   const std::vector<Tensor> expected = persistent(Lowered({}));
-  CHECK(persistent(Lowered({.share = kSecondOfThree, .sync_batch_norm = true})) == expected);
+  CHECK(persistent(Lowered({.share = kSecondRank, .sync_batch_norm = true})) == expected);
   const Program inference = Lowered({.mode = Mode::kInference, .sync_batch_norm = true});
   CHECK(persistent(inference) == expected);
   CHECK(StepsOf(inference, "bn.statistics").empty());
@@ -102,12 +102,12 @@ TEST_CASE("one rank's program is the same with and without") {
 }
 
 TEST_CASE("ranks of which not all synchronise have different collectives") {
-  CHECK(HashOfCollectives(Lowered({.share = kSecondOfThree, .sync_batch_norm = true})) !=
-        HashOfCollectives(Lowered({.share = kSecondOfThree})));
+  CHECK(HashOfCollectives(Lowered({.share = kSecondRank, .sync_batch_norm = true})) !=
+        HashOfCollectives(Lowered({.share = kSecondRank})));
 }
 
 TEST_CASE("what is summed in forward is never rebuilt") {
-  const Program program = Lowered({.share = kSecondOfThree, .sync_batch_norm = true});
+  const Program program = Lowered({.share = kSecondRank, .sync_batch_norm = true});
   for (const Segments& segments :
        {CheckpointSegments(program), EvenSegments(program), NothingDropped(program)}) {
     for (const Step& step : program.steps) {
@@ -126,7 +126,7 @@ TEST_CASE("what is summed in forward is never rebuilt") {
 TEST_CASE("sub-batches are refused with a batch norm over ranks, too") {
   const DeviceDescription h200 = DescribedDevice("h200").value();
   const auto refusal =
-      Lower(Net(), {.sub_batches = 2, .share = kSecondOfThree, .sync_batch_norm = true}, h200)
+      Lower(SpannedNet(), {.sub_batches = 2, .share = kSecondRank, .sync_batch_norm = true}, h200)
           .status();
   CHECK(refusal.message() ==
         "layer 'bn.statistics' cannot be run in 2 sub-batches: it couples the images of a batch");

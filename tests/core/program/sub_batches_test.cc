@@ -29,18 +29,18 @@ Graph TinyNet(DType dtype = DType::kFp32) {
   return net;
 }
 
-std::string List(const Program& program, const char* label, const std::vector<Use>& uses) {
+std::string UsesText(const Program& program, const char* label, const std::vector<Use>& uses) {
   std::string text = uses.empty() ? "" : (label[0] == '\n' ? "" : " ") + std::string(label);
   for (const Use& use : uses) text += " " + program.tensor(use.tensor).name;
   return text;
 }
 
-std::string Text(const Program& program) {
+std::string StepsText(const Program& program) {
   std::string text = "\n";
   for (const Step& step : program.steps) {
-    text += program.StepName(step) + ":" + List(program, "reads", step.reads) +
-            List(program, "writes", step.writes) +
-            List(program, "\n    adds to", step.accumulates) + "\n";
+    text += program.StepName(step) + ":" + UsesText(program, "reads", step.reads) +
+            UsesText(program, "writes", step.writes) +
+            UsesText(program, "\n    adds to", step.accumulates) + "\n";
   }
   return text;
 }
@@ -82,7 +82,7 @@ struct ForgetfulLoss {
 
 TEST_CASE("two sub-batches: later gradients and metrics are added, parameters updated once") {
   const Program program = BuildProgram(TinyNet(), {.sub_batches = 2}).value();
-  CHECK(Text(program) == R"(
+  CHECK(StepsText(program) == R"(
 conv[1/2] forward: reads input[1/2] conv.weight writes conv[1/2]
 relu[1/2] forward: reads conv[1/2] writes relu[1/2]
 drop[1/2] forward: reads relu[1/2] iteration writes drop[1/2]

@@ -27,7 +27,7 @@ namespace {
 
 // In the order of backward, with the bytes of gradients: fc 1280, bn2 32, conv2 576, bn1 32,
 // conv1 432.
-Graph Net(DType dtype = DType::kFp32, int64_t image = 4) {
+Graph GroupedNet(DType dtype = DType::kFp32, int64_t image = 4) {
   Graph net({.name = "net", .batch = 2, .dtype = dtype, .fusion = false});
   std::string x = net.Input({3, image, image});
   for (const char* const n : {"1", "2"}) {
@@ -74,19 +74,19 @@ using Names = std::vector<std::string>;
 
 TEST_CASE(
     "layers that follow each other are updated together, when the last one's backward is done") {
-  CHECK(BackwardSteps(Grouped(Net(), 600)) ==
+  CHECK(BackwardSteps(Grouped(GroupedNet(), 600)) ==
         Names{"loss backward_data", "fc backward_params", "fc backward_data", "fc update",
               "bn2 backward_data", "conv2 backward_params", "conv2 backward_data", "conv2 update",
               "bn1 backward_data", "conv1 backward_params", "conv1 update"});
-  CHECK(Updates(Grouped(Net(), 609)).size() == 3);   // fc | bn2 conv2 bn1 | conv1
-  CHECK(Updates(Grouped(Net(), 1281)).size() == 2);  // fc bn2 | conv2 bn1 conv1
-  CHECK(Updates(Grouped(Net(), 1 << 20)).size() == 1);
-  CHECK(Updates(Grouped(Net(), 0)).size() == 5);
-  CHECK(Grouped(Net(), 0).steps == BuildProgram(Net(), {})->steps);
+  CHECK(Updates(Grouped(GroupedNet(), 609)).size() == 3);   // fc | bn2 conv2 bn1 | conv1
+  CHECK(Updates(Grouped(GroupedNet(), 1281)).size() == 2);  // fc bn2 | conv2 bn1 conv1
+  CHECK(Updates(Grouped(GroupedNet(), 1 << 20)).size() == 1);
+  CHECK(Updates(Grouped(GroupedNet(), 0)).size() == 5);
+  CHECK(Grouped(GroupedNet(), 0).steps == BuildProgram(GroupedNet(), {})->steps);
 }
 
 TEST_CASE("the operands of a group are numbered through") {
-  const Program program = Grouped(Net(), 600);
+  const Program program = Grouped(GroupedNet(), 600);
   const Step& step = *Updates(program)[1];
   const StepSignature signature = program.Signature(step);
   const std::vector<std::string> params = {"bn2.weight", "bn2.bias", "conv2.weight"};
@@ -107,7 +107,7 @@ TEST_CASE("the operands of a group are numbered through") {
 }
 
 TEST_CASE("with a scaled loss, checks and updates are grouped, and all checks come first") {
-  const Program program = Grouped(Net(DType::kFp16), 600);
+  const Program program = Grouped(GroupedNet(DType::kFp16), 600);
   Names optimizer;
   for (const Step& step : program.steps) {
     if (!IsOfLayer(step.phase)) optimizer.push_back(program.StepName(step));
@@ -123,9 +123,9 @@ TEST_CASE("with a scaled loss, checks and updates are grouped, and all checks co
 TEST_CASE("gradients do not wait for a layer with a large output, and a group has few tensors") {
   // The outputs of bn and conv are 2x4x1200x1200 floats, 44 MiB.
   constexpr int64_t kAll = int64_t{1} << 40;
-  CHECK(Updates(Grouped(Net(DType::kFp32, 1200), kAll)).size() == 5);
-  CHECK(Updates(Grouped(Net(DType::kFp32, 1000), kAll)).size() == 1);
-  CHECK(Updates(Grouped(Net(DType::kFp16, 2000), kAll)).size() == 1);
+  CHECK(Updates(Grouped(GroupedNet(DType::kFp32, 1200), kAll)).size() == 5);
+  CHECK(Updates(Grouped(GroupedNet(DType::kFp32, 1000), kAll)).size() == 1);
+  CHECK(Updates(Grouped(GroupedNet(DType::kFp16, 2000), kAll)).size() == 1);
   Graph deep({.name = "deep", .batch = 2});
   std::string x = deep.Input({3, 4, 4});
   for (int i = 0; i < 40; ++i)

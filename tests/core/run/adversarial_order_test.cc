@@ -35,10 +35,10 @@
 namespace neap {
 namespace {
 
-constexpr int kSteps = 3;
+constexpr int kOrderedSteps = 3;
 constexpr int64_t kClasses = 4;
 // Sums without normalisation grow: slow enough for losses to stay finite.
-constexpr TrainingOptions kTraining = {.learning_rate = {.base = 1e-3F}};
+constexpr TrainingOptions kOrderedTraining = {.learning_rate = {.base = 1e-3F}};
 
 float RandomFloat(uint64_t seed, uint64_t position) {
   return 2 * ToUnitFloat(Philox({.key = seed, .stream = 1, .position = position})[0]) - 1;
@@ -56,17 +56,11 @@ Batch RandomBatch(const Plan& plan, uint64_t seed) {
   return batch;
 }
 
-Session Open(const Graph& graph, Device& device, const PlannerOptions& options) {
-  absl::StatusOr<Session> session = CreateSession(graph, device, options, kTraining);
-  REQUIRE_MESSAGE(session.ok(), session.status().ToString());
-  return *std::move(session);
-}
-
 // A few steps, two of them in flight.
 Trained Train(Session session) {
   Trained trained(1);
-  for (int step = 0; step <= kSteps; ++step) {
-    if (step < kSteps) {
+  for (int step = 0; step <= kOrderedSteps; ++step) {
+    if (step < kOrderedSteps) {
       const Batch batch = RandomBatch(session.plan(), static_cast<uint64_t>(step));
       const absl::Status begun = session.Begin(batch);
       REQUIRE_MESSAGE(begun.ok(), begun.ToString());
@@ -88,7 +82,7 @@ PlannerOptions OptionsOf(uint32_t seed, const Graph& graph, Device& device) {
                             .policy = policies[seed % policies.size()],
                             .in_place = seed % 5 != 0};
   options.offload_params = seed % 7 == 0;
-  const Session natural = Open(graph, device, options);
+  const Session natural = Opened(graph, device, options, kOrderedTraining);
   const int64_t minimum = natural.planning().minimum_budget_bytes;
   const int64_t most = std::max(minimum, natural.plan().peak_bytes);
   const bool is_tight = seed / policies.size() % 2 == 0;
@@ -108,7 +102,8 @@ TEST_CASE("random networks train to the same bits in every order of the streams"
     CAPTURE(seed);
     const Layout layout = seed % 4 == 3 ? Layout::kNhwc : Layout::kNchw;
     const Graph graph = testing::RandomGraph(seed, {.layout = layout});
-    const auto expected = Train(Open(graph, *cpu, {.policy = "keep-all", .in_place = false}));
+    const auto expected =
+        Train(Opened(graph, *cpu, {.policy = "keep-all", .in_place = false}, kOrderedTraining));
     for (const float loss : expected[0]) REQUIRE(std::isfinite(loss));
     const PlannerOptions options = OptionsOf(seed, graph, *cpu);
     CAPTURE(options.policy);
@@ -119,7 +114,7 @@ TEST_CASE("random networks train to the same bits in every order of the streams"
                                              : AdversarialDevice::kFixedOrders + seed;
       CAPTURE(order);
       AdversarialDevice device(*cpu, order);
-      Session session = Open(graph, device, options);
+      Session session = Opened(graph, device, options, kOrderedTraining);
       moving += MovesAnything(session.plan()) ? 1 : 0;
       CHECK(AreSame(expected, Train(std::move(session))));
       CHECK(device.Fault() == "");
@@ -166,7 +161,7 @@ class UnverifiedRun {
     for (const Tensor& tensor : program_.tensors) {
       if (IsPersistent(tensor.role)) Write(tensor.id, InitialValues(tensor, 1));
     }
-    for (int step = 0; step < kSteps; ++step) {
+    for (int step = 0; step < kOrderedSteps; ++step) {
       WriteBatch(static_cast<uint32_t>(step));
       REQUIRE(executor_->Run().ok());
     }

@@ -27,8 +27,8 @@ namespace neap {
 namespace {
 
 constexpr float kWeight = 0.25F;
-constexpr TrainingOptions kTraining = {.optimizer = {.momentum = 0},
-                                       .learning_rate = {.base = 0.1F}};
+constexpr TrainingOptions kPlainTraining = {.optimizer = {.momentum = 0},
+                                            .learning_rate = {.base = 0.1F}};
 
 // A trunk with a classifier at its end and another one in its middle. Either may be the main one,
 // with or without the other as an auxiliary one.
@@ -62,13 +62,7 @@ Graph TwoHeaded(const Heads& heads, GraphOptions options = {}) {
   return net;
 }
 
-Session Open(const Graph& graph, Device& device, const PlannerOptions& options = {}) {
-  absl::StatusOr<Session> session = CreateSession(graph, device, options, kTraining);
-  REQUIRE_MESSAGE(session.ok(), session.status().ToString());
-  return *std::move(session);
-}
-
-StepResult Step(Session& session, uint64_t seed = 1) {
+StepResult OneStep(Session& session, uint64_t seed = 1) {
   REQUIRE(session.Begin(MakeBatch(seed)).ok());
   return session.Finish().value();
 }
@@ -77,13 +71,13 @@ TEST_CASE("training minimises the main loss plus the weighted auxiliary one, and
   const auto device = OpenCpu();
   for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
     const GraphOptions options = {.layout = layout};
-    Session both = Open(TwoHeaded(kBoth, options), *device);
-    Session end = Open(TwoHeaded(kEnd, options), *device);
-    Session middle = Open(TwoHeaded(kMiddle, options), *device);
+    Session both = Opened(TwoHeaded(kBoth, options), *device, {}, kPlainTraining);
+    Session end = Opened(TwoHeaded(kEnd, options), *device, {}, kPlainTraining);
+    Session middle = Opened(TwoHeaded(kMiddle, options), *device, {}, kPlainTraining);
     const std::vector<float> start = both.Values("conv1.weight").value();
     REQUIRE(start == end.Values("conv1.weight").value());
     REQUIRE(start == middle.Values("conv1.weight").value());
-    const StepResult of_both = Step(both), of_end = Step(end), of_middle = Step(middle);
+    const StepResult of_both = OneStep(both), of_end = OneStep(end), of_middle = OneStep(middle);
     CHECK(of_both.loss == doctest::Approx(of_end.loss + kWeight * of_middle.loss));
     CHECK(of_both.correct == of_end.correct);
     const std::vector<float> by_both = both.Values("conv1.weight").value();
@@ -103,9 +97,9 @@ TEST_CASE("training minimises the main loss plus the weighted auxiliary one, and
 
 TEST_CASE("evaluation and prediction are those of the main classifier alone") {
   const auto device = OpenCpu();
-  Session both = Open(TwoHeaded(kBoth), *device);
-  for (uint64_t step = 0; step < 5; ++step) Step(both, step);
-  Session end = Open(TwoHeaded(kEnd), *device);
+  Session both = Opened(TwoHeaded(kBoth), *device, {}, kPlainTraining);
+  for (uint64_t step = 0; step < 5; ++step) OneStep(both, step);
+  Session end = Opened(TwoHeaded(kEnd), *device, {}, kPlainTraining);
   NamedValues weights;
   const std::vector<NamedTensor> trained = both.Weights().value();
   for (const NamedTensor& tensor : trained) {
@@ -138,8 +132,8 @@ TEST_CASE("inference has the classifier's parameters, but none of its steps") {
 
 TEST_CASE("sub-batches and ranks train as the whole batch does") {
   const auto device = OpenCpu();
-  Session whole = Open(TwoHeaded(kBoth), *device);
-  Session in_parts = Open(TwoHeaded(kBoth), *device, {.sub_batches = 4});
+  Session whole = Opened(TwoHeaded(kBoth), *device, {}, kPlainTraining);
+  Session in_parts = Opened(TwoHeaded(kBoth), *device, {.sub_batches = 4}, kPlainTraining);
   LocalRanks group(2, std::chrono::seconds(20));
   const auto second = OpenCpu();
   std::vector<std::unique_ptr<Communicator>> communicators;
@@ -152,11 +146,11 @@ TEST_CASE("sub-batches and ranks train as the whole batch does") {
                      .communicator = communicators.back().get()});
   }
   const auto net = [](int64_t batch) { return TwoHeaded(kBoth, {.batch = batch}); };
-  absl::StatusOr<ParallelSession> parallel = ParallelSession::Create(net, ranks, kTraining);
+  absl::StatusOr<ParallelSession> parallel = ParallelSession::Create(net, ranks, kPlainTraining);
   REQUIRE_MESSAGE(parallel.ok(), parallel.status().ToString());
   for (uint64_t step = 0; step < 5; ++step) {
     CAPTURE(step);
-    const StepResult expected = Step(whole, step), of_parts = Step(in_parts, step);
+    const StepResult expected = OneStep(whole, step), of_parts = OneStep(in_parts, step);
     CHECK(of_parts.loss == doctest::Approx(expected.loss).epsilon(1e-5));
     CHECK(of_parts.correct == expected.correct);
     REQUIRE(parallel->Begin(MakeBatch(step)).ok());
@@ -168,23 +162,23 @@ TEST_CASE("sub-batches and ranks train as the whole batch does") {
 
 TEST_CASE("16-bit types, label smoothing and losses against targets have auxiliary losses") {
   const auto device = OpenCpu();
-  Session exact = Open(TwoHeaded(kBoth), *device);
+  Session exact = Opened(TwoHeaded(kBoth), *device, {}, kPlainTraining);
   std::vector<float> losses;
-  for (uint64_t step = 0; step < 5; ++step) losses.push_back(Step(exact, step).loss);
+  for (uint64_t step = 0; step < 5; ++step) losses.push_back(OneStep(exact, step).loss);
   for (const DType dtype : {DType::kFp16, DType::kBf16}) {
-    Session session = Open(TwoHeaded(kBoth, {.dtype = dtype}), *device);
+    Session session = Opened(TwoHeaded(kBoth, {.dtype = dtype}), *device, {}, kPlainTraining);
     for (uint64_t step = 0; step < 5; ++step) {
-      const StepResult result = Step(session, step);
+      const StepResult result = OneStep(session, step);
       CHECK_FALSE(result.skipped);
       CHECK(result.loss == doctest::Approx(losses[step]).epsilon(0.02));
     }
   }
   const auto sum = [&](const auto& change) {
-    Session both = Open(change(TwoHeaded(kBoth)), *device);
-    Session end = Open(change(TwoHeaded(kEnd)), *device);
-    Session middle = Open(change(TwoHeaded(kMiddle)), *device);
-    const float expected = Step(end).loss + kWeight * Step(middle).loss;
-    CHECK(Step(both).loss == doctest::Approx(expected));
+    Session both = Opened(change(TwoHeaded(kBoth)), *device, {}, kPlainTraining);
+    Session end = Opened(change(TwoHeaded(kEnd)), *device, {}, kPlainTraining);
+    Session middle = Opened(change(TwoHeaded(kMiddle)), *device, {}, kPlainTraining);
+    const float expected = OneStep(end).loss + kWeight * OneStep(middle).loss;
+    CHECK(OneStep(both).loss == doctest::Approx(expected));
   };
   sum([](const Graph& net) { return nets::WithLabelSmoothing(net, 0.2F).value(); });
   sum([](const Graph& net) { return nets::WithTargetLoss(net, BinaryCrossEntropy{}).value(); });
@@ -194,12 +188,12 @@ TEST_CASE("16-bit types, label smoothing and losses against targets have auxilia
 TEST_CASE("a checkpoint has the auxiliary classifier, and training goes on with its bits") {
   const auto device = OpenCpu();
   const ScratchDirectory directory;
-  Session session = Open(TwoHeaded(kBoth), *device);
-  for (uint64_t step = 0; step < 3; ++step) Step(session, step);
+  Session session = Opened(TwoHeaded(kBoth), *device, {}, kPlainTraining);
+  for (uint64_t step = 0; step < 3; ++step) OneStep(session, step);
   REQUIRE(session.Save(directory.File("c.safetensors")).ok());
-  Session other = Open(TwoHeaded(kBoth), *device);
+  Session other = Opened(TwoHeaded(kBoth), *device, {}, kPlainTraining);
   REQUIRE(other.Load(directory.File("c.safetensors")).ok());
-  CHECK(Step(session, 3).loss == Step(other, 3).loss);
+  CHECK(OneStep(session, 3).loss == OneStep(other, 3).loss);
   CheckSameState(session, other);
 }
 

@@ -18,7 +18,7 @@
 namespace neap {
 namespace {
 
-constexpr uint64_t kSteps = 5;
+constexpr uint64_t kBorrowedSteps = 5;
 
 Trained TrainOn(Session session, const std::vector<Batch>& batches) {
   Trained trained(1);
@@ -76,7 +76,7 @@ class OnDevice {
 
 void CheckBorrowedBatches(Device& device) {
   std::vector<Batch> owned;
-  for (uint64_t step = 0; step < kSteps; ++step) owned.push_back(MakeBatch(step));
+  for (uint64_t step = 0; step < kBorrowedSteps; ++step) owned.push_back(MakeBatch(step));
   std::vector<Batch> borrowed = owned;
   for (size_t i = 0; i < owned.size(); ++i) {
     borrowed[i].images.clear();

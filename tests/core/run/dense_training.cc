@@ -13,8 +13,8 @@
 namespace neap::testing {
 namespace {
 
-constexpr int kSteps = 3;
-constexpr TrainingOptions kTraining = {.learning_rate = {.base = 0.01F}};
+constexpr int kDenseSteps = 3;
+constexpr TrainingOptions kDenseTraining = {.learning_rate = {.base = 0.01F}};
 
 // Takes the batches of MakeBatch(). Its concatenations have parts of 4, 8, 10 and 11 channels.
 Graph SmallDenseNet(DType dtype, Layout layout, bool fusion) {
@@ -36,9 +36,9 @@ Graph SmallDenseNet(DType dtype, Layout layout, bool fusion) {
 
 Session Trained(const Graph& net, Device& device, PlannerOptions planning) {
   planning.strict = true;
-  absl::StatusOr<Session> session = CreateSession(net, device, planning, kTraining);
+  absl::StatusOr<Session> session = CreateSession(net, device, planning, kDenseTraining);
   REQUIRE_MESSAGE(session.ok(), session.status().ToString());
-  Train(*session, kSteps);
+  Train(*session, kDenseSteps);
   return *std::move(session);
 }
 

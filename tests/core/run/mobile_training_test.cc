@@ -15,10 +15,11 @@
 namespace neap {
 namespace {
 
-constexpr int64_t kBatch = 32;
+constexpr int64_t kMobileBatch = 32;
 
 nets::MobileNetV2Options Digits() {
-  return {.width = 0.25, .image = 8, .classes = 10, .batch = kBatch, .channels = 1, .dropout = 0};
+  return {
+      .width = 0.25, .image = 8, .classes = 10, .batch = kMobileBatch, .channels = 1, .dropout = 0};
 }
 
 std::string DigitsPath() { return "idx:" + (SourceTree() / "examples/data/digits").string(); }
@@ -27,7 +28,7 @@ std::string DigitsPath() { return "idx:" + (SourceTree() / "examples/data/digits
 double Accuracy(Session& session) {
   const auto digits = OpenDataset(DigitsPath(), {.split = Split::kTest});
   REQUIRE(digits.ok());
-  const auto loader = Loader::Create(**digits, {.batch = kBatch});
+  const auto loader = Loader::Create(**digits, {.batch = kMobileBatch});
   REQUIRE(loader.ok());
   int64_t right = 0;
   for (int i = 0; i < 10; ++i) {
@@ -35,7 +36,7 @@ double Accuracy(Session& session) {
     REQUIRE(batch.ok());
     right += session.Evaluate(*batch).value().correct;
   }
-  return 100.0 * static_cast<double>(right) / (10 * kBatch);
+  return 100.0 * static_cast<double>(right) / (10 * kMobileBatch);
 }
 
 }  // namespace
@@ -51,7 +52,7 @@ TEST_CASE("a small MobileNetV2 learns 8x8 digits in its smallest budget") {
   REQUIRE_MESSAGE(session.ok(), session.status().ToString());
   const auto digits = OpenDataset(DigitsPath(), {});
   REQUIRE_MESSAGE(digits.ok(), digits.status().ToString());
-  const auto loader = Loader::Create(**digits, {.batch = kBatch});
+  const auto loader = Loader::Create(**digits, {.batch = kMobileBatch});
   REQUIRE(loader.ok());
   constexpr int kSteps = 200, kWindow = 20;
   float first = 0, last = 0;

@@ -18,7 +18,7 @@
 namespace neap {
 namespace {
 
-constexpr absl::StatusCode kExhausted = absl::StatusCode::kResourceExhausted;
+constexpr absl::StatusCode kRefused = absl::StatusCode::kResourceExhausted;
 constexpr absl::StatusCode kWaiting = absl::StatusCode::kFailedPrecondition;
 constexpr int kForGood = 1'000'000;
 
@@ -100,14 +100,14 @@ TEST_CASE("a host budget that is too small is refused, and a larger arena works 
   PlannerOptions options = Tight(*device);
   const int64_t minimum = options.budget_bytes;
   options.host_budget_bytes = kBlockBytes;
-  CHECK(CreateSession(SmallNet(), *device, options).status().code() == kExhausted);
+  CHECK(CreateSession(SmallNet(), *device, options).status().code() == kRefused);
   options.budget_bytes = kUnlimited;
   Session session = MakeSession(*device, options);
   Session steady = MakeSession(*device, {});
   Train(steady, 3);
   Train(session, 1);
   const absl::Status refused = session.SetBudget(minimum);
-  CHECK(refused.code() == kExhausted);
+  CHECK(refused.code() == kRefused);
   CHECK(std::string(refused.message()).find("a host budget of 1024 bytes") != std::string::npos);
   Train(session, 1);
   REQUIRE(session.SetBudget(2 * session.memory().arena_bytes).ok());
@@ -125,11 +125,11 @@ TEST_CASE("a budget below the minimum is refused in the middle of training") {
     Train(session, 2);
     const int64_t minimum = session.planning().minimum_budget_bytes;
     for (const int64_t budget : {minimum - kBlockBytes, int64_t{0}, int64_t{-1}}) {
-      CHECK(session.SetBudget(budget).code() == kExhausted);
+      CHECK(session.SetBudget(budget).code() == kRefused);
     }
     Train(session, 1);
     REQUIRE(session.SetBudget(minimum).ok());
-    CHECK(session.SetBudget(minimum - kBlockBytes).code() == kExhausted);
+    CHECK(session.SetBudget(minimum - kBlockBytes).code() == kRefused);
     REQUIRE(session.SetBudget(2 * minimum).ok());
     Train(session, 1);
     CheckSameState(steady, session);
@@ -145,7 +145,7 @@ int RefuseEachOf(const PlannerOptions& options, Device& cpu) {
     const absl::StatusOr<Session> session = CreateSession(SmallNet(), device, options);
     if (device.pinned_calls() < k) break;
     ++refused;
-    CHECK(session.status().code() == kExhausted);
+    CHECK(session.status().code() == kRefused);
     CHECK(*device.UsedBytes() == 0);
     CHECK(device.pinned_bytes() == 0);
   }
@@ -164,7 +164,7 @@ TEST_CASE("no session is made without pinned memory or a peer's, whichever alloc
 TEST_CASE("pinned memory that is refused, once or for good, costs no bit of the training") {
   for (const int count : {1, kForGood}) {
     CAPTURE(count);
-    CheckCostsNoBit({&FaultyDevice::FailPinned, &FaultyDevice::pinned_calls, count, kExhausted});
+    CheckCostsNoBit({&FaultyDevice::FailPinned, &FaultyDevice::pinned_calls, count, kRefused});
   }
 }
 
@@ -299,7 +299,7 @@ TEST_CASE("a session with a half-loaded checkpoint does not train until one is l
     device.FailPinned(k, 1);
     const absl::Status status = session.Load(path);
     if (device.pinned_calls() < k) break;
-    CHECK(status.code() == kExhausted);
+    CHECK(status.code() == kRefused);
     CHECK(session.step() == 3);
     device.FailPinned(0, 0);
     CHECK(session.Values("fc.weight").ok());

@@ -21,7 +21,7 @@
 namespace neap {
 namespace {
 
-constexpr int kSteps = 4;
+constexpr int kIncomingSteps = 4;
 
 // Leaves out the waits of one stream for another's events.
 class ForgetfulDevice final : public ForwardingDevice {
@@ -52,8 +52,8 @@ class ForgetfulDevice final : public ForwardingDevice {
 Trained TrainAhead(Session session) {
   Trained trained(1);
   for (uint64_t round = 0; round < 2; ++round) {
-    for (uint64_t step = 0; step < kSteps; ++step) {
-      REQUIRE(session.Begin(MakeBatch(kSteps * round + step)).ok());
+    for (uint64_t step = 0; step < kIncomingSteps; ++step) {
+      REQUIRE(session.Begin(MakeBatch(kIncomingSteps * round + step)).ok());
       if (step > 0) FinishInto(trained, session);
     }
     FinishInto(trained, session);
@@ -91,7 +91,7 @@ TEST_CASE("a batch that is copied ahead trains to the same bits, and is in the p
         MakePlan(program, {.strict = true}, cpu->description(), cpu->backend()).value().plan;
     CHECK(!without.incoming_batch.has_value());
     CHECK(ahead.plan().peak_bytes == without.peak_bytes + ahead.plan().incoming_batch->bytes);
-    for (int step = 0; step < kSteps; ++step) CHECK(Train(before, 1) == Train(ahead, 1));
+    for (int step = 0; step < kIncomingSteps; ++step) CHECK(Train(before, 1) == Train(ahead, 1));
     CheckSameState(before, ahead);
     const MemoryUse use = ahead.memory();
     CHECK(use.measured_peak_bytes == use.predicted_peak_bytes);
@@ -207,7 +207,7 @@ TEST_CASE("a plan from a file keeps its incoming batch on any device") {
   absl::StatusOr<Session> read = Session::Create(SmallNet(), *cpu, *planner);
   REQUIRE_MESSAGE(read.ok(), read.status().ToString());
   CHECK(read->plan() == written.plan());
-  CHECK(Train(*read, kSteps) == Train(written, kSteps));
+  CHECK(Train(*read, kIncomingSteps) == Train(written, kIncomingSteps));
   CheckSameState(*read, written);
   CHECK(read->memory().measured_peak_bytes == read->memory().predicted_peak_bytes);
 }

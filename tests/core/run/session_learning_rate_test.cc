@@ -15,7 +15,7 @@
 namespace neap::testing {
 namespace {
 
-constexpr TrainingOptions kTraining = {.learning_rate = {.base = 0.0625F}};
+constexpr TrainingOptions kRateTraining = {.learning_rate = {.base = 0.0625F}};
 constexpr LearningRate kHalf = {.base = 0.03125F};
 
 std::string ReadBytes(const std::string& path) {
@@ -29,9 +29,9 @@ void Replace(const std::string& text, const std::string& other, std::string& byt
   bytes.replace(bytes.find(text), text.size(), other);
 }
 
-// Trains 2 steps with kTraining and 2 with kHalf, in one schedule.
+// Trains 2 steps with kRateTraining and 2 with kHalf, in one schedule.
 Session TrainedBySchedule(Device& device) {
-  TrainingOptions training = kTraining;
+  TrainingOptions training = kRateTraining;
   training.learning_rate.decay = LearningRate::Decay::kStep;
   training.learning_rate.period_steps = 2;
   training.learning_rate.factor = 0.5F;
@@ -43,8 +43,8 @@ Session TrainedBySchedule(Device& device) {
 TEST_CASE("a rate that is set between two steps trains what a schedule with that rate does") {
   const auto device = OpenCpu();
   Session expected = TrainedBySchedule(*device);
-  Session session = MakeSession(*device, {}, kTraining);
-  CHECK(session.learning_rate() == kTraining.learning_rate);
+  Session session = MakeSession(*device, {}, kRateTraining);
+  CHECK(session.learning_rate() == kRateTraining.learning_rate);
   Train(session, 2);
   REQUIRE(session.SetLearningRate(kHalf).ok());
   CHECK(session.learning_rate() == kHalf);
@@ -54,9 +54,9 @@ TEST_CASE("a rate that is set between two steps trains what a schedule with that
 
 TEST_CASE("a step in flight keeps the rate with which it began") {
   const auto device = OpenCpu();
-  Session expected = MakeSession(*device, {}, kTraining);
+  Session expected = MakeSession(*device, {}, kRateTraining);
   Train(expected, 1);
-  Session session = MakeSession(*device, {}, kTraining);
+  Session session = MakeSession(*device, {}, kRateTraining);
   REQUIRE(session.Begin(MakeBatch(0)).ok());
   REQUIRE(session.SetLearningRate(kHalf).ok());
   REQUIRE(session.Finish().ok());
@@ -67,7 +67,7 @@ TEST_CASE("a checkpoint goes on with the rate that was set, whatever that of the
   const auto device = OpenCpu();
   const ScratchDirectory directory;
   const std::string path = directory.File("checkpoint.safetensors");
-  Session session = MakeSession(*device, {}, kTraining);
+  Session session = MakeSession(*device, {}, kRateTraining);
   Train(session, 2);
   REQUIRE(session.SetLearningRate(kHalf).ok());
   Train(session, 1);
@@ -85,29 +85,29 @@ TEST_CASE("a checkpoint without a rate returns to that of the options, and weigh
   const ScratchDirectory directory;
   const std::string checkpoint = directory.File("checkpoint.safetensors");
   const std::string weights = directory.File("weights.safetensors");
-  Session session = MakeSession(*device, {}, kTraining);
+  Session session = MakeSession(*device, {}, kRateTraining);
   REQUIRE(session.Save(checkpoint).ok());
   REQUIRE(session.SetLearningRate(kHalf).ok());
   REQUIRE(session.SaveWeights(weights).ok());
   REQUIRE(session.Load(weights).ok());
   CHECK(session.learning_rate() == kHalf);
   REQUIRE(session.Load(checkpoint).ok());
-  CHECK(session.learning_rate() == kTraining.learning_rate);
+  CHECK(session.learning_rate() == kRateTraining.learning_rate);
 }
 
 TEST_CASE("a rate that is refused changes nothing") {
   const auto device = OpenCpu();
-  Session session = MakeSession(*device, {}, kTraining);
+  Session session = MakeSession(*device, {}, kRateTraining);
   CHECK(session.SetLearningRate({.base = std::numeric_limits<float>::quiet_NaN()}).message() ==
         "learning rate: base nan must be finite and not negative");
-  CHECK(session.learning_rate() == kTraining.learning_rate);
+  CHECK(session.learning_rate() == kRateTraining.learning_rate);
 }
 
 TEST_CASE("a damaged rate in a checkpoint is refused, and the session left as it was") {
   const auto device = OpenCpu();
   const ScratchDirectory directory;
   const std::string path = directory.File("checkpoint.safetensors");
-  Session session = MakeSession(*device, {}, kTraining);
+  Session session = MakeSession(*device, {}, kRateTraining);
   REQUIRE(session.SetLearningRate(kHalf).ok());
   REQUIRE(session.Save(path).ok());
   std::string bytes = ReadBytes(path);
@@ -125,11 +125,11 @@ TEST_CASE("ranks that set different rates are told so") {
   const auto set = [](int rank, LocalRanks& group, float base) {
     const std::unique_ptr<CpuDevice> device = OpenCpu();
     const auto communicator = group.Join(rank, *device);
-    TrainingOptions training = kTraining;
+    TrainingOptions training = kRateTraining;
     training.communicator = communicator.get();
     Session session = MakeSession(*device, {}, training);
     const std::string message(session.SetLearningRate({.base = base}).message());
-    CHECK((session.learning_rate() == kTraining.learning_rate) == !message.empty());
+    CHECK((session.learning_rate() == kRateTraining.learning_rate) == !message.empty());
     return message;
   };
   for (const float base : {0.5F, 0.25F}) {

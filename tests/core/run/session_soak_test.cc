@@ -18,10 +18,10 @@
 namespace neap {
 namespace {
 
-constexpr int kSteps = 2000;
+constexpr int kSoakSteps = 2000;
 constexpr int kStepsPerBudget = 20;
 constexpr uint64_t kSeed = 20;
-constexpr int64_t kBatch = 4;
+constexpr int64_t kSoakBatch = 4;
 
 struct Held {
   int64_t device_bytes = 0, pinned_bytes = 0;
@@ -31,7 +31,7 @@ Held HeldOf(FaultyDevice& device) { return {*device.UsedBytes(), device.pinned_b
 
 // Two convolutions, of which the first's result may be offloaded; small, as there are many steps.
 Graph Chain() {
-  Graph net({.name = "chain", .batch = kBatch});
+  Graph net({.name = "chain", .batch = kSoakBatch});
   std::string x = net.Input({1, 8, 8});
   x = net.Add("conv1", Convolution{.out_channels = 8, .kernel = 3, .padding = 1}, {x});
   x = net.Add("relu1", Relu{}, {x});
@@ -41,9 +41,9 @@ Graph Chain() {
   return net;
 }
 
-Batch RandomBatch(int64_t step) {
-  Batch batch = {.labels = {0, 1, 2, 3}, .size = kBatch};
-  for (uint64_t i = 0; i < kBatch * 8 * 8; ++i) {
+Batch SoakBatch(int64_t step) {
+  Batch batch = {.labels = {0, 1, 2, 3}, .size = kSoakBatch};
+  for (uint64_t i = 0; i < kSoakBatch * 8 * 8; ++i) {
     batch.images.push_back(ToUnitFloat(
         Philox({.key = kSeed, .stream = static_cast<uint64_t>(step), .position = i})[0]));
   }
@@ -51,7 +51,7 @@ Batch RandomBatch(int64_t step) {
 }
 
 float TrainOnce(Session& session) {
-  const absl::StatusOr<float> loss = session.TrainStep(RandomBatch(session.step()));
+  const absl::StatusOr<float> loss = session.TrainStep(SoakBatch(session.step()));
   REQUIRE_MESSAGE(loss.ok(), loss.status().ToString());
   return *loss;
 }
@@ -76,7 +76,7 @@ TEST_CASE(
   const auto cpu = OpenCpu();
   std::vector<float> losses;
   Session unmanaged = Open(*cpu, {.policy = "keep-all", .in_place = false});
-  for (int i = 0; i < kSteps; ++i) losses.push_back(TrainOnce(unmanaged));
+  for (int i = 0; i < kSoakSteps; ++i) losses.push_back(TrainOnce(unmanaged));
   for (const char* policy : {"tensor-cache", "superneurons", "auto"}) {
     CAPTURE(policy);
     CAPTURE(kSeed);
@@ -86,7 +86,7 @@ TEST_CASE(
     const int64_t natural = session.memory().arena_bytes;
     const Held at_first = HeldOf(device);
     int different = 0;
-    for (int i = 0; i < kSteps; ++i) {
+    for (int i = 0; i < kSoakSteps; ++i) {
       if (i % kStepsPerBudget == kStepsPerBudget - 1) {
         const int64_t budget = RandomBudget(minimum, natural, static_cast<uint64_t>(i));
         REQUIRE(session.SetBudget(budget).ok());

@@ -33,34 +33,28 @@
 namespace neap {
 namespace {
 
-constexpr int kSteps = 3;
-constexpr int64_t kBatch = 4;
-constexpr TrainingOptions kTraining = {.learning_rate = {.base = 1e-3F}};
+constexpr int kDividedSteps = 3;
+constexpr int64_t kDividedBatch = 4;
+constexpr TrainingOptions kDividedTraining = {.learning_rate = {.base = 1e-3F}};
 
 using State = std::map<std::string, std::vector<float>>;  // by name
 
-Batch RandomBatch(uint64_t seed) {
-  Batch batch = {.size = kBatch};
-  for (uint64_t i = 0; i < kBatch * 3 * 8 * 8; ++i)
+Batch DividedBatch(uint64_t seed) {
+  Batch batch = {.size = kDividedBatch};
+  for (uint64_t i = 0; i < kDividedBatch * 3 * 8 * 8; ++i)
     batch.images.push_back(2 * ToUnitFloat(Philox({seed, 1, i})[0]) - 1);
-  for (uint64_t i = 0; i < kBatch; ++i)
+  for (uint64_t i = 0; i < kDividedBatch; ++i)
     batch.labels.push_back(static_cast<int32_t>(Philox({seed, 2, i})[0] % 4));
   return batch;
 }
 
-Session Open(const Graph& graph, Device& device, const PlannerOptions& options) {
-  absl::StatusOr<Session> session = CreateSession(graph, device, options, kTraining);
-  REQUIRE_MESSAGE(session.ok(), session.status().ToString());
-  return *std::move(session);
-}
-
 // Losses, numbers of correct labels, and every persistent tensor after a few steps.
 State Train(const Graph& graph, Device& device, const PlannerOptions& options) {
-  Session session = Open(graph, device, options);
+  Session session = Opened(graph, device, options, kDividedTraining);
   CHECK(session.plan().sub_batches == options.sub_batches);
   State state;
-  for (uint64_t step = 0; step < kSteps; ++step) {
-    REQUIRE(session.Begin(RandomBatch(step)).ok());
+  for (uint64_t step = 0; step < kDividedSteps; ++step) {
+    REQUIRE(session.Begin(DividedBatch(step)).ok());
     const absl::StatusOr<StepResult> result = session.Finish();
     REQUIRE_MESSAGE(result.ok(), result.status().ToString());
     state["loss"].push_back(result->loss);
@@ -146,7 +140,7 @@ TEST_CASE("random networks in sub-batches train to the same bits whatever the pl
     CAPTURE(seed);
     const size_t type = seed % 3;
     const Graph graph =
-        testing::RandomGraph(seed, {.batch = kBatch,
+        testing::RandomGraph(seed, {.batch = kDividedBatch,
                                     .batch_norm = false,
                                     .dtype = kTypes[type],
                                     .layout = seed % 5 == 4 ? Layout::kNhwc : Layout::kNchw,
@@ -167,7 +161,8 @@ TEST_CASE("random networks in sub-batches train to the same bits whatever the pl
           .sub_batches = sub_batches};
       CAPTURE(options.policy);
       if (seed % 4 < 2) {
-        options.budget_bytes = Open(graph, *cpu, options).planning().minimum_budget_bytes;
+        options.budget_bytes =
+            Opened(graph, *cpu, options, kDividedTraining).planning().minimum_budget_bytes;
       }
       CHECK(Train(graph, *cpu, options) == reference);
     }
@@ -189,8 +184,10 @@ TEST_CASE("dropout has the masks of the whole batch, whatever the number of sub-
 
 TEST_CASE("sub-batches need less memory, and evaluate and predict like the whole batch") {
   const std::unique_ptr<CpuDevice> cpu = OpenCpu();
-  Session whole = Open(ChainNet(), *cpu, {.policy = "liveness", .sub_batches = 1});
-  Session split = Open(ChainNet(), *cpu, {.policy = "liveness", .sub_batches = 4});
+  Session whole =
+      Opened(ChainNet(), *cpu, {.policy = "liveness", .sub_batches = 1}, kDividedTraining);
+  Session split =
+      Opened(ChainNet(), *cpu, {.policy = "liveness", .sub_batches = 4}, kDividedTraining);
   CHECK(split.plan().peak_activation_bytes * 3 < whole.plan().peak_activation_bytes);
   for (const uint64_t seed : {1, 2}) {
     const Batch batch = MakeBatch(seed);
@@ -212,8 +209,8 @@ TEST_CASE("a batch arrives in its parts also while the iteration before runs") {
   const std::unique_ptr<CpuDevice> cpu = OpenCpu();
   OwnMemoryDevice device(*cpu);
   const PlannerOptions options = {.policy = "liveness", .sub_batches = 2};
-  Session ahead = Open(ChainNet(), device, options);
-  Session plain = Open(ChainNet(), *cpu, options);
+  Session ahead = Opened(ChainNet(), device, options, kDividedTraining);
+  Session plain = Opened(ChainNet(), *cpu, options, kDividedTraining);
   REQUIRE(ahead.plan().incoming_batch.has_value());
   CHECK(Train(ahead, 4) == Train(plain, 4));
   CheckSameState(ahead, plain);
@@ -222,7 +219,7 @@ TEST_CASE("a batch arrives in its parts also while the iteration before runs") {
 TEST_CASE("a plan file says how many sub-batches it has, and is run with them") {
   const std::unique_ptr<CpuDevice> cpu = OpenCpu();
   const PlannerOptions options = {.policy = "auto", .sub_batches = 4};
-  Session planned = Open(ChainNet(), *cpu, options);
+  Session planned = Opened(ChainNet(), *cpu, options, kDividedTraining);
   const std::string json = planned.plan().ToJson();
   CHECK(json.find("\"sub_batches\":4") != std::string::npos);
   CHECK(Plan::FromJson(json).value() == planned.plan());
@@ -231,7 +228,7 @@ TEST_CASE("a plan file says how many sub-batches it has, and is run with them") 
   const std::string file = directory.File("plan.json");
   WriteText(file, json);
   const auto planner = PlannerFromFile(file, PlannerFor({.policy = "auto"})).value();
-  Session read = Session::Create(ChainNet(), *cpu, planner, kTraining).value();
+  Session read = Session::Create(ChainNet(), *cpu, planner, kDividedTraining).value();
   CHECK(Train(read, 3) == Train(planned, 3));
   CheckSameState(read, planned);
 

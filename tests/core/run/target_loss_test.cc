@@ -26,10 +26,10 @@
 namespace neap {
 namespace {
 
-constexpr int64_t kBatch = 4;
+constexpr int64_t kTargetBatch = 4;
 constexpr int64_t kPixels = 3 * 5;
 constexpr int64_t kChannels = 2;  // of predictions
-constexpr TrainingOptions kTraining = {.learning_rate = {.base = 0.1F}};
+constexpr TrainingOptions kTargetTraining = {.learning_rate = {.base = 0.1F}};
 
 // Predicts two values for each pixel of images with three channels.
 Graph ImageToImage(const GraphOptions& options, const Layer& loss) {
@@ -44,7 +44,7 @@ Graph ImageToImage(const GraphOptions& options, const Layer& loss) {
 
 // The first target of a pixel is a mean of its channels, and the second one their difference; both
 // from 0 to 1.
-Batch PixelBatch(uint64_t seed, int64_t images = kBatch) {
+Batch PixelBatch(uint64_t seed, int64_t images = kTargetBatch) {
   Batch batch = {.images = std::vector<float>(static_cast<size_t>(images * 3 * kPixels)),
                  .size = images,
                  .targets = std::vector<float>(static_cast<size_t>(images * kChannels * kPixels))};
@@ -63,12 +63,6 @@ Batch PixelBatch(uint64_t seed, int64_t images = kBatch) {
   return batch;
 }
 
-Session Open(const Graph& graph, Device& device, const PlannerOptions& options = {}) {
-  absl::StatusOr<Session> session = CreateSession(graph, device, options, kTraining);
-  REQUIRE_MESSAGE(session.ok(), session.status().ToString());
-  return *std::move(session);
-}
-
 std::vector<float> LossesOf(Session& session, uint64_t steps) {
   std::vector<float> losses;
   for (uint64_t step = 0; step < steps; ++step) {
@@ -85,11 +79,13 @@ TEST_CASE("a network learns targets in every type and layout") {
     for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
       CAPTURE(Name(dtype));
       CAPTURE(Name(layout));
-      const GraphOptions options = {.batch = kBatch, .dtype = dtype, .layout = layout};
-      Session squared = Open(ImageToImage(options, MeanSquaredError{}), *device);
+      const GraphOptions options = {.batch = kTargetBatch, .dtype = dtype, .layout = layout};
+      Session squared =
+          Opened(ImageToImage(options, MeanSquaredError{}), *device, {}, kTargetTraining);
       const std::vector<float> losses = LossesOf(squared, 100);
       CHECK(losses.back() < losses.front() / 20);
-      Session binary = Open(ImageToImage(options, BinaryCrossEntropy{}), *device);
+      Session binary =
+          Opened(ImageToImage(options, BinaryCrossEntropy{}), *device, {}, kTargetTraining);
       LossesOf(binary, 100);
       const Batch batch = PixelBatch(1000);
       const Prediction prediction = binary.Predict(batch.images).value();
@@ -105,7 +101,8 @@ TEST_CASE("labels stand for targets of 1 and 0") {
   const auto device = OpenCpu();
   for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
     const Graph net = nets::WithTargetLoss(SmallNet(layout), BinaryCrossEntropy{}).value();
-    Session by_labels = Open(net, *device), by_targets = Open(net, *device);
+    Session by_labels = Opened(net, *device, {}, kTargetTraining),
+            by_targets = Opened(net, *device, {}, kTargetTraining);
     Batch labelled = MakeBatch(1);
     labelled.labels[5] = kNoLabel;
     Batch targeted = labelled;
@@ -132,8 +129,8 @@ TEST_CASE("labels stand for targets of 1 and 0") {
 
 TEST_CASE("a smaller batch is evaluated by its own elements that have targets") {
   const auto device = OpenCpu();
-  const GraphOptions options = {.batch = kBatch};
-  Session session = Open(ImageToImage(options, MeanSquaredError{}), *device);
+  const GraphOptions options = {.batch = kTargetBatch};
+  Session session = Opened(ImageToImage(options, MeanSquaredError{}), *device, {}, kTargetTraining);
   Batch batch = PixelBatch(7, 3);
   batch.targets[3] = kNoTarget;
   Prediction prediction;
@@ -153,9 +150,9 @@ TEST_CASE("sub-batches and ranks share the mean over all elements") {
   const auto net = [](int64_t batch) {
     return ImageToImage({.batch = batch}, BinaryCrossEntropy{});
   };
-  Session whole = Open(net(kBatch), *device);
+  Session whole = Opened(net(kTargetBatch), *device, {}, kTargetTraining);
   const std::vector<float> losses = LossesOf(whole, 5);
-  Session in_parts = Open(net(kBatch), *device, {.sub_batches = 2});
+  Session in_parts = Opened(net(kTargetBatch), *device, {.sub_batches = 2}, kTargetTraining);
   const std::vector<float> of_parts = LossesOf(in_parts, 5);
 
   LocalRanks group(2, std::chrono::seconds(20));
@@ -164,12 +161,12 @@ TEST_CASE("sub-batches and ranks share the mean over all elements") {
   std::vector<ParallelSession::Rank> ranks;
   for (CpuDevice* const of_rank : {device.get(), second.get()}) {
     communicators.push_back(group.Join(static_cast<int>(ranks.size()), *of_rank));
-    ranks.push_back({.images = kBatch / 2,
+    ranks.push_back({.images = kTargetBatch / 2,
                      .device = of_rank,
                      .planner = PlannerFor({.policy = "liveness"}),
                      .communicator = communicators.back().get()});
   }
-  absl::StatusOr<ParallelSession> parallel = ParallelSession::Create(net, ranks, kTraining);
+  absl::StatusOr<ParallelSession> parallel = ParallelSession::Create(net, ranks, kTargetTraining);
   REQUIRE_MESSAGE(parallel.ok(), parallel.status().ToString());
   for (size_t step = 0; step < losses.size(); ++step) {
     CAPTURE(step);
@@ -181,7 +178,8 @@ TEST_CASE("sub-batches and ranks share the mean over all elements") {
 
 TEST_CASE("targets of the wrong number are refused") {
   const auto device = OpenCpu();
-  Session session = Open(ImageToImage({.batch = kBatch}, MeanSquaredError{}), *device);
+  Session session = Opened(ImageToImage({.batch = kTargetBatch}, MeanSquaredError{}), *device, {},
+                           kTargetTraining);
   Batch few = PixelBatch(1);
   few.targets.pop_back();
   CHECK(session.Begin(few).message() ==

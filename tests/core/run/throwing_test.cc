@@ -27,7 +27,7 @@ namespace {
 
 using namespace operands;
 
-constexpr absl::StatusCode kUnusable = absl::StatusCode::kFailedPrecondition;
+constexpr absl::StatusCode kBroken = absl::StatusCode::kFailedPrecondition;
 
 enum class Thrower { kNone, kSpecify, kFusedWith, kMake, kWorkspace, kForward, kBackward };
 
@@ -119,9 +119,9 @@ TEST_CASE("a kernel that throws in a step leaves a session that only a Load make
     CHECK(status.message().find("the kernel has thrown: a kernel") != std::string_view::npos);
     CHECK(status.message().find("own") != std::string_view::npos);
     thrower = Thrower::kNone;
-    CHECK(session.TrainStep(BatchOf(3)).status().code() == kUnusable);
-    CHECK(session.Save(file).code() == kUnusable);
-    CHECK(session.Evaluate(BatchOf(3)).status().code() == kUnusable);
+    CHECK(session.TrainStep(BatchOf(3)).status().code() == kBroken);
+    CHECK(session.Save(file).code() == kBroken);
+    CHECK(session.Evaluate(BatchOf(3)).status().code() == kBroken);
     REQUIRE(session.Load(file).ok());
     CHECK(session.step() == 3);
     REQUIRE(session.TrainStep(BatchOf(3)).ok());

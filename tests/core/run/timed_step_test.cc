@@ -17,7 +17,7 @@
 namespace neap {
 namespace {
 
-constexpr absl::StatusCode kWaiting = absl::StatusCode::kFailedPrecondition;
+constexpr absl::StatusCode kUnready = absl::StatusCode::kFailedPrecondition;
 
 // Counts a step's calls to the device other than its kernels and copies.
 class CountingDevice final : public ForwardingDevice {
@@ -126,7 +126,7 @@ TEST_CASE("no step is timed while another is in flight, which continues") {
   Session steady = MakeSession(*device, {});
   Session session = MakeSession(*device, {});
   REQUIRE(session.Begin(MakeBatch(0)).ok());
-  CHECK(session.TimeStep(MakeBatch(1)).status().code() == kWaiting);
+  CHECK(session.TimeStep(MakeBatch(1)).status().code() == kUnready);
   REQUIRE(session.Finish().ok());
   Time(session);
   Train(steady, 2);
@@ -142,7 +142,7 @@ TEST_CASE("a timed step that fails half way has the effect of an untimed one") {
   const absl::Status failed = session.TimeStep(MakeBatch(0)).status();
   CHECK(failed == absl::InternalError("input to the host: copy failed by the test"));
   CHECK(session.step() == 0);
-  CHECK(session.TimeStep(MakeBatch(0)).status().code() == kWaiting);
+  CHECK(session.TimeStep(MakeBatch(0)).status().code() == kUnready);
   Batch wrong = MakeBatch(0);
   wrong.labels.pop_back();
   Session other = MakeSession(*cpu, {});

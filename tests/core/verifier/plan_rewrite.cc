@@ -138,9 +138,9 @@ class Evictor {
 int64_t WholeBlocks(int64_t bytes) { return (bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes; }
 
 // Allocates bytes.
-class Bytes {
+class BlockBytes {
  public:
-  explicit Bytes(Reuse reuse) : reuse_(reuse) {}
+  explicit BlockBytes(Reuse reuse) : reuse_(reuse) {}
 
   Region Take(int64_t bytes) {
     bytes = WholeBlocks(bytes);
@@ -257,7 +257,7 @@ class Waiter {
 Plan Evict(const Plan& plan, const Eviction& eviction) { return Evictor(plan, eviction).Run(); }
 
 void Place(Plan& plan, Reuse reuse) {
-  Bytes bytes(reuse);
+  BlockBytes bytes(reuse);
   std::vector<Region> regions(plan.tensors.size());
   for (Action& action : plan.actions) {
     if (auto* alloc = std::get_if<AllocAction>(&action)) {
@@ -276,7 +276,7 @@ void Place(Plan& plan, Reuse reuse) {
 }
 
 void PlaceCopies(Plan& plan, Reuse reuse) {
-  std::array<Bytes, kPoolCount> pools = {Bytes(reuse), Bytes(reuse)};
+  std::array<BlockBytes, kPoolCount> pools = {BlockBytes(reuse), BlockBytes(reuse)};
   // By TensorId: the copy, and the number of prefetches of it that follow.
   std::vector<std::optional<std::pair<Pool, Region>>> copies(plan.tensors.size());
   std::vector<int> reads(plan.tensors.size());

@@ -10,15 +10,10 @@
 
 #include "neap/layers/cpu/cpu_device.h"
 #include "tests/layers/device_conformance.h"
+#include "tests/small_net.h"
 
 namespace neap {
 namespace {
-
-std::unique_ptr<CpuDevice> OpenCpu() {
-  absl::StatusOr<std::unique_ptr<CpuDevice>> device = CpuDevice::Open();
-  REQUIRE(device.ok());
-  return *std::move(device);
-}
 
 TEST_CASE("the adversarial device does what every device must, in every order") {
   const auto cpu = OpenCpu();

@@ -8,15 +8,10 @@
 #include "neap/layers/cpu/cpu_description.h"
 #include "tests/layers/device_conformance.h"
 #include "tests/no_threads.h"
+#include "tests/small_net.h"
 
 namespace neap {
 namespace {
-
-std::unique_ptr<CpuDevice> OpenCpu() {
-  absl::StatusOr<std::unique_ptr<CpuDevice>> device = CpuDevice::Open();
-  REQUIRE(device.ok());
-  return *std::move(device);
-}
 
 TEST_CASE("the cpu device does what every device must") {
   const std::unique_ptr<CpuDevice> device = OpenCpu();

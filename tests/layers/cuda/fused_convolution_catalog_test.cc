@@ -14,7 +14,7 @@
 namespace neap::testing {
 namespace {
 
-constexpr DType kTypes[] = {DType::kFp32, DType::kTf32, DType::kBf16, DType::kFp16};
+constexpr DType kFusedTypes[] = {DType::kFp32, DType::kTf32, DType::kBf16, DType::kFp16};
 constexpr Layout kLayouts[] = {Layout::kNchw, Layout::kNhwc};
 
 StepSignature Forward(const Layer& layer, const TensorSpec& x) {
@@ -46,7 +46,7 @@ TEST_CASE("a convolution with a ReLU has its own engines, and a few that compute
   if (!catalog) return;
   auto& backend = dynamic_cast<Backend&>(*catalog);
   const Convolution conv = {.out_channels = 128, .kernel = 3, .padding = 1};
-  for (DType dtype : kTypes) {
+  for (DType dtype : kFusedTypes) {
     for (Layout layout : kLayouts) {
       const TensorSpec x = {{16, 64, 28, 28}, dtype, layout};
       const StepSignature step = Forward(FusedConvolution{conv}, x);
@@ -74,7 +74,7 @@ TEST_CASE("engines with a ReLU come first on tensor cores, if they need no large
   if (!catalog) return;
   const Layer conv = FusedConvolution{{.out_channels = 128, .kernel = 3, .padding = 1}};
   bool some_are_later = false;
-  for (DType dtype : kTypes) {
+  for (DType dtype : kFusedTypes) {
     for (Layout layout : kLayouts) {
       for (int64_t channels : {3, 64}) {
         const StepSignature step = Forward(conv, {{16, channels, 28, 28}, dtype, layout});

@@ -16,7 +16,7 @@ using Blocks = std::vector<PlacementBlock>;
 constexpr int64_t kK = kBlockBytes;
 constexpr int64_t kPlenty = 100'000;
 
-bool Overlap(const Blocks& blocks, const std::vector<int64_t>& offsets, size_t i, size_t j) {
+bool BlocksOverlap(const Blocks& blocks, const std::vector<int64_t>& offsets, size_t i, size_t j) {
   return blocks[i].begin < blocks[j].end && blocks[j].begin < blocks[i].end &&
          offsets[i] < offsets[j] + blocks[j].bytes && offsets[j] < offsets[i] + blocks[i].bytes;
 }
@@ -32,7 +32,7 @@ TEST_CASE("a block without a hole pushes out another, which is placed again") {
   for (size_t i = 0; i < kDrawn.size(); ++i) {
     CHECK(offsets[i] >= 0);
     CHECK(offsets[i] + kDrawn[i].bytes <= 3 * kK);
-    for (size_t j = 0; j < i; ++j) CHECK(!Overlap(kDrawn, offsets, i, j));
+    for (size_t j = 0; j < i; ++j) CHECK(!BlocksOverlap(kDrawn, offsets, i, j));
   }
   CHECK(search.comparisons() > 0);
 }

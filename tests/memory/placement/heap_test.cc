@@ -15,15 +15,15 @@
 namespace neap {
 namespace {
 
-constexpr int64_t kBlock = kBlockBytes;
+constexpr int64_t kHeapBlock = kBlockBytes;
 
 // One character per block: '.' empty, otherwise the allocation that has it, in order of address:
 // 'a', 'b', ...
 std::string Drawing(const Heap& heap) {
-  std::string text(static_cast<size_t>(heap.capacity_bytes() / kBlock), '.');
+  std::string text(static_cast<size_t>(heap.capacity_bytes() / kHeapBlock), '.');
   char letter = 'a';
   for (const Region& region : heap.Allocated()) {
-    for (int64_t at = region.offset / kBlock; at < region.end() / kBlock; ++at)
+    for (int64_t at = region.offset / kHeapBlock; at < region.end() / kHeapBlock; ++at)
       text[static_cast<size_t>(at)] = letter;
     ++letter;
   }
@@ -32,75 +32,76 @@ std::string Drawing(const Heap& heap) {
 
 void Fill(Heap& heap, const std::vector<int64_t>& blocks) {
   for (size_t i = 0; i < blocks.size(); ++i) {
-    REQUIRE(heap.Allocate(static_cast<AllocationId>(i), blocks[i] * kBlock).ok());
+    REQUIRE(heap.Allocate(static_cast<AllocationId>(i), blocks[i] * kHeapBlock).ok());
   }
 }
 
 TEST_CASE("requests are rounded up to whole blocks, one after the other from the bottom") {
-  Heap heap(8 * kBlock + 1000);
-  CHECK(heap.capacity_bytes() == 8 * kBlock);
-  CHECK(*heap.Allocate(1, 1) == Region{0, kBlock});
-  CHECK(*heap.Allocate(2, kBlock) == Region{kBlock, kBlock});
-  CHECK(*heap.Allocate(3, kBlock + 1) == Region{2 * kBlock, 2 * kBlock});
+  Heap heap(8 * kHeapBlock + 1000);
+  CHECK(heap.capacity_bytes() == 8 * kHeapBlock);
+  CHECK(*heap.Allocate(1, 1) == Region{0, kHeapBlock});
+  CHECK(*heap.Allocate(2, kHeapBlock) == Region{kHeapBlock, kHeapBlock});
+  CHECK(*heap.Allocate(3, kHeapBlock + 1) == Region{2 * kHeapBlock, 2 * kHeapBlock});
   CHECK(Drawing(heap) == "abcc....");
-  CHECK(heap.used_bytes() == 4 * kBlock);
-  CHECK(heap.LargestFreeBytes() == 4 * kBlock);
+  CHECK(heap.used_bytes() == 4 * kHeapBlock);
+  CHECK(heap.LargestFreeBytes() == 4 * kHeapBlock);
 }
 
 TEST_CASE("freeing the middle block merges both neighbours") {
-  Heap heap(10 * kBlock);
+  Heap heap(10 * kHeapBlock);
   Fill(heap, {2, 2, 2, 4});
   CHECK(Drawing(heap) == "aabbccdddd");
   REQUIRE(heap.Free(0).ok());
   REQUIRE(heap.Free(2).ok());
   CHECK(Drawing(heap) == "..aa..bbbb");
-  CHECK(heap.LargestFreeBytes() == 2 * kBlock);
+  CHECK(heap.LargestFreeBytes() == 2 * kHeapBlock);
   REQUIRE(heap.Free(1).ok());
   CHECK(Drawing(heap) == "......aaaa");
-  CHECK(heap.LargestFreeBytes() == 6 * kBlock);
-  CHECK(*heap.Allocate(9, 6 * kBlock) == Region{0, 6 * kBlock});
+  CHECK(heap.LargestFreeBytes() == 6 * kHeapBlock);
+  CHECK(*heap.Allocate(9, 6 * kHeapBlock) == Region{0, 6 * kHeapBlock});
 }
 
 TEST_CASE("first fit takes the first hole, exact fit the one of the right size") {
   for (const Fit fit : {Fit::kFirstFit, Fit::kExactFitFirstFit}) {
-    Heap heap(12 * kBlock, fit);
+    Heap heap(12 * kHeapBlock, fit);
     Fill(heap, {3, 1, 2, 1});
     REQUIRE(heap.Free(0).ok());
     REQUIRE(heap.Free(2).ok());
     CHECK(Drawing(heap) == "...a..b.....");
-    REQUIRE(heap.Allocate(9, 2 * kBlock).ok());
+    REQUIRE(heap.Allocate(9, 2 * kHeapBlock).ok());
     CHECK(Drawing(heap) == (fit == Fit::kFirstFit ? "aa.b..c....." : "...abbc....."));
   }
 }
 
 TEST_CASE("the hole at the end is no exact fit, so that the arena's size changes nothing") {
   for (const int64_t capacity : {7, 8, 100}) {
-    Heap heap(capacity * kBlock, Fit::kExactFitFirstFit);
+    Heap heap(capacity * kHeapBlock, Fit::kExactFitFirstFit);
     Fill(heap, {3, 2});
     REQUIRE(heap.Free(0).ok());
-    CHECK(heap.Allocate(9, 2 * kBlock)->offset ==
+    CHECK(heap.Allocate(9, 2 * kHeapBlock)->offset ==
           0);  // where 7 blocks leave exactly 2 at the end, too
   }
 }
 
 TEST_CASE("a given place is had if all of it is empty") {
-  Heap heap(8 * kBlock);
-  CHECK(*heap.AllocateAt(1, 2 * kBlock, 2 * kBlock) == Region{2 * kBlock, 2 * kBlock});
+  Heap heap(8 * kHeapBlock);
+  CHECK(*heap.AllocateAt(1, 2 * kHeapBlock, 2 * kHeapBlock) ==
+        Region{2 * kHeapBlock, 2 * kHeapBlock});
   CHECK(Drawing(heap) == "..aa....");
-  CHECK(heap.AllocateAt(2, kBlock, 2 * kBlock).status().code() ==
+  CHECK(heap.AllocateAt(2, kHeapBlock, 2 * kHeapBlock).status().code() ==
         absl::StatusCode::kResourceExhausted);
-  CHECK(heap.AllocateAt(2, 3 * kBlock, kBlock).status().code() ==
+  CHECK(heap.AllocateAt(2, 3 * kHeapBlock, kHeapBlock).status().code() ==
         absl::StatusCode::kResourceExhausted);
-  CHECK(heap.AllocateAt(2, 7 * kBlock, 2 * kBlock).status().code() ==
+  CHECK(heap.AllocateAt(2, 7 * kHeapBlock, 2 * kHeapBlock).status().code() ==
         absl::StatusCode::kResourceExhausted);
-  CHECK(heap.AllocateAt(2, 100 * kBlock, 1).status().code() ==
+  CHECK(heap.AllocateAt(2, 100 * kHeapBlock, 1).status().code() ==
         absl::StatusCode::kResourceExhausted);
   CHECK(heap.AllocateAt(2, 1, 1).status().code() == absl::StatusCode::kInvalidArgument);
-  CHECK(heap.AllocateAt(2, -kBlock, 1).status().code() == absl::StatusCode::kInvalidArgument);
-  CHECK(heap.AllocateAt(2, 0, 2 * kBlock).ok());
-  CHECK(heap.AllocateAt(3, 6 * kBlock, 2 * kBlock).ok());
+  CHECK(heap.AllocateAt(2, -kHeapBlock, 1).status().code() == absl::StatusCode::kInvalidArgument);
+  CHECK(heap.AllocateAt(2, 0, 2 * kHeapBlock).ok());
+  CHECK(heap.AllocateAt(3, 6 * kHeapBlock, 2 * kHeapBlock).ok());
   CHECK(Drawing(heap) == "aabb..cc");
-  CHECK(*heap.Allocate(4, 2 * kBlock) == Region{4 * kBlock, 2 * kBlock});
+  CHECK(*heap.Allocate(4, 2 * kHeapBlock) == Region{4 * kHeapBlock, 2 * kHeapBlock});
 }
 
 TEST_CASE("an arena as large as numbers go works, a request for all of them does not overflow") {
@@ -172,20 +173,20 @@ void Compare(Fit fit, uint32_t seed, int operations) {
   CAPTURE(seed);
   constexpr size_t kBlocks = 120;
   std::mt19937 random(seed);
-  Heap heap(kBlocks * kBlock, fit);
+  Heap heap(kBlocks * kHeapBlock, fit);
   Model model(kBlocks, fit);
   std::map<AllocationId, Region> live;
   for (int i = 1; i <= operations; ++i) {
     if (live.empty() || random() % 100 < 52) {
       const size_t count = 1 + random() % (random() % 10 == 0 ? 40 : 8);
       const int64_t bytes =
-          static_cast<int64_t>(count) * kBlock - static_cast<int64_t>(random() % kBlock);
+          static_cast<int64_t>(count) * kHeapBlock - static_cast<int64_t>(random() % kHeapBlock);
       const absl::StatusOr<Region> region = heap.Allocate(i, bytes);
       const std::optional<size_t> expected = model.Allocate(i, count);
       REQUIRE(region.ok() == expected.has_value());
       if (!region.ok()) continue;
-      REQUIRE(*region == Region{static_cast<int64_t>(*expected) * kBlock,
-                                static_cast<int64_t>(count) * kBlock});
+      REQUIRE(*region == Region{static_cast<int64_t>(*expected) * kHeapBlock,
+                                static_cast<int64_t>(count) * kHeapBlock});
       live[i] = *region;
     } else {
       auto victim =
@@ -193,17 +194,17 @@ void Compare(Fit fit, uint32_t seed, int operations) {
       if (victim == live.end()) victim = live.begin();
       REQUIRE(heap.Free(victim->first).ok());
       const Region region = victim->second;
-      model.Set(static_cast<size_t>(region.offset / kBlock),
-                static_cast<size_t>(region.bytes / kBlock), 0);
+      model.Set(static_cast<size_t>(region.offset / kHeapBlock),
+                static_cast<size_t>(region.bytes / kHeapBlock), 0);
       live.erase(victim);
     }
     if (i % 64 == 0) {
-      REQUIRE(heap.LargestFreeBytes() == static_cast<int64_t>(model.LargestHole()) * kBlock);
+      REQUIRE(heap.LargestFreeBytes() == static_cast<int64_t>(model.LargestHole()) * kHeapBlock);
       CheckRegions(heap, live);
     }
   }
   for (const auto& [id, region] : live) REQUIRE(heap.Free(id).ok());
-  REQUIRE(heap.LargestFreeBytes() == kBlocks * kBlock);
+  REQUIRE(heap.LargestFreeBytes() == kBlocks * kHeapBlock);
 }
 
 TEST_CASE("a million random operations agree with an array of blocks: first fit") {

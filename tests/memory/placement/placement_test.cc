@@ -45,27 +45,27 @@ int64_t Checked(const Blocks& blocks, const PlacementResult& result) {
 }
 int64_t Extent(const Blocks& blocks) { return Checked(blocks, PlaceOffline(blocks)); }
 
-constexpr int64_t kK = kBlockBytes;
+constexpr int64_t kUnit = kBlockBytes;
 
 TEST_CASE("nothing needs nothing, one block its size") {
   CHECK(Extent({}) == 0);
-  CHECK(Extent({{3 * kK, 0, 5}}) == 3 * kK);
-  CHECK(Extent({{3 * kK, 2, 2}}) == 0);
+  CHECK(Extent({{3 * kUnit, 0, 5}}) == 3 * kUnit);
+  CHECK(Extent({{3 * kUnit, 2, 2}}) == 0);
   CHECK(PlacementLowerBound({}) == 0);
 }
 
 TEST_CASE("blocks that follow each other share bytes, those that meet do not") {
   // 3 | a a . .        4 |   . b b
   //   | a a b b          | a a b b
-  CHECK(Extent({{3 * kK, 0, 2}, {2 * kK, 2, 4}}) == 3 * kK);
-  CHECK(Extent({{3 * kK, 0, 3}, {2 * kK, 2, 4}}) == 5 * kK);
+  CHECK(Extent({{3 * kUnit, 0, 2}, {2 * kUnit, 2, 4}}) == 3 * kUnit);
+  CHECK(Extent({{3 * kUnit, 0, 3}, {2 * kUnit, 2, 4}}) == 5 * kUnit);
 }
 
 TEST_CASE("the drawing of placement.h: what dies early goes on top") {
   // 2 |   d d
   // 1 | a d d
   // 0 | b b b
-  CHECK(Extent({{kK, 0, 1}, {kK, 0, 3}, {2 * kK, 1, 3}}) == 3 * kK);
+  CHECK(Extent({{kUnit, 0, 1}, {kUnit, 0, 3}, {2 * kUnit, 1, 3}}) == 3 * kUnit);
 }
 
 TEST_CASE("online, blocks get what a heap has left when they come") {
@@ -75,18 +75,19 @@ TEST_CASE("online, blocks get what a heap has left when they come") {
   // 2 | b b b           2 | b b b
   // 1 | a . .           1 | a . .
   // 0 | a e e           0 | a . .
-  const Blocks blocks = {{2 * kK, 0, 1}, {kK, 0, 3}, {kK, 0, 1}, {kK, 0, 3}, {kK, 1, 3}};
+  const Blocks blocks = {
+      {2 * kUnit, 0, 1}, {kUnit, 0, 3}, {kUnit, 0, 1}, {kUnit, 0, 3}, {kUnit, 1, 3}};
   const PlacementResult first = PlaceOnline(blocks, Fit::kFirstFit);
-  CHECK(first.offsets == std::vector<int64_t>{0, 2 * kK, 3 * kK, 4 * kK, 0});
+  CHECK(first.offsets == std::vector<int64_t>{0, 2 * kUnit, 3 * kUnit, 4 * kUnit, 0});
   const PlacementResult exact = PlaceOnline(blocks, Fit::kExactFitFirstFit);
-  CHECK(exact.offsets == std::vector<int64_t>{0, 2 * kK, 3 * kK, 4 * kK, 3 * kK});
-  CHECK(Checked(blocks, first) == 5 * kK);
-  CHECK(Checked(blocks, exact) == 5 * kK);
+  CHECK(exact.offsets == std::vector<int64_t>{0, 2 * kUnit, 3 * kUnit, 4 * kUnit, 3 * kUnit});
+  CHECK(Checked(blocks, first) == 5 * kUnit);
+  CHECK(Checked(blocks, exact) == 5 * kUnit);
 }
 
 TEST_CASE("the lower bound is the busiest step") {
-  const Blocks blocks = {{4 * kK, 0, 2}, {5 * kK, 1, 3}, {6 * kK, 2, 4}};
-  CHECK(PlacementLowerBound(blocks) == 11 * kK);
+  const Blocks blocks = {{4 * kUnit, 0, 2}, {5 * kUnit, 1, 3}, {6 * kUnit, 2, 4}};
+  CHECK(PlacementLowerBound(blocks) == 11 * kUnit);
 }
 
 Blocks RandomBlocks(std::mt19937& random, size_t count, int steps, int64_t largest) {
@@ -94,8 +95,8 @@ Blocks RandomBlocks(std::mt19937& random, size_t count, int steps, int64_t large
   for (size_t i = 0; i < count; ++i) {
     const int begin = static_cast<int>(random() % static_cast<uint32_t>(steps));
     const int end = begin + 1 + static_cast<int>(random() % static_cast<uint32_t>(steps - begin));
-    blocks.push_back(
-        {kK * (1 + static_cast<int64_t>(random() % static_cast<uint64_t>(largest))), begin, end});
+    blocks.push_back({kUnit * (1 + static_cast<int64_t>(random() % static_cast<uint64_t>(largest))),
+                      begin, end});
   }
   return blocks;
 }
@@ -185,7 +186,7 @@ TEST_CASE("a limit only asks whether the extent is at most that") {
       const int64_t extent = PlaceOffline(blocks).extent_bytes;
       const int64_t bound = PlacementLowerBound(blocks);
       for (const int64_t limit :
-           {bound - 1, bound, extent - 1, extent, extent + kK, bound * 5 / 4}) {
+           {bound - 1, bound, extent - 1, extent, extent + kUnit, bound * 5 / 4}) {
         CAPTURE(count);
         CAPTURE(limit);
         const int64_t placed = Checked(blocks, PlaceOffline(blocks, {.limit_bytes = limit}));
@@ -213,7 +214,7 @@ TEST_CASE("blocks outside the core never stick out, in whatever order the core w
     CAPTURE(i);
     Blocks blocks = RandomBlocks(random, 40, 30, 200);
     for (size_t k = 0; k < 30; ++k)
-      blocks.push_back({kK, static_cast<int>(k), static_cast<int>(k + 1)});
+      blocks.push_back({kUnit, static_cast<int>(k), static_cast<int>(k + 1)});
     const int64_t target = PlacementLowerBound(blocks) * 5 / 4;
     PlacementCore parts = SplitPlacement(blocks, target);
     CHECK(parts.core.size() + parts.others.size() == blocks.size());

@@ -21,8 +21,8 @@
 namespace neap {
 namespace {
 
-constexpr const char* kNets[] = {"alexnet", "resnet50",     "resnet101",
-                                 "vgg16",   "inception_v4", "densenet121"};
+constexpr const char* kNetsOfPolicies[] = {"alexnet", "resnet50",     "resnet101",
+                                           "vgg16",   "inception_v4", "densenet121"};
 
 struct Planned {
   int64_t peak = 0;  // of activations, saved tensors and gradients
@@ -54,7 +54,7 @@ class Planned16 {
 template <typename Check>
 void ForEachNet(const Check& check) {
   for (const Accounting accounting : {Accounting::kPaper, Accounting::kExact}) {
-    for (const char* net : kNets) {
+    for (const char* net : kNetsOfPolicies) {
       CAPTURE(net);
       CAPTURE(accounting == Accounting::kPaper);
       Planned16 planned(net, accounting);

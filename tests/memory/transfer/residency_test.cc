@@ -21,7 +21,7 @@ using testing::CheckResidency;
 using testing::ConvolutionChain;
 using testing::StaysOf;
 
-constexpr int64_t kFour = 4 * kBlockBytes;  // an activation of the chain
+constexpr int64_t kFourBytes = 4 * kBlockBytes;  // an activation of the chain
 
 std::vector<int64_t> NoWorkspaces(const ComputeSequence& runs) {
   return std::vector<int64_t>(runs.size(), 0);
@@ -133,17 +133,17 @@ TEST_CASE("both limits count: whole blocks with workspaces, exact activations wi
   const Residency residency =
       Decide(program, FindLiveness(program, runs, /*in_place=*/false), workspaces, rules);
   // conv2's own operands, its workspace, and two blocks that stay: labels and iteration number.
-  CHECK(residency.usage[2].bytes == 100 * kBlockBytes + 2 * kFour + 2 * kBlockBytes);
+  CHECK(residency.usage[2].bytes == 100 * kBlockBytes + 2 * kFourBytes + 2 * kBlockBytes);
   const Residency exact =
-      Decide(program, runs, {.evictable = Evictable::kAll, .limit = {kUnlimited, 2 * kFour}});
-  for (size_t i = 0; i < 5; ++i) CHECK(exact.usage[i].activation_bytes <= 2 * kFour);
+      Decide(program, runs, {.evictable = Evictable::kAll, .limit = {kUnlimited, 2 * kFourBytes}});
+  for (size_t i = 0; i < 5; ++i) CHECK(exact.usage[i].activation_bytes <= 2 * kFourBytes);
 }
 
 // SuperNeurons' Alg. 2 with plain lists: which lives are in the arena at each run.
-class NaiveCache {
+class NaiveResidency {
  public:
-  NaiveCache(const Program& program, const std::vector<Lifetime>& lives,
-             const ResidencyRules& rules)
+  NaiveResidency(const Program& program, const std::vector<Lifetime>& lives,
+                 const ResidencyRules& rules)
       : program_(program), lives_(lives), rules_(rules), is_there_(lives.size(), false) {}
 
   std::vector<bool> At(int position, int64_t workspace) {
@@ -223,7 +223,7 @@ class NaiveCache {
 void CheckAgainstNaive(const Program& program, const Liveness& liveness,
                        const std::vector<int64_t>& workspaces, const ResidencyRules& rules) {
   const Residency residency = Decide(program, liveness, workspaces, rules);
-  NaiveCache naive(program, liveness.lives, rules);
+  NaiveResidency naive(program, liveness.lives, rules);
   for (size_t i = 0; i < liveness.runs.size(); ++i) {
     const int position = static_cast<int>(i);
     std::vector<bool> there(liveness.lives.size(), false);

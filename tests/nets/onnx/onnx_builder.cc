@@ -8,12 +8,6 @@ using onnx_schema::Attribute;
 
 namespace {
 
-int64_t Elements(const Ints& dims) {
-  int64_t count = 1;
-  for (const int64_t extent : dims) count *= extent;
-  return count;
-}
-
 struct SetValue {
   Attribute& attribute;
   void operator()(int64_t value) const {
@@ -35,6 +29,12 @@ struct SetValue {
 };
 
 }  // namespace
+
+int64_t Elements(const Ints& dims) {
+  int64_t count = 1;
+  for (const int64_t extent : dims) count *= extent;
+  return count;
+}
 
 OnnxBuilder::OnnxBuilder(const Ints& input, uint64_t seed) : state_(seed) {
   model_.set_ir_version(8);

@@ -20,6 +20,8 @@
 namespace neap::testing {
 
 using Ints = std::vector<int64_t>;
+// The product of the extents.
+int64_t Elements(const Ints& dims);
 using AttributeValue = std::variant<int64_t, float, std::string, Ints>;
 using Attributes = std::vector<std::pair<std::string, AttributeValue>>;
 

@@ -30,12 +30,6 @@ std::vector<float> RandomImages(int64_t count) {
   return images;
 }
 
-int64_t Elements(const Ints& dims) {
-  int64_t count = 1;
-  for (const int64_t extent : dims) count *= extent;
-  return count;
-}
-
 // {N, C, H, W} or {N, C} to the softmax over the second axis.
 std::vector<double> SoftmaxOf(const ReferenceTensor& scores) {
   std::vector<double> result(scores.values.size());
