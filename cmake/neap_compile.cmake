@@ -66,12 +66,11 @@ function(neap_precompile target)
   endif()
 endfunction()
 
-# Compiles the target's C++ sources of each folder as few units, where NEAP_UNITY asks for that: the headers, which take most of the
-# time, are then read once for up to eight sources. Names in unnamed namespaces must be unique in a folder. Sources with options of
-# their own, and the CPU's kernels, in which the compiler's choices should not depend on their neighbours, are compiled alone. The dev
-# preset compiles every source alone, so that each must include what it uses.
+# Compiles up to NEAP_UNITY of the target's C++ sources in a folder as one: their headers, which take most of the time, are then read
+# once. Names in unnamed namespaces must be unique in a folder. Kernels are compiled alone, so that what the compiler makes of them does
+# not depend on their neighbours, and so are sources with options of their own.
 function(neap_unity target)
-  if(NOT NEAP_UNITY)
+  if(NEAP_UNITY LESS_EQUAL 1)
     return()
   endif()
   get_target_property(sources ${target} SOURCES)
@@ -86,10 +85,10 @@ function(neap_unity target)
       set(folder_before "${folder}")
       set(count 0)
     endif()
-    math(EXPR part "${count} / 8")
+    math(EXPR part "${count} / ${NEAP_UNITY}")
     math(EXPR count "${count} + 1")
     string(MAKE_C_IDENTIFIER "${folder}_${part}" group)
-    if(path MATCHES "^layers/cpu/")
+    if(path MATCHES "^layers/(cpu|cuda)/")
       set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
     else()
       set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group})

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What takes too long for .ci/run, which checks every commit: clang-tidy on all sources, all tests with AddressSanitizer and
+# What takes too long for .ci/run, which checks every commit: clang-tidy on all sources, compilation of every source alone and of all
+# sources of a folder together, all tests with AddressSanitizer and
 # UndefinedBehaviorSanitizer and the CUDA kernels on an emulated GPU, both also with what .ci/run leaves out, and fuzzing for an hour
 # for each file format, from the inputs that the nights before have found. All parts run, whatever fails; the end says what did, and
 # the exit code is 1.
@@ -10,7 +11,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 exec </dev/null
-parts=(lint tests emulation fuzz)
+parts=(lint units tests emulation fuzz)
 [ $# -gt 0 ] || set -- "${parts[@]}"
 for part in "$@"; do
   [[ " ${parts[*]} " == *" $part "* ]] || { echo "nightly: no part $part" >&2; exit 2; }
@@ -25,6 +26,12 @@ export OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive UBSAN_OPTIONS=print_stacktrace=
 export ASAN_SYMBOLIZER_PATH=/usr/bin/llvm-symbolizer-14
 
 lint() { scripts/build.sh dev && scripts/lint.py; }
+
+# Whether every source includes what it uses, and names are unique in a folder, however it is divided into units.
+units() {
+  local count
+  for count in 1 1000 8; do scripts/build.sh dev "-DNEAP_UNITY=$count" || return; done
+}
 
 # tests_of REGEX TIMEOUT: runs these tests under the sanitizers.
 tests_of() {

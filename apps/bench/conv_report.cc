@@ -14,8 +14,6 @@
 namespace neap::apps {
 namespace {
 
-constexpr char kNothing[] = "-";
-
 double Ms(double seconds) { return seconds * 1e3; }
 
 // "12.3450 (12.1000)": executed (predicted). Only the prediction if nothing was executed.

@@ -11,8 +11,6 @@
 namespace neap::apps {
 namespace {
 
-constexpr char kNothing[] = "-";
-
 // "1234.5 (1250.0)": measured (predicted).
 std::string SpeedText(const std::optional<Speed>& speed) {
   if (!speed.has_value()) return kNothing;

@@ -20,6 +20,9 @@ namespace neap::apps {
 
 using Json = nlohmann::ordered_json;
 
+// What a table has in place of an absent value.
+inline constexpr char kNothing[] = "-";
+
 // The value as JSON, or null if it is absent.
 template <typename T>
 Json OrNull(const std::optional<T>& value) {

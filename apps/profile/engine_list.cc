@@ -16,8 +16,6 @@
 namespace neap::apps {
 namespace {
 
-constexpr char kNothing[] = "-";
-
 using KernelKey = std::pair<std::string, int64_t>;  // operation and batch
 
 KernelKey KeyOf(const StepSignature& signature) {

@@ -34,7 +34,7 @@ Graph SmallDenseNet(DType dtype, Layout layout, bool fusion) {
   return graph;
 }
 
-Session Trained(const Graph& net, Device& device, PlannerOptions planning) {
+Session TrainedDense(const Graph& net, Device& device, PlannerOptions planning) {
   planning.strict = true;
   absl::StatusOr<Session> session = CreateSession(net, device, planning, kDenseTraining);
   REQUIRE_MESSAGE(session.ok(), session.status().ToString());
@@ -50,10 +50,11 @@ void CheckDenseNetFusion(Device& any) {
     for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
       CAPTURE(std::string(Name(dtype)));
       CAPTURE(std::string(Name(layout)));
-      Session apart = Trained(SmallDenseNet(dtype, layout, false), device, {.policy = "liveness"});
+      Session apart =
+          TrainedDense(SmallDenseNet(dtype, layout, false), device, {.policy = "liveness"});
       const Graph net = SmallDenseNet(dtype, layout, true);
       PlannerOptions planning = {.policy = "liveness"};
-      Session fused = Trained(net, device, planning);
+      Session fused = TrainedDense(net, device, planning);
       CHECK(fused.plan().steps.size() < apart.plan().steps.size());
       if (device.description().kind == "cpu") {
         CHECK(fused.plan().peak_bytes < apart.plan().peak_bytes);
@@ -62,9 +63,9 @@ void CheckDenseNetFusion(Device& any) {
       }
       CheckSameState(apart, fused);
       planning.policy = "superneurons";
-      Session rebuilt = Trained(net, device, planning);
+      Session rebuilt = TrainedDense(net, device, planning);
       planning.budget_bytes = rebuilt.planning().minimum_budget_bytes;
-      rebuilt = Trained(net, device, planning);
+      rebuilt = TrainedDense(net, device, planning);
       CheckSameState(apart, rebuilt);
     }
   }

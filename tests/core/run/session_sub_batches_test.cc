@@ -68,7 +68,7 @@ State Train(const Graph& graph, Device& device, const PlannerOptions& options) {
 }
 
 // The largest difference of an element, relative to the largest element of its tensor or to 1e-3.
-double Difference(const State& a, const State& b) {
+double DividedDifference(const State& a, const State& b) {
   double largest = 0;
   for (const auto& [name, values] : a) {
     const std::vector<float>& others = b.at(name);
@@ -154,7 +154,7 @@ TEST_CASE("random networks in sub-batches train to the same bits whatever the pl
       const PlannerOptions unmanaged = {
           .policy = "keep-all", .sub_batches = sub_batches, .in_place = false};
       const State reference = Train(graph, *cpu, unmanaged);
-      CHECK(Difference(whole, reference) < kTolerance[type]);
+      CHECK(DividedDifference(whole, reference) < kTolerance[type]);
       // One of the policies, in turn, with bytes to spare and with none.
       PlannerOptions options = {
           .policy = kPolicies[(seed + static_cast<uint32_t>(sub_batches)) % std::size(kPolicies)],

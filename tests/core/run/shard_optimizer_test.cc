@@ -116,9 +116,9 @@ TEST_CASE("ranks with sub-batches of their own train the same bits") {
 }
 
 // Sessions of all ranks on CPUs of this process.
-class Ranks {
+class ShardedRanks {
  public:
-  explicit Ranks(const RankTraining& training, bool evaluates = false)
+  explicit ShardedRanks(const RankTraining& training, bool evaluates = false)
       : training_(training), group_(static_cast<int>(training.split.size())) {
     std::vector<ParallelSession::Rank> ranks;
     for (size_t i = 0; i < training.split.size(); ++i) {
@@ -183,7 +183,7 @@ TEST_CASE("a checkpoint of four ranks is that without shards, and resumes on any
       for (const bool is_sharded : {true, false}) {
         RankTraining training = training_of(split);
         training.shard_optimizer = is_sharded;
-        Ranks ranks(training);
+        ShardedRanks ranks(training);
         ranks.Load(middle);
         ranks.Train(4, 8);
         ranks.Save(is_sharded ? resumed : end);
@@ -191,7 +191,7 @@ TEST_CASE("a checkpoint of four ranks is that without shards, and resumes on any
       }
       CHECK(ReadFile(resumed) == ReadFile(end));
     };
-    Ranks four(WithShards(training_of({2, 2, 2, 2}))), without(training_of({2, 2, 2, 2}));
+    ShardedRanks four(WithShards(training_of({2, 2, 2, 2}))), without(training_of({2, 2, 2, 2}));
     four.Train(0, 4);
     four.Save(middle);
     without.Train(0, 4);
@@ -206,7 +206,7 @@ TEST_CASE("a checkpoint of four ranks is that without shards, and resumes on any
 }
 
 TEST_CASE("a checkpoint that rank 0 cannot write is an error of all ranks, which go on") {
-  Ranks ranks(WithShards(RandomTraining(4, {2, 2})));
+  ShardedRanks ranks(WithShards(RandomTraining(4, {2, 2})));
   ranks.Train(0, 1);
   const absl::Status saved = ranks.session().Save("/no/such/folder/state.safetensors");
   CHECK(!saved.ok());
@@ -216,7 +216,7 @@ TEST_CASE("a checkpoint that rank 0 cannot write is an error of all ranks, which
 
 TEST_CASE("evaluation wants gathered parameters, and gives what it gives without shards") {
   const RankTraining training = HalfTraining({3, 2});
-  Ranks sharded(WithShards(training), /*evaluates=*/true), without(training, true);
+  ShardedRanks sharded(WithShards(training), /*evaluates=*/true), without(training, true);
   const Batch batch = training.PartOf(50, 0, 5), small = training.PartOf(50, 0, 2);
   for (int64_t step = 0; step < 3; ++step) {
     sharded.Train(step, step + 1);
@@ -252,7 +252,7 @@ int64_t BytesOf(const Plan& plan, const std::function<bool(const PlanTensor&)>& 
 
 TEST_CASE("each rank's peak is lower by the masters and momenta that it does not keep") {
   const RankTraining training = HalfTraining({2, 2, 2, 2});
-  Ranks sharded(WithShards(training)), without(training);
+  ShardedRanks sharded(WithShards(training)), without(training);
   sharded.Train(0, 2);
   without.Train(0, 2);
   const auto of_optimizer = [](const PlanTensor& tensor) {
