@@ -63,10 +63,10 @@ def included(all_sources):
 
 def write_commands(build):
     """Writes the build's compile commands, one for each source and without the precompiled header, so that a source must include
-    what it uses."""
+    what it uses, nor the options that only a unit of several sources needs."""
     commands = []
     for command in json.loads((build / "compile_commands.json").read_text()):
-        text = re.sub(r" -Winvalid-pch| -include \S+/cmake_pch\.hxx| -fpch-preprocess", "", command["command"])
+        text = re.sub(r" -Winvalid-pch| -include \S+/cmake_pch\.hxx| -fpch-preprocess| -Wno-subobject-linkage", "", command["command"])
         unit = pathlib.Path(command["file"])
         parts = re.findall(r'^#include "([^"]+)"', unit.read_text(), re.MULTILINE) if unit.parent.name == "Unity" else [str(unit)]
         commands += [{**command, "file": part, "command": text.replace(str(unit), part)} for part in parts]
