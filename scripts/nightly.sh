@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # What takes too long for .ci/run, which checks every commit: clang-tidy on all sources, compilation of every source alone and of all
-# sources of a folder together, all tests with AddressSanitizer and
-# UndefinedBehaviorSanitizer and the CUDA kernels on an emulated GPU, both also with what .ci/run leaves out, and fuzzing for an hour
-# for each file format, from the inputs that the nights before have found. All parts run, whatever fails; the end says what did, and
-# the exit code is 1.
+# sources of a folder together, all tests with AddressSanitizer and UndefinedBehaviorSanitizer and the CUDA kernels on an emulated GPU,
+# both also with what .ci/run leaves out, and fuzzing for an hour for each file format, from the inputs that the nights before have
+# found. All parts run, whatever fails; the end says what did, and the exit code is 1.
 #   scripts/nightly.sh                       all parts
 #   scripts/nightly.sh lint tests fuzz       some of them
 #   NEAP_FUZZ_SECONDS=60 scripts/nightly.sh  fuzzing for a minute

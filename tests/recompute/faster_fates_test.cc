@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <vector>
 
+#include "neap/core/base/units.h"
 #include "neap/core/device/device_description.h"
 #include "neap/core/program/passes.h"
 #include "tests/random_graph.h"
@@ -15,8 +15,6 @@
 
 namespace neap {
 namespace {
-
-constexpr int64_t kAnyBytes = std::numeric_limits<int64_t>::max();
 
 // Every result that can be rebuilt is, for each backward step that reads it.
 std::vector<Fate> AllRebuilt(const Program& program, Fates fates) {
@@ -43,17 +41,17 @@ TEST_CASE("without a limit everything is kept, under one no peak is higher and n
     const std::vector<Fate> nothing = fates.all(), all = AllRebuilt(program, fates);
     const bool hides = seed % 2 == 0;
     FasterFates faster(program, fates, hides);
-    CHECK(faster.Find(nothing, kAnyBytes, /*may_move=*/true, kAnyBytes).empty());
+    CHECK(faster.Find(nothing, kUnlimited, /*may_move=*/true, kUnlimited).empty());
     if (!Contains(all, Fate::kRebuiltEachTime)) continue;
 
     fates.Restore(all);
     const FatedOrder before = fates.Order(hides);
     if (before.seconds == 0) continue;  // no backward step reads anything
-    const FatedPoint free = faster.Find(all, kAnyBytes, /*may_move=*/false, kAnyBytes).front();
+    const FatedPoint free = faster.Find(all, kUnlimited, /*may_move=*/false, kUnlimited).front();
     CHECK(free.point.seconds == 0);
     for (const bool may_move : {false, true}) {
       const std::vector<FatedPoint> found =
-          faster.Find(all, before.peak_bytes, may_move, kAnyBytes);
+          faster.Find(all, before.peak_bytes, may_move, kUnlimited);
       for (const auto& [point, with_fates] : found) {
         CHECK(point.peak_bytes <= before.peak_bytes);
         CHECK(point.seconds < before.seconds);
@@ -74,13 +72,13 @@ TEST_CASE("without a limit everything is kept, under one no peak is higher and n
       }
       // It does not depend on what was found before.
       const std::vector<FatedPoint> again =
-          FasterFates(program, fates, hides).Find(all, before.peak_bytes, may_move, kAnyBytes);
+          FasterFates(program, fates, hides).Find(all, before.peak_bytes, may_move, kUnlimited);
       CHECK(std::equal(found.begin(), found.end(), again.begin(), again.end(),
                        [](const FatedPoint& a, const FatedPoint& b) {
                          return a.fates == b.fates && a.point.runs == b.point.runs;
                        }));
     }
-    CHECK(faster.Find(all, kAnyBytes, /*may_move=*/true, /*most_walked=*/0).empty());
+    CHECK(faster.Find(all, kUnlimited, /*may_move=*/true, /*most_walked=*/0).empty());
   }
   CHECK(kept > 0);
   CHECK(moved > 0);

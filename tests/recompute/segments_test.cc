@@ -15,12 +15,13 @@
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/nets/registry.h"
 #include "tests/random_graph.h"
+#include "tests/recompute/one_segment.h"
 #include "tests/tensor_names.h"
 
 namespace neap {
 namespace {
 
-constexpr Convolution kSameSize = {.out_channels = 4, .kernel = 3, .padding = 1};
+using testing::kSame;
 
 // "bn1 relu1 | bn2 relu2": the layers that are ever run again, by segment.
 std::string Text(const Program& program, const Segments& segments) {
@@ -57,9 +58,9 @@ TEST_CASE("a convolution's result sinks into the ReLU that is all backward reads
   //   exact:  conv1 -> relu1* -> pool -> conv2 -> relu2* -> fc*      (* kept)
   //   paper:  conv1* -> relu1 -> pool -> conv2* -> relu2 -> fc*      backward reads x and y of ReLU
   Graph net({.name = "sink", .batch = 2});
-  std::string x = net.Add("relu1", Relu{}, {net.Add("conv1", kSameSize, {net.Input({4, 8, 8})})});
+  std::string x = net.Add("relu1", Relu{}, {net.Add("conv1", kSame, {net.Input({4, 8, 8})})});
   x = net.Add("pool", MaxPool{}, {x});
-  x = net.Add("relu2", Relu{}, {net.Add("conv2", kSameSize, {x})});
+  x = net.Add("relu2", Relu{}, {net.Add("conv2", kSame, {x})});
   Finish(net, x);
   CHECK(Kept(net, ConvolutionResults) == "relu1 relu2");
   CHECK(Kept(net, Checkpoints) == "relu1 relu2 fc");
@@ -71,9 +72,9 @@ TEST_CASE("it does not sink past a fan, nor where backward reads the convolution
   //   conv1* -> bn1 -> relu1       batch norm's backward reads x
   //   conv2* -> relu2, relu3       two readers: what takes its place?
   Graph net({.name = "stay", .batch = 2});
-  std::string x = net.Add("conv1", kSameSize, {net.Input({4, 8, 8})});
+  std::string x = net.Add("conv1", kSame, {net.Input({4, 8, 8})});
   x = net.Add("relu1", Relu{}, {net.Add("bn1", BatchNorm{}, {x})});
-  x = net.Add("conv2", kSameSize, {x});
+  x = net.Add("conv2", kSame, {x});
   const std::string a = net.Add("relu2", Relu{}, {x});
   const std::string b = net.Add("tanh", Tanh{}, {x});
   Finish(net, net.Add("cat", Concat{}, {a, b}));
@@ -86,10 +87,9 @@ TEST_CASE("ResNet: a sum is a checkpoint, kept as what the ReLU after it makes o
   //        |                                        add - relu2* - fc*
   //        +-----------------------------------------+
   Graph net({.name = "residual", .batch = 2});
-  const std::string x =
-      net.Add("relu0", Relu{}, {net.Add("conv0", kSameSize, {net.Input({4, 8, 8})})});
-  std::string y = net.Add("bn1", BatchNorm{}, {net.Add("conv1", kSameSize, {x})});
-  y = net.Add("conv2", kSameSize, {net.Add("relu1", Relu{}, {y})});
+  const std::string x = net.Add("relu0", Relu{}, {net.Add("conv0", kSame, {net.Input({4, 8, 8})})});
+  std::string y = net.Add("bn1", BatchNorm{}, {net.Add("conv1", kSame, {x})});
+  y = net.Add("conv2", kSame, {net.Add("relu1", Relu{}, {y})});
   y = net.Add("add", Add{}, {net.Add("bn2", BatchNorm{}, {y}), x});
   Finish(net, net.Add("relu2", Relu{}, {y}));
   CHECK(Kept(net, Checkpoints) == "relu0 conv1 conv2 relu2 fc");
@@ -104,7 +104,7 @@ TEST_CASE("Inception: branches that meet in a concat are one segment") {
   const std::string x = net.Input({4, 8, 8});
   std::vector<std::string> branches;
   for (const char* i : {"1", "2"}) {
-    std::string y = net.Add(absl::StrCat("conv", i), kSameSize, {x});
+    std::string y = net.Add(absl::StrCat("conv", i), kSame, {x});
     y = net.Add(absl::StrCat("bn", i), BatchNorm{}, {y});
     branches.push_back(net.Add(absl::StrCat("relu", i), Relu{}, {y}));
   }
@@ -117,11 +117,11 @@ TEST_CASE("branches that share a checkpoint but nothing that is dropped are segm
   //   conv0* --+                  add* -- fc*
   //            +-- bn2 -- conv2* --+
   Graph net({.name = "share", .batch = 2});
-  const std::string x = net.Add("conv0", kSameSize, {net.Input({4, 8, 8})});
+  const std::string x = net.Add("conv0", kSame, {net.Input({4, 8, 8})});
   std::vector<std::string> branches;
   for (const char* i : {"1", "2"}) {
     const std::string y = net.Add(absl::StrCat("bn", i), BatchNorm{}, {x});
-    branches.push_back(net.Add(absl::StrCat("conv", i), kSameSize, {y}));
+    branches.push_back(net.Add(absl::StrCat("conv", i), kSame, {y}));
   }
   Finish(net, net.Add("add", Add{}, branches));
   CHECK(Segmented(net) == "bn1 | bn2");
@@ -132,11 +132,10 @@ TEST_CASE("DenseNet: whoever reads a concat of everything before belongs to its 
   //            +------------------------ cat1 -- bn2 - relu2 - conv2* --+
   //                                       +--------------------------- cat2 -- bn3 - fc*
   Graph net({.name = "dense", .batch = 2});
-  std::string x = net.Add("conv0", kSameSize, {net.Input({4, 8, 8})});
+  std::string x = net.Add("conv0", kSame, {net.Input({4, 8, 8})});
   for (const char* i : {"1", "2"}) {
     std::string y = net.Add(absl::StrCat("bn", i), BatchNorm{}, {x});
-    y = net.Add(absl::StrCat("conv", i), kSameSize,
-                {net.Add(absl::StrCat("relu", i), Relu{}, {y})});
+    y = net.Add(absl::StrCat("conv", i), kSame, {net.Add(absl::StrCat("relu", i), Relu{}, {y})});
     x = net.Add(absl::StrCat("cat", i), Concat{}, {x, y});
   }
   Finish(net, net.Add("bn3", BatchNorm{}, {x}));
@@ -148,8 +147,7 @@ TEST_CASE("even segments are cut every ceil(sqrt(n)) steps, and what crosses a c
   Graph net({.name = "even", .batch = 2});
   std::string x = net.Input({4, 8, 8});
   for (const char* i : {"1", "2"}) {
-    x = net.Add(absl::StrCat("bn", i), BatchNorm{},
-                {net.Add(absl::StrCat("conv", i), kSameSize, {x})});
+    x = net.Add(absl::StrCat("bn", i), BatchNorm{}, {net.Add(absl::StrCat("conv", i), kSame, {x})});
     x = net.Add(absl::StrCat("relu", i), Relu{}, {x});
   }
   Finish(net, x);

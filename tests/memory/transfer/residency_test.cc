@@ -21,7 +21,7 @@ using testing::CheckResidency;
 using testing::ConvolutionChain;
 using testing::StaysOf;
 
-constexpr int64_t kFourBytes = 4 * kBlockBytes;  // an activation of the chain
+constexpr int64_t kFourBlocks = 4 * kBlockBytes;  // an activation of the chain
 
 std::vector<int64_t> NoWorkspaces(const ComputeSequence& runs) {
   return std::vector<int64_t>(runs.size(), 0);
@@ -133,10 +133,10 @@ TEST_CASE("both limits count: whole blocks with workspaces, exact activations wi
   const Residency residency =
       Decide(program, FindLiveness(program, runs, /*in_place=*/false), workspaces, rules);
   // conv2's own operands, its workspace, and two blocks that stay: labels and iteration number.
-  CHECK(residency.usage[2].bytes == 100 * kBlockBytes + 2 * kFourBytes + 2 * kBlockBytes);
+  CHECK(residency.usage[2].bytes == 100 * kBlockBytes + 2 * kFourBlocks + 2 * kBlockBytes);
   const Residency exact =
-      Decide(program, runs, {.evictable = Evictable::kAll, .limit = {kUnlimited, 2 * kFourBytes}});
-  for (size_t i = 0; i < 5; ++i) CHECK(exact.usage[i].activation_bytes <= 2 * kFourBytes);
+      Decide(program, runs, {.evictable = Evictable::kAll, .limit = {kUnlimited, 2 * kFourBlocks}});
+  for (size_t i = 0; i < 5; ++i) CHECK(exact.usage[i].activation_bytes <= 2 * kFourBlocks);
 }
 
 // SuperNeurons' Alg. 2 with plain lists: which lives are in the arena at each run.
