@@ -15,14 +15,14 @@ using Args = std::vector<std::string>;
 
 TEST_CASE("--keep finds a batch that keeps its predicted speed, and the next one does not") {
   const Args net = {"lenet", "--device", "h200", "--database", "none"};
-  const Args search = Joined({"peak-batch"}, Joined(net, {"--budget", "12MiB"}));
+  const Args search = Joined({"peak-batch"}, Joined(net, {"--budget", "6MiB"}));
   const Json all = RunForJson(search).at(0).at("results").at(0);
   CHECK(!all.contains("kept"));
   const Json row = RunForJson(Joined(search, {"--keep", "80%"})).at(0).at("results").at(0);
   CHECK(row.at("limited_by") == "speed");
   const int64_t batch = row.at("batch"), parts = row.at("sub_batches");
   CHECK(batch < all.at("batch"));
-  const Args in_budget = {"--budget", "12MiB", "--sub-batches", std::to_string(parts)};
+  const Args in_budget = {"--budget", "6MiB", "--sub-batches", std::to_string(parts)};
   const auto percent = [&](int64_t n) {
     const Args sized = Joined(Joined({"plan"}, net), {"--batch", std::to_string(n)});
     const auto ms = [&](const Args& flags) {

@@ -14,7 +14,7 @@ using Json = nlohmann::json;
 using Args = std::vector<std::string>;
 
 TEST_CASE("peak-batch chooses sub-batches where they allow larger batches") {
-  const Args search = {"peak-batch", "lenet", "--device", "h200", "--budget", "16MiB"};
+  const Args search = {"peak-batch", "lenet", "--device", "h200", "--budget", "8MiB"};
   const auto found = [&](const Args& flags) -> Json {
     return RunForJson(Joined(search, flags)).at(0).at("results").at(0);
   };
@@ -24,12 +24,13 @@ TEST_CASE("peak-batch chooses sub-batches where they allow larger batches") {
   CHECK(count > 1);
   CHECK(batch % count == 0);
   CHECK(batch >= whole.at("batch").get<int64_t>() * 9 / 8);
-  CHECK(RunNeap(search).out.find("    in " + std::to_string(count) + " sub-batches\n") !=
-        std::string::npos);
+  const std::string divided = std::to_string(count);
+  CHECK(RunNeap(Joined(search, {"--sub-batches", divided}))
+            .out.find("    in " + divided + " sub-batches\n") != std::string::npos);
   // It fits, no other number of images in as many parts does, and with twice as many parts not even
   // an eighth more.
   const auto planned = [&](int64_t images, int64_t parts) {
-    return RunNeap({"plan", "lenet", "--device", "h200", "--budget", "16MiB", "--batch",
+    return RunNeap({"plan", "lenet", "--device", "h200", "--budget", "8MiB", "--batch",
                     std::to_string(images), "--sub-batches", std::to_string(parts)})
         .exit_code;
   };

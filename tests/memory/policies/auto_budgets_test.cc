@@ -27,7 +27,7 @@ using testing::OneEngine;
 struct Net {
   const char* name;
   nets::NetOptions options;
-  int budgets = 10;
+  int budgets = 6;
   bool is_small = true;  // planned fast enough to be planned whole, several times
 };
 // Batches and images are small. Inception v4 has several times as many steps as the others, and so
@@ -35,7 +35,7 @@ struct Net {
 const Net kNets[] = {{"lenet", {.batch = 64}},
                      {"alexnet", {.batch = 16}},
                      {"vgg16", {.batch = 32, .image = 64}},
-                     {"resnet20", {.batch = 32}, 10, false},
+                     {"resnet20", {.batch = 32}, 6, false},
                      {"densenet-cifar", {.batch = 8, .depth = 13}},
                      {"unet", {.batch = 2, .image = 128}},
                      {"fcn8s", {.batch = 1, .image = 256}},
