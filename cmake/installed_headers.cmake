@@ -48,6 +48,7 @@ set(NEAP_INSTALLED_HEADERS
   layers/activation.h
   layers/batch_norm.h
   layers/catalog/custom_kernel.h
+  layers/catalog/engine_lists.h
   layers/catalog/engine_options.h
   layers/catalog/kernel_timings.h
   layers/catalog/step_run.h

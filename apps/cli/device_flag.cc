@@ -16,6 +16,7 @@
 #include "neap/layers/cpu/cpu_device.h"
 #include "neap/layers/cuda/cuda_device.h"
 #include "neap/layers/cuda/described_catalog.h"
+#include "neap/layers/profile/kept_engine_lists.h"
 
 namespace neap::apps {
 namespace {
@@ -48,10 +49,16 @@ absl::Status CheckEngines(const std::string& device, const EngineOptions& engine
   return BadUsage("--half-accumulation for device cpu: only a GPU has engines that add in fp16");
 }
 
+// The same, kept between runs.
+EngineOptions Kept(EngineOptions engines) {
+  if (engines.lists == nullptr) engines.lists = KeptEngineLists::OpenDefault();
+  return engines;
+}
+
 absl::StatusOr<std::unique_ptr<Device>> OpenGpu(int index, std::optional<int> peer,
                                                 const EngineOptions& engines) {
   absl::StatusOr<std::unique_ptr<CudaDevice>> device =
-      CudaDevice::Open(index, {.peer = peer, .engines = engines});
+      CudaDevice::Open(index, {.peer = peer, .engines = Kept(engines)});
   if (device.ok()) return std::unique_ptr<Device>(std::move(*device));
   return absl::Status(device.status().code(),
                       absl::StrCat("cannot open cuda:", index, ": ", device.status().message()));
@@ -96,7 +103,7 @@ absl::StatusOr<PlanTarget> OpenPlanTarget(const std::string& name, const DeviceC
     return UnknownDevice(chosen, absl::StrCat(", ", absl::StrJoin(DescribedDeviceNames(), ", ")));
   }
   target.description = *description;
-  ASSIGN_OR_RETURN(target.catalog, DescribedCatalog(chosen, {}, choices.engines));
+  ASSIGN_OR_RETURN(target.catalog, DescribedCatalog(chosen, {}, Kept(choices.engines)));
   target.knows_engines = !target.catalog->Versions().empty();
   return target;
 }

@@ -1,6 +1,10 @@
 // Which engines a catalog lists. A plan may also name those that are not listed.
 #pragma once
 
+#include <memory>
+
+#include "neap/layers/catalog/engine_lists.h"
+
 namespace neap {
 
 struct EngineOptions {
@@ -8,6 +12,8 @@ struct EngineOptions {
   // core/step/kernel.h), after all others. They may be faster, but round every partial sum, and
   // sums beyond 65504 overflow.
   bool half_accumulation = false;
+  // Where cuDNN's lists are kept between runs; null: nowhere.
+  std::shared_ptr<EngineLists> lists = nullptr;
 };
 
 }  // namespace neap

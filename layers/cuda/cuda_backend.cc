@@ -168,7 +168,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(void* compute_stream,
   RETURN_IF_ERROR(
       runtime->cublas->Checked("cublasLtCreate", runtime->cublas->create(&runtime->blas)));
   ASSIGN_OR_RETURN(runtime->tickets, cuda::NewTickets(runtime->stream));
-  ASSIGN_OR_RETURN(runtime->cudnn, CudnnConvolutions::ForDevice(compute_stream));
+  ASSIGN_OR_RETURN(runtime->cudnn, CudnnConvolutions::ForDevice(compute_stream, options.lists));
   return TableBackend::Create(cuda::RunnableTable(runtime, options), std::move(custom));
 }
 
@@ -177,7 +177,8 @@ absl::StatusOr<std::unique_ptr<EngineCatalog>> MakeCudnnCatalog(
     const EngineOptions& options) {
   auto runtime = std::make_shared<cuda::Runtime>();
   ASSIGN_OR_RETURN(runtime->cublas, cuda::LoadCublas());
-  ASSIGN_OR_RETURN(runtime->cudnn, CudnnConvolutions::ForDescribedDevice(device_properties_json));
+  ASSIGN_OR_RETURN(runtime->cudnn,
+                   CudnnConvolutions::ForDescribedDevice(device_properties_json, options.lists));
   return TableBackend::Create(cuda::Table(runtime, options), std::move(custom));
 }
 

@@ -128,26 +128,24 @@ class ConvolutionGraph : public fe::graph::Graph {
     return FrontendStatus(build_operation_graph(handle), "cudnn build_operation_graph", problem_);
   }
 
-  absl::StatusOr<std::vector<Engine>> Engines() {
+  // By all heuristics, each engine once.
+  absl::StatusOr<std::vector<HeuristicEngine>> List() {
     fe::EngineConfigList configs;
     const std::vector<cudnnStatus_t> statuses = fe::get_heuristics_list(
         std::vector{fe::HeurMode_t::A, fe::HeurMode_t::B, fe::HeurMode_t::FALLBACK},
         *operation_graph, fe::allowAllConfig, configs, /*evaluate_all=*/true, /*sm_count=*/-1,
         device_properties);
     if (configs.empty()) RETURN_IF_ERROR(CheckThereIsNone(statuses));
-    std::vector<Engine> engines;
+    std::vector<HeuristicEngine> engines;
     std::unordered_set<std::string> seen;
     for (fe::ManagedOpaqueDescriptor& config : configs) {
-      const EngineNotes notes = NotesOf(config->get_backend_descriptor());
-      if (!IsAllowed(notes, problem_)) continue;
-      Engine engine = {
-          .id = EngineId(config), .deterministic = !notes.nondeterministic, .notes = TextOf(notes)};
-      if (!IsTrusted(engine.id, problem_) || !seen.insert(engine.id).second) continue;
+      HeuristicEngine engine = {.id = EngineId(config),
+                                .notes = NotesOf(config->get_backend_descriptor())};
+      if (!seen.insert(engine.id).second) continue;
       if (fe::detail::get_workspace_size(config, engine.workspace_bytes).is_bad()) continue;
       engines.push_back(std::move(engine));
     }
-    if (!engines.empty()) return engines;
-    return absl::UnimplementedError(absl::StrCat("cuDNN has no engine for ", problem_.ToString()));
+    return engines;
   }
 
   // Builds the engine as the plan at index 0. Replaces the frontend's create_execution_plan(),
@@ -311,8 +309,11 @@ class BuiltPlan final : public ConvolutionPlan {
 
 class CudnnConvolutionsImpl final : public CudnnConvolutions {
  public:
-  CudnnConvolutionsImpl(Handles handles, std::shared_ptr<const fe::DeviceProperties> properties)
-      : handles_(std::move(handles)), properties_(std::move(properties)) {}
+  CudnnConvolutionsImpl(Handles handles, std::shared_ptr<const fe::DeviceProperties> properties,
+                        LibraryLists lists)
+      : handles_(std::move(handles)),
+        properties_(std::move(properties)),
+        lists_(std::move(lists)) {}
 
   size_t Version() const override { return cudnnGetVersion(); }
 
@@ -320,9 +321,10 @@ class CudnnConvolutionsImpl final : public CudnnConvolutions {
     const std::string key = problem.ToString();
     const std::lock_guard lock(mutex_);
     if (auto found = engines_.find(key); found != engines_.end()) return found->second;
-    ASSIGN_OR_RETURN(std::unique_ptr<ConvolutionGraph> graph, Lowered(problem, handles_.lists));
-    absl::StatusOr<std::vector<Engine>> engines = graph->Engines();
-    if (!engines.ok() && !absl::IsUnimplemented(engines.status())) return engines;
+    ASSIGN_OR_RETURN(const std::vector<HeuristicEngine> list, List(problem, key));
+    absl::StatusOr<std::vector<Engine>> engines = Offered(list, problem);
+    if (engines->empty())
+      engines = absl::UnimplementedError(absl::StrCat("cuDNN has no engine for ", key));
     return engines_.emplace(key, std::move(engines)).first->second;
   }
 
@@ -340,6 +342,15 @@ class CudnnConvolutionsImpl final : public CudnnConvolutions {
   }
 
  private:
+  absl::StatusOr<std::vector<HeuristicEngine>> List(const ConvolutionProblem& problem,
+                                                    const std::string& key) {
+    if (std::optional<std::vector<HeuristicEngine>> kept = lists_.Find(key)) return *kept;
+    ASSIGN_OR_RETURN(std::unique_ptr<ConvolutionGraph> graph, Lowered(problem, handles_.lists));
+    ASSIGN_OR_RETURN(std::vector<HeuristicEngine> list, graph->List());
+    lists_.Keep(key, list);
+    return list;
+  }
+
   absl::StatusOr<int64_t> ListedWorkspace(const ConvolutionProblem& problem, std::string_view id) {
     ASSIGN_OR_RETURN(const std::vector<Engine> engines, Engines(problem));
     for (const Engine& engine : engines) {
@@ -359,13 +370,30 @@ class CudnnConvolutionsImpl final : public CudnnConvolutions {
 
   Handles handles_;
   std::shared_ptr<const fe::DeviceProperties> properties_;
+  LibraryLists lists_;
   std::mutex mutex_;  // guards handles_.lists and engines_
   absl::flat_hash_map<std::string, absl::StatusOr<std::vector<Engine>>> engines_;  // or none
 };
 
+// cuDNN's description of the device; empty if it has none.
+std::string DescriptionOf(int device) {
+  fe::DeviceProperties properties;
+  std::vector<uint8_t> json;
+  if (properties.set_device_id(device).build().is_bad() || properties.serialize(json).is_bad())
+    return "";
+  return {json.begin(), json.end()};
+}
+
+// `where` is what lists depend on besides the version: the device.
+LibraryLists ListsOf(std::shared_ptr<EngineLists> lists, std::string_view where) {
+  return {.library = absl::StrCat("cuDNN ", cudnnGetVersion(), std::string(where)),
+          .lists = std::move(lists)};
+}
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CudnnConvolutions>> CudnnConvolutions::ForDevice(void* stream) {
+absl::StatusOr<std::unique_ptr<CudnnConvolutions>> CudnnConvolutions::ForDevice(
+    void* stream, std::shared_ptr<EngineLists> lists) {
   // The oldest version that neap is tested with. Older ones are refused: 9.14, for one, lists
   // engines that make misaligned writes (tf32, NHWC, channels not a multiple of 4).
   constexpr size_t kOldestVersion = 91900;
@@ -379,11 +407,18 @@ absl::StatusOr<std::unique_ptr<CudnnConvolutions>> CudnnConvolutions::ForDevice(
   ASSIGN_OR_RETURN(handles.lists, NewHandle());
   RETURN_IF_ERROR(CudnnStatus(
       cudnnSetStream(handles.plans.get(), static_cast<cudaStream_t>(stream)), "cudnnSetStream"));
-  return std::make_unique<CudnnConvolutionsImpl>(std::move(handles), nullptr);
+  int device = 0, driver = 0;
+  RETURN_IF_ERROR(CudaStatus(cudaGetDevice(&device), "cudaGetDevice"));
+  RETURN_IF_ERROR(CudaStatus(cudaDriverGetVersion(&driver), "cudaDriverGetVersion"));
+  const std::string description = DescriptionOf(device);
+  if (description.empty()) lists = nullptr;
+  LibraryLists kept =
+      ListsOf(std::move(lists), absl::StrCat(", driver ", driver, ", on ", description));
+  return std::make_unique<CudnnConvolutionsImpl>(std::move(handles), nullptr, std::move(kept));
 }
 
 absl::StatusOr<std::unique_ptr<CudnnConvolutions>> CudnnConvolutions::ForDescribedDevice(
-    std::string_view properties_json) {
+    std::string_view properties_json, std::shared_ptr<EngineLists> lists) {
   RETURN_IF_ERROR(LoadCudnn());
   auto properties = std::make_shared<fe::DeviceProperties>();
   fe::error_t error = properties->deserialize({properties_json.begin(), properties_json.end()});
@@ -391,7 +426,9 @@ absl::StatusOr<std::unique_ptr<CudnnConvolutions>> CudnnConvolutions::ForDescrib
     return absl::InvalidArgumentError(
         absl::StrCat("cuDNN rejects the device description: ", error.get_message()));
   }
-  return std::make_unique<CudnnConvolutionsImpl>(Handles(), std::move(properties));
+  LibraryLists kept =
+      ListsOf(std::move(lists), absl::StrCat(", for ", std::string(properties_json)));
+  return std::make_unique<CudnnConvolutionsImpl>(Handles(), std::move(properties), std::move(kept));
 }
 
 }  // namespace neap

@@ -2,7 +2,8 @@
 //
 // cuDNN's heuristics rank engines (an engine and its knobs) for a problem without running them, and
 // need only the description of a GPU. Building an engine's plan needs the GPU. Listing takes
-// milliseconds, so every list is cached; building can take a second (run-time compiled engines).
+// milliseconds, so every list is cached, and kept between runs if there are EngineLists; building can
+// take a second (run-time compiled engines).
 //
 //   ASSIGN_OR_RETURN(auto cudnn, CudnnConvolutions::ForDevice(stream));
 //   ASSIGN_OR_RETURN(std::vector<Engine> engines, cudnn->Engines(problem));
@@ -18,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "neap/core/step/kernel.h"
 #include "neap/core/step/window.h"
+#include "neap/layers/catalog/engine_lists.h"
 
 namespace neap {
 
@@ -59,10 +61,11 @@ class CudnnConvolutions {
  public:
   // Plans run on `stream` (a cudaStream_t) of the current device. Errors: those of LoadCudnn(),
   // also of ForDescribedDevice(); FAILED_PRECONDITION before cuDNN 9.19.
-  static absl::StatusOr<std::unique_ptr<CudnnConvolutions>> ForDevice(void* stream);
+  static absl::StatusOr<std::unique_ptr<CudnnConvolutions>> ForDevice(
+      void* stream, std::shared_ptr<EngineLists> lists = nullptr);
   // For a GPU that is not present, from cuDNN's description of it (cuDNN >= 9.8). Build() fails.
   static absl::StatusOr<std::unique_ptr<CudnnConvolutions>> ForDescribedDevice(
-      std::string_view properties_json);
+      std::string_view properties_json, std::shared_ptr<EngineLists> lists = nullptr);
 
   virtual ~CudnnConvolutions() = default;
   // cuDNN's, as cudnnGetVersion() returns it: 91900 for 9.19.0.

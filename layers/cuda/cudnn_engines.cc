@@ -11,6 +11,33 @@ namespace {
 
 constexpr std::string_view kTensorCore = "tensor-core";
 
+struct NoteLetter {
+  char letter;
+  bool EngineNotes::*note;
+};
+constexpr NoteLetter kLetters[] = {{'t', &EngineNotes::tensor_core},
+                                   {'w', &EngineNotes::winograd},
+                                   {'f', &EngineNotes::fft},
+                                   {'r', &EngineNotes::reduced_precision_reduction},
+                                   {'n', &EngineNotes::nondeterministic},
+                                   {'d', &EngineNotes::down_converts_inputs},
+                                   {'c', &EngineNotes::is_compiled}};
+
+std::string Letters(const EngineNotes& notes) {
+  std::string letters;
+  for (const auto& [letter, note] : kLetters) {
+    if (notes.*note) letters += letter;
+  }
+  return letters.empty() ? "-" : letters;
+}
+
+std::optional<EngineNotes> NotesOf(std::string_view letters) {
+  EngineNotes notes;
+  for (const auto& [letter, note] : kLetters)
+    notes.*note = letters.find(letter) != std::string_view::npos;
+  return Letters(notes) == letters ? std::optional(notes) : std::nullopt;
+}
+
 }  // namespace
 
 absl::StatusOr<EngineChoice> ParseEngineId(std::string_view id) {
@@ -33,6 +60,59 @@ absl::StatusOr<EngineChoice> ParseEngineId(std::string_view id) {
     choice.knobs.emplace_back(type, value);
   }
   return choice;
+}
+
+std::string ListText(const std::vector<HeuristicEngine>& engines) {
+  std::string text;
+  for (const HeuristicEngine& engine : engines)
+    absl::StrAppend(&text, engine.id, " ", engine.workspace_bytes, " ", Letters(engine.notes),
+                    "\n");
+  return text;
+}
+
+std::optional<std::vector<HeuristicEngine>> ParseListText(std::string_view text) {
+  std::vector<HeuristicEngine> engines;
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    if (end == std::string_view::npos) return std::nullopt;
+    const std::vector<std::string> words = absl::StrSplit(absl::string_view(text.data(), end), ' ');
+    text.remove_prefix(end + 1);
+    HeuristicEngine engine;
+    if (words.size() != 3 || !ParseEngineId(words[0]).ok() ||
+        !absl::SimpleAtoi(words[1], &engine.workspace_bytes) || engine.workspace_bytes < 0) {
+      return std::nullopt;
+    }
+    const std::optional<EngineNotes> notes = NotesOf(words[2]);
+    if (!notes.has_value()) return std::nullopt;
+    engine.id = words[0];
+    engine.notes = *notes;
+    engines.push_back(std::move(engine));
+  }
+  return engines;
+}
+
+std::optional<std::vector<HeuristicEngine>> LibraryLists::Find(std::string_view problem) const {
+  if (lists == nullptr) return std::nullopt;
+  const std::optional<std::string> text = lists->Find(library, problem);
+  return text.has_value() ? ParseListText(*text) : std::nullopt;
+}
+
+void LibraryLists::Keep(std::string_view problem,
+                        const std::vector<HeuristicEngine>& engines) const {
+  if (lists != nullptr) lists->Keep(library, problem, ListText(engines));
+}
+
+std::vector<Engine> Offered(const std::vector<HeuristicEngine>& engines,
+                            const ConvolutionProblem& problem) {
+  std::vector<Engine> offered;
+  for (const auto& [id, workspace_bytes, notes] : engines) {
+    if (!IsAllowed(notes, problem) || !IsTrusted(id, problem)) continue;
+    offered.push_back({.id = id,
+                       .workspace_bytes = workspace_bytes,
+                       .deterministic = !notes.nondeterministic,
+                       .notes = TextOf(notes)});
+  }
+  return offered;
 }
 
 bool IsAllowed(const EngineNotes& notes, const ConvolutionProblem& problem) {

@@ -1,4 +1,5 @@
-// cuDNN's engines by their ids and notes: which of them neap lists for a convolution.
+// cuDNN's engines by their ids and notes: which of them neap lists for a convolution, and the text by
+// which lists are kept between runs.
 //
 // Needs neither a GPU nor cuDNN's headers (layers/cuda/cudnn_convolution.h reads the notes).
 //
@@ -8,6 +9,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,6 +18,7 @@
 
 #include "absl/status/statusor.h"
 #include "neap/core/step/kernel.h"
+#include "neap/layers/catalog/engine_lists.h"
 #include "neap/layers/cuda/cudnn_convolution.h"
 
 namespace neap {
@@ -37,6 +41,32 @@ struct EngineNotes {
   bool down_converts_inputs = false;
   bool is_compiled = false;  // when it is built
 };
+
+// An engine as cuDNN's heuristics list it.
+struct HeuristicEngine {
+  std::string id;
+  int64_t workspace_bytes = 0;
+  EngineNotes notes;
+};
+
+// A line per engine: "eng12_k2=1_k3=0 1048576 tn", with a letter for each note, or "-".
+std::string ListText(const std::vector<HeuristicEngine>& engines);
+// Nothing for a text that ListText() does not write.
+std::optional<std::vector<HeuristicEngine>> ParseListText(std::string_view text);
+
+// The lists of one library on one device, kept between runs unless `lists` is null.
+struct LibraryLists {
+  std::string library;
+  std::shared_ptr<EngineLists> lists;
+
+  // Nothing if none is kept for the problem, or no text of ListText().
+  std::optional<std::vector<HeuristicEngine>> Find(std::string_view problem) const;
+  void Keep(std::string_view problem, const std::vector<HeuristicEngine>& engines) const;
+};
+
+// Those that are allowed and trusted.
+std::vector<Engine> Offered(const std::vector<HeuristicEngine>& engines,
+                            const ConvolutionProblem& problem);
 
 // Whether the engine is precise enough for the problem. fp32 excludes engines that round their
 // inputs; tf32 allows tensor cores, but no lower precision. 16 bits allow tensor cores, but only

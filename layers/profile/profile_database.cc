@@ -1,7 +1,6 @@
 #include "neap/layers/profile/profile_database.h"
 
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -10,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "neap/core/base/file.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/layers/profile/cache_path.h"
 
 namespace neap {
 namespace {
@@ -71,13 +71,7 @@ absl::StatusOr<std::string> Canonical(const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<std::string> DefaultProfilePath() {
-  const char* const cache = std::getenv("XDG_CACHE_HOME");
-  if (cache != nullptr && *cache == '/') return absl::StrCat(cache, "/neap/profile.db");
-  const char* const home = std::getenv("HOME");
-  if (home != nullptr && *home != '\0') return absl::StrCat(home, "/.cache/neap/profile.db");
-  return absl::NotFoundError("no place for measurements: neither XDG_CACHE_HOME nor HOME is set");
-}
+absl::StatusOr<std::string> DefaultProfilePath() { return CachePath("profile.db"); }
 
 absl::StatusOr<ProfileDatabase> ProfileDatabase::Open(const std::string& path,
                                                       ProfiledDevice device) {

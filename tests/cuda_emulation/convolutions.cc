@@ -109,11 +109,12 @@ class CpuConvolutions final : public CudnnConvolutions {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CudnnConvolutions>> CudnnConvolutions::ForDevice(void*) {
+absl::StatusOr<std::unique_ptr<CudnnConvolutions>> CudnnConvolutions::ForDevice(
+    void*, std::shared_ptr<EngineLists>) {
   return std::make_unique<CpuConvolutions>();
 }
 absl::StatusOr<std::unique_ptr<CudnnConvolutions>> CudnnConvolutions::ForDescribedDevice(
-    std::string_view) {
+    std::string_view, std::shared_ptr<EngineLists>) {
   return absl::UnimplementedError("the emulation describes no GPU");
 }
 
