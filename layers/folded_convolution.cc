@@ -19,8 +19,8 @@ using namespace operands;
 
 bool Gains(const TensorSpec& x, int64_t out_channels) {
   const int64_t channels = x.shape.c(), pixels = x.elements() / channels;
-  return out_channels >= FoldedConvolution::kFewestOutputsPerInput * channels &&
-         pixels >= FoldedConvolution::kFewestPixelsPerChannel * channels;
+  return out_channels >= FoldedConvolution::kMinOutputsPerInput * channels &&
+         pixels >= FoldedConvolution::kMinPixelsPerChannel * channels;
 }
 
 // The multiply-adds, twice, of a product over all pixels.

@@ -73,8 +73,8 @@ struct FoldedConvolution {
   static constexpr std::string_view kType = "folded_convolution";
   // With fewer, the small matrices take longer than the passes that they save
   // (LayerTraits::gains_by_fusion).
-  static constexpr int64_t kFewestOutputsPerInput = 2;    // K / C
-  static constexpr int64_t kFewestPixelsPerChannel = 64;  // n / C
+  static constexpr int64_t kMinOutputsPerInput = 2;    // K / C
+  static constexpr int64_t kMinPixelsPerChannel = 64;  // n / C
   int64_t out_channels = 0;
   BatchNorm norm = {};
   bool adds = false;  // input 1

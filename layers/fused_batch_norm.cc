@@ -123,9 +123,9 @@ absl::StatusOr<TensorSpec> NormalisedOf(const FusedBatchNorm& layer, const Layer
     return absl::InvalidArgumentError(
         "a fused batch norm that concatenates does not add and does not pool");
   }
-  if (context.inputs.size() > FusedBatchNorm::kMostParts) {
+  if (context.inputs.size() > FusedBatchNorm::kMaxParts) {
     return absl::InvalidArgumentError(absl::StrCat("a fused batch norm concatenates at most ",
-                                                   FusedBatchNorm::kMostParts, " inputs, not ",
+                                                   FusedBatchNorm::kMaxParts, " inputs, not ",
                                                    context.inputs.size()));
   }
   return ConcatenationOf(context);

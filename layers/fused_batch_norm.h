@@ -56,7 +56,7 @@ namespace neap {
 
 struct FusedBatchNorm {
   static constexpr std::string_view kType = "fused_batch_norm";
-  static constexpr size_t kMostParts = 96;  // of a concatenation; DenseNet-264 has one of 65
+  static constexpr size_t kMaxParts = 96;  // of a concatenation; DenseNet-264 has one of 65
   BatchNorm norm = {};
   bool adds = false;                          // input 1 is added to the normalised input 0
   std::optional<BatchNorm> addend_norm = {};  // of input 1

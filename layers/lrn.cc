@@ -19,9 +19,9 @@ absl::StatusOr<LayerSpec> LocalResponseNorm::Specify(const LayerContext& context
   if (size <= 0 || size % 2 == 0) {
     return absl::InvalidArgumentError(absl::StrCat("size ", size, " must be odd and positive"));
   }
-  if (size > kLargestWindowExtent) {
+  if (size > kMaxWindowExtent) {
     return absl::InvalidArgumentError(
-        absl::StrCat("size ", size, " must be at most ", kLargestWindowExtent));
+        absl::StrCat("size ", size, " must be at most ", kMaxWindowExtent));
   }
   const TensorSpec& x = context.inputs[0];
   const double flops = static_cast<double>(x.elements()) * static_cast<double>(2 * size + 4);

@@ -16,7 +16,7 @@ namespace {
 
 using namespace operands;
 
-constexpr int64_t kLargestByteIndexedWindow = 256;
+constexpr int64_t kMaxByteIndexedWindow = 256;
 constexpr int64_t kMaxElements = std::numeric_limits<int32_t>::max();
 
 template <typename Pool>
@@ -29,9 +29,9 @@ absl::Status CheckPoolWindow(const Window& window) {
   const Extent2d reach = window.reach();
   const std::string dilated =
       dilation == Extent2d(1) ? "" : absl::StrCat(" with dilation ", dilation.h, "x", dilation.w);
-  if (std::max(reach.h, reach.w) > kLargestWindowExtent) {
+  if (std::max(reach.h, reach.w) > kMaxWindowExtent) {
     return absl::InvalidArgumentError(absl::StrCat("kernel ", kernel.h, "x", kernel.w, dilated,
-                                                   " reaches over more than ", kLargestWindowExtent,
+                                                   " reaches over more than ", kMaxWindowExtent,
                                                    " pixels"));
   }
   if (kernel.h > kMaxElements / kernel.w) {  // indices and counts have 32 bits
@@ -133,7 +133,7 @@ absl::StatusOr<LayerSpec> MaxPool::Specify(const LayerContext& context) const {
   if (context.mode == Mode::kInference) return spec;
 
   TensorSpec index = y;
-  index.dtype = kernel.h * kernel.w <= kLargestByteIndexedWindow ? DType::kUInt8 : DType::kInt32;
+  index.dtype = kernel.h * kernel.w <= kMaxByteIndexedWindow ? DType::kUInt8 : DType::kInt32;
   spec.saved.push_back({.name = "index", .tensor = std::move(index)});
   spec.steps[0].writes.push_back(Saved(0));
   spec.steps.push_back({.phase = Phase::kBackwardData,

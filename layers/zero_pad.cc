@@ -17,9 +17,9 @@ std::string ZeroPad::Parameters() const {
 absl::StatusOr<LayerSpec> ZeroPad::Specify(const LayerContext& context) const {
   RETURN_IF_ERROR(CheckImageInputs(context, 1));
   const auto [least, most] = std::minmax({top, left, bottom, right});
-  if (least < 0 || most > kLargestWindowExtent) {
+  if (least < 0 || most > kMaxWindowExtent) {
     return absl::InvalidArgumentError(
-        absl::StrCat(Parameters(), " must be between 0 and ", kLargestWindowExtent));
+        absl::StrCat(Parameters(), " must be between 0 and ", kMaxWindowExtent));
   }
   const TensorSpec& x = context.inputs[0];
   const int64_t height = x.shape.h() + top + bottom;

@@ -13,7 +13,7 @@ namespace neap {
 
 struct ZeroPad {
   static constexpr std::string_view kType = "zero_pad";
-  // Rows and columns of zeros on each side, at most kLargestWindowExtent.
+  // Rows and columns of zeros on each side, at most kMaxWindowExtent.
   int64_t top = 0;
   int64_t left = 0;
   int64_t bottom = 0;

@@ -24,9 +24,9 @@ namespace {
 
 // Placement may exceed its level by one part in this many, and takes at most this many comparisons.
 constexpr int64_t kLevelGap = 64;
-constexpr int64_t kMostComparisons = 1'000'000;
+constexpr int64_t kMaxComparisons = 1'000'000;
 // Placement of short orders, which have many levels, should not exceed its level.
-constexpr int64_t kMostComparisonsOfShort = 200'000;
+constexpr int64_t kMaxComparisonsOfShort = 200'000;
 // Longer programs do not try the orders of policies that offload eagerly.
 constexpr size_t kMaxStepsOfEager = 12'000;
 
@@ -263,9 +263,9 @@ std::vector<Candidate> PlanSearch::CandidatesAt(const Order& order, int64_t limi
                                                 double best_us, Plan& scratch) const {
   const Usage limit = {.bytes = limit_bytes, .activation_bytes = kUnlimited};
   PlacementGoal goal = {.target_bytes = limit_bytes + limit_bytes / kLevelGap,
-                        .most_comparisons = kMostComparisons};
+                        .most_comparisons = kMaxComparisons};
   if (IsShort(order))
-    goal = {.target_bytes = limit_bytes, .most_comparisons = kMostComparisonsOfShort};
+    goal = {.target_bytes = limit_bytes, .most_comparisons = kMaxComparisonsOfShort};
   const Residency least = DecideOverlapped(order, order.workspaces, limit);
   std::vector<Candidate> candidates;
   for (std::vector<int64_t>& workspaces : WorkspacesAt(order, least, limit)) {

@@ -11,7 +11,7 @@ namespace neap {
 namespace {
 
 // The levels between the ends of the ladder, on each of two scales. Long sequences have fewer, so
-// that all levels together walk over about kMostRuns runs. There are many orders with priced
+// that all levels together walk over about kMaxRuns runs. There are many orders with priced
 // reruns, so each has fewer, and orders of at most kFewRuns runs have the fewest: between so few
 // results there is little to find.
 struct Levels {
@@ -19,10 +19,10 @@ struct Levels {
 };
 constexpr Levels kLevels = {3, 16}, kLevelsOfPriced = {2, 12}, kLevelsOfFewPriced = {2, 6};
 constexpr size_t kFewRuns = 256;
-constexpr int64_t kMostRuns = 100'000;
-// Short orders, of at most kMostRunsOfShort runs, also have a level for each different residency,
-// up to kMostResidencies.
-constexpr size_t kMostRunsOfShort = 64, kMostResidencies = 200;
+constexpr int64_t kMaxRuns = 100'000;
+// Short orders, of at most kMaxRunsOfShort runs, also have a level for each different residency,
+// up to kMaxResidencies.
+constexpr size_t kMaxRunsOfShort = 64, kMaxResidencies = 200;
 // The levels around the minimum, as parts of it.
 constexpr double kPartsOfMinimum[] = {1.02, 1.0, 0.97, 0.93, 0.85, 0.7, 0.5};
 
@@ -35,7 +35,7 @@ int64_t MostBytes(const Residency& residency) {
 }  // namespace
 
 bool PlanSearch::IsShort(const Order& order) {
-  return order.liveness.runs.size() <= kMostRunsOfShort;
+  return order.liveness.runs.size() <= kMaxRunsOfShort;
 }
 
 int64_t PlanSearch::BytesToKeepAll(const Order& order,
@@ -50,7 +50,7 @@ std::vector<int64_t> PlanSearch::Ladder(const Order& order) const {
   const Levels& of_priced = runs <= kFewRuns ? kLevelsOfFewPriced : kLevelsOfPriced;
   const Levels& bounds = order.is_priced ? of_priced : kLevels;
   const int64_t count =
-      std::clamp(kMostRuns / static_cast<int64_t>(runs), bounds.fewest, bounds.most);
+      std::clamp(kMaxRuns / static_cast<int64_t>(runs), bounds.fewest, bounds.most);
   std::vector<int64_t> levels;
   const int64_t most_kept = BytesToKeepAll(order, order.workspaces);
   if (IsShort(order)) levels = LevelsOfResidencies(order, least, most_kept);
@@ -78,7 +78,7 @@ std::vector<int64_t> PlanSearch::LevelsOfResidencies(const Order& order, int64_t
                                                      int64_t most) const {
   std::vector<int64_t> levels;
   int64_t level = most;
-  while (level >= least && levels.size() < kMostResidencies) {
+  while (level >= least && levels.size() < kMaxResidencies) {
     const Usage limit = {.bytes = level, .activation_bytes = kUnlimited};
     const Residency residency = DecideOverlapped(order, order.workspaces, limit);
     level = std::min(level, MostBytes(residency));

@@ -17,9 +17,9 @@ namespace {
 
 // Rounds become longer: there is nothing to compare the first candidates to. Short orders are tried
 // one after another, so that each is compared with the fastest candidate of all before.
-constexpr size_t kFewestOfRound = 2, kMostOfRound = 8;
+constexpr size_t kMinOfRound = 2, kMaxOfRound = 8;
 // The orders whose ladders are made side by side; later ones may turn out not to be needed.
-constexpr size_t kMostOfLadders = 4;
+constexpr size_t kMaxOfLadders = 4;
 // The levels that are tried one after another, as one part of a round, walk over so many runs.
 constexpr size_t kRunsOfPart = 5'000;
 
@@ -56,7 +56,7 @@ absl::StatusOr<std::optional<Candidate>> PlanSearch::BestBelow(double limit_us,
   return Write(smallest, engines_.For(smallest.runs), budget_bytes);
 }
 
-size_t PlanSearch::MostOfRound() const { return IsShort(orders_.front()) ? 1 : kMostOfRound; }
+size_t PlanSearch::MostOfRound() const { return IsShort(orders_.front()) ? 1 : kMaxOfRound; }
 
 absl::Status PlanSearch::TryRound(size_t parts, TryPart try_part, Fastest& best) const {
   std::vector<Fastest> found(parts, Fastest{.us = best.us});
@@ -79,11 +79,11 @@ absl::Status PlanSearch::TryLadders(int64_t budget_bytes, Fastest& best) const {
   size_t next = 0;
   std::deque<Rungs> rungs;  // of the orders before `next`, still to be tried
   const size_t most_of_round = MostOfRound();
-  for (size_t of_round = std::min(kFewestOfRound, most_of_round);;
+  for (size_t of_round = std::min(kMinOfRound, most_of_round);;
        of_round = std::min(2 * of_round, most_of_round)) {
     std::erase_if(rungs, [&](const Rungs& part) { return part.least_us >= best.us; });
     while (rungs.size() < of_round && next < orders.size()) {
-      const size_t count = std::min(kMostOfLadders, orders.size() - next);
+      const size_t count = std::min(kMaxOfLadders, orders.size() - next);
       for (std::vector<Rungs>& parts :
            RungsOf({orders.data() + next, count}, budget_bytes, best.us))
         std::move(parts.begin(), parts.end(), std::back_inserter(rungs));

@@ -28,7 +28,7 @@ bool MovesOrRebuilds(const Plan& plan) {
 
 // Predictions of plans with many copies are off by about as much, so parameters on the host must
 // gain at least this part of the time.
-constexpr double kLeastGain = 0.01;
+constexpr double kMinGain = 0.01;
 // Predictions by the cost model are too low by up to this factor, so a plan of which not all
 // kernels were measured takes the place of a measured one only if it is faster by as much.
 constexpr double kUnmeasuredFactor = 2;
@@ -55,7 +55,7 @@ class Chooser {
     may_offload =
         may_offload && offloadable_bytes > 0 && offloadable_bytes <= options_.host_budget_bytes;
     if (!may_split && !may_offload) return ChosenProgram{first};
-    if (whole.steps.size() > kMostStepsOfChoice) {
+    if (whole.steps.size() > kMaxStepsOfChoice) {
       ASSIGN_OR_RETURN(const ProgramChoice fits, FirstThatFits(whole, first, may_offload));
       return ChosenProgram{fits};
     }
@@ -81,7 +81,7 @@ class Chooser {
     while (may_gain) {
       choice.sub_batches *= 2;
       RETURN_IF_ERROR(split.status());
-      if (split->steps.size() > kMostStepsOfChoice) break;
+      if (split->steps.size() > kMaxStepsOfChoice) break;
       ASSIGN_OR_RETURN(may_gain, Try(*split, choice));
       ProgramChoice next = choice;
       next.sub_batches *= 2;
@@ -112,7 +112,7 @@ class Chooser {
 
   // Whether the plan moves or rebuilds tensors, so that other programs may be faster.
   absl::StatusOr<bool> Try(const Program& program, const ProgramChoice& choice) {
-    const double least_gain = choice.offload_params == chosen_.offload_params ? 0 : kLeastGain;
+    const double least_gain = choice.offload_params == chosen_.offload_params ? 0 : kMinGain;
     const double limit_ms = best_.has_value() ? (1 - least_gain) * IterationMs(*best_)
                                               : std::numeric_limits<double>::infinity();
     absl::StatusOr<std::optional<PlanResult>> result =
@@ -192,7 +192,7 @@ absl::StatusOr<BucketSizes> ChooseBuckets(LowerWith lower, const PlannerOptions&
   ProgramChoice choice = {.sub_batches = options.sub_batches.value_or(1),
                           .buckets_in_flight = options.buckets_in_flight};
   ASSIGN_OR_RETURN(const Program usual, lower(choice));
-  const bool is_long = usual.steps.size() > kMostStepsOfChoice;
+  const bool is_long = usual.steps.size() > kMaxStepsOfChoice;
   if (is_long || !HasCostsOfSums(AmongRanks(device, usual, options))) return BucketSizes{};
   PlannerOptions unlimited = options;
   unlimited.budget_bytes = kUnlimited;

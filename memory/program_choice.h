@@ -42,7 +42,7 @@ namespace neap {
 
 // Programs with more steps take long to plan. They are not split, and their parameters are on the
 // host only if the budget requires it. Every sub-batch has steps of its own.
-inline constexpr size_t kMostStepsOfChoice = 12000;
+inline constexpr size_t kMaxStepsOfChoice = 12000;
 
 // Whether more than one sub-batch may be chosen for these options: they have a budget, do not ask
 // for a number of sub-batches or for strict bits, and their policy may split the batch

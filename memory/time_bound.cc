@@ -15,7 +15,7 @@ namespace neap {
 namespace {
 
 // The most steps for which a bound is computed: those with the most bytes.
-constexpr size_t kMostSteps = 64;
+constexpr size_t kMaxSteps = 64;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // What may leave the arena while a step runs: what one step computed, or a tensor by itself.
@@ -77,7 +77,7 @@ class TimeBound {
     }
     std::stable_sort(steps.begin(), steps.end(),
                      [&](size_t a, size_t b) { return bytes[a] > bytes[b]; });
-    steps.resize(std::min(steps.size(), kMostSteps));
+    steps.resize(std::min(steps.size(), kMaxSteps));
     return steps;
   }
 

@@ -19,25 +19,25 @@ namespace {
 // runs that are walked over; and how fine the moves are. Long networks have larger ones, and points
 // farther apart. A move frees at least one part in `moves_to_nothing` of the peak's bytes, if it
 // can; a point's peak is lower than the last one's by one part in `points_apart`, or more.
-constexpr int64_t kMostRuns = 2'000'000, kMostRunsToRefine = 8'000'000;
+constexpr int64_t kMaxRuns = 2'000'000, kMaxRunsToRefine = 8'000'000;
 struct Fineness {
   int64_t moves_to_nothing = 128;
   int64_t points_apart = 32;
 };
 Fineness FinenessFor(const Program& program) {
   const auto steps = std::max<int64_t>(1, static_cast<int64_t>(program.steps.size()));
-  return {.moves_to_nothing = std::clamp<int64_t>(kMostRuns / 8 / steps, 24, 128),
-          .points_apart = std::clamp<int64_t>(kMostRuns / 20 / steps, 8, 32)};
+  return {.moves_to_nothing = std::clamp<int64_t>(kMaxRuns / 8 / steps, 24, 128),
+          .points_apart = std::clamp<int64_t>(kMaxRuns / 20 / steps, 8, 32)};
 }
 // The most moves that are tried one by one at a peak.
-constexpr size_t kMostTries = 32;
+constexpr size_t kMaxTries = 32;
 // The most moves that follow a pin until it pays.
-constexpr int kMostMovesBehindPin = 12;
+constexpr int kMaxMovesBehindPin = 12;
 // Networks with at most so many steps that can be rerun are searched around all points, first for
 // another fate of one step, then of two; each may take so many runs. Waits for copies, which the
 // seconds of a point leave out, are a large part of their time, so second-best points are kept too.
-constexpr size_t kMostStepsToVary = 16;
-constexpr int64_t kMostRunsToVary = 500'000;
+constexpr size_t kMaxStepsToVary = 16;
+constexpr int64_t kMaxRunsToVary = 500'000;
 
 // Steps that get another fate together.
 struct Move {
@@ -92,7 +92,7 @@ class Descent {
 
   // Makes the move if the peak is lower then, or at fewer positions.
   bool Try(const Move& move) {
-    if (walked_ > kMostRuns) return false;
+    if (walked_ > kMaxRuns) return false;
     std::vector<Fate> before;
     for (StepId step : move.steps) {
       before.push_back(fates_.Of(step));
@@ -200,9 +200,7 @@ class Descent {
     joined.steps.erase(std::unique(joined.steps.begin(), joined.steps.end()), joined.steps.end());
     return joined;
   }
-  static ptrdiff_t Most(size_t moves) {
-    return static_cast<ptrdiff_t>(std::min(moves, kMostTries));
-  }
+  static ptrdiff_t Most(size_t moves) { return static_cast<ptrdiff_t>(std::min(moves, kMaxTries)); }
 
   // Where rebuilt results are the peak, one of them that is kept instead cuts their chain, or what
   // the chain leads to does. If it takes too many bytes at another place, that one is freed next.
@@ -228,7 +226,7 @@ class Descent {
     std::vector<StepId> steps;
     absl::flat_hash_set<StepId> found;
     const auto add = [&](StepId step) {
-      if (steps.size() < kMostTries && found.insert(step).second) steps.push_back(step);
+      if (steps.size() < kMaxTries && found.insert(step).second) steps.push_back(step);
     };
     for (const auto& [bytes, step] : rebuilt) add(step);
     for (size_t i = static_cast<size_t>(order_.peak_at) + 1; i < runs.size() && runs[i].recompute;
@@ -243,7 +241,7 @@ class Descent {
     const std::vector<Fate> fates = fates_.all();
     fates_.Set(step, Fate::kPinned);
     order_ = OrderNow();
-    for (int moves = 0; moves < kMostMovesBehindPin && walked_ <= kMostRuns; ++moves) {
+    for (int moves = 0; moves < kMaxMovesBehindPin && walked_ <= kMaxRuns; ++moves) {
       if (!FreeAtPeak(Fate::kRebuiltOnce) && !FreeAtPeak(Fate::kRebuiltEachTime)) break;
       if (order_.IsLowerThan(before)) return true;
     }
@@ -276,7 +274,7 @@ class Descent {
       const int64_t apart = std::max<int64_t>(above / fineness_.points_apart, 1);
       for (int64_t target = here; target < above; target += apart) targets.emplace_back(i, target);
     }
-    const int64_t share = kMostRunsToRefine / std::max<int64_t>(1, std::ssize(targets)) / 2;
+    const int64_t share = kMaxRunsToRefine / std::max<int64_t>(1, std::ssize(targets)) / 2;
     // Without moves and with them.
     std::vector<std::vector<FatedPoint>> found(2 * targets.size());
     EachInParallel(found.size(), kMaxPlanningThreads, [&] {
@@ -300,7 +298,7 @@ class Descent {
     for (const Step& step : program_.steps) {
       if (fates_.CanBeRebuilt(step.id)) steps.push_back(step.id);
     }
-    return steps.size() > kMostStepsToVary ? std::vector<StepId>() : steps;
+    return steps.size() > kMaxStepsToVary ? std::vector<StepId>() : steps;
   }
 
   // In small networks a single result is a large part of the peak, and the way down has few stops.
@@ -325,7 +323,7 @@ class Descent {
   // Gives all of these steps other fates, in all ways, and records what no point is as good as. In
   // the end they have their fates again.
   void TryOthers(absl::Span<const StepId> steps) {
-    if (walked_ > kMostRunsToVary) return;
+    if (walked_ > kMaxRunsToVary) return;
     if (steps.empty()) {
       order_ = OrderNow();
       if (points_.IsWorthwhile(order_, hides_)) Record();

@@ -18,8 +18,8 @@ constexpr int kPlotWidth = 560, kValueWidth = 70;
 constexpr int kTop = 104, kBottom = 12;  // title, legend, axis; margin
 constexpr int kBarHeight = 11, kBarGap = 2, kGroupGap = 12;
 // Colours get darker as limits rise, so that bars can be told apart without seeing colours.
-constexpr std::array<const char*, kMostLimits> kColours = {"#9ecae1", "#4292c6", "#08519c",
-                                                           "#6a51a3", "#3f007d"};
+constexpr std::array<const char*, kMaxLimits> kColours = {"#9ecae1", "#4292c6", "#08519c",
+                                                          "#6a51a3", "#3f007d"};
 
 struct Group {
   std::string label;

@@ -60,7 +60,7 @@ void AddFlags(ConvBenchCommand& command, FlagSet& flags) {
   command.measuring.AddTo(flags,
                           "with --plan-only any device in the database (the last one measured)");
   flags.Add("limits", "BYTES,...", "workspace limits of each kernel",
-            BytesList(kMostLimits, &command.bench.limits_bytes));
+            BytesList(kMaxLimits, &command.bench.limits_bytes));
   flags.Add("total", "BYTES", "workspace to divide among all kernels (8MiB times their number)",
             ReadBytes(&command.bench.total_bytes));
   flags.Add("csv", "FILE", "write a line for every kernel and limit", Text(&command.csv_path));

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kDefaultBytesPerKernel = 8 * kMiB;  // u-cuDNN's, IV-B
 // The most that one kernel gets of the total: few engines need more, and it must be allocated.
-constexpr int64_t kMostOfTotalBytes = 2 * kGiB;
+constexpr int64_t kMaxOfTotalBytes = 2 * kGiB;
 
 int64_t CountOf(const std::vector<ConvKernel>& kernels) {
   int64_t count = 0;
@@ -53,7 +53,7 @@ int64_t ConvBenchOptions::TotalBytes(const std::vector<ConvKernel>& kernels) con
 }
 
 int64_t ConvBenchOptions::MeasuredWorkspaceBytes(const std::vector<ConvKernel>& kernels) const {
-  const int64_t of_total = std::min(TotalBytes(kernels), kMostOfTotalBytes);
+  const int64_t of_total = std::min(TotalBytes(kernels), kMaxOfTotalBytes);
   return std::max(of_total, *std::max_element(limits_bytes.begin(), limits_bytes.end()));
 }
 

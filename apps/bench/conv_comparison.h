@@ -40,7 +40,7 @@
 namespace neap::apps {
 
 // The number of limits that a chart can distinguish.
-inline constexpr size_t kMostLimits = 5;
+inline constexpr size_t kMaxLimits = 5;
 
 // The time of one configuration, or a sum.
 struct ConvSeconds {
@@ -112,7 +112,7 @@ struct ConvBenchResult {
 
 struct ConvBenchOptions {
   DivisionPolicy divisions = DivisionPolicy::kPowerOfTwo;
-  std::vector<int64_t> limits_bytes;        // per kernel; rising, 1 to kMostLimits
+  std::vector<int64_t> limits_bytes;        // per kernel; rising, 1 to kMaxLimits
   std::optional<int64_t> total_bytes = {};  // for all kernels; if absent, 8 MiB times their number
 
   int64_t TotalBytes(const std::vector<ConvKernel>& kernels) const;

@@ -21,7 +21,7 @@ namespace {
 
 constexpr char kColumns[] =
     "source,W,H,C_in,N,C_out,kernel_w,kernel_h,pad_w,pad_h,stride_w,stride_h";
-constexpr int64_t kMostExtent = 1 << 20;
+constexpr int64_t kMaxExtent = 1 << 20;
 
 // Merges equal kernels and counts them.
 class KernelSet {
@@ -58,7 +58,7 @@ absl::StatusOr<ShapeRow> ReadRow(const std::vector<std::string>& fields) {
   for (size_t i = 0; i < n.size(); ++i) {
     const bool may_be_zero = i == 7 || i == 8;  // padding
     if (!absl::SimpleAtoi(fields[i + 1], &n[i]) || n[i] < (may_be_zero ? 0 : 1) ||
-        n[i] > kMostExtent)
+        n[i] > kMaxExtent)
       return absl::InvalidArgumentError(
           absl::StrCat("'", fields[i + 1], "' is not a valid extent"));
   }

@@ -21,7 +21,7 @@
 namespace neap::apps {
 namespace {
 
-constexpr int64_t kMostGpus = std::numeric_limits<int>::max();
+constexpr int64_t kMaxGpus = std::numeric_limits<int>::max();
 
 bool HasGpu() {
   const absl::StatusOr<std::vector<DeviceDescription>> gpus = ListCudaDevices();
@@ -69,7 +69,7 @@ absl::StatusOr<std::unique_ptr<Device>> OpenGpu(int index, std::optional<int> pe
 std::optional<int> GpuIndex(const std::string& name) {
   if (!absl::StartsWith(name, "cuda:")) return std::nullopt;
   const std::optional<int64_t> index = ReadWhole(name.substr(5));
-  const bool right = index.has_value() && *index >= 0 && *index <= kMostGpus;
+  const bool right = index.has_value() && *index >= 0 && *index <= kMaxGpus;
   return right ? std::optional<int>(static_cast<int>(*index)) : std::nullopt;
 }
 

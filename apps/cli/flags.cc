@@ -32,8 +32,8 @@ absl::Status ReadInteger(int64_t least, int64_t most, const std::string& text, i
 
 // User input may be of any length; an error message stays short.
 std::string Shortened(const std::string& text) {
-  constexpr size_t kMost = 64;
-  return text.size() <= kMost ? text : absl::StrCat(text.substr(0, kMost), "...");
+  constexpr size_t kMax = 64;
+  return text.size() <= kMax ? text : absl::StrCat(text.substr(0, kMax), "...");
 }
 
 // A help text with more flags has sections.

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kHostPercent = 75;
 // Every part has steps of its own, each of which takes time to plan.
-constexpr int64_t kMostSubBatches = 1024;
+constexpr int64_t kMaxSubBatches = 1024;
 
 absl::Status ReadBudgetPercent(const std::string& text, Budget& budget) {
   const std::optional<double> percent = ReadPercent(text);
@@ -110,7 +110,7 @@ absl::StatusOr<NaturalPeaks> FindNaturalPeaks(const Program& program, const Plan
 }
 
 void AddSubBatches(std::string default_text, std::optional<int64_t>* count, FlagSet& flags) {
-  FlagValue value = Integer(1, kMostSubBatches, count);
+  FlagValue value = Integer(1, kMaxSubBatches, count);
   value.default_text = std::move(default_text);
   flags.Add("sub-batches", "N",
             "equal parts in which the batch is run, one after another, before one update",

@@ -28,8 +28,8 @@
 namespace neap::apps {
 
 void RankFlags::AddTo(FlagSet& flags) {
-  constexpr int64_t kMostImages = int64_t{1} << 24;
-  constexpr int64_t kMostSeconds = 24 * 60 * 60;
+  constexpr int64_t kMaxImages = int64_t{1} << 24;
+  constexpr int64_t kMaxSeconds = 24 * 60 * 60;
   const auto read = [this](const std::string& text) {
     split_by_time = text == "auto";
     std::vector<int64_t> parts;
@@ -39,7 +39,7 @@ void RankFlags::AddTo(FlagSet& flags) {
     }
     for (const auto part : absl::StrSplit(text, ',')) {
       const std::optional<int64_t> images = ReadWhole(std::string(part));
-      if (!images.has_value() || *images < 1 || *images > kMostImages)
+      if (!images.has_value() || *images < 1 || *images > kMaxImages)
         return BadUsage("even, auto or the images of each rank are needed, as in 300,212");
       parts.push_back(*images);
     }
@@ -52,7 +52,7 @@ void RankFlags::AddTo(FlagSet& flags) {
       "rank",
       {.read = read, .default_text = "even"});
   flags.Add("collective-timeout", "S", "seconds after which a rank gives up waiting for others",
-            Integer(1, kMostSeconds, &timeout_seconds));
+            Integer(1, kMaxSeconds, &timeout_seconds));
 }
 
 RankGroup::RankGroup(std::string device, const RankFlags& flags, std::unique_ptr<Membership> member)

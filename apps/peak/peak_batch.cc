@@ -15,7 +15,7 @@
 namespace neap::apps {
 namespace {
 
-constexpr int64_t kMostBatch = 1 << 24;
+constexpr int64_t kMaxBatch = 1 << 24;
 
 FlagValue KeepPercent(std::optional<double>* percent) {
   const auto read = [percent](const std::string& text) {
@@ -44,7 +44,7 @@ absl::StatusOr<int> RunPeakBatch(const std::vector<std::string>& args) {
   given.net.AddDepthTo(flags);
   given.AddTo(flags);
   flags.Add("compare-batch", "N", "with --run, also train at this batch in the same budget",
-            Integer(1, kMostBatch, &given.compared_batch));
+            Integer(1, kMaxBatch, &given.compared_batch));
   flags.Add("keep", "PERCENT",
             "the largest batch that keeps this part of its speed, e.g. 80%; with --run, also "
             "measures the part",
@@ -55,7 +55,7 @@ absl::StatusOr<int> RunPeakBatch(const std::vector<std::string>& args) {
     return 0;
   }
   const Growth batch = {.what = "batch",
-                        .most = kMostBatch,
+                        .most = kMaxBatch,
                         .tries_offloading = true,
                         .apply = [](int64_t n, int64_t sub_batches, nets::NetOptions& net) {
                           net.batch = RoundUp(n, sub_batches);

@@ -279,7 +279,7 @@ absl::StatusOr<bool> PeakFinder::MaySplit(const std::string& net) const {
   const absl::StatusOr<Program> program = ProgramOf(*graph);
   if (absl::IsInvalidArgument(program.status())) return false;
   RETURN_IF_ERROR(program.status());
-  return program->steps.size() <= kMostStepsOfChoice;
+  return program->steps.size() <= kMaxStepsOfChoice;
 }
 
 absl::StatusOr<bool> PeakFinder::MayOffload(const std::string& net) const {

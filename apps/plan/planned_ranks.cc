@@ -9,16 +9,16 @@
 namespace neap::apps {
 
 void PlannedRanks::AddTo(FlagSet& flags) {
-  constexpr int64_t kMostRanks = 1 << 20;
-  constexpr float kMostUs = 1e6F;
+  constexpr int64_t kMaxRanks = 1 << 20;
+  constexpr float kMaxUs = 1e6F;
   flags.Add("ranks", "N", "plan for one of N ranks, which share the batch and sum their gradients",
-            Integer(1, kMostRanks, &count));
+            Integer(1, kMaxRanks, &count));
   flags.Add("link", "BYTES",
             "what a rank sends, and receives, per second, e.g. 50GB; without it sums take the time "
             "that neap devices --measure-collectives has measured, or none",
             ReadBytes(&link_bytes_per_second));
   flags.Add("hop", "US", "with --link, microseconds from one rank to the next",
-            Real(0, kMostUs, &hop_us));
+            Real(0, kMaxUs, &hop_us));
   flags.Add("sync-batch-norm",
             "with --ranks, batch norms use the statistics of the images of all ranks",
             &sync_batch_norm);

@@ -30,7 +30,7 @@ namespace {
 namespace nb = nanobind;
 using nb::literals::operator""_a;
 
-constexpr int64_t kMostBatch = 1 << 24;
+constexpr int64_t kMaxBatch = 1 << 24;
 
 // One budget, or several.
 using Budgets = std::variant<int64_t, std::string, std::vector<Bytes>>;
@@ -51,7 +51,7 @@ absl::StatusOr<apps::PeakResult> FindPeakIn(const Graph& net, const PlanningArgu
   flags.net.graph = net;
   ASSIGN_OR_RETURN(const apps::PlanTarget target, TargetFor(net, flags.planning));
   const apps::Growth batch = {.what = "batch",
-                              .most = kMostBatch,
+                              .most = kMaxBatch,
                               .tries_offloading = true,
                               .apply = [](int64_t n, int64_t sub_batches, nets::NetOptions& sized) {
                                 sized.batch = RoundUp(n, sub_batches);

@@ -67,12 +67,12 @@ std::vector<Operand> ToOperands(const std::vector<GivenOperand>& given) {
 }
 
 TensorSpec ToTensor(const std::string& name, const Dims& dims) {
-  constexpr size_t kMostAxes = 4;
-  if (dims.empty() || dims.size() > kMostAxes) {
+  constexpr size_t kMaxAxes = 4;
+  if (dims.empty() || dims.size() > kMaxAxes) {
     throw nb::value_error(
         absl::StrCat("'", name, "' has ", dims.size(), " axes, not 1 to 4").c_str());
   }
-  return {.shape = Shape(absl::InlinedVector<int64_t, kMostAxes>(dims.begin(), dims.end()))};
+  return {.shape = Shape(absl::InlinedVector<int64_t, kMaxAxes>(dims.begin(), dims.end()))};
 }
 
 TensorSpec ToOutput(const TensorSpec& x, const Dims& dims) {

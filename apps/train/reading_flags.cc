@@ -8,7 +8,7 @@
 namespace neap::apps {
 namespace {
 
-constexpr int64_t kMostWorkers = 1024;
+constexpr int64_t kMaxWorkers = 1024;
 
 }  // namespace
 
@@ -23,7 +23,7 @@ FlagValue DatasetFlag(std::string* spec) {
 
 void ReadingFlags::AddTo(FlagSet& flags, const std::string& folders, const std::string& when) {
   flags.Add("workers", "N", "threads that read images (0: up to 16, if they are worth it)",
-            Integer(0, kMostWorkers, &workers));
+            Integer(0, kMaxWorkers, &workers));
   flags.Add("skip-bad",
             absl::StrCat("of files of ", folders,
                          " that cannot be decoded, take the next image, and list them ", when),

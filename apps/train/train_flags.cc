@@ -17,7 +17,7 @@
 namespace neap::apps {
 namespace {
 
-constexpr int64_t kMostSteps = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMaxSteps = std::numeric_limits<int32_t>::max();
 constexpr int64_t kDefaultSteps = 100;
 
 void AddBatchFlags(FlagSet& flags, BatchFlags& batches) {
@@ -42,18 +42,18 @@ void AddBatchFlags(FlagSet& flags, BatchFlags& batches) {
 }
 
 void AddRateFlags(FlagSet& flags, RateFlags& rate) {
-  constexpr double kMost = std::numeric_limits<float>::max();
-  flags.Add("lr", "X", "learning rate", Real(0, kMost, &rate.base));
+  constexpr double kMax = std::numeric_limits<float>::max();
+  flags.Add("lr", "X", "learning rate", Real(0, kMax, &rate.base));
   flags.Add("lr-schedule", "NAME", "how the learning rate decreases",
             OneOf({"constant", "step", "exponential", "cosine"}, &rate.schedule));
   flags.Add("lr-period", "N",
             "step: times --lr-factor every N steps (a third of all); exponential: times "
             "--lr-factor in N steps (a third); cosine: to --lr-min at step N (the last)",
-            Integer(1, kMostSteps, &rate.period_steps));
+            Integer(1, kMaxSteps, &rate.period_steps));
   flags.Add("lr-factor", "X", "see --lr-period", Real(0, 1, &rate.factor));
-  flags.Add("lr-min", "X", "see --lr-period", Real(0, kMost, &rate.minimum));
+  flags.Add("lr-min", "X", "see --lr-period", Real(0, kMax, &rate.minimum));
   flags.Add("warmup", "N", "steps over which the learning rate rises at the start",
-            Integer(0, kMostSteps, &rate.warmup_steps));
+            Integer(0, kMaxSteps, &rate.warmup_steps));
   flags.Add("warmup-start", "X", "the share of --lr from which it rises",
             Real(0, 1, &rate.warmup_start));
 }
@@ -64,7 +64,7 @@ void AddFileFlags(FlagSet& flags, FileFlags& files) {
       "write a checkpoint at the end, every ten minutes, and when interrupted or unable to go "
       "on",
       Text(&files.save));
-  flags.Add("save-every", "N", "also every N steps", Integer(1, kMostSteps, &files.save_every));
+  flags.Add("save-every", "N", "also every N steps", Integer(1, kMaxSteps, &files.save_every));
   flags.Add("save-best", "FILE", "write the weights of the best --val so far",
             Text(&files.save_best));
   flags.Add("resume", "FILE",
@@ -132,9 +132,9 @@ void TrainFlags::AddTo(FlagSet& flags) {
             Text(&plan_file));
   AddBatchFlags(flags, batches);
   flags.Add("steps", "N", "train until step N, including the steps before --resume (100)",
-            Integer(1, kMostSteps, &steps));
+            Integer(1, kMaxSteps, &steps));
   flags.Add("epochs", "N", "train for N passes over the dataset instead",
-            Integer(1, kMostSteps, &epochs));
+            Integer(1, kMaxSteps, &epochs));
   AddRateFlags(flags, rate);
   optimizer.AddTo(flags);
   flags.Add("seed", "N", "seed of initial weights, image order, augmentation and dropout",
@@ -142,7 +142,7 @@ void TrainFlags::AddTo(FlagSet& flags) {
   AddFileFlags(flags, files);
   flags.Add("eval", "report the accuracy on the test split at the end", &evaluate);
   flags.Add("log-every", "N", "steps from one progress line to the next (a twentieth of all)",
-            Integer(1, kMostSteps, &log_every));
+            Integer(1, kMaxSteps, &log_every));
   flags.Add("no-cuda-graph",
             "enqueue every kernel of every step, instead of replaying a recorded step",
             &no_cuda_graph);
@@ -234,7 +234,7 @@ int64_t TrainFlags::LastStep(int64_t images, int64_t batch) const {
   if (!epochs.has_value()) return steps.value_or(kDefaultSteps);
   const double exact =
       static_cast<double>(*epochs) * static_cast<double>(images) / static_cast<double>(batch);
-  return std::clamp<int64_t>(static_cast<int64_t>(exact), 1, kMostSteps);
+  return std::clamp<int64_t>(static_cast<int64_t>(exact), 1, kMaxSteps);
 }
 
 absl::StatusOr<std::optional<int64_t>> TrainFlags::StepToTime(int64_t first_step,

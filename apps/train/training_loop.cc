@@ -29,15 +29,15 @@ double Median(std::vector<double> values) {
 // A step that was skipped has changed nothing but the scale, which may have been too large, unless
 // it was the smallest. After so many steps in a row that were skipped with that, another batch is
 // not expected to do better.
-constexpr int kMostStuckSteps = 10;
+constexpr int kMaxStuckSteps = 10;
 bool IsStuck(const StepResult& result) {
-  return result.skipped && result.used_loss_scale <= LossScale::kSmallest;
+  return result.skipped && result.used_loss_scale <= LossScale::kMin;
 }
 
 // Why training cannot go on after this step, the last of `stuck` that were stuck; empty if it can.
 std::string ReasonToStop(const StepResult& result, int stuck) {
   const bool is_finite = std::isfinite(result.loss);
-  if (is_finite ? stuck < kMostStuckSteps : result.skipped && stuck == 0) return "";
+  if (is_finite ? stuck < kMaxStuckSteps : result.skipped && stuck == 0) return "";
   const std::string what =
       is_finite ? absl::StrCat("a gradient is not finite in ", stuck, " steps in a row")
                 : absl::StrCat("the loss is ", std::isnan(result.loss) ? "nan" : "infinite");

@@ -73,9 +73,9 @@ std::string DirectoryOf(const std::string& path) {
 
 // `path` with the symbolic links of its last component followed. The result need not exist.
 absl::StatusOr<std::string> FollowLinks(const std::string& path) {
-  constexpr int kMostLinks = 40;  // as many as Linux follows
+  constexpr int kMaxLinks = 40;  // as many as Linux follows
   fs::path target = path;
-  for (int i = 0; i <= kMostLinks; ++i) {
+  for (int i = 0; i <= kMaxLinks; ++i) {
     std::error_code error;
     if (!fs::is_symlink(fs::symlink_status(target, error))) return target.string();
     const fs::path next = fs::read_symlink(target, error);

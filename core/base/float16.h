@@ -25,7 +25,7 @@ class Fp16 {
     const uint32_t sign = (bits_ & 0x8000U) << 16;
     if (magnitude >= kInfinity)  // infinity or NaN
       return std::bit_cast<float>(sign | 0x7F800000U | (magnitude & 0x3FFU) << 13);
-    if (magnitude < kSmallestNormal) {
+    if (magnitude < kMinNormal) {
       const float value = static_cast<float>(magnitude) * 0x1p-24F;
       return sign != 0 ? -value : value;
     }
@@ -33,7 +33,7 @@ class Fp16 {
   }
 
  private:
-  static constexpr uint32_t kInfinity = 0x7C00, kSmallestNormal = 0x0400;
+  static constexpr uint32_t kInfinity = 0x7C00, kMinNormal = 0x0400;
   static constexpr uint32_t kExponentOffset = (127U - 15U) << 23;  // of the exponents' biases
 
   static constexpr uint16_t BitsOf(float value) {

@@ -10,7 +10,7 @@ namespace neap {
 namespace {
 
 constexpr size_t kElementsPerThread = 1 << 20;  // 4 MiB: about a millisecond of work
-constexpr size_t kMostThreads = 8;              // enough to saturate the memory bus
+constexpr size_t kMaxThreads = 8;               // enough to saturate the memory bus
 
 // {3, columns} -> {columns, 3}: the images of most networks. A loop over three rows within that
 // over the columns would take most of the time.
@@ -56,7 +56,7 @@ void Store(const float* nchw, const TensorSpec& spec, To* stored) {
   const Shape& shape = spec.shape;
   const size_t image = static_cast<size_t>(spec.elements() / shape.n());
   const size_t elements = static_cast<size_t>(spec.elements());
-  const size_t threads = std::min(elements / kElementsPerThread, kMostThreads);
+  const size_t threads = std::min(elements / kElementsPerThread, kMaxThreads);
   InParallel(static_cast<size_t>(shape.n()), threads, [&](size_t begin, size_t end) {
     const float* const from = nchw + begin * image;
     To* const to = stored + begin * image;

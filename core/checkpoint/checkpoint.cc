@@ -120,7 +120,7 @@ bool IsCount(float value, float largest) {
 bool IsReachable(const LossScale& state) {
   constexpr float kLastCount = 16777216;  // floats count no further
   int exponent = 0;
-  return state.scale >= LossScale::kSmallest && state.scale <= LossScale::kLargest &&
+  return state.scale >= LossScale::kMin && state.scale <= LossScale::kMax &&
          std::frexp(state.scale, &exponent) == 0.5F &&
          IsCount(state.good_steps, LossScale::kGrowthInterval - 1) && state.overflow == 0 &&
          IsCount(state.skipped, kLastCount);

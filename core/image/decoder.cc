@@ -26,13 +26,13 @@ absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenImage(absl::Span<const uint8_t
 }
 
 absl::Status CheckImageSize(const ImageSize& size) {
-  if (size.width >= 1 && size.height >= 1 && size.width <= kMostExtent &&
-      size.height <= kMostExtent && size.width * size.height <= kMostPixels) {
+  if (size.width >= 1 && size.height >= 1 && size.width <= kMaxExtent &&
+      size.height <= kMaxExtent && size.width * size.height <= kMaxPixels) {
     return absl::OkStatus();
   }
   return absl::DataLossError(absl::StrCat("the image has ", size.width, " x ", size.height,
-                                          " pixels; at most ", kMostPixels,
-                                          " are read, and no extent above ", kMostExtent));
+                                          " pixels; at most ", kMaxPixels,
+                                          " are read, and no extent above ", kMaxExtent));
 }
 
 absl::Status ReservePixels(DecodedPart& decoded) {

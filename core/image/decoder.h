@@ -17,8 +17,8 @@
 // and transparency is dropped. The orientation in a file's EXIF data (core/image/orientation.h) is
 // the caller's to apply.
 //
-// Files may be damaged, or made to exhaust the memory. An image has at most kMostPixels pixels and
-// kMostExtent rows and columns, and no decoder takes more than 12 bytes for each pixel, so that one
+// Files may be damaged, or made to exhaust the memory. An image has at most kMaxPixels pixels and
+// kMaxExtent rows and columns, and no decoder takes more than 12 bytes for each pixel, so that one
 // file takes less than 1 GiB.
 //
 // *Errors*: DATA_LOSS saying what is wrong with the file, whose name the caller knows: damaged or
@@ -36,9 +36,9 @@
 
 namespace neap {
 
-inline constexpr int64_t kMostPixels = int64_t{1} << 26;
-inline constexpr int64_t kMostExtent = 65535;
-inline constexpr int64_t kMostFileBytes = int64_t{1} << 26;
+inline constexpr int64_t kMaxPixels = int64_t{1} << 26;
+inline constexpr int64_t kMaxExtent = 65535;
+inline constexpr int64_t kMaxFileBytes = int64_t{1} << 26;
 
 struct ImageSize {
   int64_t width = 0;

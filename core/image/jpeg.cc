@@ -18,7 +18,7 @@ namespace {
 
 // A progressive file has about ten scans. Each goes over all of the image, so that without a limit
 // a small file could take hours.
-constexpr int kMostScans = 100;
+constexpr int kMaxScans = 100;
 
 // Pixels beside a part that are decoded too: at its edges libjpeg interpolates colours as at those
 // of the image.
@@ -50,9 +50,9 @@ void Warn(j_common_ptr info, int level) {
 }
 
 void LimitScans(j_common_ptr info) {
-  if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kMostScans) return;
+  if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kMaxScans) return;
   auto* const error = reinterpret_cast<ErrorState*>(info->err);
-  std::snprintf(error->message, sizeof error->message, "more than %d scans", kMostScans);
+  std::snprintf(error->message, sizeof error->message, "more than %d scans", kMaxScans);
   longjmp(error->jump, 1);
 }
 

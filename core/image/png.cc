@@ -24,7 +24,7 @@ class PngDecoder final : public ImageDecoder {
     if (png_ != nullptr) info_ = png_create_info_struct(png_);
     if (info_ == nullptr) return absl::ResourceExhaustedError("no memory to decode a PNG file");
     RETURN_IF_ERROR(Guarded([&] {
-      png_set_user_limits(png_, kMostExtent, kMostExtent);
+      png_set_user_limits(png_, kMaxExtent, kMaxExtent);
       // Chunks that do not change pixels are skipped: libpng takes as much memory for some as they
       // say they need, before it reads them.
       png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);

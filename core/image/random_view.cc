@@ -10,8 +10,8 @@ namespace neap {
 namespace {
 
 constexpr int kAttempts = 10;
-constexpr double kLeastArea = 0.08;
-constexpr double kMostRatio = 4.0 / 3;  // of width to height; its inverse is the least
+constexpr double kMinArea = 0.08;
+constexpr double kMaxRatio = 4.0 / 3;  // of width to height; its inverse is the least
 
 // Distinct from the streams of Permutation, which are epochs, and from that of Augment (2^63).
 // Stream kStreams + i, for i below kAttempts, is that of a crop's attempt.
@@ -42,10 +42,10 @@ PixelBox CentralCrop(const ImageSize& image) {
   const auto width = static_cast<double>(image.width);
   const auto height = static_cast<double>(image.height);
   ImageSize crop = image;
-  if (width / height < 1 / kMostRatio) {
-    crop.height = std::clamp<int64_t>(std::llround(width * kMostRatio), 1, image.height);
-  } else if (width / height > kMostRatio) {
-    crop.width = std::clamp<int64_t>(std::llround(height * kMostRatio), 1, image.width);
+  if (width / height < 1 / kMaxRatio) {
+    crop.height = std::clamp<int64_t>(std::llround(width * kMaxRatio), 1, image.height);
+  } else if (width / height > kMaxRatio) {
+    crop.width = std::clamp<int64_t>(std::llround(height * kMaxRatio), 1, image.width);
   }
   return BoxAt((image.width - crop.width) / 2, (image.height - crop.height) / 2, crop.width,
                crop.height);
@@ -72,8 +72,8 @@ PixelBox DrawCrop(const RandomView& view, const ImageSize& image) {
   const double area = static_cast<double>(image.width) * static_cast<double>(image.height);
   for (uint64_t attempt = 0; attempt < kAttempts; ++attempt) {
     const PhiloxBlock random = Draw(view, kStreams + attempt);
-    const double target = area * Uniform(random[0], kLeastArea, 1);
-    const double ratio = std::exp(Uniform(random[1], -std::log(kMostRatio), std::log(kMostRatio)));
+    const double target = area * Uniform(random[0], kMinArea, 1);
+    const double ratio = std::exp(Uniform(random[1], -std::log(kMaxRatio), std::log(kMaxRatio)));
     const int64_t width = std::llround(std::sqrt(target * ratio));
     const int64_t height = std::llround(std::sqrt(target / ratio));
     if (width < 1 || width > image.width || height < 1 || height > image.height) continue;

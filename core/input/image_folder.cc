@@ -26,7 +26,7 @@ constexpr std::array<float, 3> kDeviation = {0.229F, 0.224F, 0.225F};
 constexpr double kCentralPart = 224.0 / 256;
 
 // What is kept for the next image, by each thread. Hardly a photograph takes more.
-constexpr size_t kMostKeptBytes = size_t{1} << 24;
+constexpr size_t kMaxKeptBytes = size_t{1} << 24;
 
 // What is needed of an image, and where each pixel of the result is in it.
 struct Crop {
@@ -250,7 +250,7 @@ absl::Status ImageFolder::ReadFile(int64_t index, const RandomView* view, float*
     }
   }
   const absl::Status status = ReadWith(*scratch, index, view, pixels);
-  if (scratch->file.capacity() + scratch->decoded.pixels.capacity() <= kMostKeptBytes) {
+  if (scratch->file.capacity() + scratch->decoded.pixels.capacity() <= kMaxKeptBytes) {
     const std::lock_guard lock(mutex_);
     free_.push_back(std::move(scratch));
   }
@@ -260,9 +260,9 @@ absl::Status ImageFolder::ReadFile(int64_t index, const RandomView* view, float*
 absl::Status ImageFolder::ReadWith(Scratch& scratch, int64_t index, const RandomView* view,
                                    float* pixels) const {
   ASSIGN_OR_RETURN(const ReadableFile file, ReadableFile::Open(file(index)));
-  if (file.size_bytes() > kMostFileBytes) {
+  if (file.size_bytes() > kMaxFileBytes) {
     return absl::DataLossError(absl::StrCat(file.path(), ": the file has ", file.size_bytes(),
-                                            " bytes; at most ", kMostFileBytes, " are read"));
+                                            " bytes; at most ", kMaxFileBytes, " are read"));
   }
   const auto size = static_cast<size_t>(file.size_bytes());
   if (scratch.file.size() < size) scratch.file.resize(size);

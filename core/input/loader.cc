@@ -22,7 +22,7 @@ namespace {
 
 // Fewer elements than this, about a millisecond of work, do not pay for a thread.
 constexpr int64_t kElementsPerThread = 1 << 19;
-constexpr size_t kMostThreads = 16;
+constexpr size_t kMaxThreads = 16;
 
 int64_t WholeBatch(const LoaderOptions& options) {
   return options.whole_batch == 0 ? options.batch : options.whole_batch;
@@ -88,10 +88,10 @@ absl::Status WithMemory(const Dataset& dataset, const Read& read) {
 // How many threads are worth it for a batch of `size` images.
 size_t ThreadsFor(const Dataset& dataset, int64_t size, int64_t threads) {
   if (threads > 0) return static_cast<size_t>(threads);
-  if (dataset.decodes()) return kMostThreads;
+  if (dataset.decodes()) return kMaxThreads;
   const int64_t images_per_thread =
       std::max(kElementsPerThread / dataset.shape().elements(), int64_t{1});
-  return std::min(static_cast<size_t>(size / images_per_thread), kMostThreads);
+  return std::min(static_cast<size_t>(size / images_per_thread), kMaxThreads);
 }
 
 // Calls read(i) for each image of a batch, large batches on several threads. The error is that of

@@ -8,10 +8,10 @@
 namespace neap {
 namespace {
 
-constexpr size_t kMostSplits = 8;
+constexpr size_t kMaxSplits = 8;
 constexpr int64_t kUnits = 64;  // of the batch
 // A split that is not expected to save more is not planned for.
-constexpr double kLeastGain = 0.002;
+constexpr double kMinGain = 0.002;
 
 }  // namespace
 
@@ -28,7 +28,7 @@ BatchSplit::BatchSplit(int64_t batch, int ranks)
       times_(static_cast<size_t>(ranks)) {}
 
 std::optional<std::vector<int64_t>> BatchSplit::Next() {
-  if (tried_.size() == kMostSplits) return std::nullopt;
+  if (tried_.size() == kMaxSplits) return std::nullopt;
   std::optional<std::vector<int64_t>> next =
       tried_.empty() ? EvenParts(batch_, std::ssize(times_)) : Expected();
   if (!next.has_value() || std::find(tried_.begin(), tried_.end(), *next) != tried_.end())
@@ -81,7 +81,7 @@ std::optional<std::vector<int64_t>> BatchSplit::Expected() const {
     const double middle = low + (high - low) / 2;
     (all_in(middle) < whole ? low : high) = middle;
   }
-  if (best_.has_value() && high > best_seconds_ * (1 - kLeastGain)) return std::nullopt;
+  if (best_.has_value() && high > best_seconds_ * (1 - kMinGain)) return std::nullopt;
 
   // Whole units, the rest to whom rounding has taken most.
   std::vector<int64_t> split;

@@ -28,7 +28,7 @@
 namespace neap {
 
 // The largest number in a plan, and the largest sum of its sizes.
-inline constexpr int64_t kMostBytes = int64_t{1} << 60;
+inline constexpr int64_t kMaxBytes = int64_t{1} << 60;
 
 class JsonFields {
  public:
@@ -176,8 +176,8 @@ class JsonFields {
  private:
   static bool IsInteger(const Json& value) {
     if (!value.is_number_integer()) return false;
-    if (value.is_number_unsigned()) return value.get<uint64_t>() <= uint64_t{kMostBytes};
-    return value.get<int64_t>() >= -kMostBytes && value.get<int64_t>() <= kMostBytes;
+    if (value.is_number_unsigned()) return value.get<uint64_t>() <= uint64_t{kMaxBytes};
+    return value.get<int64_t>() >= -kMaxBytes && value.get<int64_t>() <= kMaxBytes;
   }
   int32_t ToIndex(int64_t value, const char* key) {
     if (value >= 0 && value <= std::numeric_limits<int32_t>::max())

@@ -172,7 +172,7 @@ absl::Status CheckSums(const Plan& plan) {
     }
   }
   const auto count = static_cast<int64_t>(plan.tensors.size() + plan.actions.size() + 1);
-  if (largest <= kMostBytes / count) return absl::OkStatus();
+  if (largest <= kMaxBytes / count) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("plan: its ", count, " tensors and actions have sizes of up to ", largest,
                    " bytes, the sum of which may exceed 2^60"));

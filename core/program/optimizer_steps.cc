@@ -83,7 +83,7 @@ std::vector<Step> OptimizerSteps::NormSteps(std::vector<NamedGradient> gradients
   std::vector<Step> steps;
   for (const NamedGradient& gradient : gradients) {
     const bool is_first = steps.empty();
-    if (is_first || steps.back().reads.size() == kMostTensorsOfGroup) {
+    if (is_first || steps.back().reads.size() == kMaxTensorsOfGroup) {
       Step& step = steps.emplace_back(Check({}));
       (is_first ? step.writes : step.accumulates)
           .push_back({*gradient_norm, {Slot::kGradientNorm}});

@@ -24,7 +24,7 @@ namespace {
 
 // Of a layer for whose backward gradients wait. Backward of a layer with a larger output takes a
 // hundred microseconds or more on the fastest GPUs, and a launch a few.
-constexpr int64_t kLargestOutputBytes = 32 * kMiB;
+constexpr int64_t kMaxOutputBytes = 32 * kMiB;
 
 class ProgramBuilder {
  public:
@@ -183,7 +183,7 @@ class ProgramBuilder {
 
   std::vector<std::vector<LayerId>> Groups(const std::vector<LayerId>& layers) const {
     UpdateGroupRules rules = {.bytes = program_.options.update_group_bytes};
-    if (!ChecksGradients()) rules.largest_output_bytes = kLargestOutputBytes;
+    if (!ChecksGradients()) rules.largest_output_bytes = kMaxOutputBytes;
     return UpdateGroups(graph_, layers, rules);
   }
 

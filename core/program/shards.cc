@@ -53,7 +53,7 @@ std::vector<GatherBucket> Buckets(const Program& program) {
 std::vector<Slice> ShardDivision::Next(int64_t elements) {
   std::vector<Slice> slices(owned_.size());
   const int64_t each = elements / std::ssize(owned_);
-  if (each < kLeastShard) {
+  if (each < kMinShard) {
     const auto owner = std::min_element(owned_.begin(), owned_.end()) - owned_.begin();
     slices[static_cast<size_t>(owner)].count = elements;
   } else {

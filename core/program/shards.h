@@ -45,7 +45,7 @@ namespace neap {
 // Slices begin at multiples, so that kernels find them aligned in every type.
 inline constexpr int64_t kShardAlignment = 16;
 // A parameter with fewer elements for each rank is not divided: a block of fp32.
-inline constexpr int64_t kLeastShard = kBlockBytes / 4;
+inline constexpr int64_t kMinShard = kBlockBytes / 4;
 
 class ShardDivision {
  public:

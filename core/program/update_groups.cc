@@ -40,7 +40,7 @@ std::vector<std::vector<LayerId>> UpdateGroups(const ResolvedGraph& graph,
     const LayerSpec& spec = graph.layers[id.index()].spec;
     const Size size = SizeOf(spec);
     const bool joins = !groups.empty() && last.bytes < rules.bytes &&
-                       last.tensors + size.tensors <= kMostTensorsOfGroup &&
+                       last.tensors + size.tensors <= kMaxTensorsOfGroup &&
                        spec.output.size_bytes() <= rules.largest_output_bytes;
     if (!joins) {
       groups.emplace_back();

@@ -34,7 +34,7 @@ struct UpdateGroupRules {
 
 // A group of several layers has at most so many parameters, or states if a layer has more of
 // these, as a kernel's launch takes.
-inline constexpr size_t kMostTensorsOfGroup = 64;
+inline constexpr size_t kMaxTensorsOfGroup = 64;
 
 // The layers whose parameters have gradients, in the order of backward.
 std::vector<LayerId> LearningLayers(const ResolvedGraph& graph);

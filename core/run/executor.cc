@@ -84,7 +84,7 @@ absl::StatusOr<std::vector<Executor::RecordedKernels>> Executor::Record() {
   };
   for (auto begin = operations.begin(), end = begin; begin != operations.end(); begin = end) {
     end = std::find_if_not(begin, operations.end(), is_launch);
-    if (end - begin < kFewestRecorded) {
+    if (end - begin < kMinRecorded) {
       end = std::max(end, begin + 1);
       continue;
     }

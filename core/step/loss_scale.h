@@ -34,17 +34,17 @@ struct LossScale {
   float overflow = 0;    // 1 if a gradient of this iteration is not finite
   float skipped = 0;     // steps, over the whole training
 
-  static constexpr float kInitial = 65536, kSmallest = 1, kLargest = 16777216;
+  static constexpr float kInitial = 65536, kMin = 1, kMax = 16777216;
   static constexpr float kGrowthInterval = 2000;  // steps, as in PyTorch
 
   // What update_scale does. GPU code calls it too.
   constexpr void Advance() {
     if (overflow != 0) {
-      scale = scale / 2 < kSmallest ? kSmallest : scale / 2;
+      scale = scale / 2 < kMin ? kMin : scale / 2;
       skipped += 1;
       good_steps = overflow = 0;
     } else if (++good_steps == kGrowthInterval) {
-      scale = scale * 2 > kLargest ? kLargest : scale * 2;
+      scale = scale * 2 > kMax ? kMax : scale * 2;
       good_steps = 0;
     }
   }

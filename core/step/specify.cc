@@ -52,9 +52,8 @@ absl::Status CheckExtent(std::string_view name, Extent2d extent, int64_t least) 
     return absl::InvalidArgumentError(
         absl::StrCat(text, least == 0 ? " must not be negative" : " must be positive"));
   }
-  if (std::max(extent.h, extent.w) > kLargestWindowExtent) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(text, " must be at most ", kLargestWindowExtent));
+  if (std::max(extent.h, extent.w) > kMaxWindowExtent) {
+    return absl::InvalidArgumentError(absl::StrCat(text, " must be at most ", kMaxWindowExtent));
   }
   return absl::OkStatus();
 }

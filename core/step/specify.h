@@ -31,7 +31,7 @@ struct Window {
     return {dilation.h * (kernel.h - 1) + 1, dilation.w * (kernel.w - 1) + 1};
   }
 };
-// Checks that extents are positive, padding is not negative, and none exceeds kLargestWindowExtent.
+// Checks that extents are positive, padding is not negative, and none exceeds kMaxWindowExtent.
 absl::Status CheckWindow(const Window& window);
 // Height and width of the result of sliding `window` over `input`; an error if the window is larger
 // than the padded image.

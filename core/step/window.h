@@ -19,7 +19,7 @@ struct Extent2d {
 
 // The most that CheckWindow() (core/step/specify.h) allows for kernel, stride, padding and
 // dilation, so that no sum or product of two of them overflows.
-inline constexpr int64_t kLargestWindowExtent = (int64_t{1} << 31) - 1;
+inline constexpr int64_t kMaxWindowExtent = (int64_t{1} << 31) - 1;
 
 // Number of window positions along one axis: floor((size + 2 padding - dilation (kernel - 1) - 1) /
 // stride) + 1, or 0 if the window does not fit. For windows that CheckWindow() accepts, and sizes
@@ -33,9 +33,9 @@ constexpr int64_t WindowPositions(int64_t size, int64_t kernel, int64_t stride, 
 // The size of the image in which the same window has `positions` positions: (positions - 1) stride
 // - 2 padding + kernel, but at most 2^62.
 inline int64_t WindowedSize(int64_t positions, int64_t kernel, int64_t stride, int64_t padding) {
-  constexpr int64_t kLargest = int64_t{1} << 62;
-  const int64_t reach = std::min(SaturatingProduct(positions - 1, stride), kLargest);
-  return std::min(reach + kernel - 2 * padding, kLargest);
+  constexpr int64_t kMax = int64_t{1} << 62;
+  const int64_t reach = std::min(SaturatingProduct(positions - 1, stride), kMax);
+  return std::min(reach + kernel - 2 * padding, kMax);
 }
 
 }  // namespace neap

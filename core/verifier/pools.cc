@@ -12,11 +12,11 @@
 namespace neap::verifier {
 namespace {
 
-constexpr int64_t kMostBytes = std::numeric_limits<int64_t>::max() / kBlockBytes * kBlockBytes;
+constexpr int64_t kMaxBytes = std::numeric_limits<int64_t>::max() / kBlockBytes * kBlockBytes;
 
 int64_t CopyBytes(const PlanTensor& tensor) {
   const int64_t blocks = tensor.bytes / kBlockBytes + (tensor.bytes % kBlockBytes == 0 ? 0 : 1);
-  return std::min(blocks, kMostBytes / kBlockBytes) * kBlockBytes;
+  return std::min(blocks, kMaxBytes / kBlockBytes) * kBlockBytes;
 }
 
 bool Knows(const Plan& plan, TensorId tensor) {
@@ -56,7 +56,7 @@ Pools::Pools(const Plan& plan, const Site& site)
   for (const PlanTensor& tensor : plan.tensors) {
     if (!tensor.on_host()) continue;
     copies_[tensor.id.index()] = Copy{Pool::kHost, {*tensor.host_offset, CopyBytes(tensor)}};
-    host.live_bytes += std::min(CopyBytes(tensor), kMostBytes - host.live_bytes);
+    host.live_bytes += std::min(CopyBytes(tensor), kMaxBytes - host.live_bytes);
   }
   host.peak_bytes = host.live_bytes;
 }

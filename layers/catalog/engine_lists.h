@@ -1,5 +1,5 @@
-// What libraries list for a problem, kept between runs of the program, because listing the engines of
-// a network can take seconds (DenseNet-201: five).
+// What libraries list for a problem, kept between runs of the program, because listing the engines
+// of a network can take seconds (DenseNet-201: five).
 //
 //   std::shared_ptr<EngineLists> lists = KeptEngineLists::Open(path);  // layers/profile
 //   DescribedCatalog("h200", {}, {.lists = lists});

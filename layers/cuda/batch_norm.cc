@@ -123,7 +123,7 @@ cudaError_t ActivatedBackward(const LaunchArgs& a) {
       KernelActivation(a), a.Array(Dy()), SumsOf(a, 0), a.Array(Dx()), a.Reduction(), a.stream);
 }
 
-static_assert(FusedBatchNorm::kMostParts <= kernels::kMostParts);
+static_assert(FusedBatchNorm::kMaxParts <= kernels::kMaxParts);
 std::vector<kernels::BatchNormPart> PartsOf(const LaunchArgs& a) {
   std::vector<kernels::BatchNormPart> parts;
   for (int i = 0; a.signature.Has(X(i)); ++i) {

@@ -11,7 +11,7 @@
 namespace neap::cuda {
 namespace {
 
-constexpr size_t kMostOnTensorCores = 8, kMostOthers = 4;
+constexpr size_t kMaxOnTensorCores = 8, kMaxOthers = 4;
 
 class NarrowBiasPlan final : public ConvolutionPlan {
  public:
@@ -48,7 +48,7 @@ absl::StatusOr<std::vector<Engine>> BiasReluEngines(const ConvolutionProblem& pr
   ASSIGN_OR_RETURN(std::vector<Engine> engines, cudnn.Engines(problem));
   const bool any = std::any_of(engines.begin(), engines.end(), UsesTensorCores);
   if (any) std::erase_if(engines, [](const Engine& engine) { return !UsesTensorCores(engine); });
-  engines.resize(std::min(engines.size(), any ? kMostOnTensorCores : kMostOthers));
+  engines.resize(std::min(engines.size(), any ? kMaxOnTensorCores : kMaxOthers));
   for (Engine& engine : engines) engine.workspace_bytes += NarrowBiasBytes(problem);
   return engines;
 }

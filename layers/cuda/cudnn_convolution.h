@@ -2,8 +2,8 @@
 //
 // cuDNN's heuristics rank engines (an engine and its knobs) for a problem without running them, and
 // need only the description of a GPU. Building an engine's plan needs the GPU. Listing takes
-// milliseconds, so every list is cached, and kept between runs if there are EngineLists; building can
-// take a second (run-time compiled engines).
+// milliseconds, so every list is cached, and kept between runs if there are EngineLists; building
+// can take a second (run-time compiled engines).
 //
 //   ASSIGN_OR_RETURN(auto cudnn, CudnnConvolutions::ForDevice(stream));
 //   ASSIGN_OR_RETURN(std::vector<Engine> engines, cudnn->Engines(problem));

@@ -1,5 +1,5 @@
-// cuDNN's engines by their ids and notes: which of them neap lists for a convolution, and the text by
-// which lists are kept between runs.
+// cuDNN's engines by their ids and notes: which of them neap lists for a convolution, and the text
+// by which lists are kept between runs.
 //
 // Needs neither a GPU nor cuDNN's headers (layers/cuda/cudnn_convolution.h reads the notes).
 //

@@ -11,7 +11,7 @@
 namespace neap::cuda {
 namespace {
 
-constexpr int64_t kMostChannels = 65535;  // one block for each in a dimension of the grid
+constexpr int64_t kMaxChannels = 65535;  // one block for each in a dimension of the grid
 
 kernels::DepthwiseShape ShapeOf(const ConvolutionProblem& p) {
   return {.n = p.x.shape.n(),
@@ -29,7 +29,7 @@ kernels::DepthwiseShape ShapeOf(const ConvolutionProblem& p) {
 
 bool Applies(const ConvolutionProblem& p) {
   const Shape &x = p.x.shape, &y = p.y.shape, &weight = p.weight.shape;
-  const bool depthwise = weight.c() == 1 && x.c() > 1 && y.c() == x.c() && x.c() <= kMostChannels;
+  const bool depthwise = weight.c() == 1 && x.c() > 1 && y.c() == x.c() && x.c() <= kMaxChannels;
   const bool window = weight.h() == weight.w() && (weight.h() == 3 || weight.h() == 5) &&
                       p.stride.h == p.stride.w && (p.stride.h == 1 || p.stride.h == 2) &&
                       p.dilation == Extent2d(1) && p.padding.h < weight.h() &&

@@ -21,7 +21,7 @@ void ForEachOfSlot(const StepSignature& signature, Slot slot, F f) {
 }
 
 cudaError_t AddForward(const LaunchArgs& a) {
-  std::array<kernels::ConstArray, kernels::kMostAddends> inputs = {};
+  std::array<kernels::ConstArray, kernels::kMaxAddends> inputs = {};
   int count = 0;
   ForEachOfSlot(a.signature, Slot::kInput, [&](const OperandSpec& operand, size_t) {
     inputs[static_cast<size_t>(count++)] = a.Array(operand.operand);
@@ -80,9 +80,9 @@ absl::StatusOr<Candidates> AddCandidates(const StepSignature& signature,
   if (signature.phase != Phase::kForward) return OwnKernel(signature, runtime, AddBackward);
   int64_t inputs = 0;
   ForEachOfSlot(signature, Slot::kInput, [&](const OperandSpec&, size_t) { ++inputs; });
-  if (inputs <= kernels::kMostAddends) return OwnKernel(signature, runtime, AddForward);
+  if (inputs <= kernels::kMaxAddends) return OwnKernel(signature, runtime, AddForward);
   return absl::UnimplementedError(
-      absl::StrCat("the CUDA add takes at most ", kernels::kMostAddends, " tensors, not ", inputs));
+      absl::StrCat("the CUDA add takes at most ", kernels::kMaxAddends, " tensors, not ", inputs));
 }
 
 absl::StatusOr<Candidates> AddGradientsCandidates(const StepSignature& signature,

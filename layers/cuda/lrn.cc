@@ -28,9 +28,9 @@ absl::StatusOr<Candidates> LrnCandidates(const StepSignature& signature,
   const kernels::ChannelShape shape = ChannelShapeOf(signature.Spec(X()));
   RETURN_IF_ERROR(CheckFits32(signature, shape.outer * shape.inner));
   const int64_t size = signature.layer.As<LocalResponseNorm>()->size;
-  if (size <= kernels::kLargestLrnSize) return OwnKernel(signature, runtime, LrnLaunch);
+  if (size <= kernels::kMaxLrnSize) return OwnKernel(signature, runtime, LrnLaunch);
   return absl::UnimplementedError(absl::StrCat("the CUDA lrn normalises over at most ",
-                                               kernels::kLargestLrnSize, " channels, not ", size));
+                                               kernels::kMaxLrnSize, " channels, not ", size));
 }
 
 }  // namespace neap::cuda

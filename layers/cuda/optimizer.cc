@@ -13,7 +13,7 @@
 namespace neap::cuda {
 namespace {
 
-static_assert(kMostTensorsOfGroup <= kernels::kMostTensors,
+static_assert(kMaxTensorsOfGroup <= kernels::kMaxTensors,
               "an update of several layers is one launch");
 
 using namespace operands;
@@ -48,15 +48,14 @@ class OperandsIn {
   std::vector<int64_t> elements_;
 };
 
-// Launches for `count` tensors, kMostTensors at a time. add(i, slot, tensors) puts the i-th into a
+// Launches for `count` tensors, kMaxTensors at a time. add(i, slot, tensors) puts the i-th into a
 // slot of the launch.
 template <typename Tensors, typename Add, typename Launch>
 cudaError_t InLaunches(size_t count, const Add& add, const Launch& launch) {
   cudaError_t error = cudaSuccess;
   for (size_t i = 0; error == cudaSuccess && i < count;) {
     Tensors tensors;
-    for (; i < count && tensors.count < kernels::kMostTensors; ++i)
-      add(i, tensors.count++, tensors);
+    for (; i < count && tensors.count < kernels::kMaxTensors; ++i) add(i, tensors.count++, tensors);
     error = launch(tensors);
   }
   return error;

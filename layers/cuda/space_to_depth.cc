@@ -12,7 +12,7 @@
 namespace neap::cuda {
 namespace {
 
-constexpr int64_t kMostChannels = 7;
+constexpr int64_t kMaxChannels = 7;
 
 // Kernels load 16 bytes.
 int64_t ChannelMultiple(DType dtype) { return 16 / SizeOf(dtype); }
@@ -127,7 +127,7 @@ std::optional<SpaceToDepth> FindSpaceToDepth(const ConvolutionProblem& problem) 
   const Shape& weight = problem.weight.shape;
   const Extent2d stride = problem.stride;
   const int64_t channels = problem.x.shape.c();
-  const bool applies = channels <= kMostChannels &&
+  const bool applies = channels <= kMaxChannels &&
                        channels % ChannelMultiple(problem.x.dtype) != 0 && weight.c() == channels &&
                        stride != Extent2d(1) && stride.h <= weight.h() && stride.w <= weight.w() &&
                        problem.dilation == Extent2d(1) && problem.phase != Phase::kBackwardData;

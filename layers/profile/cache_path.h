@@ -8,8 +8,8 @@
 
 namespace neap {
 
-// A file in $XDG_CACHE_HOME/neap, or in ~/.cache/neap if that is no absolute path. Errors: NOT_FOUND
-// if HOME is not set, either.
+// A file in $XDG_CACHE_HOME/neap, or in ~/.cache/neap if that is no absolute path. Errors:
+// NOT_FOUND if HOME is not set, either.
 absl::StatusOr<std::string> CachePath(std::string_view file);
 
 }  // namespace neap

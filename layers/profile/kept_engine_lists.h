@@ -1,7 +1,7 @@
 // EngineLists in an SQLite file, which any number of processes share.
 //
-// The file is a cache: it may be deleted at any time, also while neap runs, and one that is damaged or
-// of another version is deleted. What does not work, a full disk for instance, costs only time.
+// The file is a cache: it may be deleted at any time, also while neap runs, and one that is damaged
+// or something else is deleted. What does not work, a full disk for instance, costs only time.
 #pragma once
 
 #include <memory>

@@ -10,7 +10,7 @@ namespace neap {
 namespace {
 
 constexpr double kSampleSeconds = 400e-6;    // wanted length of a sample: clocks are coarse
-constexpr int64_t kMostRuns = 100;           // in one sample
+constexpr int64_t kMaxRuns = 100;            // in one sample
 constexpr double kLongestWarmUpSeconds = 5;  // libraries load their code in less
 constexpr double kFarBeyond = 10;  // times what is hopeless: no disturbance does that twice
 constexpr double kSteady = 0.02;   // spread at which no more samples are taken
@@ -27,7 +27,7 @@ double Quantile(const std::vector<double>& sorted, double part) {
 // The number of runs in a sample, for runs of `seconds`.
 int64_t RunsOf(double seconds) {
   return static_cast<int64_t>(
-      std::clamp(kSampleSeconds / std::max(seconds, 1e-9), 1.0, double{kMostRuns}));
+      std::clamp(kSampleSeconds / std::max(seconds, 1e-9), 1.0, double{kMaxRuns}));
 }
 
 KernelTime TimeOf(std::vector<double> samples) {

@@ -33,7 +33,7 @@ class CopyEngine {
   Copy Begin(int begin, int end, double seconds) {
     Copy copy = {.late_seconds = seconds};
     for (int run = end;
-         run-- > std::max(begin, end - kMostOverlappedRuns) && copy.late_seconds > 0;) {
+         run-- > std::max(begin, end - kMaxOverlappedRuns) && copy.late_seconds > 0;) {
       const double taken = std::min(idle_[static_cast<size_t>(run)], copy.late_seconds);
       if (taken <= 0) continue;
       Add(run, -taken);

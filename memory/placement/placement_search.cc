@@ -12,13 +12,13 @@
 namespace neap {
 namespace {
 
-constexpr int64_t kMostComparisonsPerPair = 4000;  // of blocks in the core
-constexpr int64_t kLimits = 12;   // each limit may take one part in this many of the comparisons
-constexpr int kMostFailures = 8;  // consecutive limits under which the blocks did not fit
-constexpr int kMostRounds = 20;   // of splitting; each round finds fewer blocks
+constexpr int64_t kMaxComparisonsPerPair = 4000;  // of blocks in the core
+constexpr int64_t kLimits = 12;  // each limit may take one part in this many of the comparisons
+constexpr int kMaxFailures = 8;  // consecutive limits under which the blocks did not fit
+constexpr int kMaxRounds = 20;   // of splitting; each round finds fewer blocks
 // Placing the blocks outside of the core takes so many comparisons at most. Otherwise the placement
 // that is known is kept.
-constexpr int64_t kMostComparisonsOfOthers = 1'000'000'000;
+constexpr int64_t kMaxComparisonsOfOthers = 1'000'000'000;
 
 using Blocks = std::vector<PlacementBlock>;
 using Order = std::vector<size_t>;
@@ -112,7 +112,7 @@ class Search {
   PlacementResult Run() {
     const auto others = static_cast<int64_t>(parts_.others.size());
     const auto all = static_cast<int64_t>(blocks_.size());
-    if (SaturatingProduct(others, all) / 2 > kMostComparisonsOfOthers) return best_;
+    if (SaturatingProduct(others, all) / 2 > kMaxComparisonsOfOthers) return best_;
     TryOrders();
     if (best_order_.has_value()) PlaceOthers();
     return std::move(best_);
@@ -120,7 +120,7 @@ class Search {
 
  private:
   static int64_t EnoughFor(size_t count) {
-    return SaturatingProduct(static_cast<int64_t>(count * count), kMostComparisonsPerPair);
+    return SaturatingProduct(static_cast<int64_t>(count * count), kMaxComparisonsPerPair);
   }
 
   // True also if one more order could take more comparisons than are left.
@@ -184,7 +184,7 @@ class Search {
   // Lowers the limit by half the distance to the target. After each failure the next step is half
   // as long.
   void Squeeze() {
-    for (int failures = 0; failures < kMostFailures && !Done();) {
+    for (int failures = 0; failures < kMaxFailures && !Done();) {
       const int64_t excess = best_.extent_bytes - goal_.target_bytes;
       const int64_t limit = best_.extent_bytes - std::max<int64_t>(1, excess >> (failures + 1));
       PlacementResult fitted = best_;
@@ -246,7 +246,7 @@ PlacementCore SplitPlacement(const std::vector<PlacementBlock>& blocks, int64_t 
     if (blocks[i].begin < blocks[i].end) parts.core.push_back(i);
   }
   size_t before = 0;
-  for (int round = 0; round < kMostRounds && before != parts.core.size(); ++round) {
+  for (int round = 0; round < kMaxRounds && before != parts.core.size(); ++round) {
     before = parts.core.size();
     PrefixPiles begins;
     PrefixPiles ends;

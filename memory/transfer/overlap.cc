@@ -33,14 +33,14 @@ class Shifter {
   void BeginEarlier(size_t i, int earliest) {
     Stay& stay = residency_.stays[i];
     if (before_[i].has_value()) earliest = std::max(earliest, residency_.stays[*before_[i]].end);
-    earliest = std::max(earliest, stay.begin - kMostOverlappedRuns);
+    earliest = std::max(earliest, stay.begin - kMaxOverlappedRuns);
     while (stay.begin > earliest && Take(stay.tensor, stay.begin - 1)) --stay.begin;
   }
   // Ends the stay as late as its bytes are free, but not after `latest`.
   void EndLater(size_t i, int latest) {
     Stay& stay = residency_.stays[i];
     if (after_[i].has_value()) latest = std::min(latest, residency_.stays[*after_[i]].begin);
-    latest = std::min(latest, stay.end + kMostOverlappedRuns);
+    latest = std::min(latest, stay.end + kMaxOverlappedRuns);
     while (stay.end < latest && Take(stay.tensor, stay.end)) ++stay.end;
   }
 

@@ -20,7 +20,7 @@ namespace neap {
 
 // The most runs by which a stay is extended at either end. It keeps planning linear where copies
 // lag far behind.
-inline constexpr int kMostOverlappedRuns = 256;
+inline constexpr int kMaxOverlappedRuns = 256;
 
 struct TransferTimes {
   std::vector<double> run_seconds;  // by position

@@ -11,7 +11,7 @@ namespace {
 
 // Host and peer memory is plentiful: a gap of one part in kPoolGap is not worth a search.
 constexpr int64_t kPoolGap = 50;
-constexpr int64_t kMostComparisons = 1'000'000;  // of placement; every candidate plan has a layout
+constexpr int64_t kMaxComparisons = 1'000'000;  // of placement; every candidate plan has a layout
 
 using Copies = std::vector<ExternalCopy>;
 
@@ -112,7 +112,7 @@ PoolLayout LayOutCopies(const std::vector<ExternalCopy>& copies) {
   const std::vector<PlacementBlock> blocks = BlocksOf(copies);
   const int64_t bound = PlacementLowerBound(blocks);
   PlacementResult placed = PlaceOffline(
-      blocks, {.target_bytes = bound + bound / kPoolGap, .most_comparisons = kMostComparisons});
+      blocks, {.target_bytes = bound + bound / kPoolGap, .most_comparisons = kMaxComparisons});
   return {.offsets = std::move(placed.offsets), .bytes = placed.extent_bytes};
 }
 

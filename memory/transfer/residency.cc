@@ -203,7 +203,7 @@ std::vector<bool> OffloadableParams(const Program& program) {
     offloaded_params[tensor.id.index()] =
         (tensor.role == Role::kParam || tensor.role == Role::kMaster ||
          tensor.role == Role::kOptimizer) &&
-        tensor.spec.size_bytes() >= kSmallestOffloadedParamBytes;
+        tensor.spec.size_bytes() >= kMinOffloadedParamBytes;
   }
   return offloaded_params;
 }

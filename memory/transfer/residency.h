@@ -73,7 +73,7 @@ Residency DecideResidency(const Program& program, const Liveness& liveness,
 
 // Parameters and optimizer state that are large enough to be worth a transfer, by TensorId
 // (moDNN 5.1.1).
-inline constexpr int64_t kSmallestOffloadedParamBytes = 64 * 1024;
+inline constexpr int64_t kMinOffloadedParamBytes = 64 * 1024;
 std::vector<bool> OffloadableParams(const Program& program);
 
 }  // namespace neap

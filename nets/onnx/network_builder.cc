@@ -22,7 +22,7 @@ using onnx_schema::Node;
 using onnx_schema::ValueInfo;
 
 constexpr size_t kLongestName = 500;
-constexpr int64_t kLargestExtent = int64_t{1} << 24;
+constexpr int64_t kMaxExtent = int64_t{1} << 24;
 constexpr int64_t kBatchOfAny = 32;  // of a file that is for any
 
 // Exporters of PyTorch call a node "/layer1/layer1.0/conv1/Conv" after the modules around it:
@@ -152,8 +152,8 @@ absl::StatusOr<Shape> NetworkBuilder::ImageShape(const ValueInfo& input, bool ch
     return Describe(input, absl::StrCat("has ", rank, " axes; N, C, H, W or N, C are needed"));
   file_batch_ = shape.dim(0).dim_value();
   batch_ = options_.batch.value_or(file_batch_ > 0 ? file_batch_ : kBatchOfAny);
-  if (batch_ > kLargestExtent)
-    return Describe(input, absl::StrCat("has the batch ", batch_, ", above ", kLargestExtent));
+  if (batch_ > kMaxExtent)
+    return Describe(input, absl::StrCat("has the batch ", batch_, ", above ", kMaxExtent));
   Shape image = {shape.dim(1).dim_value(), 1, 1};
   if (rank == 4) {
     const int rows = channels_last ? 1 : 2;
@@ -162,9 +162,9 @@ absl::StatusOr<Shape> NetworkBuilder::ImageShape(const ValueInfo& input, bool ch
              options_.image.value_or(shape.dim(rows + 1).dim_value())};
   }
   for (const int64_t extent : image.dims()) {
-    if (extent >= 1 && extent <= kLargestExtent) continue;
+    if (extent >= 1 && extent <= kMaxExtent) continue;
     return Describe(input, absl::StrCat("has C, H, W ", image.ToString(), ", of which each must ",
-                                        "be between 1 and ", kLargestExtent,
+                                        "be between 1 and ", kMaxExtent,
                                         "; 0 is one that the file leaves open, and height and ",
                                         "width can be given by --image (OnnxOptions::image)"));
   }
@@ -328,7 +328,7 @@ std::optional<ImageValue> NetworkBuilder::StatedShape(const std::string& name) c
   int64_t extents[4] = {batch_, 1, 1, 1};
   for (int axis = 1; axis < shape.dim_size(); ++axis) {
     extents[axis] = shape.dim(axis).dim_value();
-    if (extents[axis] < 1 || extents[axis] > kLargestExtent) return std::nullopt;
+    if (extents[axis] < 1 || extents[axis] > kMaxExtent) return std::nullopt;
   }
   ImageValue value = {.layer = "", .spec = drafts_[0].spec.output, .is_guess = true};
   value.spec.shape = {extents[0], extents[1], extents[2], extents[3]};

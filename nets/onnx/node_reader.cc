@@ -157,12 +157,12 @@ absl::StatusOr<double> NodeReader::Scalar(int i, double absent) const {
 }
 
 absl::StatusOr<std::pair<double, double>> NodeReader::Bounds() {
-  constexpr double kLargest = std::numeric_limits<float>::max();
+  constexpr double kMax = std::numeric_limits<float>::max();
   const double lowest = Float("min", -std::numeric_limits<float>::max());  // before opset 11
   const double highest = Float("max", std::numeric_limits<float>::max());
   ASSIGN_OR_RETURN(const double low, Scalar(1, lowest));
   ASSIGN_OR_RETURN(const double high, Scalar(2, highest));
-  return std::pair(std::max(low, -kLargest), std::min(high, kLargest));
+  return std::pair(std::max(low, -kMax), std::min(high, kMax));
 }
 
 absl::StatusOr<Constant> NodeReader::ConstantAttribute(std::string_view name,

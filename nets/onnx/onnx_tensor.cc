@@ -179,9 +179,9 @@ absl::StatusOr<std::string> TensorReader::External(const Tensor& tensor) const {
     return Faulty(tensor, absl::StrCat("ends beyond the end of ", file.path(), ", which has ",
                                        file.size_bytes(), " bytes"));
   }
-  constexpr int64_t kLargestElement = 8;
+  constexpr int64_t kMaxElement = 8;
   ASSIGN_OR_RETURN(const int64_t count, ElementsOf(tensor));
-  if (length > SaturatingProduct(count, kLargestElement)) return WrongCount(tensor, length, count);
+  if (length > SaturatingProduct(count, kMaxElement)) return WrongCount(tensor, length, count);
   std::string bytes(static_cast<size_t>(length), '\0');
   RETURN_IF_ERROR(file.ReadAt(
       place.offset, absl::MakeSpan(reinterpret_cast<std::byte*>(bytes.data()), bytes.size())));

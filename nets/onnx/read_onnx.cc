@@ -53,12 +53,12 @@ absl::StatusOr<int64_t> ReadOpset(const Model& model) {
 }
 
 absl::Status CheckOptions(const OnnxOptions& options) {
-  constexpr int64_t kMost = int64_t{1} << 24;
+  constexpr int64_t kMax = int64_t{1} << 24;
   const int64_t image = options.image.value_or(1);
   const int64_t batch = options.batch.value_or(1);
-  if (batch < 1 || batch > kMost || image < 1 || image > kMost) {
+  if (batch < 1 || batch > kMax || image < 1 || image > kMax) {
     return absl::InvalidArgumentError(
-        absl::StrCat("batch ", batch, " and image ", image, " must be between 1 and ", kMost));
+        absl::StrCat("batch ", batch, " and image ", image, " must be between 1 and ", kMax));
   }
   if (options.dtype != DType::kUInt8 && options.dtype != DType::kInt32) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(

@@ -38,7 +38,7 @@ absl::StatusOr<Extent2d> Pair(NodeReader& node, const std::string& name,
   return Extent2d(values[0], values[1]);
 }
 
-bool IsExtent(int64_t value) { return value >= 0 && value <= kLargestWindowExtent; }
+bool IsExtent(int64_t value) { return value >= 0 && value <= kMaxWindowExtent; }
 
 // The padding at one axis that auto_pad stands for.
 std::pair<int64_t, int64_t> SamePadding(int64_t size, int64_t reach, int64_t stride, bool upper) {

@@ -22,8 +22,8 @@ namespace neap::emulation {
 namespace {
 
 constexpr unsigned kWarp = 32;
-constexpr unsigned kMostThreads = 1024;
-constexpr size_t kMostBlocks = 4;  // that run at the same time
+constexpr unsigned kMaxThreads = 1024;
+constexpr size_t kMaxBlocks = 4;  // that run at the same time
 constexpr size_t kSharedBytes = 48 * 1024;
 constexpr size_t kStackBytes = 128 * 1024;
 constexpr size_t kPageBytes = 4096;
@@ -80,7 +80,7 @@ Grid grid;
 Place scheduler = {};
 std::vector<std::unique_ptr<Fiber>> fibers;
 std::vector<Fiber*> idle;
-std::array<Block, kMostBlocks> blocks;  // whose memory one grid after the other uses
+std::array<Block, kMaxBlocks> blocks;  // whose memory one grid after the other uses
 Fiber* beginning = nullptr;
 std::mutex one_grid;
 
@@ -309,10 +309,10 @@ bool Advance(Block& block) {
 }
 
 bool IsPossible(dim3 blocks, dim3 block) {
-  constexpr uint64_t kMostRows = 65535;
+  constexpr uint64_t kMaxRows = 65535;
   const uint64_t threads = uint64_t{block.x} * block.y * block.z;
-  return threads > 0 && threads <= kMostThreads && block.z <= 64 && blocks.x > 0 && blocks.y > 0 &&
-         blocks.z > 0 && blocks.x < 1U << 31 && blocks.y <= kMostRows && blocks.z <= kMostRows;
+  return threads > 0 && threads <= kMaxThreads && block.z <= 64 && blocks.x > 0 && blocks.y > 0 &&
+         blocks.z > 0 && blocks.x < 1U << 31 && blocks.y <= kMaxRows && blocks.z <= kMaxRows;
 }
 
 }  // namespace
@@ -329,7 +329,7 @@ void Launch::Run(void (*thread)(const void*), const void* argument) const {
   std::vector<unsigned> waiting = Numbers(size_t{grid_.x} * grid_.y * grid_.z);
   Shuffle(waiting);
   std::vector<Block*> running;
-  for (size_t count = std::min<size_t>(1 + Random(kMostBlocks), waiting.size()); count > 0;
+  for (size_t count = std::min<size_t>(1 + Random(kMaxBlocks), waiting.size()); count > 0;
        --count) {
     running.push_back(&blocks[count - 1]);
     Begin(*running.back(), waiting.back());

@@ -21,8 +21,8 @@ using namespace operands;
 constexpr double kLearningRate = 0.1;
 constexpr double kStep = 3;
 constexpr double kSeed = 123456789;
-constexpr double kLargestChosen = 8;  // at least the largest normalised value or sum of a case
-constexpr double kNearKink = 2e-6;    // of sums of fp32 values of a case, at most their rounding
+constexpr double kMaxChosen = 8;    // at least the largest normalised value or sum of a case
+constexpr double kNearKink = 2e-6;  // of sums of fp32 values of a case, at most their rounding
 
 class Random {
  public:
@@ -185,7 +185,7 @@ class Conformance {
       const double tolerance = options_.tolerance + RoundingOf(rounded);
       const std::string difference =
           IsChoice(signature, operand)
-              ? ChoiceFailure(signature, values_, got, kLargestChosen * ToleranceOf(signature))
+              ? ChoiceFailure(signature, values_, got, kMaxChosen * ToleranceOf(signature))
               : Difference(got.at(operand), vector, tolerance);
       if (!difference.empty())
         differences.push_back(absl::StrCat(ToString(operand), ": ", difference));

@@ -130,7 +130,7 @@ void CaseList::Norms() {
   AddConcatenatedNorms({2, 1, 4, 4}, {16, 8, 24});
   AddConcatenatedNorms({3, 1, 4, 2}, {12, 4});  // vectors of one part in fp32, of two in 16 bits
   AddConcatenatedNorms({8, 1, 12, 12}, {32, 32, 8});  // several blocks, whatever the type
-  AddConcatenatedNorms({2, 1, 2, 1}, std::vector<int64_t>(FusedBatchNorm::kMostParts, 1));
+  AddConcatenatedNorms({2, 1, 2, 1}, std::vector<int64_t>(FusedBatchNorm::kMaxParts, 1));
   for (const Shape& shape : {Shape{1, 1, 1, 1}, Shape{2, 3, 4, 4}, Shape{2, 96, 5, 5}}) {
     Add("lrn", LocalResponseNorm{.alpha = 0.5F}, {shape});
     Add("lrn 3 beta 0.6", LocalResponseNorm{.size = 3, .alpha = 2.0F, .beta = 0.6F, .k = 2.0F},

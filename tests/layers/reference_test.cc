@@ -32,7 +32,7 @@ constexpr double kStepSizes[] = {1e-6, 1e-7, 1e-8};
 // |analytic - numeric| <= kTolerance * max(1, |numeric|) for one of the steps
 constexpr double kTolerance = 1e-6;
 constexpr size_t kSamplesPerTensor = 8;
-constexpr int64_t kMostElements = 1000;  // larger cases are slow and show no more
+constexpr int64_t kMaxElements = 1000;  // larger cases are slow and show no more
 
 // The same number of values in the same order, evenly over [-2, 2). Their distances are large
 // enough that a step of the difference quotient cannot change the maximum of a max pool, nor cross
@@ -151,7 +151,7 @@ TEST_CASE("the reference's gradients agree with central differences") {
   for (const LayerCase& layer_case : AllLayerCases(seed)) {
     const bool variance_zero = layer_case.name == "batch_norm on 1x3x1x1 fp32 nchw" ||
                                layer_case.name == "batch_norm on 1x3x1x1 fp32 nhwc";
-    if (layer_case.inputs[0].elements() > kMostElements || variance_zero) continue;
+    if (layer_case.inputs[0].elements() > kMaxElements || variance_zero) continue;
     CheckGradients(layer_case, seed);
     ++checked;
   }

@@ -147,7 +147,7 @@ TEST_CASE("random networks with a link: no point but one is as good as another i
 // dropped and rebuilt once.
 class AllChoices {
  public:
-  static constexpr size_t kMostSteps = 11;
+  static constexpr size_t kMaxSteps = 11;
 
   AllChoices(const Program& program, const RebuildPrices& prices) {
     Segments segments = NothingDropped(program);
@@ -159,7 +159,7 @@ class AllChoices {
       if (segments.of_step[step.id.index()].has_value() && is_wanted) steps.push_back(step.id);
     }
     count = steps.size();
-    if (count > kMostSteps) return;
+    if (count > kMaxSteps) return;
     for (size_t choice = 0; choice < size_t{1} << count; ++choice) {
       for (size_t i = 0; i < count; ++i)
         SetDropped(program.steps[steps[i].index()], (choice >> i & 1) != 0, segments);
@@ -191,7 +191,7 @@ TEST_CASE("random networks of few steps: close to the best of all choices") {
     const Program program = Lower(graph, {}, DescribedDevice("h200").value()).value();
     const RebuildPrices prices = RerunPrices(program);
     const AllChoices all(program, prices);
-    if (all.count > AllChoices::kMostSteps) continue;
+    if (all.count > AllChoices::kMaxSteps) continue;
     for (const RebuildPoint& point : RebuildFrontier(program, prices)) {
       const double best = all.LeastSeconds(point.peak_bytes);
       if (best == std::numeric_limits<double>::infinity()) continue;  // by rebuilding several times

@@ -99,7 +99,7 @@ cudaError_t BatchNormActivatedBackward(const ChannelShape& shape, const BatchNor
 // memory. `shape` is that of the concatenation, whose images have fewer than 2^31 elements; `in.x`
 // and `in.from_variance` are as for BatchNormApply(), but `in.x` is null. A gradient is added to dx
 // if `adds`, after it has been rounded as if it were stored.
-inline constexpr int kMostParts = 96;
+inline constexpr int kMaxParts = 96;
 struct BatchNormPart {
   int64_t channels = 0;
   ConstArray x;

@@ -116,8 +116,8 @@ struct SumsOp {
 template <typename T>
 struct BackwardOp {
   Parts<T> parts;
-  T* dx[kMostParts];
-  bool adds[kMostParts];
+  T* dx[kMaxParts];
+  bool adds[kMaxParts];
   BatchNormOperands in;
   const T* dy;
   bool relu;

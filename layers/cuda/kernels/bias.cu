@@ -146,7 +146,7 @@ int64_t ChannelScratchBytes(const ChannelShape& s, Element type) {
   uint32_t splits = 1;
   for (int vec : {1, wide}) {
     if (!Vectorised(s, vec)) continue;
-    const Cut cut = s.channels_last ? CutRows(s, vec, kFewestRowThreads) : CutPlanes(s, vec);
+    const Cut cut = s.channels_last ? CutRows(s, vec, kMinRowThreads) : CutPlanes(s, vec);
     splits = std::max(splits, cut.splits);
   }
   return static_cast<int64_t>(splits) * s.channels * kPartBytes;

@@ -12,8 +12,8 @@ namespace neap::kernels {
 
 inline constexpr int64_t kWantedBlocks = 132;  // one per multiprocessor of a large GPU
 inline constexpr int kWarp = 32;
-inline constexpr int64_t kPartBytes = 16;      // the most that a split writes per channel
-inline constexpr int kFewestRowThreads = 512;  // of a block that reduces rows
+inline constexpr int64_t kPartBytes = 16;   // the most that a split writes per channel
+inline constexpr int kMinRowThreads = 512;  // of a block that reduces rows
 
 // How a reduction is split into blocks.
 struct Cut {

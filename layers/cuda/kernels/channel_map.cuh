@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   }
 }
 
-inline constexpr int64_t kMostRounds = 4;
+inline constexpr int64_t kMaxRounds = 4;
 inline constexpr int64_t kFewMapBlocks = 1056;  // eight per multiprocessor of a large GPU
 
 template <typename Op, int kVec, bool kLast>
@@ -104,7 +104,7 @@ template <typename Op, int kVec, bool kLast>
   const bool one_channel = kLast && kThreads % channels == 0;
   const int64_t round = kThreads * LoadsOf<Op>();
   const int64_t rounds =
-      one_channel ? std::clamp<int64_t>(n / (round * kFewMapBlocks), 1, kMostRounds) : 1;
+      one_channel ? std::clamp<int64_t>(n / (round * kFewMapBlocks), 1, kMaxRounds) : 1;
   const unsigned blocks = static_cast<unsigned>(CeilDiv(n, round * rounds));
   const auto launch = [&]<typename Index>() {
     return LaunchDependent(n, ChannelMap<Op, kVec, kLast, Index>, blocks, kThreads, stream, op,

@@ -333,7 +333,7 @@ template <typename Op, typename Final, int kVec, bool kLast>
 [[nodiscard]] cudaError_t LaunchReduction(const ChannelShape& s, const Op& op, const Final& final,
                                           const ReductionMemory& memory, cudaStream_t stream) {
   using Part = typename Op::Total::template Of<float>;
-  static_assert(sizeof(Part) <= kPartBytes && RowThreadsOf<Op>() >= kFewestRowThreads);
+  static_assert(sizeof(Part) <= kPartBytes && RowThreadsOf<Op>() >= kMinRowThreads);
   Part* const partial = static_cast<Part*>(memory.scratch);
   const Cut cut = kLast ? CutRows(s, kVec, RowThreadsOf<Op>()) : CutPlanes(s, kVec);
   uint32_t* const tickets = cut.grid.x <= kTickets ? memory.tickets : nullptr;

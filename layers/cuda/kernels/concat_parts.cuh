@@ -26,7 +26,7 @@ namespace neap::kernels {
 struct PartTable {
   uint32_t count = 0;
   uint32_t inner = 1;
-  uint32_t first[kMostParts + 1] = {};  // channel of each part; then the number of channels
+  uint32_t first[kMaxParts + 1] = {};  // channel of each part; then the number of channels
 
   __device__ __forceinline__ uint32_t PartOf(uint32_t c) const {
     uint32_t part = 0;
@@ -57,7 +57,7 @@ inline PartTable PartTableOf(const ChannelShape& s, const BatchNormParts& parts)
 
 // Whether the parts are a concatenation of this shape that the kernels can address.
 inline bool AreParts(const ChannelShape& s, const BatchNormParts& parts) {
-  if (parts.count < 1 || parts.count > kMostParts) return false;
+  if (parts.count < 1 || parts.count > kMaxParts) return false;
   int64_t channels = 0;
   for (int i = 0; i < parts.count; ++i) channels += parts.parts[i].channels;
   return channels == s.channels && Fits32(channels * s.inner) && Fits32(s.outer * s.inner);
@@ -106,7 +106,7 @@ __device__ __forceinline__ Packed<T, kVec> ReadPart(const PartPlace<T, kAddresse
 template <typename T>
 struct Parts {
   PartTable table;
-  const T* x[kMostParts];
+  const T* x[kMaxParts];
 
   // Of channels c, c + 1, ...
   template <int kAddresses>

@@ -22,7 +22,7 @@ inline constexpr int kDependentLaunchVersion = 90;  // the oldest architecture t
 // The most vectors of a tensor whose kernels overlap: as many as four blocks per multiprocessor of
 // a large GPU load at once. Overlapping all kernels made ResNet-50's steps 1% slower at batch 32,
 // but 1% faster at batch 8 (tf32, H200).
-inline constexpr int64_t kMostOverlappedVectors = 4 * 132 * 1024;
+inline constexpr int64_t kMaxOverlappedVectors = 4 * 132 * 1024;
 
 __device__ __forceinline__ void AllowDependents() {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
@@ -44,7 +44,7 @@ template <typename... Parameters>
                                           std::type_identity_t<Parameters>... arguments) {
   cudaFuncAttributes code = {};
   cudaError_t error = cudaSuccess;
-  if (vectors <= kMostOverlappedVectors)
+  if (vectors <= kMaxOverlappedVectors)
     error = cudaFuncGetAttributes(&code, reinterpret_cast<const void*>(kernel));
   if (error == cudaSuccess) {
     cudaLaunchAttribute overlap = {};

@@ -20,7 +20,7 @@
 
 namespace neap::kernels {
 
-inline constexpr int kMostVectors = 64;            // of channels in a block
+inline constexpr int kMaxVectors = 64;             // of channels in a block
 inline constexpr int64_t kWantedBlocks = 4 * 132;  // four for each multiprocessor of a large GPU
 inline constexpr int64_t kTilesPerThread = 4;      // for which it loads the weights once
 
@@ -68,7 +68,7 @@ struct Work {
 
   // Blocks have nearly equal numbers of vectors.
   static int64_t VectorsPerBlock(int64_t vectors, bool channels_last) {
-    return channels_last ? CeilDiv(vectors, CeilDiv(vectors, kMostVectors)) : 1;
+    return channels_last ? CeilDiv(vectors, CeilDiv(vectors, kMaxVectors)) : 1;
   }
   int64_t channel_blocks() const { return CeilDiv(vectors, per_block.divisor); }
   int64_t most_tile_blocks() const { return CeilDiv(tiles, at_a_time); }
@@ -120,7 +120,7 @@ struct Weights {
   __device__ __forceinline__ Weights(const Work& work, const Share& share,
                                      const T* __restrict__ weight, bool flipped) {
     constexpr int kTaps = kSide * kSide;
-    __shared__ Vec<kVec> taps[kTaps][kMostVectors];
+    __shared__ Vec<kVec> taps[kTaps][kMaxVectors];
     const uint32_t begin = blockIdx.y * work.per_block.divisor;
     const uint32_t channels = min(work.per_block.divisor, work.vectors - begin) * kVec;
     for (uint32_t i = threadIdx.x; i < channels * kTaps; i += kThreads) {

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kPart = 16384;  // elements that one block sums
 static_assert(kPart % (kThreads * kUnroll) == 0);
-using Blocks = TensorBlocks<kMostTensors>;
+using Blocks = TensorBlocks<kMaxTensors>;
 static_assert(sizeof(GradientTensors) + sizeof(Blocks) + 32 <= 4096);
 
 __global__ void __launch_bounds__(kThreads)
@@ -46,7 +46,7 @@ int64_t SquaresParts(int64_t elements) { return CeilDiv(elements, kPart); }
 
 cudaError_t AddSquares(const GradientTensors& tensors, bool begins, float* parts, float* squares,
                        cudaStream_t stream) {
-  const auto blocks = FixedBlocksOf<kMostTensors>(tensors, kPart);
+  const auto blocks = FixedBlocksOf<kMaxTensors>(tensors, kPart);
   if (blocks.total() == 0) return cudaSuccess;
   PartsKernel<<<blocks.total(), kThreads, 0, stream>>>(tensors, blocks, parts);
   AddPartsKernel<<<1, kThreads, 0, stream>>>(blocks, parts, begins, squares);

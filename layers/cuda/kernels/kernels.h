@@ -81,7 +81,7 @@ cudaError_t ChannelsLast(const ChannelShape& shape, const float* from, Array to,
 
 // elementwise.cu
 // y = sum of inputs[0 .. count-1], left to right; y may be inputs[0].
-inline constexpr int kMostAddends = 8;
+inline constexpr int kMaxAddends = 8;
 cudaError_t Add(const ConstArray* inputs, int count, Array y, int64_t n, cudaStream_t stream);
 // to = (or, if `add`, +=) from, which has 16 bits.
 cudaError_t Widen(ConstArray from, float* to, int64_t n, bool add, cudaStream_t stream);
@@ -155,7 +155,7 @@ cudaError_t GlobalAveragePoolBackward(const ChannelShape& shape, ConstArray dy, 
                                       cudaStream_t stream);
 
 // lrn.cu
-inline constexpr int64_t kLargestLrnSize = 65;
+inline constexpr int64_t kMaxLrnSize = 65;
 struct LrnOptions {
   int size = 5;
   float alpha = 1e-4F;

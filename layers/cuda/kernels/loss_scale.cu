@@ -7,7 +7,7 @@ namespace neap::kernels {
 namespace {
 
 constexpr int kVecFloats = kWide<float>;
-using Blocks = TensorBlocks<kMostTensors>;
+using Blocks = TensorBlocks<kMaxTensors>;
 static_assert(sizeof(GradientTensors) + sizeof(Blocks) + 32 <= 4096);
 static_assert(sizeof(StateTensors) + sizeof(Blocks) + 32 <= 4096);
 
@@ -62,7 +62,7 @@ cudaError_t CheckFinite(const GradientTensors& tensors, LossScale* loss_scale,
     if (Aligned16(tensors.gradients[i]) && tensors.elements[i] % kVecFloats == 0)
       vectorised |= uint64_t{1} << i;
   }
-  const auto blocks = BlocksOf<kMostTensors>(tensors, int64_t{4} * kThreads * kVecFloats);
+  const auto blocks = BlocksOf<kMaxTensors>(tensors, int64_t{4} * kThreads * kVecFloats);
   if (blocks.total() == 0) return cudaSuccess;
   CheckKernel<<<blocks.total(), kThreads, 0, stream>>>(tensors, blocks, vectorised, loss_scale);
   return cudaGetLastError();
@@ -70,7 +70,7 @@ cudaError_t CheckFinite(const GradientTensors& tensors, LossScale* loss_scale,
 
 cudaError_t CommitState(const StateTensors& tensors, const LossScale* loss_scale,
                         cudaStream_t stream) {
-  const auto blocks = BlocksOf<kMostTensors>(tensors, kThreads * kUnroll);
+  const auto blocks = BlocksOf<kMaxTensors>(tensors, kThreads * kUnroll);
   if (blocks.total() == 0) return cudaSuccess;
   CommitKernel<<<blocks.total(), kThreads, 0, stream>>>(tensors, blocks, loss_scale);
   return cudaGetLastError();

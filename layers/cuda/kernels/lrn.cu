@@ -31,32 +31,32 @@ __device__ __forceinline__ float NegativePower(float s, float beta) {
   return powf(s, -beta);
 }
 
-// The last 2 * kMost + 1 values of a sequence, newest last, of which 2r + 1 are summed.
-template <int kMost>
+// The last 2 * kMax + 1 values of a sequence, newest last, of which 2r + 1 are summed.
+template <int kMax>
 struct Window {
-  float v[2 * kMost + 1] = {};
+  float v[2 * kMax + 1] = {};
   __device__ __forceinline__ void Push(float f) {
 #pragma unroll
-    for (int i = 0; i < 2 * kMost; ++i) v[i] = v[i + 1];
-    v[2 * kMost] = f;
+    for (int i = 0; i < 2 * kMax; ++i) v[i] = v[i + 1];
+    v[2 * kMax] = f;
   }
   // The value that was pushed `age` pushes ago; compile-time indices keep the array in registers.
   __device__ __forceinline__ float Ago(int age) const {
     float found = 0;
 #pragma unroll
-    for (int i = 0; i <= 2 * kMost; ++i) found = 2 * kMost - i == age ? v[i] : found;
+    for (int i = 0; i <= 2 * kMax; ++i) found = 2 * kMax - i == age ? v[i] : found;
     return found;
   }
   __device__ __forceinline__ float Sum(int radius) const {
     float sum = 0;
 #pragma unroll
-    for (int i = 0; i <= 2 * kMost; ++i) sum += 2 * kMost - i <= 2 * radius ? v[i] : 0.0F;
+    for (int i = 0; i <= 2 * kMax; ++i) sum += 2 * kMax - i <= 2 * radius ? v[i] : 0.0F;
     return sum;
   }
   __device__ __forceinline__ float SumOfSquares(int radius) const {
     float sum = 0;
 #pragma unroll
-    for (int i = 0; i <= 2 * kMost; ++i) sum += 2 * kMost - i <= 2 * radius ? v[i] * v[i] : 0.0F;
+    for (int i = 0; i <= 2 * kMax; ++i) sum += 2 * kMax - i <= 2 * radius ? v[i] * v[i] : 0.0F;
     return sum;
   }
 };
@@ -67,13 +67,13 @@ __device__ __forceinline__ size_t FirstChannel(const Walk& walk, size_t pixel) {
   return image * walk.image_stride + within * walk.pixel_stride;
 }
 
-template <int kMost, typename T>
+template <int kMax, typename T>
 __global__ void __launch_bounds__(kThreads)
     LrnForward(Walk walk, int radius, Scale scale, const T* __restrict__ x, T* __restrict__ y) {
   const size_t pixel = static_cast<size_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (pixel >= walk.pixels) return;
   const size_t base = FirstChannel(walk, pixel);
-  Window<kMost> near;
+  Window<kMax> near;
   for (int ahead = 0; ahead < walk.channels + radius; ++ahead) {
     near.Push(ahead < walk.channels ? ToFloat(x[base + ahead * walk.channel_stride]) : 0.0F);
     const int c = ahead - radius;
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <int kMost, typename T>
+template <int kMax, typename T>
 __global__ void __launch_bounds__(kThreads)
     LrnBackwardKernel(Walk walk, int radius, Scale scale, const T* __restrict__ x, const T* dy,
                       T* dx) {
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kThreads)
   if (pixel >= walk.pixels) return;
   const size_t base = FirstChannel(walk, pixel);
   // `near` runs 2r ahead of c, the rest r ahead of c.
-  Window<kMost> near, ratio, direct, here;
+  Window<kMax> near, ratio, direct, here;
   const float factor = 2.0F * scale.beta * scale.alpha_over_size;
   for (int ahead = 0; ahead < walk.channels + 2 * radius; ++ahead) {
     near.Push(ahead < walk.channels ? ToFloat(x[base + ahead * walk.channel_stride]) : 0.0F);
@@ -215,10 +215,10 @@ Walk WalkOf(const ChannelShape& s) {
           .channels = static_cast<int>(s.channels)};
 }
 
-// Calls launch.template operator()<kMost>(blocks) with the smallest window that holds `size`.
+// Calls launch.template operator()<kMax>(blocks) with the smallest window that holds `size`.
 template <typename Launch>
 cudaError_t WithWindow(const ChannelShape& s, const LrnOptions& options, const Launch& launch) {
-  if (!Fits32(s.outer * s.inner) || options.size > kLargestLrnSize) return cudaErrorInvalidValue;
+  if (!Fits32(s.outer * s.inner) || options.size > kMaxLrnSize) return cudaErrorInvalidValue;
   const unsigned blocks = static_cast<unsigned>(CeilDiv(s.outer * s.inner, kThreads));
   const int radius = options.size / 2;
   if (radius <= 2) {
@@ -226,7 +226,7 @@ cudaError_t WithWindow(const ChannelShape& s, const LrnOptions& options, const L
   } else if (radius <= 4) {
     launch.template operator()<4>(blocks);
   } else {
-    launch.template operator()<static_cast<int>(kLargestLrnSize / 2)>(blocks);
+    launch.template operator()<static_cast<int>(kMaxLrnSize / 2)>(blocks);
   }
   return cudaGetLastError();
 }
@@ -248,8 +248,8 @@ cudaError_t Lrn(const ChannelShape& s, const LrnOptions& options, ConstArray x, 
                                                                As<T>(y));
       return cudaGetLastError();
     }
-    return WithWindow(s, options, [&]<int kMost>(unsigned blocks) {
-      LrnForward<kMost>
+    return WithWindow(s, options, [&]<int kMax>(unsigned blocks) {
+      LrnForward<kMax>
           <<<blocks, kThreads, 0, stream>>>(WalkOf(s), radius, scale, As<T>(x), As<T>(y));
     });
   };
@@ -267,9 +267,9 @@ cudaError_t LrnBackward(const ChannelShape& s, const LrnOptions& options, ConstA
                                                                 As<T>(dy), As<T>(dx));
       return cudaGetLastError();
     }
-    return WithWindow(s, options, [&]<int kMost>(unsigned blocks) {
-      LrnBackwardKernel<kMost><<<blocks, kThreads, 0, stream>>>(WalkOf(s), radius, scale, As<T>(x),
-                                                                As<T>(dy), As<T>(dx));
+    return WithWindow(s, options, [&]<int kMax>(unsigned blocks) {
+      LrnBackwardKernel<kMax><<<blocks, kThreads, 0, stream>>>(WalkOf(s), radius, scale, As<T>(x),
+                                                               As<T>(dy), As<T>(dx));
     });
   };
   return WithElement(run, x, dy, dx);

@@ -175,10 +175,10 @@ __global__ void __launch_bounds__(kThreads)
 
 // The parts depend on the shape only, not on the type, since the scratch memory has their sums.
 int64_t PartsOf(const ChannelShape& s) {
-  constexpr int64_t kEnough = 1024;      // blocks of at least 64 channels
-  constexpr int64_t kFewestPixels = 64;  // of a part
+  constexpr int64_t kEnough = 1024;   // blocks of at least 64 channels
+  constexpr int64_t kMinPixels = 64;  // of a part
   const int64_t blocks = s.outer * CeilDiv(s.channels, 64);
-  return std::clamp<int64_t>(kEnough / blocks, 1, CeilDiv(s.inner, kFewestPixels));
+  return std::clamp<int64_t>(kEnough / blocks, 1, CeilDiv(s.inner, kMinPixels));
 }
 
 template <int kVec, typename T>

@@ -112,10 +112,10 @@ __device__ void UpdateVector(const UpdatePointers& t, int which, size_t i,
   if (rounded != nullptr) WriteRounded<kVec>(rounded, t.rounded_type, i, w);
 }
 
-using Blocks = TensorBlocks<kMostTensors>;
+using Blocks = TensorBlocks<kMaxTensors>;
 
 // Two vectors for each thread: with more, a group of small layers would not fill the GPU.
-constexpr int64_t kLeastPerBlock = 2LL * kThreads * kVecFloats;
+constexpr int64_t kMinPerBlock = 2LL * kThreads * kVecFloats;
 static_assert(sizeof(UpdatePointers) + sizeof(Blocks) + sizeof(Optimizer) + 40 <= 4096);
 
 __global__ void __launch_bounds__(kThreads)
@@ -151,7 +151,7 @@ cudaError_t UpdateParameters(const UpdateTensors& tensors, const Optimizer& opti
                                       t.second_moments[i], t.averages[i], t.rounded[i]);
     if (aligned && tensors.elements[i] % kVecFloats == 0) vectorised |= uint64_t{1} << i;
   }
-  const auto blocks = BlocksOf<kMostTensors>(tensors, kLeastPerBlock);
+  const auto blocks = BlocksOf<kMaxTensors>(tensors, kMinPerBlock);
   if (blocks.total() == 0) return cudaSuccess;
   UpdateKernel<<<blocks.total(), kThreads, 0, stream>>>(
       t, blocks, vectorised, optimizer, static_cast<const Scalars*>(scalars), squares, loss_scale);

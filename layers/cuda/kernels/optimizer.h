@@ -22,23 +22,23 @@ namespace neap::kernels {
 
 // The tensors of a launch. A kernel's parameters, which hold their addresses, fit into the 4 KiB
 // that every driver allows.
-inline constexpr int kMostTensors = 64;
+inline constexpr int kMaxTensors = 64;
 
 // optimizer.cu. `parameters` are fp32: the masters of 16-bit parameters, whose values are written
 // to `rounded`, all of one type. A pointer is null if the parameter does not have the tensor.
 struct UpdatePointers {
   Element rounded_type = Element::kFp32;
-  float* parameters[kMostTensors] = {};
-  const float* gradients[kMostTensors] = {};
-  float* moments[kMostTensors] = {};
-  float* second_moments[kMostTensors] = {};
-  float* averages[kMostTensors] = {};
-  void* rounded[kMostTensors] = {};
+  float* parameters[kMaxTensors] = {};
+  const float* gradients[kMaxTensors] = {};
+  float* moments[kMaxTensors] = {};
+  float* second_moments[kMaxTensors] = {};
+  float* averages[kMaxTensors] = {};
+  void* rounded[kMaxTensors] = {};
 };
 struct UpdateTensors {
   int count = 0;
   UpdatePointers pointers;
-  int64_t elements[kMostTensors] = {};
+  int64_t elements[kMaxTensors] = {};
 };
 // `scalars` points to an IterationScalars in device memory, `squares` to the result of AddSquares()
 // for all gradients, or is null if they are not clipped; `loss_scale` may be null.
@@ -49,8 +49,8 @@ cudaError_t UpdateParameters(const UpdateTensors& tensors, const Optimizer& opti
 // loss_scale.cu. Sets `overflow` if an element of the gradients is infinite or NaN.
 struct GradientTensors {
   int count = 0;
-  const float* gradients[kMostTensors] = {};
-  int64_t elements[kMostTensors] = {};
+  const float* gradients[kMaxTensors] = {};
+  int64_t elements[kMaxTensors] = {};
 };
 cudaError_t CheckFinite(const GradientTensors& tensors, LossScale* loss_scale, cudaStream_t stream);
 
@@ -64,9 +64,9 @@ cudaError_t AddSquares(const GradientTensors& tensors, bool begins, float* parts
 // After an overflow, states = backups; otherwise backups = states.
 struct StateTensors {
   int count = 0;
-  float* states[kMostTensors] = {};
-  float* backups[kMostTensors] = {};
-  int64_t elements[kMostTensors] = {};
+  float* states[kMaxTensors] = {};
+  float* backups[kMaxTensors] = {};
+  int64_t elements[kMaxTensors] = {};
 };
 cudaError_t CommitState(const StateTensors& tensors, const LossScale* loss_scale,
                         cudaStream_t stream);

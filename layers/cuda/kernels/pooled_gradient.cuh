@@ -85,13 +85,13 @@ class PooledGradient {
   const uint8_t* index_;
 };
 
-// The same for wide vectors of channels and windows without dilation, where at most kMost windows
-// cover a row, and kMost a column: they are read without a loop, so the loads of several vectors
+// The same for wide vectors of channels and windows without dilation, where at most kMax windows
+// cover a row, and kMax a column: they are read without a loop, so the loads of several vectors
 // overlap.
-template <typename T, int kMost>
+template <typename T, int kMax>
 class FewWindowsGradient {
  public:
-  static constexpr int kRowThreads = kMost == 1 ? 1024 : 512;
+  static constexpr int kRowThreads = kMax == 1 ? 1024 : 512;
   static constexpr int kLoads = 2;
   FewWindowsGradient(const PoolShape& s, const T* dy, const uint8_t* index)
       : s_(s),
@@ -108,12 +108,12 @@ class FewWindowsGradient {
     const int row = static_cast<int>(p.row), column = static_cast<int>(p.column);
     const Windows rows = Covering(row, s_.kernel_h, stride_.h, s_.padding_h, s_.out_h);
     const Windows columns = Covering(column, s_.kernel_w, stride_.w, s_.padding_w, s_.out_w);
-    Indices<kVec, uint8_t> winner[kMost * kMost];
-    Packed<T, kVec> dy[kMost * kMost];
-    int within[kMost * kMost];
+    Indices<kVec, uint8_t> winner[kMax * kMax];
+    Packed<T, kVec> dy[kMax * kMax];
+    int within[kMax * kMax];
 #pragma unroll
-    for (int n = 0; n < kMost * kMost; ++n) {
-      const int oh = rows.first + n / kMost, ow = columns.first + n % kMost;
+    for (int n = 0; n < kMax * kMax; ++n) {
+      const int oh = rows.first + n / kMax, ow = columns.first + n % kMax;
       const uint32_t at =
           ((p.outer * s_.out_h + oh) * s_.out_w + ow) * vectors_.channels.divisor + p.channel;
       within[n] = kStopsAtRelu;
@@ -125,7 +125,7 @@ class FewWindowsGradient {
     }
     Vec<kVec> sum = {};
 #pragma unroll
-    for (int n = 0; n < kMost * kMost; ++n) {
+    for (int n = 0; n < kMax * kMax; ++n) {
       if (within[n] == kStopsAtRelu) continue;
       const Vec<kVec> g = Unpack(Where(winner[n], within[n], dy[n]));
 #pragma unroll

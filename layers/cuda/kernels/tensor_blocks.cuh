@@ -5,7 +5,7 @@
 //   first     0                   3        4          6
 //   blocks    [0)   [1)   [2)     [3)      [4)   [5)
 //
-//   const auto blocks = BlocksOf<kMost>(tensors, 2048);
+//   const auto blocks = BlocksOf<kMax>(tensors, 2048);
 //   Kernel<<<blocks.total(), kThreads, 0, stream>>>(tensors, blocks);
 //   ... in the kernel:
 //   const BlockShare share = ShareOf(blocks, blockIdx.x);
@@ -21,11 +21,11 @@
 namespace neap::kernels {
 
 // Part of a kernel's parameters.
-template <int kMost>
+template <int kMax>
 struct TensorBlocks {
   int count = 0;
-  unsigned first[kMost + 1] = {};  // the first block of each tensor; then the number of blocks
-  int64_t elements[kMost] = {};
+  unsigned first[kMax + 1] = {};  // the first block of each tensor; then the number of blocks
+  int64_t elements[kMax] = {};
   int64_t per_block = 0;  // elements; a multiple of kThreads * kUnroll
 
   unsigned total() const { return first[count]; }
@@ -33,9 +33,9 @@ struct TensorBlocks {
 
 // Every tensor's blocks, with `per_block` elements each, a multiple of kThreads * kUnroll.
 // `tensors` has fields `count` and `elements`.
-template <int kMost, typename Tensors>
-TensorBlocks<kMost> FixedBlocksOf(const Tensors& tensors, int64_t per_block) {
-  TensorBlocks<kMost> blocks;
+template <int kMax, typename Tensors>
+TensorBlocks<kMax> FixedBlocksOf(const Tensors& tensors, int64_t per_block) {
+  TensorBlocks<kMax> blocks;
   blocks.count = tensors.count;
   blocks.per_block = per_block;
   for (int i = 0; i < tensors.count; ++i) {
@@ -47,14 +47,14 @@ TensorBlocks<kMost> FixedBlocksOf(const Tensors& tensors, int64_t per_block) {
 }
 
 // With more elements for each block if there would be many blocks.
-template <int kMost, typename Tensors>
-TensorBlocks<kMost> BlocksOf(const Tensors& tensors, int64_t per_block) {
+template <int kMax, typename Tensors>
+TensorBlocks<kMax> BlocksOf(const Tensors& tensors, int64_t per_block) {
   constexpr int64_t kManyBlocks = 4096;
   int64_t all = 0;
   for (int i = 0; i < tensors.count; ++i) all += tensors.elements[i];
   const int64_t granularity = kThreads * kUnroll;
   const int64_t needed = CeilDiv(CeilDiv(all, kManyBlocks), granularity) * granularity;
-  return FixedBlocksOf<kMost>(tensors, per_block < needed ? needed : per_block);
+  return FixedBlocksOf<kMax>(tensors, per_block < needed ? needed : per_block);
 }
 
 // The elements [begin, end) of a tensor.
@@ -63,8 +63,8 @@ struct BlockShare {
   size_t begin, end;
 };
 
-template <int kMost>
-__device__ __forceinline__ BlockShare ShareOf(const TensorBlocks<kMost>& blocks, unsigned block) {
+template <int kMax>
+__device__ __forceinline__ BlockShare ShareOf(const TensorBlocks<kMax>& blocks, unsigned block) {
   int tensor = 0;
   for (int end = blocks.count; end - tensor > 1;) {
     const int middle = (tensor + end) / 2;

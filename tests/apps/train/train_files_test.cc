@@ -51,7 +51,7 @@ bool TrainAndKill(const std::string& checkpoint, std::chrono::microseconds after
 
 TEST_CASE("kill -9 at any moment, even while saving, then --resume gives the same final bytes") {
   constexpr int kRounds = 10;
-  constexpr int kMostRounds = 100;
+  constexpr int kMaxRounds = 100;
   const ScratchDirectory directory;
   const std::string whole = directory.File("whole.safetensors");
   const std::string broken = directory.File("broken.safetensors");
@@ -70,7 +70,7 @@ TEST_CASE("kill -9 at any moment, even while saving, then --resume gives the sam
     half_written += TrainAndKill(broken, after, round % 2 == 1) ? 1 : 0;
   }
   // However long a save takes here: one must be hit, in a run with all of them before it.
-  for (int round = kRounds; half_written == 0 && round < kMostRounds; ++round) {
+  for (int round = kRounds; half_written == 0 && round < kMaxRounds; ++round) {
     std::filesystem::remove(broken);
     half_written += TrainAndKill(broken, {}, true) ? 1 : 0;
   }
@@ -110,10 +110,10 @@ TEST_CASE("Ctrl-C finishes the step, saves and exits with 130; resuming continue
 // made: what is earlier kills the process, what is later lets it take a step. So try again, later
 // each time after the former, until it does.
 Outcome InterruptBeforeTheFirstStep(const Args& args) {
-  constexpr int kMostTries = 60;
+  constexpr int kMaxTries = 60;
   std::chrono::milliseconds delay(20);
   Outcome outcome;
-  for (int i = 0; i < kMostTries; ++i) {
+  for (int i = 0; i < kMaxTries; ++i) {
     Process training = Process::Start(args);
     std::this_thread::sleep_for(delay);
     training.Signal(SIGINT);

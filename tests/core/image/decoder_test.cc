@@ -32,7 +32,7 @@ absl::Span<const uint8_t> Bytes(const std::string& text) {
 PixelBox Whole(const ImageSize& size) { return {0, 0, size.width, size.height}; }
 
 // In full resolution.
-constexpr ImageSize kFull = {kMostExtent, kMostExtent};
+constexpr ImageSize kFull = {kMaxExtent, kMaxExtent};
 
 absl::StatusOr<DecodedPart> Decode(const std::string& file,
                                    std::optional<PixelBox> part = std::nullopt,

@@ -276,18 +276,17 @@ TEST_CASE("numbers whose sums could overflow are refused, and others are accepte
   const Json full = FullPlan();
   std::vector<Json::json_pointer> paths;
   AllPaths(full, Json::json_pointer(), paths);
-  constexpr int64_t kMost = int64_t{1} << 60;
-  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+  constexpr int64_t kMax = int64_t{1} << 60;
+  constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
   for (const Json::json_pointer& path : paths) {
     if (!full[path].is_number_integer()) continue;
     CAPTURE(path.to_string());
-    for (const int64_t value :
-         {kLeast, -kMost - 1, kMost + 1, std::numeric_limits<int64_t>::max()}) {
+    for (const int64_t value : {kMin, -kMax - 1, kMax + 1, std::numeric_limits<int64_t>::max()}) {
       Json broken = full;
       broken[path] = value;
       CheckRefused(broken);
     }
-    for (const int64_t value : {-kMost, -kMost / 16, kMost / 16, kMost}) {
+    for (const int64_t value : {-kMax, -kMax / 16, kMax / 16, kMax}) {
       Json large = full;
       large[path] = value;
       const absl::StatusOr<Plan> plan = Plan::FromJson(large.dump());
@@ -295,8 +294,8 @@ TEST_CASE("numbers whose sums could overflow are refused, and others are accepte
     }
   }
   Json plan = full;
-  plan["tensors"][0]["bytes"] = plan["actions"][0]["bytes"] = kMost / 16;
-  plan["budget_bytes"] = -kMost;
+  plan["tensors"][0]["bytes"] = plan["actions"][0]["bytes"] = kMax / 16;
+  plan["budget_bytes"] = -kMax;
   REQUIRE(Plan::FromJson(plan.dump()).ok());
   CHECK(MemoryPerStep(*Plan::FromJson(plan.dump())).front().live_bytes == 1024);
   for (int i = 0; i < 16; ++i) plan["actions"].push_back(plan["actions"][0]);

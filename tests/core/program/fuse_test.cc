@@ -260,7 +260,7 @@ TEST_CASE("a batch norm of a concatenation is not fused with a sum or a pooling 
 }
 
 TEST_CASE("a concatenation of more parts than its kernels take stays apart") {
-  for (const size_t parts : {FusedBatchNorm::kMostParts, FusedBatchNorm::kMostParts + 1}) {
+  for (const size_t parts : {FusedBatchNorm::kMaxParts, FusedBatchNorm::kMaxParts + 1}) {
     Net net;
     std::vector<std::string> inputs;
     for (size_t i = 0; i < parts; ++i)
@@ -268,7 +268,7 @@ TEST_CASE("a concatenation of more parts than its kernels take stays apart") {
     net.Fused(net.Add("bn", BatchNorm{}, {net.Add("cat", Concat{}, inputs)}));
     const ResolvedGraph fused = Fuse(Resolve(net.graph, Mode::kTraining).value(), Mode::kTraining);
     // input, labels, tanh ..., then what remains of cat and bn, fc, loss
-    CHECK(fused.layers.size() == parts + 4 + (parts > FusedBatchNorm::kMostParts ? 2 : 1));
+    CHECK(fused.layers.size() == parts + 4 + (parts > FusedBatchNorm::kMaxParts ? 2 : 1));
   }
 }
 

@@ -202,10 +202,10 @@ TEST_CASE("the scale is halved after an overflow, and doubled after many steps w
     scale.overflow = 1;
     scale.Advance();
   }
-  CHECK(scale.scale == LossScale::kSmallest);
-  scale = {.scale = LossScale::kLargest, .good_steps = LossScale::kGrowthInterval - 1};
+  CHECK(scale.scale == LossScale::kMin);
+  scale = {.scale = LossScale::kMax, .good_steps = LossScale::kGrowthInterval - 1};
   scale.Advance();
-  CHECK(scale.scale == LossScale::kLargest);
+  CHECK(scale.scale == LossScale::kMax);
 }
 
 }  // namespace

@@ -93,8 +93,8 @@ PlannerOptions OptionsOf(uint32_t seed, const Graph& graph, Device& device) {
 bool MovesAnything(const Plan& plan) { return plan.host_peak_bytes + plan.peer_peak_bytes > 0; }
 
 TEST_CASE("random networks train to the same bits in every order of the streams") {
-  constexpr uint32_t kMostSeeds = 1'000'000;
-  const uint32_t seeds = testing::RandomSeeds(16, kMostSeeds);
+  constexpr uint32_t kMaxSeeds = 1'000'000;
+  const uint32_t seeds = testing::RandomSeeds(16, kMaxSeeds);
   const auto cpu = OpenCpu();
   int64_t overtakings = 0;
   int moving = 0;

@@ -41,7 +41,7 @@ struct Closeness {
 constexpr Closeness kCloseInBf16 = {.loss = 0.02, .change = 0.25};
 constexpr Closeness kCloseInFp16 = {.loss = 0.008, .change = 0.08};
 // Half the change of the parameter that changes least, the bias of the last layer.
-constexpr double kSmallestChange = 0.005;
+constexpr double kMinChange = 0.005;
 
 }  // namespace
 
@@ -144,7 +144,7 @@ void CheckFusionIsClose(Device& device) {
       ++parameters;
       const std::vector<float>& without = last.at(named.first);
       const double change = Distance(without, first.at(named.first));
-      CHECK(change > kSmallestChange);
+      CHECK(change > kMinChange);
       CHECK(Distance(named.second, without) <= most.change * change);
     }
     CHECK(parameters == 7);

@@ -65,7 +65,7 @@ TEST_CASE("random networks on two GPUs have the same bits in every budget") {
 
 // Batch norms of a few values would turn rounding errors into other signs.
 TEST_CASE("random networks without batch norm train on two GPUs what they train on two CPUs") {
-  constexpr float kLeastScale = 0.01F;
+  constexpr float kMinScale = 0.01F;
   const GpuRanks ranks;
   if (ranks.skipped()) return;
   for (uint32_t seed = 0; seed < 12; ++seed) {
@@ -76,7 +76,7 @@ TEST_CASE("random networks without batch norm train on two GPUs what they train 
     };
     const PlannerOptions ample = {.policy = "liveness", .strict = true};
     const Trained on_cpus = TrainOnThreads(training, {ample})[0];
-    CHECK(AreClose(ranks.Train(training, {ample, ample})[0], on_cpus, 2e-3F, kLeastScale));
+    CHECK(AreClose(ranks.Train(training, {ample, ample})[0], on_cpus, 2e-3F, kMinScale));
   }
 }
 

@@ -24,7 +24,7 @@ RankTraining SyncTraining(uint32_t seed, std::vector<int64_t> split,
 }
 
 // A bias in front of a batch norm has no gradient, only rounding errors.
-constexpr float kLeastScale = 0.01F;
+constexpr float kMinScale = 0.01F;
 
 TEST_CASE("ranks that synchronise batch norms train what one rank trains with the whole batch") {
   for (const std::vector<int64_t>& split :
@@ -39,10 +39,10 @@ TEST_CASE("ranks that synchronise batch norms train what one rank trains with th
       const std::vector<Trained> trained = TrainOnThreads(training, {{.policy = "keep-all"}});
       for (const Trained& of_rank : trained) CHECK(AreSame(of_rank, trained[0]));
       const Trained alone = TrainAlone(training);
-      CHECK(AreClose(trained[0], alone, 1e-4F, kLeastScale));
+      CHECK(AreClose(trained[0], alone, 1e-4F, kMinScale));
       training.sync_batch_norm = false;
       CHECK(!AreClose(TrainOnThreads(training, {{.policy = "keep-all"}})[0], alone, 0.01F,
-                      kLeastScale));
+                      kMinScale));
     }
   }
 }

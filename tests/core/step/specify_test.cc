@@ -262,38 +262,37 @@ TEST_CASE("windows that do not fit are refused") {
 }
 
 TEST_CASE("windows whose sums and products would overflow are refused") {
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   const std::vector<TensorSpec> x = {Image({2, 6, 5, 5})};
-  CheckRefused(Convolution{.out_channels = 4, .kernel = 3, .dilation = kMost}, x,
+  CheckRefused(Convolution{.out_channels = 4, .kernel = 3, .dilation = kMax}, x,
                "dilation 9223372036854775807x9223372036854775807 must be at most 2147483647");
-  CheckRefused(Convolution{.out_channels = 4, .padding = {0, kMost / 2}}, x,
+  CheckRefused(Convolution{.out_channels = 4, .padding = {0, kMax / 2}}, x,
                "padding 0x4611686018427387903 must be at most 2147483647");
-  CheckRefused(Convolution{.out_channels = 4, .kernel = kMost}, x,
+  CheckRefused(Convolution{.out_channels = 4, .kernel = kMax}, x,
                "kernel 9223372036854775807x9223372036854775807 must be at most 2147483647");
-  CheckRefused(MaxPool{.kernel = {2, kMost}, .padding = kMost}, x,
+  CheckRefused(MaxPool{.kernel = {2, kMax}, .padding = kMax}, x,
                "kernel 2x9223372036854775807 must be at most 2147483647");
   CheckRefused(AveragePool{.kernel = 2, .stride = int64_t{1} << 32}, x,
                "stride 4294967296x4294967296 must be at most 2147483647");
-  CheckRefused(TransposedConvolution{.out_channels = 4, .kernel = 2, .stride = kMost}, x,
+  CheckRefused(TransposedConvolution{.out_channels = 4, .kernel = 2, .stride = kMax}, x,
                "stride 9223372036854775807x9223372036854775807 must be at most 2147483647");
-  CheckRefused(LocalResponseNorm{.size = kMost}, x,
+  CheckRefused(LocalResponseNorm{.size = kMax}, x,
                "size 9223372036854775807 must be at most 2147483647");
-  CheckRefused(Relu{}, {Image({1, 1, 1, kMost})},
+  CheckRefused(Relu{}, {Image({1, 1, 1, kMax})},
                "input 0, 1x1x1x9223372036854775807 fp32 nchw, is larger than 16 TiB");
 }
 
 TEST_CASE("the largest windows and images have the sizes that they should") {
-  constexpr int64_t kMost = kLargestWindowExtent;
+  constexpr int64_t kMax = kMaxWindowExtent;
   const LayerSpec wide = Specified(
-      Convolution{
-          .out_channels = 1, .kernel = 2, .padding = kMost, .dilation = kMost, .bias = false},
+      Convolution{.out_channels = 1, .kernel = 2, .padding = kMax, .dilation = kMax, .bias = false},
       {Image({1, 1, 2, 2})});
-  CHECK(wide.output.shape == Shape{1, 1, kMost + 2, kMost + 2});
+  CHECK(wide.output.shape == Shape{1, 1, kMax + 2, kMax + 2});
   const LayerSpec pooled = Specified(
-      MaxPool{.kernel = {kMost, 1}, .stride = 1, .padding = {kMost / 2, 0}}, {Image({1, 1, 3, 3})});
+      MaxPool{.kernel = {kMax, 1}, .stride = 1, .padding = {kMax / 2, 0}}, {Image({1, 1, 3, 3})});
   CHECK(pooled.output.shape == Shape{1, 1, 3, 3});
-  CHECK(pooled.steps[0].flops == 9.0 * static_cast<double>(kMost));
-  const LayerSpec high = Specified(TransposedConvolution{.out_channels = kMost, .stride = kMost},
+  CHECK(pooled.steps[0].flops == 9.0 * static_cast<double>(kMax));
+  const LayerSpec high = Specified(TransposedConvolution{.out_channels = kMax, .stride = kMax},
                                    {Image({1, 1, int64_t{1} << 40, 1})});
   CHECK(high.output.shape.h() == int64_t{1} << 62);
   CHECK(high.output.size_bytes() == std::numeric_limits<int64_t>::max());
@@ -331,17 +330,17 @@ TEST_CASE("a crop lies within its image") {
 }
 
 TEST_CASE("zeros are added on every side, and not taken away") {
-  constexpr int64_t kMost = kLargestWindowExtent;
+  constexpr int64_t kMax = kMaxWindowExtent;
   const TensorSpec x = Image({2, 6, 5, 4});
   const LayerSpec spec = Specified(ZeroPad{.top = 1, .left = 2, .bottom = 3, .right = 4}, {x});
   CHECK(spec.output.shape == Shape{2, 6, 9, 10});
   CHECK(StepsText(spec) ==
         "forward: input[0] -> output[0]\nbackward_data: output_grad[0] -> input_grad[0]\n");
   CHECK(Specified(ZeroPad{}, {x}).output == x);
-  CHECK(Specified(ZeroPad{.top = kMost, .bottom = kMost}, {x}).output.shape.h() == 2 * kMost + 5);
+  CHECK(Specified(ZeroPad{.top = kMax, .bottom = kMax}, {x}).output.shape.h() == 2 * kMax + 5);
   CheckRefused(ZeroPad{.left = -1}, {x},
                "top=0 left=-1 bottom=0 right=0 must be between 0 and 2147483647");
-  CheckRefused(ZeroPad{.right = kMost + 1}, {x},
+  CheckRefused(ZeroPad{.right = kMax + 1}, {x},
                "top=0 left=0 bottom=0 right=2147483648 must be between 0 and 2147483647");
 }
 

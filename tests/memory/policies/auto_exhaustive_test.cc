@@ -91,8 +91,8 @@ void Compare(const AllFates& all, const Program& program, const DeviceDescriptio
 
 // Programs with more choices are left out, and those with less room between the smallest arena and
 // that of keeping everything.
-constexpr size_t kMostChoices = 8;
-constexpr int64_t kLeastRoom = 8 * kBlockBytes;
+constexpr size_t kMaxChoices = 8;
+constexpr int64_t kMinRoom = 8 * kBlockBytes;
 
 // At three budgets between these two.
 void Compare(uint32_t seed, Gaps& gaps) {
@@ -100,14 +100,14 @@ void Compare(uint32_t seed, Gaps& gaps) {
   OneEngine catalog;
   const DeviceDescription device = DeviceFor(seed);
   const Program program = ProgramFor(seed, device);
-  if (AllFates::CountChoices(program) > kMostChoices) return;
+  if (AllFates::CountChoices(program) > kMaxChoices) return;
   const AllFates all(program, device, catalog);
   // An order of runs that policies do not try may have a smaller arena than their minimum: where a
   // tensor is rebuilt that would otherwise be kept or moved, a result may overwrite it in place.
   const int64_t least = std::max(
       all.SmallestArena(), MinimumBudget(program, {.policy = "auto"}, device, catalog).value());
   const int64_t natural = MakePlan(program, {}, device, catalog).value().plan.arena_bytes;
-  if (natural - least < kLeastRoom) return;
+  if (natural - least < kMinRoom) return;
   ++gaps.programs;
   for (int part = 1; part <= 3; ++part)
     Compare(all, program, device, least + (natural - least) * part / 4, gaps);
