@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Builds neap and runs all its tests, including the GPU tests if there is a GPU. What is missing is installed first by
 # scripts/setup.sh, which names it: compilers, libraries, and on Debian a browser, for the test that looks at a page.
-#   ./test.sh [PRESET]   the default preset is release
+#   ./test.sh [PRESET [CMAKE ARGUMENT...]]   the default preset is release
 set -euo pipefail
 preset="${1:-release}"
 cd "$(dirname "${BASH_SOURCE[0]}")"
 scripts/setup.sh --tests
-scripts/build.sh "$preset"
+scripts/build.sh "$preset" "${@:2}"
 source scripts/environment.sh
 
 if has_gpu; then

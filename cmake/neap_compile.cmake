@@ -104,7 +104,7 @@ endfunction()
 # neap_testing.
 function(neap_test_compile target)
   neap_compile(${target})
-  target_compile_options(${target} PRIVATE -O1 -g1)
+  target_compile_options(${target} PRIVATE -O1)
   if(target STREQUAL neap_testing)
     # The tests are executables, whose option this is; the header must be compiled with the same one.
     set_target_properties(neap_testing PROPERTIES POSITION_INDEPENDENT_CODE OFF)
