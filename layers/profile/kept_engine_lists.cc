@@ -15,9 +15,10 @@ namespace {
 
 constexpr int kListsApplicationId = 0x6e656c69;  // "neli"
 
-// Numbers of lists grow with their age. The file need not survive a power failure.
+// Newer lists have larger numbers. The file need not survive a power failure, but a home folder that
+// several machines share, as a log (WAL) would not.
 constexpr char kListsSchema[] = R"sql(
-PRAGMA journal_mode = WAL;
+PRAGMA journal_mode = TRUNCATE;
 PRAGMA synchronous = OFF;
 CREATE TABLE IF NOT EXISTS libraries (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
 CREATE TABLE IF NOT EXISTS lists (
@@ -67,8 +68,7 @@ absl::StatusOr<SqliteConnection> OpenLists(const std::string& path, int64_t max_
 
 void Delete(const std::string& path) {
   std::error_code ignored;
-  for (const char* const suffix : {"-wal", "-shm", "-journal", ""})
-    std::filesystem::remove(path + suffix, ignored);
+  for (const char* const suffix : {"-journal", ""}) std::filesystem::remove(path + suffix, ignored);
 }
 
 }  // namespace

@@ -67,7 +67,7 @@ TEST_CASE("a file that is damaged, or of something else, is begun anew") {
   REQUIRE(lists != nullptr);
   lists->Keep("a", "conv", "list");
   CHECK(KeptEngineLists::Open(path)->Find("a", "conv") == "list");
-  lists = nullptr;  // which writes all into the one file
+  lists = nullptr;
   {
     SqliteConnection other =
         SqliteConnection::Open(directory.File("other.db"), SqliteAccess::kReadWrite).value();
