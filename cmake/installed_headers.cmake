@@ -73,6 +73,7 @@ set(NEAP_INSTALLED_HEADERS
   layers/lrn.h
   layers/multiply.h
   layers/pooling.h
+  layers/profile/kept_engine_lists.h
   layers/profile/kernel_timer.h
   layers/profile/profile_database.h
   layers/profile/profile_file.h

@@ -44,6 +44,7 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/profile/kept_engine_lists.h"
 #include "neap/layers/profile/profile_database.h"
 #include "neap/layers/profile/profiled_timings.h"
 #include "neap/layers/profile/profiler.h"

@@ -11,7 +11,7 @@ namespace neap {
 namespace {
 
 // The levels between the ends of the ladder, on each of two scales. Long sequences have fewer, so
-// that all levels together walk over about kMaxRuns runs. There are many orders with priced
+// that all levels together walk over about kWantedRuns runs. There are many orders with priced
 // reruns, so each has fewer, and orders of at most kFewRuns runs have the fewest: between so few
 // results there is little to find.
 struct Levels {
@@ -19,7 +19,7 @@ struct Levels {
 };
 constexpr Levels kLevels = {3, 16}, kLevelsOfPriced = {2, 12}, kLevelsOfFewPriced = {2, 6};
 constexpr size_t kFewRuns = 256;
-constexpr int64_t kMaxRuns = 100'000;
+constexpr int64_t kWantedRuns = 100'000;
 // Short orders, of at most kMaxRunsOfShort runs, also have a level for each different residency,
 // up to kMaxResidencies.
 constexpr size_t kMaxRunsOfShort = 64, kMaxResidencies = 200;
@@ -50,7 +50,7 @@ std::vector<int64_t> PlanSearch::Ladder(const Order& order) const {
   const Levels& of_priced = runs <= kFewRuns ? kLevelsOfFewPriced : kLevelsOfPriced;
   const Levels& bounds = order.is_priced ? of_priced : kLevels;
   const int64_t count =
-      std::clamp(kMaxRuns / static_cast<int64_t>(runs), bounds.fewest, bounds.most);
+      std::clamp(kWantedRuns / static_cast<int64_t>(runs), bounds.fewest, bounds.most);
   std::vector<int64_t> levels;
   const int64_t most_kept = BytesToKeepAll(order, order.workspaces);
   if (IsShort(order)) levels = LevelsOfResidencies(order, least, most_kept);

@@ -23,7 +23,7 @@ void FindPeak(const std::vector<int64_t>& change, FatedOrder& order) {
 // A result smaller than this part of its step's largest one stays when that moves, such as batch
 // normalization's means: its copies would free next to nothing, and each interrupts the kernels
 // that the GPU replays at once (core/run/executor.h).
-constexpr int64_t kMinMovedPart = 1000;
+constexpr int64_t kMovedPartsOfLargest = 1000;
 
 }  // namespace
 
@@ -40,7 +40,7 @@ void Fates::Set(StepId step, Fate fate) {
   for (const Use& use : writes) largest = std::max(largest, bytes_of(use));
   for (const Use& use : writes) {
     moved_[use.tensor.index()] = fate == Fate::kMoved && IsInBackward(use.tensor) &&
-                                 bytes_of(use) >= largest / kMinMovedPart;
+                                 bytes_of(use) >= largest / kMovedPartsOfLargest;
   }
 }
 

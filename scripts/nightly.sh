@@ -38,7 +38,7 @@ tests_of() {
 }
 # Those that need a GPU are left out, because the preset has no CUDA.
 tests() {
-  scripts/build.sh asan-ubsan -DNEAP_TEST_FILES_LEFT_OUT=_gpu_test$ &&
+  scripts/build.sh asan-ubsan &&
     tests_of '^(core|layers|memory|recompute|nets|apps)/' 3600
 }
 

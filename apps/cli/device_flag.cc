@@ -51,7 +51,7 @@ absl::Status CheckEngines(const std::string& device, const EngineOptions& engine
 
 // The same, kept between runs.
 EngineOptions Kept(EngineOptions engines) {
-  if (engines.lists == nullptr) engines.lists = KeptEngineLists::OpenDefault();
+  if (engines.lists == nullptr) engines.lists = KeptEngineLists::Default();
   return engines;
 }
 

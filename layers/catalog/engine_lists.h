@@ -1,8 +1,8 @@
 // What libraries list for a problem, kept between runs of the program, because listing the engines
 // of a network can take seconds (DenseNet-201: five).
 //
-//   std::shared_ptr<EngineLists> lists = KeptEngineLists::Open(path);  // layers/profile
-//   DescribedCatalog("h200", {}, {.lists = lists});
+//   const EngineOptions options = {.lists = KeptEngineLists::Default()};  // layers/profile
+//   ASSIGN_OR_RETURN(std::unique_ptr<EngineCatalog> h200, DescribedCatalog("h200", {}, options));
 #pragma once
 
 #include <optional>
@@ -15,8 +15,8 @@ namespace neap {
 class EngineLists {
  public:
   virtual ~EngineLists() = default;
-  // `library` is all that the list depends on besides the problem: the library, its version, the
-  // device. nullopt if nothing is kept for this.
+  // `library` is what the list depends on besides the problem: the library, its version, the
+  // device, and how they are asked. nullopt if nothing is kept for this.
   virtual std::optional<std::string> Find(std::string_view library, std::string_view problem) = 0;
   virtual void Keep(std::string_view library, std::string_view problem, std::string_view list) = 0;
 };

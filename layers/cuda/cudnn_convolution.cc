@@ -23,6 +23,7 @@
 #define CUDNN_FRONTEND_SKIP_JSON_LIB
 #include <cudnn_frontend.h>
 
+#include <algorithm>
 #include <mutex>
 #include <unordered_set>
 
@@ -129,23 +130,23 @@ class ConvolutionGraph : public fe::graph::Graph {
   }
 
   // By all heuristics, each engine once.
-  absl::StatusOr<std::vector<HeuristicEngine>> List() {
+  absl::StatusOr<HeuristicList> List() {
     fe::EngineConfigList configs;
     const std::vector<cudnnStatus_t> statuses = fe::get_heuristics_list(
         std::vector{fe::HeurMode_t::A, fe::HeurMode_t::B, fe::HeurMode_t::FALLBACK},
         *operation_graph, fe::allowAllConfig, configs, /*evaluate_all=*/true, /*sm_count=*/-1,
         device_properties);
     if (configs.empty()) RETURN_IF_ERROR(CheckThereIsNone(statuses));
-    std::vector<HeuristicEngine> engines;
+    HeuristicList list = {.is_complete = std::all_of(statuses.begin(), statuses.end(), SaysAll)};
     std::unordered_set<std::string> seen;
     for (fe::ManagedOpaqueDescriptor& config : configs) {
       HeuristicEngine engine = {.id = EngineId(config),
                                 .notes = NotesOf(config->get_backend_descriptor())};
       if (!seen.insert(engine.id).second) continue;
       if (fe::detail::get_workspace_size(config, engine.workspace_bytes).is_bad()) continue;
-      engines.push_back(std::move(engine));
+      list.engines.push_back(std::move(engine));
     }
-    return engines;
+    return list;
   }
 
   // Builds the engine as the plan at index 0. Replaces the frontend's create_execution_plan(),
@@ -190,13 +191,17 @@ class ConvolutionGraph : public fe::graph::Graph {
   }
 
  private:
+  // Whether the heuristic has listed all engines that it knows, or there are none.
+  static bool SaysAll(cudnnStatus_t status) {
+    return status == CUDNN_STATUS_SUCCESS ||
+           CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED;
+  }
+
   // Returns an error unless the statuses of heuristics that list nothing, one per heuristic, mean
   // that there is no engine.
   absl::Status CheckThereIsNone(const std::vector<cudnnStatus_t>& statuses) const {
     for (const cudnnStatus_t status : statuses) {
-      if (status == CUDNN_STATUS_SUCCESS ||
-          CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED)
-        continue;
+      if (SaysAll(status)) continue;
       return absl::InternalError(absl::StrCat("cudnn heuristics: ", cudnnGetErrorString(status),
                                               ", ", fe::detail::get_last_error_string_(), " (",
                                               problem_.ToString(), ")"));
@@ -337,7 +342,11 @@ class CudnnConvolutionsImpl final : public CudnnConvolutions {
     const std::string call = absl::StrCat("cudnn build ", std::string(engine));
     RETURN_IF_ERROR(graph->Build(choice, call));
     ASSIGN_OR_RETURN(const int64_t listed_bytes, ListedWorkspace(problem, engine));
-    RETURN_IF_ERROR(graph->CheckWorkspace(listed_bytes, call));
+    if (absl::Status status = graph->CheckWorkspace(listed_bytes, call); !status.ok()) {
+      const std::lock_guard lock(mutex_);
+      ListAnew(problem, problem.ToString()).IgnoreError();  // so that no wrong list is kept
+      return status;
+    }
     return std::make_unique<BuiltPlan>(handles_.plans, problem, std::move(graph));
   }
 
@@ -345,10 +354,15 @@ class CudnnConvolutionsImpl final : public CudnnConvolutions {
   absl::StatusOr<std::vector<HeuristicEngine>> List(const ConvolutionProblem& problem,
                                                     const std::string& key) {
     if (std::optional<std::vector<HeuristicEngine>> kept = lists_.Find(key)) return *kept;
+    return ListAnew(problem, key);
+  }
+
+  absl::StatusOr<std::vector<HeuristicEngine>> ListAnew(const ConvolutionProblem& problem,
+                                                        const std::string& key) {
     ASSIGN_OR_RETURN(std::unique_ptr<ConvolutionGraph> graph, Lowered(problem, handles_.lists));
-    ASSIGN_OR_RETURN(std::vector<HeuristicEngine> list, graph->List());
-    lists_.Keep(key, list);
-    return list;
+    ASSIGN_OR_RETURN(HeuristicList list, graph->List());
+    if (list.is_complete) lists_.Keep(key, list.engines);
+    return std::move(list.engines);
   }
 
   absl::StatusOr<int64_t> ListedWorkspace(const ConvolutionProblem& problem, std::string_view id) {
@@ -384,9 +398,18 @@ std::string DescriptionOf(int device) {
   return {json.begin(), json.end()};
 }
 
-// `where` is what lists depend on besides the version: the device.
-LibraryLists ListsOf(std::shared_ptr<EngineLists> lists, std::string_view where) {
-  return {.library = absl::StrCat("cuDNN ", cudnnGetVersion(), std::string(where)),
+// Lists are kept for this way to ask: raise it when ConvolutionGraph asks for others.
+constexpr int kListing = 1;
+
+// `where` is " on " a GPU that is present, or " for " one that is not.
+LibraryLists ListsOf(std::shared_ptr<EngineLists> lists, std::string_view where,
+                     const std::string& properties_json) {
+  if (lists == nullptr) return {};
+  const std::string kind = KindOfGpu(properties_json);
+  if (kind.empty()) return {};
+  return {.library = absl::StrCat("cuDNN ", cudnnGetVersion(), " by cudnn-frontend ",
+                                  CUDNN_FRONTEND_VERSION, ", listing ", kListing,
+                                  std::string(where), kind),
           .lists = std::move(lists)};
 }
 
@@ -407,13 +430,9 @@ absl::StatusOr<std::unique_ptr<CudnnConvolutions>> CudnnConvolutions::ForDevice(
   ASSIGN_OR_RETURN(handles.lists, NewHandle());
   RETURN_IF_ERROR(CudnnStatus(
       cudnnSetStream(handles.plans.get(), static_cast<cudaStream_t>(stream)), "cudnnSetStream"));
-  int device = 0, driver = 0;
+  int device = 0;
   RETURN_IF_ERROR(CudaStatus(cudaGetDevice(&device), "cudaGetDevice"));
-  RETURN_IF_ERROR(CudaStatus(cudaDriverGetVersion(&driver), "cudaDriverGetVersion"));
-  const std::string description = DescriptionOf(device);
-  if (description.empty()) lists = nullptr;
-  LibraryLists kept =
-      ListsOf(std::move(lists), absl::StrCat(", driver ", driver, ", on ", description));
+  LibraryLists kept = ListsOf(std::move(lists), " on ", DescriptionOf(device));
   return std::make_unique<CudnnConvolutionsImpl>(std::move(handles), nullptr, std::move(kept));
 }
 
@@ -426,8 +445,7 @@ absl::StatusOr<std::unique_ptr<CudnnConvolutions>> CudnnConvolutions::ForDescrib
     return absl::InvalidArgumentError(
         absl::StrCat("cuDNN rejects the device description: ", error.get_message()));
   }
-  LibraryLists kept =
-      ListsOf(std::move(lists), absl::StrCat(", for ", std::string(properties_json)));
+  LibraryLists kept = ListsOf(std::move(lists), " for ", std::string(properties_json));
   return std::make_unique<CudnnConvolutionsImpl>(Handles(), std::move(properties), std::move(kept));
 }
 

@@ -1,5 +1,7 @@
 #include "neap/layers/cuda/cudnn_engines.h"
 
+#include <nlohmann/json.hpp>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -72,6 +74,7 @@ std::string ListText(const std::vector<HeuristicEngine>& engines) {
 
 std::optional<std::vector<HeuristicEngine>> ParseListText(std::string_view text) {
   std::vector<HeuristicEngine> engines;
+  const std::string_view all = text;
   while (!text.empty()) {
     const size_t end = text.find('\n');
     if (end == std::string_view::npos) return std::nullopt;
@@ -88,7 +91,15 @@ std::optional<std::vector<HeuristicEngine>> ParseListText(std::string_view text)
     engine.notes = *notes;
     engines.push_back(std::move(engine));
   }
+  if (ListText(engines) != all) return std::nullopt;
   return engines;
+}
+
+std::string KindOfGpu(const std::string& properties_json) {
+  nlohmann::json properties = nlohmann::json::parse(properties_json, nullptr, false);
+  if (!properties.is_object()) return "";
+  for (const char* const of_one : {"pciDeviceId", "cudaDeviceId"}) properties.erase(of_one);
+  return properties.dump();
 }
 
 std::optional<std::vector<HeuristicEngine>> LibraryLists::Find(std::string_view problem) const {

@@ -49,10 +49,19 @@ struct HeuristicEngine {
   EngineNotes notes;
 };
 
+struct HeuristicList {
+  std::vector<HeuristicEngine> engines;
+  bool is_complete = true;  // no heuristic has failed
+};
+
 // A line per engine: "eng12_k2=1_k3=0 1048576 tn", with a letter for each note, or "-".
 std::string ListText(const std::vector<HeuristicEngine>& engines);
 // Nothing for a text that ListText() does not write.
 std::optional<std::vector<HeuristicEngine>> ParseListText(std::string_view text);
+
+// cuDNN's description of a GPU (JSON) without the numbers by which equal ones differ. Empty for a
+// text that is no description.
+std::string KindOfGpu(const std::string& properties_json);
 
 // The lists of one library on one device, kept between runs unless `lists` is null.
 struct LibraryLists {

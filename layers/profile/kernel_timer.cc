@@ -9,12 +9,12 @@
 namespace neap {
 namespace {
 
-constexpr double kSampleSeconds = 400e-6;    // wanted length of a sample: clocks are coarse
-constexpr int64_t kMaxRuns = 100;            // in one sample
-constexpr double kLongestWarmUpSeconds = 5;  // libraries load their code in less
-constexpr double kFarBeyond = 10;  // times what is hopeless: no disturbance does that twice
-constexpr double kSteady = 0.02;   // spread at which no more samples are taken
-constexpr int64_t kPatience = 3;   // limit on the samples, as a multiple of those wanted
+constexpr double kSampleSeconds = 400e-6;  // wanted length of a sample: clocks are coarse
+constexpr int64_t kMaxRuns = 100;          // in one sample
+constexpr double kMaxWarmUpSeconds = 5;    // libraries load their code in less
+constexpr double kFarBeyond = 10;          // times what is hopeless: no disturbance does that twice
+constexpr double kSteady = 0.02;           // spread at which no more samples are taken
+constexpr int64_t kPatience = 3;           // limit on the samples, as a multiple of those wanted
 
 // A quantile of sorted values, by linear interpolation.
 double Quantile(const std::vector<double>& sorted, double part) {
@@ -52,12 +52,12 @@ absl::StatusOr<std::vector<double>> KernelTimer::Samples(const Timed& timed,
   // Other load on the machine may make a sample longer, never shorter.
   const double far_beyond_seconds = kFarBeyond * hopeless_seconds;
   ASSIGN_OR_RETURN(const double warm_up, Sample(timed, 1));
-  if (warm_up >= std::max(far_beyond_seconds, 2 * kLongestWarmUpSeconds))
+  if (warm_up >= std::max(far_beyond_seconds, 2 * kMaxWarmUpSeconds))
     return std::vector<double>{warm_up};
   ASSIGN_OR_RETURN(const double first, Sample(timed, 1));
   const double shorter_run = std::min(warm_up, first);
   if (shorter_run >= far_beyond_seconds ||
-      shorter_run >= std::max(hopeless_seconds, kLongestWarmUpSeconds)) {
+      shorter_run >= std::max(hopeless_seconds, kMaxWarmUpSeconds)) {
     return std::vector<double>{shorter_run};
   }
   int64_t runs = std::max<int64_t>(2, RunsOf(first));

@@ -94,7 +94,7 @@ void SqliteConnection::Finalize::operator()(sqlite3_stmt* statement) const {
 }
 
 absl::StatusOr<SqliteConnection> SqliteConnection::Open(const std::string& path,
-                                                        SqliteAccess access) {
+                                                        SqliteAccess access, int wait_ms) {
   const bool writes = access == SqliteAccess::kReadWrite;
   const int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI |
                     (writes ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY);
@@ -104,7 +104,7 @@ absl::StatusOr<SqliteConnection> SqliteConnection::Open(const std::string& path,
   SqliteConnection connection(std::unique_ptr<sqlite3, Close>(database), path);
   if (result != SQLITE_OK) return connection.Error("open");
   sqlite3_extended_result_codes(database, 1);
-  sqlite3_busy_timeout(database, kSqliteWaitMs);
+  sqlite3_busy_timeout(database, wait_ms);
   return connection;
 }
 

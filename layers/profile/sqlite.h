@@ -2,8 +2,9 @@
 // transactions in destructors.
 //
 // Status codes: DATA_LOSS for a file that is not a database or is corrupt, UNAVAILABLE for one that
-// other processes kept locked for kSqliteWaitMs, PERMISSION_DENIED, RESOURCE_EXHAUSTED (full disk),
-// NOT_FOUND, otherwise INTERNAL. The message has the file and SQLite's message.
+// other processes kept locked for the milliseconds that Open() was given, PERMISSION_DENIED,
+// RESOURCE_EXHAUSTED (full disk), NOT_FOUND, otherwise INTERNAL. The message has the file and
+// SQLite's message.
 //
 //   ASSIGN_OR_RETURN(SqliteConnection db, SqliteConnection::Open(path, SqliteAccess::kReadWrite));
 //   int64_t count = 0;
@@ -59,7 +60,8 @@ class SqliteConnection {
  public:
   using OnRow = absl::FunctionRef<void(const SqliteRow&)>;
 
-  static absl::StatusOr<SqliteConnection> Open(const std::string& path, SqliteAccess access);
+  static absl::StatusOr<SqliteConnection> Open(const std::string& path, SqliteAccess access,
+                                               int wait_ms = kSqliteWaitMs);
 
   const std::string& path() const { return path_; }
 

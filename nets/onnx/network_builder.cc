@@ -21,7 +21,7 @@ namespace {
 using onnx_schema::Node;
 using onnx_schema::ValueInfo;
 
-constexpr size_t kLongestName = 500;
+constexpr size_t kMaxNameBytes = 500;
 constexpr int64_t kMaxExtent = int64_t{1} << 24;
 constexpr int64_t kBatchOfAny = 32;  // of a file that is for any
 
@@ -62,7 +62,7 @@ std::string NodeName(const Node& node) {
 }
 
 bool IsName(std::string_view text) {
-  return !text.empty() && text.size() <= kLongestName && IsUtf8(text);
+  return !text.empty() && text.size() <= kMaxNameBytes && IsUtf8(text);
 }
 
 absl::Status Describe(const ValueInfo& input, const std::string& what) {
@@ -275,7 +275,7 @@ absl::StatusOr<ImageValue> NetworkBuilder::Append(const std::string& wished, Lay
   std::string name = UniqueName(wished);
   if (!IsName(name)) {
     return absl::InvalidArgumentError(absl::StrCat("its name is not UTF-8, or longer than ",
-                                                   static_cast<int64_t>(kLongestName), " bytes"));
+                                                   static_cast<int64_t>(kMaxNameBytes), " bytes"));
   }
   ImageValue output = {.layer = name, .spec = spec.output, .is_flat = is_flat};
   draft_of_[name] = drafts_.size();

@@ -13,6 +13,7 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/catalog/custom_kernel.h"
 #include "neap/layers/catalog/engine_cache.h"
+#include "neap/layers/catalog/engine_options.h"
 #include "neap/layers/catalog/kernel_timings.h"
 #include "neap/layers/catalog/measured_catalog.h"
 #include "neap/layers/catalog/step_run.h"
@@ -20,6 +21,7 @@
 #include "neap/layers/conv/micro_batching.h"
 #include "neap/layers/cpu/cpu_device.h"
 #include "neap/layers/cuda/described_catalog.h"
+#include "neap/layers/profile/kept_engine_lists.h"
 #include "neap/layers/profile/profile_database.h"
 #include "neap/layers/profile/profiled_timings.h"
 
@@ -49,6 +51,13 @@ absl::StatusOr<std::vector<Engine>> ListEngines(const StepSignature& signature);
 absl::Status UseEngineCache(const StepSignature& signature) {
   EngineCache cache;
   ASSIGN_OR_RETURN(std::vector<Engine> engines, cache.Get(signature, ListEngines));
+  return absl::OkStatus();
+}
+
+// layers/catalog/engine_lists.h
+absl::Status KeepEngineLists() {
+  const EngineOptions options = {.lists = KeptEngineLists::Default()};  // layers/profile
+  ASSIGN_OR_RETURN(std::unique_ptr<EngineCatalog> h200, DescribedCatalog("h200", {}, options));
   return absl::OkStatus();
 }
 

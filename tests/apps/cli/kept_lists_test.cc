@@ -30,9 +30,11 @@ TEST_CASE("engines that one command has listed are there for the next, which pla
   const std::string file = directory.File("neap/engines.db");
   const nlohmann::json first = PlannedWithCache(directory.path());
   REQUIRE(std::filesystem::exists(file));
-  const auto written = std::filesystem::last_write_time(file);
+  // Only the first has something to keep.
+  const std::string bytes = ReadText(file);
+  CHECK(bytes.find("eng") != std::string::npos);
   CHECK(PlannedWithCache(directory.path()) == first);
-  CHECK(std::filesystem::last_write_time(file) == written);
+  CHECK(ReadText(file) == bytes);
   // A file that cannot be is none.
   WriteText(directory.File("no_folder"), "");
   CHECK(PlannedWithCache(directory.File("no_folder")) == first);

@@ -39,6 +39,7 @@ TEST_CASE("--keep finds a batch that keeps its predicted speed, and the next one
   CHECK(row.at("predicted_ms") == RunForJson(Joined(at_batch, in_budget)).at(0).at("predicted_ms"));
   const std::string text = RunNeap(Joined(search, {"--keep=80%"})).out;
   CHECK(text.find("(limited by the speed to keep)\n") != std::string::npos);
+  CHECK(text.find("\n    in " + std::to_string(parts) + " sub-batches\n") != std::string::npos);
   CHECK(text.find("\n    keeps 8") != std::string::npos);
   CHECK(text.find("images/s, both predicted\n") != std::string::npos);
 }

@@ -24,9 +24,6 @@ TEST_CASE("peak-batch chooses sub-batches where they allow larger batches") {
   CHECK(count > 1);
   CHECK(batch % count == 0);
   CHECK(batch >= whole.at("batch").get<int64_t>() * 9 / 8);
-  const std::string divided = std::to_string(count);
-  CHECK(RunNeap(Joined(search, {"--sub-batches", divided}))
-            .out.find("    in " + divided + " sub-batches\n") != std::string::npos);
   // It fits, no other number of images in as many parts does, and with twice as many parts not even
   // an eighth more.
   const auto planned = [&](int64_t images, int64_t parts) {

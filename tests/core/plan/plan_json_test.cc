@@ -277,11 +277,11 @@ TEST_CASE("numbers whose sums could overflow are refused, and others are accepte
   std::vector<Json::json_pointer> paths;
   AllPaths(full, Json::json_pointer(), paths);
   constexpr int64_t kMax = int64_t{1} << 60;
-  constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
   for (const Json::json_pointer& path : paths) {
     if (!full[path].is_number_integer()) continue;
     CAPTURE(path.to_string());
-    for (const int64_t value : {kMin, -kMax - 1, kMax + 1, std::numeric_limits<int64_t>::max()}) {
+    for (const int64_t value : {std::numeric_limits<int64_t>::min(), -kMax - 1, kMax + 1,
+                                std::numeric_limits<int64_t>::max()}) {
       Json broken = full;
       broken[path] = value;
       CheckRefused(broken);

@@ -60,6 +60,13 @@ TEST_CASE("kept lists are those that cuDNN gives, in every type, and are not ask
   CHECK(kept >= 9);
   CHECK(EnginesOf(*CatalogOrSkip({.lists = lists})) == first);
   CHECK(lists->kept == kept);
+  for (const auto& [of, list] : lists->lists) {
+    CHECK(of.first == lists->lists.begin()->first.first);
+    CHECK(of.first.starts_with("cuDNN "));
+    CHECK(of.first.find(" for {") != std::string::npos);
+    CHECK(of.first.find("NVIDIA H200") != std::string::npos);
+    CHECK(of.first.find("pciDeviceId") == std::string::npos);
+  }
   // What the rules leave out is kept, too: rules may change.
   const auto lines = [](const std::string& text) {
     return std::count(text.begin(), text.end(), '\n');
@@ -84,12 +91,27 @@ TEST_CASE("a kept text that is no list of engines is replaced") {
   int times = 1;
   for (const char* const text :
        {"eng0 0 t", "eng0 0\n", "eng0 -1 t\n", "eng0 0 tt\n", "eng0 0 x\n", "eng0 0 wt\n",
-        "engine 0 t\n", "eng0 1e3 t\n", "eng0 0 t n\n", "\n", "eng0 0 \n"}) {
+        "engine 0 t\n", "eng0 007 t\n", "eng0 1e3 t\n", "eng0 0 t n\n", "\n", "eng0 0 \n"}) {
     CAPTURE(text);
     for (auto& [of, list] : lists->lists) list = text;
     CHECK(EnginesOf(*CatalogOrSkip({.lists = lists})) == want);
     CHECK(lists->kept == kept * ++times);
   }
+}
+
+TEST_CASE("lists of a GPU with fewer multiprocessors are others") {
+  const std::unique_ptr<EngineCatalog> without = CatalogOrSkip();
+  if (!without) return;
+  const auto lists = std::make_shared<ListsInMemory>();
+  EnginesOf(*CatalogOrSkip({.lists = lists}));
+  std::string properties = CudnnDeviceProperties("h200").value();
+  const std::string whole = "\"multiProcessorCount\":132";
+  REQUIRE(properties.find(whole) != std::string::npos);
+  properties.replace(properties.find(whole), whole.size(), "\"multiProcessorCount\":66");
+  const int kept = lists->kept;
+  EnginesOf(*MakeCudnnCatalog(properties, {}, {.lists = lists}).value());
+  CHECK(lists->kept == 2 * kept);
+  CHECK(lists->lists.size() == 2 * static_cast<size_t>(kept));
 }
 
 }  // namespace
