@@ -59,8 +59,8 @@ std::string ListText(const std::vector<HeuristicEngine>& engines);
 // Nothing for a text that ListText() does not write.
 std::optional<std::vector<HeuristicEngine>> ParseListText(std::string_view text);
 
-// cuDNN's description of a GPU (JSON) without the numbers by which equal ones differ. Empty for a
-// text that is no description.
+// cuDNN's description of a GPU (JSON) without the numbers by which equal ones differ. Empty if
+// the text is not such a description.
 std::string KindOfGpu(const std::string& properties_json);
 
 // The lists of one library on one device, kept between runs unless `lists` is null.

@@ -52,25 +52,11 @@ int64_t Checksum(std::string_view library, std::string_view problem, std::string
   return static_cast<int64_t>(StableHash(list, StableHash(problem, StableHash(library))));
 }
 
-absl::StatusOr<int64_t> Number(SqliteConnection& connection, const std::string& sql) {
-  int64_t number = 0;
-  RETURN_IF_ERROR(connection.Run(sql, {}, [&](const SqliteRow& row) { number = row.Integer(0); }));
-  return number;
-}
-
-absl::Status BeginLists(SqliteConnection& connection) {
-  ASSIGN_OR_RETURN(SqliteTransaction transaction, SqliteTransaction::Begin(connection));
-  RETURN_IF_ERROR(connection.RunScript(kListsSchema));
-  RETURN_IF_ERROR(connection.RunScript(absl::StrCat("PRAGMA application_id = ", kListsApplicationId,
-                                                    "; PRAGMA user_version = ", kListsVersion)));
-  return transaction.Commit();
-}
-
 // Errors: DATA_LOSS for a damaged file or one of another version, FAILED_PRECONDITION for another
 // program's.
 absl::Status CheckLists(SqliteConnection& connection) {
-  ASSIGN_OR_RETURN(const int64_t application, Number(connection, "PRAGMA application_id"));
-  ASSIGN_OR_RETURN(const int64_t version, Number(connection, "PRAGMA user_version"));
+  ASSIGN_OR_RETURN(const int64_t application, connection.Number("PRAGMA application_id"));
+  ASSIGN_OR_RETURN(const int64_t version, connection.Number("PRAGMA user_version"));
   if (application != kListsApplicationId)
     return absl::FailedPreconditionError(connection.path() + ": another program's file");
   if (version != kListsVersion)
@@ -81,19 +67,20 @@ absl::Status CheckLists(SqliteConnection& connection) {
 absl::StatusOr<SqliteConnection> OpenLists(const std::string& path, int64_t max_bytes) {
   ASSIGN_OR_RETURN(SqliteConnection connection,
                    SqliteConnection::Open(path, SqliteAccess::kReadWrite, kMaxWaitMs));
-  ASSIGN_OR_RETURN(const int64_t pages, Number(connection, "PRAGMA page_count"));
+  ASSIGN_OR_RETURN(const int64_t pages, connection.Number("PRAGMA page_count"));
   if (pages > 0) RETURN_IF_ERROR(CheckLists(connection));
   RETURN_IF_ERROR(connection.RunScript(kListsMode));
-  if (pages == 0) RETURN_IF_ERROR(BeginLists(connection));
-  ASSIGN_OR_RETURN(const int64_t bytes, Number(connection, kBytes));
+  if (pages == 0) {
+    RETURN_IF_ERROR(BeginSqliteFile(connection, kListsSchema, kListsApplicationId, kListsVersion));
+  }
+  ASSIGN_OR_RETURN(const int64_t bytes, connection.Number(kBytes));
   if (bytes > max_bytes) RETURN_IF_ERROR(connection.Run(kForgetHalf));
   return connection;
 }
 
 void Delete(const std::string& path) {
   std::error_code ignored;
-  for (const char* const suffix : {"-wal", "-shm", "-journal", ""})
-    std::filesystem::remove(path + suffix, ignored);
+  for (const char* const suffix : kSqliteSuffixes) std::filesystem::remove(path + suffix, ignored);
 }
 
 }  // namespace

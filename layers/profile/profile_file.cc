@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
-#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
@@ -31,13 +30,6 @@ absl::StatusOr<FileDescriptor> Lock(const std::string& path) {
     if (errno != EINTR) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": flock"));
   }
   return fd;
-}
-
-absl::StatusOr<int64_t> Pragma(SqliteConnection& connection, const std::string& name) {
-  int64_t value = 0;
-  RETURN_IF_ERROR(
-      connection.Run("PRAGMA " + name, {}, [&](const SqliteRow& row) { value = row.Integer(0); }));
-  return value;
 }
 
 // The text of all CREATE statements of the database.
@@ -70,18 +62,18 @@ absl::Status CheckPages(SqliteConnection& connection) {
 
 // Whether nothing was ever written: the file is new, or the process that created it was killed.
 absl::StatusOr<bool> IsBlank(SqliteConnection& connection) {
-  ASSIGN_OR_RETURN(const int64_t application, Pragma(connection, "application_id"));
-  ASSIGN_OR_RETURN(const int64_t version, Pragma(connection, "user_version"));
+  ASSIGN_OR_RETURN(const int64_t application, connection.Number("PRAGMA application_id"));
+  ASSIGN_OR_RETURN(const int64_t version, connection.Number("PRAGMA user_version"));
   ASSIGN_OR_RETURN(const std::string schema, SchemaText(connection));
   return application == 0 && version == 0 && schema.empty();
 }
 
 absl::Status Check(SqliteConnection& connection) {
-  ASSIGN_OR_RETURN(const int64_t application, Pragma(connection, "application_id"));
+  ASSIGN_OR_RETURN(const int64_t application, connection.Number("PRAGMA application_id"));
   if (application != kProfileApplicationId) {
     return absl::DataLossError(connection.path() + ": not a database of measurements");
   }
-  ASSIGN_OR_RETURN(const int64_t version, Pragma(connection, "user_version"));
+  ASSIGN_OR_RETURN(const int64_t version, connection.Number("PRAGMA user_version"));
   if (version != kProfileSchemaVersion) {
     return absl::FailedPreconditionError(absl::StrCat(connection.path(), ": has schema version ",
                                                       version, ", not ", kProfileSchemaVersion));
@@ -89,15 +81,6 @@ absl::Status Check(SqliteConnection& connection) {
   RETURN_IF_ERROR(CheckSchema(connection));
   RETURN_IF_ERROR(CheckPages(connection));
   return CheckRows(connection);
-}
-
-absl::Status Begin(SqliteConnection& connection) {
-  ASSIGN_OR_RETURN(SqliteTransaction transaction, SqliteTransaction::Begin(connection));
-  RETURN_IF_ERROR(connection.RunScript(kProfileSchema));
-  RETURN_IF_ERROR(
-      connection.RunScript(absl::StrCat("PRAGMA application_id = ", kProfileApplicationId,
-                                        "; PRAGMA user_version = ", kProfileSchemaVersion)));
-  return transaction.Commit();
 }
 
 absl::StatusOr<SqliteConnection> OpenChecked(const std::string& path) {
@@ -109,17 +92,16 @@ absl::StatusOr<SqliteConnection> OpenChecked(const std::string& path) {
   // NORMAL: killing the process loses no recorded measurement, a power failure perhaps the last
   // seconds; neither damages the file.
   RETURN_IF_ERROR(connection.RunScript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL"));
-  if (blank) RETURN_IF_ERROR(Begin(connection));
+  if (blank) {
+    RETURN_IF_ERROR(
+        BeginSqliteFile(connection, kProfileSchema, kProfileApplicationId, kProfileSchemaVersion));
+  }
   return connection;
 }
 
-// SQLite's files beside the database are renamed first: if the process is killed, no log may remain
-// that the next database would take for its own.
-constexpr std::array<const char*, 4> kSuffixes = {"-wal", "-shm", "-journal", ""};
-
 bool IsTaken(const std::string& name) {
   std::error_code ignored;
-  for (const char* const suffix : kSuffixes) {
+  for (const char* const suffix : kSqliteSuffixes) {
     if (fs::exists(fs::symlink_status(name + suffix, ignored))) return true;
   }
   return false;
@@ -130,7 +112,7 @@ absl::StatusOr<std::string> SetAside(const std::string& path) {
   int number = 1;
   while (IsTaken(absl::StrCat(path, ".set-aside-", number))) ++number;
   const std::string name = absl::StrCat(path, ".set-aside-", number);
-  for (const char* const suffix : kSuffixes) {
+  for (const char* const suffix : kSqliteSuffixes) {
     std::error_code error;
     fs::rename(path + suffix, name + suffix, error);
     if (error && error != std::errc::no_such_file_or_directory) {

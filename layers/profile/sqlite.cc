@@ -152,6 +152,12 @@ absl::Status SqliteConnection::Run(const std::string& sql, absl::Span<const Sqli
   return Run(sql, values, [](const SqliteRow&) {});
 }
 
+absl::StatusOr<int64_t> SqliteConnection::Number(const std::string& sql) {
+  int64_t number = 0;
+  RETURN_IF_ERROR(Run(sql, {}, [&](const SqliteRow& row) { number = row.Integer(0); }));
+  return number;
+}
+
 absl::Status SqliteConnection::RunScript(const std::string& sql) {
   const int result = sqlite3_exec(database_.get(), sql.c_str(), nullptr, nullptr, nullptr);
   return result == SQLITE_OK ? absl::OkStatus() : Error("exec");
@@ -186,6 +192,15 @@ absl::Status SqliteTransaction::Commit() {
   RETURN_IF_ERROR(connection_->Run("COMMIT"));
   connection_ = nullptr;
   return absl::OkStatus();
+}
+
+absl::Status BeginSqliteFile(SqliteConnection& connection, const std::string& schema,
+                             int application, int version) {
+  ASSIGN_OR_RETURN(SqliteTransaction transaction, SqliteTransaction::Begin(connection));
+  RETURN_IF_ERROR(connection.RunScript(schema));
+  RETURN_IF_ERROR(connection.RunScript(
+      absl::StrCat("PRAGMA application_id = ", application, "; PRAGMA user_version = ", version)));
+  return transaction.Commit();
 }
 
 }  // namespace neap

@@ -12,6 +12,7 @@
 //                          [&](const SqliteRow& row) { count = row.Integer(0); }));
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -68,6 +69,8 @@ class SqliteConnection {
   // Runs one statement, with values for ?1, ?2, ... Compiled statements are cached.
   absl::Status Run(const std::string& sql, absl::Span<const SqliteValue> values, OnRow on_row);
   absl::Status Run(const std::string& sql, absl::Span<const SqliteValue> values = {});
+  // The first column of the last row of a statement; 0 without rows.
+  absl::StatusOr<int64_t> Number(const std::string& sql);
   // Runs several statements, separated by semicolons.
   absl::Status RunScript(const std::string& sql);
   // The number of rows that the last INSERT or UPDATE changed.
@@ -93,6 +96,11 @@ class SqliteConnection {
   absl::flat_hash_map<std::string, std::unique_ptr<sqlite3_stmt, Finalize>> statements_;
 };
 
+// What SQLite adds to the path of a file for those that it keeps beside it, and nothing for the
+// file itself. Who removes or renames the file must begin with the others: a log that remains would
+// be taken for that of the next file.
+inline constexpr std::array<const char*, 4> kSqliteSuffixes = {"-wal", "-shm", "-journal", ""};
+
 // Rolled back on destruction unless committed. It waits for other writers at the beginning: later,
 // two transactions that have both read could only fail.
 class SqliteTransaction {
@@ -107,5 +115,10 @@ class SqliteTransaction {
   explicit SqliteTransaction(SqliteConnection& connection) : connection_(&connection) {}
   SqliteConnection* connection_;  // null once committed or moved from
 };
+
+// Creates the tables of a new file, and marks it as `application`'s, of this version, both or
+// neither.
+absl::Status BeginSqliteFile(SqliteConnection& connection, const std::string& schema,
+                             int application, int version);
 
 }  // namespace neap
