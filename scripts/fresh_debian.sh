@@ -10,6 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 [ $# -gt 0 ] || { echo "usage: scripts/fresh_debian.sh COMMAND..." >&2; exit 2; }
 
 system="$(realpath "$(mktemp -d)")"
+chmod 755 "$system"  # its root folder, which all of its users search
 log="$(mktemp)"
 # clean_up: ends what still runs in the system, and removes it.
 clean_up() {
@@ -17,7 +18,7 @@ clean_up() {
   for process in /proc/[0-9]*; do
     [ "$(readlink "$process/root")" != "$system" ] || kill -9 "${process#/proc/}" || true
   done
-  umount -l "$system/proc" "$system/dev" 2>/dev/null || true
+  umount -l "$system/dev/pts" "$system/proc" "$system/dev" 2>/dev/null || true
   rm -f "$log"
   if mountpoint -q "$system/proc" || mountpoint -q "$system/dev"; then
     echo "fresh_debian: $system is not removed, because it still has this machine's /proc or /dev" >&2
@@ -38,7 +39,7 @@ inside() {
 
 echo "fresh_debian: making a minimal system" >&2
 debootstrap --variant=minbase bookworm "$system" >"$log" 2>&1 || { tail "$log" >&2; exit 1; }
-for folder in proc dev; do mount --bind "/$folder" "$system/$folder"; done
+for folder in proc dev dev/pts; do mount --bind "/$folder" "$system/$folder"; done
 inside / apt-get install -qq --no-install-recommends git ca-certificates >/dev/null
 cp /etc/ssl/certs/ca-certificates.crt "$system/etc/ssl/certs/"
 git clone --quiet --no-hardlinks . "$system/root/neap"

@@ -16,9 +16,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 packages=(g++ cmake make ninja-build ccache libabsl-dev libboost-dev libdnnl-dev ocl-icd-opencl-dev
           nlohmann-json3-dev libsqlite3-dev zlib1g-dev ca-certificates
           libopenmpi-dev openmpi-bin libjpeg-dev libpng-dev libprotobuf-dev protobuf-compiler)
-test_packages=(doctest-dev libbenchmark-dev python3 pkg-config dpkg-dev)
+test_packages=(doctest-dev libbenchmark-dev python3 pkg-config dpkg-dev file)
 python_packages=(python3 python3-dev python3-pip python3-venv)
-debian_packages=(dpkg-dev)
+debian_packages=(dpkg-dev file)
 lint_packages=(clang-format-14 clang-tidy-14 python3)
 sanitizer_packages=(clang-14 libclang-rt-14-dev llvm-14)
 cudnn_frontend=nvidia-cudnn-frontend==1.32.0

@@ -138,9 +138,14 @@ void TrainReport::Line(const StepResult& result, double seconds_per_step) {
   std::string text = absl::StrFormat("step %d/%d", result.step + 1, last);
   if (const std::optional<int64_t> epoch = EpochOf(result.step))
     absl::StrAppendFormat(&text, "  epoch %d/%d", *epoch, *EpochOf(last - 1));
+  if (mean_.is_empty()) {
+    absl::StrAppend(&text, "  loss not finite");
+  } else {
+    absl::StrAppendFormat(&text, "  loss %.4g  accuracy %.1f%%", mean_.loss(),
+                          100 * mean_.accuracy(schedule_.labels));
+  }
   absl::StrAppendFormat(
-      &text, "  loss %.4g  accuracy %.1f%%  lr %.3g  %.1f images/s  %s left  arena %s",
-      mean_.loss(), 100 * mean_.accuracy(schedule_.labels), schedule_.rate.At(result.step),
+      &text, "  lr %.3g  %.1f images/s  %s left  arena %s", schedule_.rate.At(result.step),
       PerSecond(batch_, seconds_per_step),
       DurationText(static_cast<double>(last - result.step - 1) * seconds_per_step),
       FormatBytes(arena_bytes_));
@@ -164,8 +169,8 @@ void TrainReport::JsonLine(const StepResult& result, double seconds_per_step) co
              {"loss", result.loss},
              {"loss_text", absl::StrFormat("%.9g", result.loss)},
              {"correct", result.correct},
-             {"mean_loss", mean_.loss()},
-             {"mean_accuracy", mean_.accuracy(schedule_.labels)},
+             {"mean_loss", mean_.is_empty() ? Json() : Json(mean_.loss())},
+             {"mean_accuracy", mean_.is_empty() ? Json() : Json(mean_.accuracy(schedule_.labels))},
              {"loss_scale", result.loss_scale},
              {"skipped_steps", result.skipped_steps},
              {"learning_rate", schedule_.rate.At(result.step)},
@@ -223,7 +228,7 @@ void TrainReport::Epoch(const EpochResult& result) {
 }
 
 void RunningMean::Add(const StepResult& result) {
-  if (result.skipped) return;
+  if (!std::isfinite(result.loss)) return;
   loss_ += result.loss;
   correct_ += result.correct;
   ++steps_;

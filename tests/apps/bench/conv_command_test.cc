@@ -27,7 +27,7 @@ struct ConvRun {
 
   std::vector<std::string> Command(const std::vector<std::string>& more) const {
     return Joined(
-        {"bench", "conv", "--set", "lenet", "--batch", "8", "--device", "cpu", "--samples", "1",
+        {"bench", "conv", "--set", "lenet", "--batch", "4", "--device", "cpu", "--samples", "1",
          "--limits", "512KiB,1,64MiB", "--database", directory.File("profile.db")},
         more);
   }

@@ -122,15 +122,15 @@ TEST_CASE("an error while progress is shown begins on a new line") {
   const std::string database = directory.File("profile.db");
   const std::vector<std::string> net = {"lenet", "--device", "cpu", "--database", database};
   RunForJson(
-      Joined({"profile", "--batch", "64", "--samples", "1", "--divisions", "undivided"}, net));
-  std::vector<int> batches(64);
+      Joined({"profile", "--batch", "16", "--samples", "1", "--divisions", "undivided"}, net));
+  std::vector<int> batches(16);
   std::iota(batches.begin(), batches.end(), 1);
   Process process = Process::StartOnTerminal(
       Joined({"bench", "workspace", "--plan-only", "--budgets", "256MiB", "--limits", "1KiB",
               "--batches", absl::StrJoin(batches, ",")},
              net));
-  process.AwaitErrors("] 0/256 plans");
-  process.Signal(SIGSTOP);  // some operations, of pooling, are those of 64 images alone
+  process.AwaitErrors("] 0/64 plans");
+  process.Signal(SIGSTOP);  // some operations, of pooling, are those of 16 images alone
   REQUIRE(SqliteConnection::Open(database, SqliteAccess::kReadWrite)
               ->RunScript("UPDATE measurements SET median_seconds = 1e-9")
               .ok());

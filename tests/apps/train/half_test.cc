@@ -78,8 +78,11 @@ TEST_CASE("steps that overflow are counted, until one does with the smallest sca
   CHECK(few.out.find("done after 3 steps") != std::string::npos);
   CHECK(few.out.find("3 of all steps skipped (a gradient overflowed), loss scale 8192") !=
         std::string::npos);
+  CHECK(few.out.find("step 3/3  loss not finite  lr") != std::string::npos);
   const std::vector<Json> lines = RunForJson(Joined(args, {"--steps", "3"}));
   CHECK(lines.at(1).at("skipped_steps") == 1);
+  CHECK(lines.at(1).at("mean_loss").is_null());
+  CHECK(lines.at(1).at("mean_accuracy").is_null());
   CHECK(lines.back().at("skipped_steps") == 3);
   CHECK(lines.back().at("loss_scale") == 8192);
   const Outcome all = RunNeap(Joined(args, {"--steps", "40"}));
@@ -108,6 +111,9 @@ TEST_CASE("training that skips step after step ends, even if the loss is finite"
   CHECK(few.exit_code == 0);
   CHECK(few.out.find("  16 skipped, loss scale 1\n") != std::string::npos);
   CHECK(few.out.find("nan") == std::string::npos);
+  for (const Json& line : RunForJson(Joined(args, {"--steps", "3"}))) {
+    if (line.at("event") == "step") CHECK(line.at("mean_loss") == line.at("loss"));
+  }
   const Outcome all = RunNeap(Joined(args, {"--steps", "40"}));
   CHECK(all.exit_code == 1);
   CHECK(all.err.find("a gradient is not finite in 10 steps in a row at step 26, with the smallest "

@@ -332,7 +332,7 @@ TEST_CASE("one interrupted rank stops all at the same step, with a checkpoint th
 // Each round kills one rank at another time: while it starts, computes, sums or saves.
 TEST_CASE("a rank that is killed ends the others soon, and its last checkpoint is whole") {
   if (!HasMpi()) return SkipCase("there is no MPI");
-  constexpr int kRounds = 8;
+  constexpr int kRounds = 5;
   const ScratchDirectory scratch;
   std::mt19937 random(1);
   for (int round = 0; round < kRounds; ++round) {

@@ -17,8 +17,7 @@ namespace neap::testing {
 inline std::unique_ptr<EngineCatalog> CatalogOrSkip(const EngineOptions& options = {}) {
   const absl::StatusOr<std::string> h200 = CudnnDeviceProperties("h200");
   if (absl::IsUnimplemented(h200.status())) {
-    MESSAGE("SKIPPED: ", std::string(h200.status().message()));
-    ++SkippedCases();
+    SkipCase(std::string(h200.status().message()));
     return nullptr;
   }
   REQUIRE(h200.ok());

@@ -60,7 +60,7 @@ void CheckContains(const Program& program, EngineCatalog& catalog, const std::st
 
 TEST_CASE("networks: auto needs no more memory than the policies it contains, and no more time") {
   DefaultCatalog catalog;
-  for (const char* net : {"resnet50", "alexnet"}) {
+  for (const char* net : {"resnet20", "alexnet"}) {
     CAPTURE(net);
     const Graph graph = nets::Build(net, {.batch = 16}).value();
     CheckContains(Lower(graph, {}, H200()).value(), catalog, "offline", 2);
