@@ -98,8 +98,10 @@ def base(since):
 
 
 def touched(all_sources, headers, commit):
-    """The sources that have changed since the commit, and one that includes each header that has."""
+    """The sources that have changed since the commit, and one that includes each header that has; all, if the rules have changed."""
     changed = set(git("diff", "--name-only", commit)) | set(git("ls-files", "--others", "--exclude-standard"))
+    if ".clang-tidy" in changed:
+        return sorted(all_sources)
     chosen = {source for source in all_sources if source in changed}
     for header in sorted(path for path in changed if path.endswith(".h")):
         including = [source for source in all_sources if header in headers.get(source, ())]

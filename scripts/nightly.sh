@@ -62,7 +62,7 @@ fuzz() {
   local fuzzers name status=0
   mkdir -p "$corpus"
   mapfile -t fuzzers < <(basename -s .cc -a tests/fuzz/fuzz_*.cc | grep -vx fuzz_main | sed 's/^fuzz_//')
-  NEAP_TARGET="${fuzzers[*]/#/fuzz_}" scripts/build.sh asan-ubsan "-DNEAP_FUZZ_SECONDS=$seconds" "-DNEAP_FUZZ_CORPUS=$corpus" || return
+  NEAP_TARGET="${fuzzers[*]/#/fuzz_}" scripts/build.sh asan-ubsan "-DNEAP_FUZZ_SECONDS=$seconds" "-DNEAP_FUZZ_CORPUS=$corpus" -DNEAP_FUZZ_SEED=0 || return
   tests_of '^fuzz/' $((seconds + 600)) || status=$?
   for name in "${fuzzers[@]}"; do merge "$name"; done
   echo "nightly: inputs kept: $(find "$corpus" -type f | wc -l), $(du -sm "$corpus" | cut -f1) MiB in $corpus"

@@ -127,10 +127,11 @@ absl::StatusOr<const Batch*> ToBatch(HeldSession& held, const Images& given,
   return &batch;
 }
 
-float Step(HeldSession& held, const Images& images, const Answers& labels) {
-  return Checked(held.Use([&](Session& session) -> absl::StatusOr<float> {
+StepResult Step(HeldSession& held, const Images& images, const Answers& labels) {
+  return Checked(held.Use([&](Session& session) -> absl::StatusOr<StepResult> {
     ASSIGN_OR_RETURN(const Batch* const batch, ToBatch(held, images, labels));
-    return session.TrainStep(*batch);
+    RETURN_IF_ERROR(session.Begin(*batch));
+    return session.Finish();
   }));
 }
 
@@ -280,6 +281,8 @@ void BindResults(nb::module_& module) {
       .def_ro("correct", &StepResult::correct, "How many labels were predicted.")
       .def_ro("labels", &StepResult::labels,
               "In evaluation: how many labels are classes, or elements have targets.")
+      .def_ro("used_loss_scale", &StepResult::used_loss_scale,
+              "fp16: by which the loss of this step was multiplied; at least 1.")
       .def_ro("loss_scale", &StepResult::loss_scale,
               "fp16: by which the loss of the next step is multiplied.")
       .def_ro("skipped", &StepResult::skipped,

@@ -56,7 +56,7 @@ struct TrainSchedule {
 // The mean loss and accuracy over steps of the same number of images.
 class RunningMean {
  public:
-  // A step whose loss is not finite does not count. In fp16 such a step is skipped.
+  // A step whose loss is not finite does not count.
   void Add(const StepResult& result);
   double loss() const { return steps_ == 0 ? 0 : loss_ / static_cast<double>(steps_); }
   // From 0 to 1, of steps with so many labels.

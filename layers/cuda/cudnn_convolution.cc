@@ -24,10 +24,12 @@
 #include <cudnn_frontend.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <mutex>
 #include <unordered_set>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/cuda/cuda_status.h"
@@ -143,7 +145,10 @@ class ConvolutionGraph : public fe::graph::Graph {
       HeuristicEngine engine = {.id = EngineId(config),
                                 .notes = NotesOf(config->get_backend_descriptor())};
       if (!seen.insert(engine.id).second) continue;
-      if (fe::detail::get_workspace_size(config, engine.workspace_bytes).is_bad()) continue;
+      if (fe::detail::get_workspace_size(config, engine.workspace_bytes).is_bad()) {
+        list.is_complete = false;
+        continue;
+      }
       list.engines.push_back(std::move(engine));
     }
     return list;
@@ -191,10 +196,20 @@ class ConvolutionGraph : public fe::graph::Graph {
   }
 
  private:
-  // Whether the heuristic has listed all engines that it knows, or there are none.
+  // Whether the heuristic has listed all engines that it knows, or there are none. An installation
+  // that lacks a part has others.
   static bool SaysAll(cudnnStatus_t status) {
-    return status == CUDNN_STATUS_SUCCESS ||
-           CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED;
+    switch (status) {
+      case CUDNN_STATUS_SUCCESS:
+        return true;
+      case CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER:
+      case CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDART:
+      case CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING:
+      case CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE:
+        return false;
+      default:
+        return CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED;
+    }
   }
 
   // Returns an error unless the statuses of heuristics that list nothing, one per heuristic, mean
@@ -340,12 +355,12 @@ class CudnnConvolutionsImpl final : public CudnnConvolutions {
     ASSIGN_OR_RETURN(EngineChoice choice, ParseEngineId(engine));
     ASSIGN_OR_RETURN(std::unique_ptr<ConvolutionGraph> graph, Lowered(problem, handles_.plans));
     const std::string call = absl::StrCat("cudnn build ", std::string(engine));
-    RETURN_IF_ERROR(graph->Build(choice, call));
     ASSIGN_OR_RETURN(const int64_t listed_bytes, ListedWorkspace(problem, engine));
-    if (absl::Status status = graph->CheckWorkspace(listed_bytes, call); !status.ok()) {
-      const std::lock_guard lock(mutex_);
-      ListAnew(problem, problem.ToString()).IgnoreError();  // so that no wrong list is kept
-      return status;
+    absl::Status built = graph->Build(choice, call);
+    if (built.ok()) built = graph->CheckWorkspace(listed_bytes, call);
+    if (!built.ok()) {
+      Doubt(problem);
+      return built;
     }
     return std::make_unique<BuiltPlan>(handles_.plans, problem, std::move(graph));
   }
@@ -363,6 +378,14 @@ class CudnnConvolutionsImpl final : public CudnnConvolutions {
     ASSIGN_OR_RETURN(HeuristicList list, graph->List());
     if (list.is_complete) lists_.Keep(key, list.engines);
     return std::move(list.engines);
+  }
+
+  // The list of an engine that has failed may be a wrong one that was kept: it is replaced, once.
+  void Doubt(const ConvolutionProblem& problem) {
+    const std::string key = problem.ToString();
+    const std::lock_guard lock(mutex_);
+    if (lists_.lists == nullptr || !doubted_.insert(key).second) return;
+    ListAnew(problem, key).IgnoreError();
   }
 
   absl::StatusOr<int64_t> ListedWorkspace(const ConvolutionProblem& problem, std::string_view id) {
@@ -385,7 +408,8 @@ class CudnnConvolutionsImpl final : public CudnnConvolutions {
   Handles handles_;
   std::shared_ptr<const fe::DeviceProperties> properties_;
   LibraryLists lists_;
-  std::mutex mutex_;  // guards handles_.lists and engines_
+  std::mutex mutex_;  // guards handles_.lists, doubted_ and engines_
+  absl::flat_hash_set<std::string> doubted_;
   absl::flat_hash_map<std::string, absl::StatusOr<std::vector<Engine>>> engines_;  // or none
 };
 
@@ -407,8 +431,10 @@ LibraryLists ListsOf(std::shared_ptr<EngineLists> lists, std::string_view where,
   if (lists == nullptr) return {};
   const std::string kind = KindOfGpu(properties_json);
   if (kind.empty()) return {};
+  const char* const tf32 = std::getenv("NVIDIA_TF32_OVERRIDE");  // cuDNN obeys it
   return {.library = absl::StrCat("cuDNN ", cudnnGetVersion(), " by cudnn-frontend ",
                                   CUDNN_FRONTEND_VERSION, ", listing ", kListing,
+                                  tf32 == nullptr ? "" : absl::StrCat(", TF32 override ", tf32),
                                   std::string(where), kind),
           .lists = std::move(lists)};
 }

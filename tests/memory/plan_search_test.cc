@@ -171,7 +171,7 @@ class OrderedCatalog final : public EngineCatalog {
 TEST_CASE("a plan is never slower in a budget in which nothing has to move any more") {
   OrderedCatalog catalog;
   const Program program = Lower(*nets::Build("alexnet", {.batch = 256}), {}, H200()).value();
-  for (const char* policy : {"tensor-cache", "superneurons"}) {
+  for (const char* policy : {"tensor-cache", "superneurons", "auto"}) {
     CAPTURE(policy);
     CheckNeverSlower(IterationTimes(program, catalog, {.policy = policy}, 30));
   }

@@ -151,13 +151,10 @@ class Session(_neap.Session):
 
     def step(self, images: Any, labels: Any) -> float:
         """Trains with one batch and returns its mean loss. Raises NonFiniteLossError if that is infinite or not a number."""
-        step = self.steps
         self._follow_schedule()
-        loss = self._step(_given(images), self._answers(labels))
-        # A step of fp16 whose numbers are too large is skipped, and the next one has a smaller scale.
-        if not math.isfinite(loss) and self.plan.dtype != "fp16":
-            raise NonFiniteLossError(step, loss)
-        return loss
+        result = self._step(_given(images), self._answers(labels))
+        _check_loss(result)
+        return result.loss
 
     def begin(self, images: Any, labels: Any) -> None:
         """The first half of a step: sends the batch and returns. Two steps may be in flight."""
@@ -170,7 +167,7 @@ class Session(_neap.Session):
 
     def fit(self, batches: Iterable[tuple[Any, Any]] | _neap.Dataset | tuple[Any, Any], epochs: int = 1,
             on_step: Callable[[_neap.StepResult], object] | None = None, *, val: Any = None) -> History:
-        """Trains with all batches, `epochs` times, and returns the mean loss of each epoch.
+        """Trains with all batches, `epochs` times, and returns the mean of the finite losses of each epoch.
 
         `batches` is a Loader, a DataLoader of PyTorch or another iterable of (images, labels); a Dataset or a pair of arrays
         (images, labels) is shuffled as Loader does. `val` is evaluated after each epoch, and is what evaluate() takes, or a pair
@@ -194,18 +191,19 @@ class Session(_neap.Session):
 
     def _epoch(self, batches: Iterable[tuple[Any, Any]], bar: Any,
                on_step: Callable[[_neap.StepResult], object] | None) -> float:
-        total, count = 0.0, 0
+        losses, count = [], 0
         for result in self._train(batches):
-            if not math.isfinite(result.loss) and not result.skipped:
-                raise NonFiniteLossError(result.step, result.loss)
-            total, count = total + result.loss, count + 1
+            count += 1
+            _check_loss(result)
+            if math.isfinite(result.loss):
+                losses.append(result.loss)
             bar.set_postfix(loss=f"{result.loss:.4f}", refresh=False)
             bar.update()
             if on_step is not None:
                 on_step(result)
         if count == 0:
             raise ValueError("there are no batches to train with; a generator is empty after its first epoch")
-        return total / count
+        return sum(losses) / len(losses) if losses else math.nan  # in fp16, if all steps were skipped
 
     def _train(self, batches: Iterable[tuple[Any, Any]]) -> Iterator[_neap.StepResult]:
         in_flight = 0
@@ -304,6 +302,12 @@ class Session(_neap.Session):
 def _given(images: Any) -> Any:
     """The images of a step, where they are."""
     return without_gradient(images) if is_on_gpu(images) else to_images(images)
+
+
+def _check_loss(result: _neap.StepResult) -> None:
+    """Raises if the loss is no number, unless a step of fp16 was skipped: the next one has a smaller scale, at least 1."""
+    if not math.isfinite(result.loss) and not (result.skipped and result.used_loss_scale > 1):
+        raise NonFiniteLossError(result.step, result.loss)
 
 
 def _function(rate: Rate) -> Callable[[int], float] | None:

@@ -106,5 +106,19 @@ def test_a_step_of_fp16_that_is_skipped_is_no_error():
     with neap.Session(classifier(), device="cpu", dtype="fp16") as session:
         assert not numpy.isfinite(session.step(x * 1e6, y))
         assert numpy.isfinite(session.step(x, y))
-        session.fit([(x * 1e6, y)])
-        assert numpy.isfinite(session.step(x, y))
+        assert numpy.isnan(session.fit([(x * 1e6, y)])[0])
+        losses = []
+        assert session.fit([(x * 1e6, y), (x, y)], on_step=lambda result: losses.append(result.loss)) == [losses[1]]
+        assert not numpy.isfinite(losses[0]) and numpy.isfinite(losses[1])
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
+def test_a_loss_that_stays_no_number_raises(dtype):
+    x, y = points(8)
+    first = 0 if dtype == "bf16" else 16  # the scales of the steps before are 65536, 32768, ..., 2
+    for train in (lambda session: session.fit([(x * numpy.nan, y)] * 40),
+                  lambda session: [session.step(x * numpy.nan, y) for _ in range(40)]):
+        with neap.Session(classifier(), device="cpu", dtype=dtype) as session:
+            with pytest.raises(neap.NonFiniteLossError) as raised:
+                train(session)
+            assert raised.value.step == first

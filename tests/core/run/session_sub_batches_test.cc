@@ -128,7 +128,7 @@ std::vector<float> MasksOf(const Graph& graph, int64_t sub_batches, Device& devi
 
 }  // namespace
 
-TEST_CASE("random networks in sub-batches train to the same bits whatever the plan, 40 of them") {
+TEST_CASE("random networks in sub-batches train to the same bits whatever the plan") {
   const std::unique_ptr<CpuDevice> cpu = OpenCpu();
   constexpr DType kTypes[] = {DType::kFp32, DType::kBf16, DType::kFp16};
   constexpr const char* kPolicies[] = {"auto", "tensor-cache", "superneurons",

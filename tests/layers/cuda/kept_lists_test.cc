@@ -13,6 +13,7 @@
 
 #include "neap/layers/catalog/engine_lists.h"
 #include "neap/layers/convolution.h"
+#include "tests/environment.h"
 #include "tests/layers/cuda/described_h200.h"
 
 namespace neap::testing {
@@ -110,6 +111,19 @@ TEST_CASE("lists of a GPU with fewer multiprocessors are others") {
   properties.replace(properties.find(whole), whole.size(), "\"multiProcessorCount\":66");
   const int kept = lists->kept;
   EnginesOf(*MakeCudnnCatalog(properties, {}, {.lists = lists}).value());
+  CHECK(lists->kept == 2 * kept);
+  CHECK(lists->lists.size() == 2 * static_cast<size_t>(kept));
+}
+
+TEST_CASE("lists made without TF32 for the whole process are others") {
+  const Environment unset("NVIDIA_TF32_OVERRIDE", nullptr);
+  const auto lists = std::make_shared<ListsInMemory>();
+  const std::unique_ptr<EngineCatalog> with = CatalogOrSkip({.lists = lists});
+  if (!with) return;
+  EnginesOf(*with);
+  const int kept = lists->kept;
+  const Environment without("NVIDIA_TF32_OVERRIDE", "0");
+  EnginesOf(*CatalogOrSkip({.lists = lists}));
   CHECK(lists->kept == 2 * kept);
   CHECK(lists->lists.size() == 2 * static_cast<size_t>(kept));
 }

@@ -59,7 +59,11 @@ TEST_CASE("processes keep lists at the same time, and find each other's") {
     }
     _exit(0);
   }
-  for (const pid_t process : processes) REQUIRE(waitpid(process, nullptr, 0) == process);
+  for (const pid_t process : processes) {
+    int status = -1;
+    REQUIRE(waitpid(process, &status, 0) == process);
+    CHECK(status == 0);
+  }
   KeptEngineLists lists(path);
   for (int i = 0; i < kLists; ++i) {
     const std::string number = std::to_string(i);
@@ -165,7 +169,7 @@ TEST_CASE("the file may be deleted while it is open") {
   lists.Keep("a", "conv", "list");
   std::filesystem::remove(path);
   lists.Keep("a", "other", "list");
-  lists.Find("a", "other");
+  CHECK(lists.Find("a", "other") == std::nullopt);
   KeptEngineLists anew(path);
   CHECK(anew.Find("a", "conv") == std::nullopt);
   anew.Keep("a", "conv", "new list");

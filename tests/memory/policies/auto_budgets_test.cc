@@ -27,7 +27,7 @@ using testing::OneEngine;
 struct Net {
   const char* name;
   nets::NetOptions options;
-  int budgets = 6;
+  int budgets = 4;
   bool is_small = true;  // planned fast enough to be planned whole, several times
 };
 // Batches and images are small. Inception v4 has several times as many steps as the others, and so
@@ -35,7 +35,7 @@ struct Net {
 const Net kNets[] = {{"lenet", {.batch = 64}},
                      {"alexnet", {.batch = 16}},
                      {"vgg16", {.batch = 32, .image = 64}},
-                     {"resnet20", {.batch = 32}, 6, false},
+                     {"resnet20", {.batch = 32}, 4, false},
                      {"densenet-cifar", {.batch = 8, .depth = 13}},
                      {"unet", {.batch = 2, .image = 128}},
                      {"fcn8s", {.batch = 1, .image = 256}},
@@ -146,7 +146,7 @@ void CheckPools(const Net& net, const SetBudget& set_budget) {
                             .policy = "auto"};
   const int64_t on_host = CheckedPlan(program, options).plan.host_pool_bytes;
   double last = std::numeric_limits<double>::infinity();
-  for (const int64_t bytes : Budgets(0, on_host, 4)) {
+  for (const int64_t bytes : Budgets(0, on_host, 3)) {
     CAPTURE(bytes);
     set_budget(bytes, options);
     const absl::StatusOr<PlanResult> result = MakePlan(program, options, H200(), catalog);
@@ -182,7 +182,7 @@ TEST_CASE("networks: the same request gives the same plan of auto") {
     OneEngine catalog;
     const PlanResult natural = MakePlan(program, {.policy = "auto"}, H200(), catalog).value();
     for (const int64_t budget :
-         Budgets(natural.stats.minimum_budget_bytes, natural.plan.peak_bytes, 4)) {
+         Budgets(natural.stats.minimum_budget_bytes, natural.plan.peak_bytes, 3)) {
       CAPTURE(budget);
       const PlannerOptions options = {.budget_bytes = budget, .policy = "auto"};
       const PlanResult once = CheckedPlan(program, options);
