@@ -151,8 +151,9 @@ class Session(_neap.Session):
 
     def step(self, images: Any, labels: Any) -> float:
         """Trains with one batch and returns its mean loss. Raises NonFiniteLossError if that is infinite or not a number."""
+        images, answers = _given(images), self._answers(labels)
         self._follow_schedule()
-        result = self._step(_given(images), self._answers(labels))
+        result = self._step(images, answers)
         _check_loss(result)
         return result.loss
 

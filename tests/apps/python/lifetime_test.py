@@ -76,7 +76,8 @@ def test_a_thousand_sessions_leave_no_memory_behind(threads):
         return resident_bytes()
 
     before = use_in_threads(200)
-    assert use_in_threads(800) < before + (1 << 20)
+    # What the C library keeps for threads varies by 1.6 MB; the arena of a session has 58 kB.
+    assert use_in_threads(800) < before + (4 << 20)
     assert len(losses) == 1
 
 
