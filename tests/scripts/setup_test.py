@@ -12,7 +12,7 @@ LIBRARIES = ["libabsl-dev", "libboost-dev", "libdnnl-dev", "ocl-icd-opencl-dev",
              "libsqlite3-dev", "zlib1g-dev", "ca-certificates", "libopenmpi-dev", "openmpi-bin", "libjpeg-dev", "libpng-dev",
              "libprotobuf-dev"]
 PROGRAMS = ["g++", "cmake", "make", "ninja", "ccache", "protoc"]
-ONLY_TESTS = ["doctest-dev", "libbenchmark-dev", "python3", "pkg-config", "dpkg-dev"]
+ONLY_TESTS = ["doctest-dev", "libbenchmark-dev", "python3", "pkg-config", "dpkg-dev", "file"]
 
 
 class SetupTest(unittest.TestCase):
@@ -70,7 +70,7 @@ class SetupTest(unittest.TestCase):
     def test_options_add_up_and_no_package_is_named_twice(self):
         code, text = self.run_setup("--build-tests", "--lint", packages=LIBRARIES, programs=PROGRAMS)
         self.assertEqual(code, 1)
-        self.assertIn("setup: missing: doctest-dev libbenchmark-dev python3 pkg-config dpkg-dev clang-format-14 clang-tidy-14\n", text)
+        self.assertIn("setup: missing: doctest-dev libbenchmark-dev python3 pkg-config dpkg-dev file clang-format-14 clang-tidy-14\n", text)
 
     def test_an_option_that_it_does_not_know_is_refused(self):
         self.assertEqual(self.run_setup("--everything"), (1, "setup: unknown option --everything\n"))
