@@ -58,12 +58,12 @@ class RunningMean {
  public:
   // A step whose loss is not finite does not count.
   void Add(const StepResult& result);
-  double loss() const { return steps_ == 0 ? 0 : loss_ / static_cast<double>(steps_); }
-  // From 0 to 1, of steps with so many labels.
-  double accuracy(int64_t labels) const {
-    return steps_ == 0 ? 0 : static_cast<double>(correct_) / static_cast<double>(steps_ * labels);
-  }
   bool is_empty() const { return steps_ == 0; }
+  // Both need a step. The accuracy is from 0 to 1, of steps with so many labels.
+  double loss() const { return loss_ / static_cast<double>(steps_); }
+  double accuracy(int64_t labels) const {
+    return static_cast<double>(correct_) / static_cast<double>(steps_ * labels);
+  }
 
  private:
   double loss_ = 0;

@@ -368,8 +368,10 @@ class CudnnConvolutionsImpl final : public CudnnConvolutions {
  private:
   absl::StatusOr<std::vector<HeuristicEngine>> List(const ConvolutionProblem& problem,
                                                     const std::string& key) {
-    if (std::optional<std::vector<HeuristicEngine>> kept = lists_.Find(key)) return *kept;
-    return ListAnew(problem, key);
+    std::optional<std::vector<HeuristicEngine>> kept = lists_.Find(key);
+    if (!kept.has_value()) return ListAnew(problem, key);
+    read_.insert(key);
+    return *std::move(kept);
   }
 
   absl::StatusOr<std::vector<HeuristicEngine>> ListAnew(const ConvolutionProblem& problem,
@@ -384,8 +386,7 @@ class CudnnConvolutionsImpl final : public CudnnConvolutions {
   void Doubt(const ConvolutionProblem& problem) {
     const std::string key = problem.ToString();
     const std::lock_guard lock(mutex_);
-    if (lists_.lists == nullptr || !doubted_.insert(key).second) return;
-    ListAnew(problem, key).IgnoreError();
+    if (read_.erase(key) > 0) ListAnew(problem, key).IgnoreError();
   }
 
   absl::StatusOr<int64_t> ListedWorkspace(const ConvolutionProblem& problem, std::string_view id) {
@@ -408,8 +409,8 @@ class CudnnConvolutionsImpl final : public CudnnConvolutions {
   Handles handles_;
   std::shared_ptr<const fe::DeviceProperties> properties_;
   LibraryLists lists_;
-  std::mutex mutex_;  // guards handles_.lists, doubted_ and engines_
-  absl::flat_hash_set<std::string> doubted_;
+  std::mutex mutex_;                       // guards handles_.lists, read_ and engines_
+  absl::flat_hash_set<std::string> read_;  // problems whose lists were kept and are not doubted
   absl::flat_hash_map<std::string, absl::StatusOr<std::vector<Engine>>> engines_;  // or none
 };
 

@@ -44,14 +44,14 @@ void FillTensor(const std::string& file, const std::string& name, float value) {
 
 }  // namespace
 
-TEST_CASE("a network learns handwritten digits in 16 bits: at least 95% of the test images") {
+TEST_CASE("a network learns handwritten digits in 16 bits: at least 96% of the test images") {
   const Args digits = {"train",      "resnet-cifar",
                        "--depth",    "8",
                        "--image",    "16",
                        "--channels", "1",
                        "--data",     "idx:" + Digits(),
                        "--batch",    "32",
-                       "--epochs",   "8",
+                       "--epochs",   "12",
                        "--lr",       "0.1",
                        "--augment",  "--warmup",
                        "20",         "--device",
@@ -61,7 +61,7 @@ TEST_CASE("a network learns handwritten digits in 16 bits: at least 95% of the t
   for (const std::string dtype : {"bf16", "fp16"}) {
     CAPTURE(dtype);
     const Json end = RunForJson(Joined(digits, {"--dtype", dtype})).back();
-    CHECK(end.at("evaluation").at("accuracy").get<double>() >= 0.95);
+    CHECK(end.at("evaluation").at("accuracy").get<double>() >= 0.96);
     CHECK(end.at("peaks_equal") == true);
   }
 }
