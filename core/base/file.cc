@@ -185,6 +185,12 @@ absl::Status ReadableFile::ReadAt(int64_t offset, absl::Span<std::byte> bytes) c
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::string> ReadableFile::ReadAll() const {
+  std::string text(static_cast<size_t>(size_bytes_), '\0');
+  RETURN_IF_ERROR(ReadAt(0, {reinterpret_cast<std::byte*>(text.data()), text.size()}));
+  return text;
+}
+
 absl::Status ReadableFile::Corrupt(int64_t offset, const std::string& what) const {
   return absl::DataLossError(absl::StrCat(path_, ": byte ", offset, ": ", what));
 }

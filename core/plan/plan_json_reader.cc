@@ -11,8 +11,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "neap/core/base/json_fields.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/plan/json_fields.h"
 #include "neap/core/plan/plan.h"
 
 namespace neap {
@@ -20,15 +20,17 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr char kFile[] = "plan";  // errors begin with it
+
 absl::StatusOr<Region> ReadRegion(const Json& json, const std::string& where) {
-  JsonFields fields(json, where);
+  JsonFields fields(json, kFile, where);
   const Region region = {fields.Integer("offset"), fields.Integer("bytes")};
   RETURN_IF_ERROR(fields.Finish());
   return region;
 }
 
 absl::StatusOr<PlanTensor> ReadTensor(const Json& json, const std::string& where) {
-  JsonFields fields(json, where);
+  JsonFields fields(json, kFile, where);
   const std::vector<int64_t> dims = fields.Integers("shape");
   PlanTensor tensor = {.id = TensorId(fields.Index("id")),
                        .name = fields.Text("name"),
@@ -43,7 +45,7 @@ absl::StatusOr<PlanTensor> ReadTensor(const Json& json, const std::string& where
 }
 
 absl::StatusOr<PlanStep> ReadStep(const Json& json, const std::string& where) {
-  JsonFields fields(json, where);
+  JsonFields fields(json, kFile, where);
   PlanStep step = {.id = StepId(fields.Index("id")),
                    .layer = fields.Text("layer"),
                    .type = fields.Text("type"),
@@ -66,7 +68,7 @@ absl::StatusOr<ComputeAction> ReadCompute(JsonFields& fields, const std::string&
   if (engines.is_array() && engines.empty())
     fields.Fail("engines is empty; a step without a choice of engines has null");
   for (const Json& json : engines.is_array() ? engines : Json::array()) {
-    JsonFields engine(json, absl::StrCat(where, ".engines"));
+    JsonFields engine(json, kFile, absl::StrCat(where, ".engines"));
     action.engines.push_back(
         {engine.Text("engine"), engine.Integer("batch"), engine.Has("adds", true)});
     RETURN_IF_ERROR(engine.Finish());
@@ -80,7 +82,7 @@ absl::StatusOr<ComputeAction> ReadCompute(JsonFields& fields, const std::string&
 }
 
 absl::StatusOr<Action> ReadAction(const Json& json, const std::string& where) {
-  JsonFields fields(json, where);
+  JsonFields fields(json, kFile, where);
   const std::string op = fields.Text("op");
   if (op == "compute") return ReadCompute(fields, where);
   Action action;
@@ -199,35 +201,11 @@ absl::Status ReadAll(JsonFields& fields, const char* key,
   return absl::OkStatus();
 }
 
-// Errors: it is not JSON, or an object has a field twice; the parser alone would keep one of them.
-absl::StatusOr<Json> Parse(std::string_view text) {
-  std::vector<std::vector<std::string>> keys;  // of the objects that are not yet complete
-  std::optional<std::string> twice;
-  const auto remember = [&](int /*depth*/, Json::parse_event_t event, Json& parsed) {
-    if (event == Json::parse_event_t::object_start) {
-      keys.emplace_back();
-    } else if (event == Json::parse_event_t::object_end) {
-      keys.pop_back();
-    } else if (event == Json::parse_event_t::key) {
-      std::vector<std::string>& known = keys.back();
-      known.push_back(parsed.get<std::string>());
-      if (std::find(known.begin(), known.end() - 1, known.back()) != known.end() - 1)
-        twice = known.back();
-    }
-    return true;
-  };
-  Json json = Json::parse(text.begin(), text.end(), remember, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return absl::InvalidArgumentError("plan: the text is not JSON");
-  if (!twice.has_value()) return json;
-  return absl::InvalidArgumentError(
-      absl::StrCat("plan: an object has the field \"", *twice, "\" twice"));
-}
-
 }  // namespace
 
 absl::StatusOr<Plan> Plan::FromJson(std::string_view text) {
-  ASSIGN_OR_RETURN(const Json json, Parse(text));
-  JsonFields fields(json, "the plan");
+  ASSIGN_OR_RETURN(const Json json, ParseJson(text, kFile));
+  JsonFields fields(json, kFile, "the plan");
   RETURN_IF_ERROR(CheckFormat(fields));
   Plan plan = {.net = fields.Text("net"),
                .batch = fields.Integer("batch"),

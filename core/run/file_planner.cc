@@ -5,7 +5,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/types/span.h"
 #include "neap/core/base/file.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/plan/budget_refusal.h"
@@ -14,14 +13,6 @@
 
 namespace neap {
 namespace {
-
-absl::StatusOr<std::string> ReadText(const std::string& path) {
-  ASSIGN_OR_RETURN(const ReadableFile file, ReadableFile::Open(path));
-  std::string text(static_cast<size_t>(file.size_bytes()), '\0');
-  RETURN_IF_ERROR(
-      file.ReadAt(0, absl::MakeSpan(reinterpret_cast<std::byte*>(text.data()), text.size())));
-  return text;
-}
 
 // The same error, with `what` prepended.
 absl::Status Of(const std::string& what, const absl::Status& status) {
@@ -136,7 +127,8 @@ absl::Status CheckPool(std::string_view pool, int64_t bytes, int64_t limit) {
 absl::StatusOr<std::shared_ptr<const Planner>> PlannerFromFile(
     const std::string& path, std::shared_ptr<const Planner> evaluation,
     const FilePlanLimits& limits) {
-  ASSIGN_OR_RETURN(const std::string text, ReadText(path));
+  ASSIGN_OR_RETURN(const ReadableFile file, ReadableFile::Open(path));
+  ASSIGN_OR_RETURN(const std::string text, file.ReadAll());
   absl::StatusOr<Plan> plan = Plan::FromJson(text);
   RETURN_IF_ERROR(Of(path, plan.status()));
   RETURN_IF_ERROR(Of(path, Verify(*plan)));

@@ -35,9 +35,7 @@ absl::Status Parse(const std::string& path, Model& model) {
         path, ": has ", file.size_bytes(), " bytes; an ONNX file has less than 2 GiB, and its ",
         "weights are in another file if they have more"));
   }
-  std::string bytes(static_cast<size_t>(file.size_bytes()), '\0');
-  RETURN_IF_ERROR(
-      file.ReadAt(0, absl::MakeSpan(reinterpret_cast<std::byte*>(bytes.data()), bytes.size())));
+  ASSIGN_OR_RETURN(const std::string bytes, file.ReadAll());
   if (model.ParseFromString(bytes) && model.has_graph()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(path, ": this is no ONNX model"));
 }

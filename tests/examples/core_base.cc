@@ -1,6 +1,7 @@
 // The examples in the headers of core/base/, which must compile. See scripts/check_examples.py.
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -9,6 +10,7 @@
 #include "neap/core/base/file.h"
 #include "neap/core/base/float16.h"
 #include "neap/core/base/gzip.h"
+#include "neap/core/base/json_fields.h"
 #include "neap/core/base/parallel.h"
 #include "neap/core/base/philox.h"
 #include "neap/core/base/shared_library.h"
@@ -48,6 +50,15 @@ float Rounded() {
 absl::Status Decompress() {
   ASSIGN_OR_RETURN(const ReadableFile file, ReadableFile::Open("train-labels-idx1-ubyte.gz"));
   ASSIGN_OR_RETURN(const std::vector<std::byte> header, ReadGzip(file, /*most_bytes=*/8));
+  return absl::OkStatus();
+}
+
+// core/base/json_fields.h
+absl::Status ReadFields(std::string_view text) {
+  ASSIGN_OR_RETURN(const JsonFields::Json json, ParseJson(text, "plan"));
+  JsonFields fields(json.at("tensors").at(3), "plan", "tensors[3]");
+  const int64_t bytes = fields.Integer("bytes");
+  RETURN_IF_ERROR(fields.Finish());  // "plan: tensors[3]: has an unknown field \"size\""
   return absl::OkStatus();
 }
 

@@ -14,7 +14,6 @@
 #include "neap/core/plan/batch_split.h"
 #include "neap/core/plan/collective_cost.h"
 #include "neap/core/plan/describe_program.h"
-#include "neap/core/plan/json_fields.h"
 #include "neap/core/plan/plan.h"
 #include "neap/core/plan/plan_memory.h"
 #include "neap/core/plan/planner.h"
@@ -25,14 +24,6 @@
 #include "neap/memory/planner.h"
 
 namespace neap::header_examples::plan {
-
-// core/plan/json_fields.h
-absl::Status ReadFields(const JsonFields::Json& json) {
-  JsonFields fields(json, "tensors[3]");
-  const int64_t bytes = fields.Integer("bytes");
-  RETURN_IF_ERROR(fields.Finish());  // "plan: tensors[3]: has unknown fields"
-  return absl::OkStatus();
-}
 
 // core/plan/collective_cost.h
 void CostOfSums(DeviceDescription description) {
