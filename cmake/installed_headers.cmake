@@ -12,6 +12,8 @@ set(NEAP_INSTALLED_HEADERS
   core/device/communicator.h
   core/device/device.h
   core/device/device_description.h
+  core/device/device_file.h
+  core/device/gpu_properties.h
   core/graph/graph.h
   core/input/batch.h
   core/input/dataset.h

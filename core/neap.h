@@ -6,6 +6,7 @@
 #include "neap/core/base/units.h"
 #include "neap/core/base/version.h"
 #include "neap/core/device/device_description.h"
+#include "neap/core/device/device_file.h"
 #include "neap/core/graph/graph.h"
 #include "neap/core/input/loader.h"
 #include "neap/core/plan/budget_refusal.h"

@@ -46,6 +46,8 @@ SUBSTITUTIONS = [
     ("plan resnet152 --batch 64", None, "--image 64", "seconds instead of ten"),
     ("plan", None, "--database none", "predictions do not depend on what other lines measured"),
     ("train", None, "--batch 2 --device cpu", "seconds, without a GPU"),
+    ("--describe cuda:0", "--describe h200", "", "needs no GPU"),
+    ("--device gpu.json", None, "--image 32", "seconds instead of ten"),
     ("--measure-collectives cuda:0,cuda:1", "--measure-collectives cpu,cpu", "", "two ranks, without GPUs"),
     ("--device cuda:0,cuda:1", None, "--image 64 --device cpu,cpu", "two ranks, without GPUs; batch norms see four values of their one image"),
     ("eval", None, "--device cpu", "needs no GPU"),
@@ -164,9 +166,13 @@ class Runner:
     def run(self, words, folder):
         """Exit code, and the last line on stderr."""
         environment = {**self.environment, "XDG_CACHE_HOME": str(folder / "cache")}
-        at = words.index("neap")
+        at, output = words.index("neap"), None
+        if ">" in words:
+            words, output = words[:words.index(">")], words[words.index(">") + 1]
         ended = subprocess.run([*words[:at], self.neap, *words[at + 1:]], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
                                capture_output=True, text=True, timeout=300, check=False)
+        if output is not None:
+            (folder / output).write_text(ended.stdout)
         return ended.returncode, (ended.stderr.strip().splitlines() or [""])[-1]
 
 

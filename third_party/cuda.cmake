@@ -119,14 +119,6 @@ if(NOT NEAP_NCCL_INCLUDE)
 endif()
 message(STATUS "CUDA: ${CMAKE_CUDA_COMPILER_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}, cuDNN's headers in ${NEAP_CUDNN_INCLUDE}")
 
-# Device descriptions are compiled in, so that planning for an absent GPU needs no file at run time.
-set(neap_described ${CMAKE_CURRENT_LIST_DIR}/../core/device/described/nvidia-h200.deviceprops.json)
-file(READ ${neap_described} NEAP_H200_DEVICE_PROPERTIES)
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${neap_described})
-file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/neap_described_devices.h
-     CONTENT "inline constexpr char kH200DeviceProperties[] = R\"json(@NEAP_H200_DEVICE_PROPERTIES@)json\";\n"
-     @ONLY)
-
 # libcuda is not linked: the runtime loads the driver itself, so programs also start without a driver. They load cuBLASLt and
 # cuDNN when they open a GPU, so they start without these, too.
 set(NEAP_CUDA_RUNPATH "")
@@ -139,7 +131,7 @@ endforeach()
 list(REMOVE_DUPLICATES NEAP_CUDA_RUNPATH)
 list(APPEND CMAKE_BUILD_RPATH ${NEAP_CUDA_RUNPATH})
 set(NEAP_CUDA_INCLUDE_DIRECTORIES ${NEAP_CUDA_INCLUDE} ${NEAP_CUBLAS_INCLUDE} ${NEAP_CUDNN_INCLUDE}
-    ${NEAP_CUDNN_FRONTEND_INCLUDE} ${PROJECT_BINARY_DIR}/generated)
+    ${NEAP_CUDNN_FRONTEND_INCLUDE})
 if(NEAP_NCCL_INCLUDE)
   list(APPEND NEAP_CUDA_INCLUDE_DIRECTORIES ${NEAP_NCCL_INCLUDE})
 endif()

@@ -186,8 +186,9 @@ absl::StatusOr<int> RunConvBench(const std::vector<std::string>& args) {
     Print(flags.HelpText());
     return 0;
   }
-  RETURN_IF_ERROR(CheckOutputs({{"--csv", command.csv_path}, {"--chart", command.chart_path}},
-                               {DatabaseFile(command.measuring.database)}));
+  RETURN_IF_ERROR(CheckOutputs(
+      {{"--csv", command.csv_path}, {"--chart", command.chart_path}},
+      {DatabaseFile(command.measuring.database), DeviceFile(command.measuring.device)}));
   RETURN_IF_ERROR(command.net.CheckEngines(command.measuring.engines));
   ASSIGN_OR_RETURN(const ConvBenchReport report,
                    command.plan_only ? Predict(command) : Measure(command));

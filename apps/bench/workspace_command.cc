@@ -61,7 +61,8 @@ void AddFlags(WorkspaceBenchCommand& command, FlagSet& flags) {
             Integer(1, kMaxSteps, &command.steps));
   flags.Add("plan-only", "predict and train nothing; needs no GPU", &command.plan_only);
   flags.Add("device", "DEVICE",
-            "cpu or cuda:N (cuda:0 if there is one, else cpu); with --plan-only also h200",
+            absl::StrCat("cpu or cuda:N (cuda:0 if there is one, else cpu); with --plan-only also ",
+                         kDescribedDevices),
             Text(&command.device));
   flags.Add("per-step", "also print the workspace of every convolution step by the default rule",
             &command.per_step);
@@ -157,7 +158,8 @@ absl::StatusOr<int> RunWorkspaceBench(const std::vector<std::string>& args) {
     return 0;
   }
   RETURN_IF_ERROR(
-      CheckOutputs({{"--csv", command.csv_path}}, {DatabaseFile(command.kernels.database)}));
+      CheckOutputs({{"--csv", command.csv_path}},
+                   {DatabaseFile(command.kernels.database), DeviceFile(command.device)}));
   RETURN_IF_ERROR(command.net.CheckEngines(command.kernels.engines));
   ASSIGN_OR_RETURN(const WorkspaceReport report, Measure(command));
   // Checked first, so that minutes of work are not lost to a file that cannot be written.

@@ -1,8 +1,11 @@
 #include "apps/cli/device_flag.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 #include <optional>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -13,6 +16,8 @@
 #include "apps/cli/outcome.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/device/device_description.h"
+#include "neap/core/device/device_file.h"
+#include "neap/layers/cpu/cpu_backend.h"
 #include "neap/layers/cpu/cpu_device.h"
 #include "neap/layers/cuda/cuda_device.h"
 #include "neap/layers/cuda/described_catalog.h"
@@ -33,6 +38,11 @@ absl::Status UnknownDevice(const std::string& name, const std::string& known) {
                                "'; known devices are cpu, cuda:N", known));
 }
 
+bool IsCard(const std::string& name) {
+  const std::vector<std::string> cards = DescribedDeviceNames();
+  return std::find(cards.begin(), cards.end(), name) != cards.end();
+}
+
 // The GPU that --peer names for the device.
 absl::StatusOr<std::optional<int>> PeerIndex(const std::string& device, const std::string& peer) {
   if (peer.empty()) return std::nullopt;
@@ -44,9 +54,11 @@ absl::StatusOr<std::optional<int>> PeerIndex(const std::string& device, const st
   return index;
 }
 
-absl::Status CheckEngines(const std::string& device, const EngineOptions& engines) {
-  if (!engines.half_accumulation || device != "cpu") return absl::OkStatus();
-  return BadUsage("--half-accumulation for device cpu: only a GPU has engines that add in fp16");
+absl::Status CheckEngines(const std::string& device, std::string_view kind,
+                          const EngineOptions& engines) {
+  if (!engines.half_accumulation || kind != "cpu") return absl::OkStatus();
+  return BadUsage(absl::StrCat("--half-accumulation for device ", device,
+                               ": only a GPU has engines that add in fp16"));
 }
 
 // The same, kept between runs.
@@ -66,6 +78,10 @@ absl::StatusOr<std::unique_ptr<Device>> OpenGpu(int index, std::optional<int> pe
 
 }  // namespace
 
+std::string PlannedDevices() {
+  return absl::StrCat("cuda:N, cpu, ", kDescribedDevices, " (cuda:0 if there is one, else h200)");
+}
+
 std::optional<int> GpuIndex(const std::string& name) {
   if (!absl::StartsWith(name, "cuda:")) return std::nullopt;
   const std::optional<int64_t> index = ReadWhole(name.substr(5));
@@ -73,20 +89,35 @@ std::optional<int> GpuIndex(const std::string& name) {
   return right ? std::optional<int>(static_cast<int>(*index)) : std::nullopt;
 }
 
+NamedFile DeviceFile(const std::string& name) {
+  const bool is_device =
+      name.empty() || name == "cpu" || GpuIndex(name).has_value() || IsCard(name);
+  std::error_code ignored;
+  const bool is_file = !is_device && (absl::EndsWith(name, ".json") ||
+                                      std::filesystem::is_regular_file(name, ignored));
+  return {"--device", is_file ? name : ""};
+}
+
 absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& name,
                                                    const DeviceChoices& choices) {
   const std::string chosen = !name.empty() ? name : HasGpu() ? "cuda:0" : "cpu";
   ASSIGN_OR_RETURN(const std::optional<int> peer, PeerIndex(chosen, choices.peer));
-  RETURN_IF_ERROR(CheckEngines(chosen, choices.engines));
+  RETURN_IF_ERROR(CheckEngines(chosen, chosen, choices.engines));
   if (chosen == "cpu") return CpuDevice::Open({.kernels = choices.cpu_kernels});
   if (const std::optional<int> index = GpuIndex(chosen))
     return OpenGpu(*index, peer, choices.engines);
-  const std::vector<std::string> described = DescribedDeviceNames();
-  if (std::find(described.begin(), described.end(), chosen) != described.end()) {
+  if (IsCard(chosen) || !DeviceFile(chosen).path.empty()) {
     return BadUsage(absl::StrCat(
         "device '", chosen, "' is only a description: neap can plan for it but not run on it"));
   }
   return UnknownDevice(chosen, "");
+}
+
+absl::StatusOr<DeviceDescription> ReadDescription(const std::string& name) {
+  if (IsCard(name)) return DescribedDevice(name);
+  if (!DeviceFile(name).path.empty()) return ReadDeviceFile(name);
+  return UnknownDevice(name, absl::StrCat(", ", absl::StrJoin(DescribedDeviceNames(), ", "),
+                                          ", and files of neap devices --describe"));
 }
 
 absl::StatusOr<PlanTarget> OpenPlanTarget(const std::string& name, const DeviceChoices& choices) {
@@ -98,13 +129,14 @@ absl::StatusOr<PlanTarget> OpenPlanTarget(const std::string& name, const DeviceC
     target.description = target.device->description();
     return target;
   }
-  const absl::StatusOr<DeviceDescription> description = DescribedDevice(chosen);
-  if (!description.ok()) {
-    return UnknownDevice(chosen, absl::StrCat(", ", absl::StrJoin(DescribedDeviceNames(), ", ")));
+  ASSIGN_OR_RETURN(target.description, ReadDescription(chosen));
+  RETURN_IF_ERROR(CheckEngines(chosen, target.description.kind, choices.engines));
+  if (target.description.kind == "cpu") {
+    ASSIGN_OR_RETURN(target.catalog, MakeCpuBackend(choices.cpu_kernels));
+    return target;
   }
-  target.description = *description;
-  ASSIGN_OR_RETURN(target.catalog, DescribedCatalog(chosen, {}, Kept(choices.engines)));
-  target.knows_engines = !target.catalog->Versions().empty();
+  ASSIGN_OR_RETURN(target.catalog, DescribedCatalog(target.description, {}, Kept(choices.engines)));
+  target.unlisted = ListsEnginesOf(target.description);
   return target;
 }
 

@@ -1,5 +1,6 @@
-// Opens the device that --device names: cpu, cuda:N, or a device of which only a description exists
-// (h200); and the second GPU that --peer names, whose memory holds offloaded tensors.
+// Opens the device that --device names: cpu, cuda:N, or one of which only a description exists, a
+// published card (h200) or a file (core/device/device_file.h); and the second GPU that --peer
+// names, whose memory holds offloaded tensors.
 #pragma once
 
 #include <memory>
@@ -7,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "apps/cli/output.h"
 #include "neap/core/device/device.h"
 #include "neap/core/step/kernel.h"
 #include "neap/layers/catalog/custom_kernel.h"
@@ -16,8 +19,19 @@
 
 namespace neap::apps {
 
+// What --device of a command that only plans also takes, for its help.
+inline constexpr char kDescribedDevices[] =
+    "a card that neap devices lists, such as rtx4090, or a FILE of neap devices --describe";
+
+// What --device of such a command takes and its default, for its help.
+std::string PlannedDevices();
+
 // N of "cuda:N".
 std::optional<int> GpuIndex(const std::string& name);
+
+// The file with a description that --device names, as an input of the command: no path if it names
+// anything else. A name is a path if it ends in .json or a file has it, unless it is a device.
+NamedFile DeviceFile(const std::string& name);
 
 struct DeviceChoices {
   std::string peer = {};  // cuda:N, or empty for no peer
@@ -31,15 +45,19 @@ struct DeviceChoices {
 absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& name,
                                                    const DeviceChoices& choices = {});
 
+// A device that need not be present, by its name or file. Errors: BadUsage() for an unknown name;
+// those of ReadDeviceFile().
+absl::StatusOr<DeviceDescription> ReadDescription(const std::string& name);
+
 // What planning needs to know about a device, which need not be present.
 struct PlanTarget {
   std::string name = {};  // as --device takes it: "h200"
   DeviceDescription description;
   std::unique_ptr<Device> device = nullptr;          // null: only a description exists
   std::unique_ptr<EngineCatalog> catalog = nullptr;  // null: the device's own
-  // False if the library that lists the engines of a described device is missing. Each step then
-  // has one placeholder engine without workspace, unless the database has measured engines for it.
-  bool knows_engines = true;
+  // Why the engines of a described device are not listed, or OK. Each step then has one placeholder
+  // engine without workspace, unless the database has measured engines for it.
+  absl::Status unlisted = absl::OkStatus();
   KernelOptions kernels = {};
   // Versions of the library that is installed here, if the times in `kernels` are of other
   // versions.
@@ -48,7 +66,7 @@ struct PlanTarget {
   EngineCatalog& engines() const { return catalog != nullptr ? *catalog : device->backend(); }
 };
 
-// "" is cuda:0 if there is one, else h200. Errors: those of OpenDevice().
+// "" is cuda:0 if there is one, else h200. Errors: those of OpenDevice(), and of ReadDeviceFile().
 absl::StatusOr<PlanTarget> OpenPlanTarget(const std::string& name,
                                           const DeviceChoices& choices = {});
 

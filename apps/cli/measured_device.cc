@@ -10,7 +10,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/device/device_description.h"
 #include "neap/layers/catalog/measured_catalog.h"
 #include "neap/layers/cpu/cpu_backend.h"
 #include "neap/layers/cuda/described_catalog.h"
@@ -21,10 +20,8 @@ namespace {
 // The versions of the libraries installed here; they do not depend on the device.
 std::vector<std::string> VersionsHere() {
   std::vector<std::string> versions = {MakeCpuBackend()->Versions()};
-  for (const std::string& name : DescribedDeviceNames()) {
-    const absl::StatusOr<std::unique_ptr<EngineCatalog>> catalog = DescribedCatalog(name);
-    if (catalog.ok()) versions.push_back((*catalog)->Versions());
-  }
+  const absl::StatusOr<std::unique_ptr<EngineCatalog>> catalog = DescribedCatalog("h200");
+  if (catalog.ok()) versions.push_back((*catalog)->Versions());
   return versions;
 }
 
@@ -119,15 +116,19 @@ std::string MeasuredWith(const PlanTarget& target, const PlanningStats& stats) {
   return stats.measured_runs > 0 ? target.engines().Versions() : "";
 }
 
-std::string PlaceholderEnginesText(const std::string& device) {
-  const absl::Status listed = LoadCudaLibraries();
-  return absl::StrCat("placeholders, one for each step, without workspace: there is no cuDNN here ",
-                      "to list those of ", device, " (", listed.message(), ")");
+std::string PlaceholderEnginesText(const PlanTarget& target) {
+  const absl::Status& unlisted = target.unlisted;
+  const std::string reason =
+      absl::IsFailedPrecondition(unlisted)
+          ? std::string(unlisted.message())
+          : absl::StrCat("there is no cuDNN here to list those of ", target.description.name, " (",
+                         unlisted.message(), ")");
+  return absl::StrCat("placeholders, one for each step, without workspace: ", reason);
 }
 
 std::string PlaceholderEngines(const PlanTarget& target, const PlanningStats& stats) {
-  const bool are_known = target.knows_engines || stats.measured_runs == stats.runs;
-  return are_known ? "" : PlaceholderEnginesText(target.description.name);
+  const bool are_known = target.unlisted.ok() || stats.measured_runs == stats.runs;
+  return are_known ? "" : PlaceholderEnginesText(target);
 }
 
 void PrintOtherVersions(const PlanTarget& target) {

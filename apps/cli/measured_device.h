@@ -47,9 +47,9 @@ absl::StatusOr<PlanTarget> OpenPlanTargetBy(const KernelFlags& kernels, const st
 
 // The library versions that a plan's times were measured with; empty if none was measured.
 std::string MeasuredWith(const PlanTarget& target, const PlanningStats& stats);
-// Describes the placeholder engines of a device whose engines are not known here
-// (PlanTarget::knows_engines).
-std::string PlaceholderEnginesText(const std::string& device);
+// Describes the placeholder engines of a device whose engines are not known here, and says why
+// (PlanTarget::unlisted).
+std::string PlaceholderEnginesText(const PlanTarget& target);
 // The same for a plan; empty if all of its engines are known.
 std::string PlaceholderEngines(const PlanTarget& target, const PlanningStats& stats);
 // Warns on stderr if the measured times of a plan are of other versions than the installed library.

@@ -1,4 +1,4 @@
-// neap devices: the devices to train on, and those that can be planned for without being present.
+// neap devices: the devices to train on, and the published cards that can be planned for.
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,10 +13,12 @@
 #include "apps/cli/outcome.h"
 #include "apps/cli/output.h"
 #include "apps/list/copy_speed.h"
+#include "apps/list/describe_device.h"
 #include "apps/list/sum_speed.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
 #include "neap/core/device/device_description.h"
+#include "neap/core/device/device_file.h"
 #include "neap/layers/cpu/cpu_device.h"
 #include "neap/layers/cuda/cuda_device.h"
 
@@ -36,6 +38,14 @@ struct Listed {
   DeviceDescription description;
   std::optional<CopySpeed> copies = {};  // measured
   std::vector<Peer> peers = {};
+};
+
+struct DevicesCommand {
+  bool json = false;
+  bool measures_copies = false;
+  std::string described;  // --describe
+  std::string ranks;      // --measure-collectives
+  std::string database;
 };
 
 std::string GpuName(size_t index) { return absl::StrCat("cuda:", index); }
@@ -82,6 +92,7 @@ Json ToJson(const Listed& device) {
                {"fp32_flops", d.fp32_flops},
                {"tf32_flops", d.tf32_flops},
                {"half_flops", d.half_flops},
+               {"bf16_flops", d.FlopsOf(DType::kBf16)},
                {"memory_bandwidth", d.memory_bandwidth},
                {"copy_bandwidth", d.copy_bandwidth},
                {"peer_bandwidth", d.peer_bandwidth},
@@ -133,13 +144,29 @@ std::string RatesText(const DeviceDescription& d) {
 
 std::string ToText(const Listed& device) {
   const DeviceDescription& d = device.description;
-  std::string text = absl::StrFormat(
-      "%-9s%s, %s%s\n%splanned with %s\n", device.name, d.name, FormatBytes(d.memory_bytes),
-      device.trains ? "" : " (description only, for planning)", kIndent, RatesText(d));
+  std::string text = absl::StrFormat("%-9s%s, %s\n%splanned with %s\n", device.name, d.name,
+                                     FormatBytes(d.memory_bytes), kIndent, RatesText(d));
   if (d.host_memory_bytes != d.memory_bytes)  // a CPU's memory is the host's
     absl::StrAppend(&text, kIndent, "host memory ", FormatBytes(d.host_memory_bytes), "\n");
   if (device.copies.has_value()) text += ToText(*device.copies, "the host");
   return text + PeersText(device.peers);
+}
+
+// A line for each card, which fits a terminal.
+std::string CardsText(const std::vector<Listed>& devices) {
+  std::string text = absl::StrFormat(
+      "\ncards to plan for, which need not be here (neap devices --describe CARD prints all of "
+      "one)\n%-10s %-24s %11s  %-23s  %s\n%36s%12s  %7s %7s %7s  %7s %7s\n",
+      "", "", "", "TFLOP/s", "GB/s", "", "memory", "fp32", "tf32", "16 bits", "memory", "copies");
+  for (const Listed& device : devices) {
+    const DeviceDescription& d = device.description;
+    if (device.trains) continue;
+    absl::StrAppendFormat(&text, "%-10s %-24s %11s  %7.4g %7.4g %7.4g  %7.4g %7.4g\n", device.name,
+                          d.name, FormatBytes(d.memory_bytes), d.fp32_flops / 1e12,
+                          d.tf32_flops / 1e12, d.half_flops / 1e12, d.memory_bandwidth / 1e9,
+                          d.copy_bandwidth / 1e9);
+  }
+  return text;
 }
 
 // Each link between two GPUs is measured once, from the GPU with the lower number.
@@ -154,40 +181,67 @@ absl::Status MeasureCopies(Listed& device) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<int> RunDevices(const std::vector<std::string>& args) {
-  bool json = false;
-  bool measure = false;
-  std::string ranks, database;
-  FlagSet flags("neap devices [flags]",
-                "Lists the devices to train on, and those known by description, to plan for.");
+void AddFlags(DevicesCommand& command, FlagSet& flags) {
+  flags.Add("describe", "DEVICE",
+            absl::StrCat("instead print one device as a FILE for --device of commands that plan: "
+                         "cpu, cuda:N, whose copies are timed, ",
+                         kDescribedDevices),
+            Text(&command.described));
   flags.Add("measure-copies",
             "time copies to and from pinned host memory and peers, and what they slow down",
-            &measure);
+            &command.measures_copies);
   flags.Add(
       "measure-collectives", "DEVICES",
       "time sums over ranks on these devices, as for --device of neap train, and keep that in "
       "the profile database for plans; nothing is listed",
-      Text(&ranks));
-  flags.Add("database", "FILE", "the profile database (~/.cache/neap/profile.db)", Text(&database));
-  flags.Add("json", "print one JSON object", &json);
+      Text(&command.ranks));
+  flags.Add("database", "FILE", "the profile database (~/.cache/neap/profile.db)",
+            Text(&command.database));
+  flags.Add("json", "print one JSON object", &command.json);
+}
+
+absl::Status PrintDescription(const DevicesCommand& command) {
+  if (!command.ranks.empty())
+    return BadUsage("--describe and --measure-collectives exclude each other");
+  ASSIGN_OR_RETURN(const DeviceDescription description,
+                   DescribeDevice(command.described, command.measures_copies));
+  Print(DeviceToJson(description));
+  return absl::OkStatus();
+}
+
+absl::Status PrintDevices(const DevicesCommand& command) {
+  ASSIGN_OR_RETURN(std::vector<Listed> devices, ListDevices());
+  Json all = Json::array();
+  for (Listed& device : devices) {
+    if (command.measures_copies && device.trains) RETURN_IF_ERROR(MeasureCopies(device));
+    if (command.json) all.push_back(ToJson(device));
+    if (!command.json && device.trains) Print(ToText(device));
+  }
+  command.json ? PrintJson({{"devices", all}}) : Print(CardsText(devices));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunDevices(const std::vector<std::string>& args) {
+  DevicesCommand command;
+  FlagSet flags("neap devices [flags]",
+                "Lists the devices to train on, and published cards to plan for.");
+  AddFlags(command, flags);
   RETURN_IF_ERROR(flags.Parse(args));
   if (flags.help()) {
     Print(flags.HelpText());
     return 0;
   }
-  if (database == "none")
+  if (command.database == "none")
     return BadUsage("--database none: the times that are measured are kept in a file");
-  if (!ranks.empty()) return MeasureCollectives(ranks, database, json);
-  ASSIGN_OR_RETURN(std::vector<Listed> devices, ListDevices());
-  Json all = Json::array();
-  for (Listed& device : devices) {
-    if (measure && device.trains) RETURN_IF_ERROR(MeasureCopies(device));
-    if (json) all.push_back(ToJson(device));
-    if (!json) Print(ToText(device));
+  if (!command.described.empty()) {
+    RETURN_IF_ERROR(PrintDescription(command));
+    return 0;
   }
-  if (json) PrintJson({{"devices", all}});
+  if (!command.ranks.empty())
+    return MeasureCollectives(command.ranks, command.database, command.json);
+  RETURN_IF_ERROR(PrintDevices(command));
   return 0;
 }
 

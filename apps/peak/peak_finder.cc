@@ -32,8 +32,7 @@ bool IsSame(const NetFlags& a, const NetFlags& b) {
 }  // namespace
 
 void PeakFlags::AddTo(FlagSet& flags) {
-  planning.AddTo(flags, "cuda:N, cpu or h200 (cuda:0 if there is one, else h200)",
-                 BudgetUnits::kBytes);
+  planning.AddTo(flags, PlannedDevices(), BudgetUnits::kBytes);
   optimizer.AddMemoryTo(flags);
   flags.Add("run", "confirm the result by training at that size on the device", &run);
   flags.Add("steps", "N", "training steps, with --run",

@@ -55,7 +55,7 @@ struct PlanFlags {
 
   void AddTo(FlagSet& flags) {
     net.AddTo(flags);
-    planning.AddTo(flags, "cuda:N, cpu or h200 (cuda:0 if there is one, else h200)");
+    planning.AddTo(flags, PlannedDevices());
     flags.Add("accounting", "NAME", "count what kernels read, or what SuperNeurons counts",
               OneOf({"exact", "paper"}, &accounting));
     flags.Add("per-step", "also print time, memory and engine of every step", &per_step);
@@ -87,7 +87,7 @@ struct PlanFlags {
     if (curve) RETURN_IF_ERROR(CheckCurve());
     return CheckOutputs(
         {{"--plan-out", plan_out}, {"--trace-out", trace_out}, {"--report", report}},
-        {DatabaseFile(planning.kernels.database)});
+        {DatabaseFile(planning.kernels.database), DeviceFile(planning.device)});
   }
 
  private:

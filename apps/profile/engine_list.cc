@@ -7,7 +7,6 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "apps/cli/measured_device.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
 #include "neap/core/step/signature_text.h"
@@ -130,7 +129,7 @@ std::string ToText(const EngineList& list) {
       list.device.versions.empty() ? "" : absl::StrCat(" (", list.device.versions, ")"), ", ",
       list.database.empty() ? "no times" : absl::StrCat("times of ", list.database), "\n");
   if (!list.engines_are_known())
-    absl::StrAppend(&text, "engines are ", PlaceholderEnginesText(list.device.name), "\n");
+    absl::StrAppend(&text, "engines are ", list.placeholder_engines, "\n");
   absl::StrAppend(&text, "\n");
   absl::StrAppendFormat(&text, "  %-36s %14s %12s %7s  %-13s  %s\n", "engine", "workspace", "ms",
                         "spread", "deterministic", "notes");

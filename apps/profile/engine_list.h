@@ -38,10 +38,11 @@ struct ListedKernel {
 struct EngineList {
   std::string net;
   ProfiledDevice device;
-  std::string database;  // empty: no database
+  std::string database;             // empty: no database
+  std::string placeholder_engines;  // PlaceholderEnginesText(), where engines are not known
   std::vector<ListedKernel> kernels;
 
-  // False if the engines are placeholders because no library is installed that lists them.
+  // False if the engines are placeholders, because no library lists them here.
   bool engines_are_known() const { return !device.versions.empty(); }
 };
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "apps/cli/device_flag.h"
 #include "apps/cli/flags.h"
@@ -46,7 +47,7 @@ void AddFlags(ProfileCommand& command, FlagSet& flags) {
   command.net.AddSizesTo(flags);
   AddSubBatches("1", &command.sub_batches, flags);
   command.optimizer.AddMemoryTo(flags);
-  command.measuring.AddTo(flags, "with --list also h200");
+  command.measuring.AddTo(flags, absl::StrCat("with --list also ", kDescribedDevices));
   flags.Add("workspace-limit", "BYTES", "leave out engines that need more workspace (2GiB)",
             ReadBytes(&command.workspace_limit_bytes));
   flags.Add(
@@ -68,7 +69,8 @@ void AddFlags(ProfileCommand& command, FlagSet& flags) {
 }
 
 absl::Status CheckFiles(const ProfileCommand& command) {
-  std::vector<NamedFile> inputs = {DatabaseFile(command.measuring.database)};
+  std::vector<NamedFile> inputs = {DatabaseFile(command.measuring.database),
+                                   DeviceFile(command.measuring.device)};
   for (const std::string& path : command.merged) inputs.push_back({"--merge", path});
   return CheckOutputs({{"--csv", command.csv_path}}, inputs);
 }
@@ -170,6 +172,7 @@ absl::StatusOr<EngineList> List(ProfileCommand& command) {
   } else {
     return database.status();
   }
+  if (!list.engines_are_known()) list.placeholder_engines = PlaceholderEnginesText(target);
   ASSIGN_OR_RETURN(list.kernels, ListKernels(programs, source));
   return list;
 }

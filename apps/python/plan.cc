@@ -178,12 +178,15 @@ void BindPlan(nb::module_& module) {
       .def_prop_ro("tensors", TensorsOf, nb::sig("def tensors(self) -> numpy.ndarray"),
                    "A structured array with one row for each tensor.");
   BindWriters(plan);
-  module.def("plan", MakePlanned, "net"_a, "budget"_a = nb::none(), "device"_a = nb::none(),
-             nb::kw_only(), "policy"_a = nb::none(), "host_budget"_a = nb::none(),
-             "sub_batches"_a = nb::none(), "offload_params"_a = false, "strict"_a = false,
-             "optimizer"_a = "sgd", "momentum"_a = nb::none(), "clip_norm"_a = 0.0F, "ema"_a = 0.0F,
-             "Plans one iteration of training as `neap plan` does, and verifies the plan. Needs no "
-             "GPU. The optimizer's\narguments are those of Session on which memory depends.");
+  module.def(
+      "plan", MakePlanned, "net"_a, "budget"_a = nb::none(), "device"_a = nb::none(), nb::kw_only(),
+      "policy"_a = nb::none(), "host_budget"_a = nb::none(), "sub_batches"_a = nb::none(),
+      "offload_params"_a = false, "strict"_a = false, "optimizer"_a = "sgd",
+      "momentum"_a = nb::none(), "clip_norm"_a = 0.0F, "ema"_a = 0.0F,
+      "Plans one iteration of training as `neap plan` does, and verifies the plan. Needs no "
+      "GPU: `device` is also a card that\n`neap devices` lists, such as \"rtx4090\", or a "
+      "file of `neap devices --describe`. The optimizer's arguments are those\nof Session on "
+      "which memory depends.");
 }
 
 }  // namespace neap::python

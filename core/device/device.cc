@@ -29,6 +29,7 @@ absl::StatusOr<Stream> ParseStream(std::string_view text) {
 }
 
 double DeviceDescription::FlopsOf(DType dtype) const {
+  if (dtype == DType::kBf16) return bf16_flops.value_or(half_flops);
   if (Is16Bit(dtype)) return half_flops;
   return dtype == DType::kTf32 ? tf32_flops : fp32_flops;
 }

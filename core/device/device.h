@@ -23,6 +23,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "neap/core/base/tensor.h"
+#include "neap/core/device/gpu_properties.h"
 #include "neap/core/step/kernel.h"
 
 namespace neap {
@@ -47,11 +48,13 @@ struct DeviceDescription {
   int64_t host_memory_bytes = 0;  // of the machine that it is in; 0 if unknown
   double fp32_flops = 0;          // per second
   double tf32_flops = 0;          // per second; equal to fp32_flops without tensor cores
-  double half_flops = 0;          // per second, of 16-bit types; equal to fp32_flops without
-                                  // tensor cores for them
-  double memory_bandwidth = 0;    // bytes per second, read plus written
-  double copy_bandwidth = 0;      // bytes per second, one way, between pinned host and its memory
-  double peer_bandwidth = 0;      // bytes per second, one way, to a peer's memory; 0: no peer
+  double half_flops = 0;          // per second, of 16-bit types whose products are added in fp32;
+                                  // equal to fp32_flops without tensor cores for them
+  // Per second, in bf16, where it is not that of fp16: tensor cores before Ampere lack the type.
+  std::optional<double> bf16_flops = {};
+  double memory_bandwidth = 0;  // bytes per second, read plus written
+  double copy_bandwidth = 0;    // bytes per second, one way, between pinned host and its memory
+  double peer_bandwidth = 0;    // bytes per second, one way, to a peer's memory; 0: no peer
   // Relative slowdown of a kernel while one copy to or from the host or a peer runs; 0.02: 2%.
   double slowdown_by_copies = 0;
   // Of sums over the ranks that it is one of: bytes of the tensors per second, and what each takes
@@ -69,6 +72,8 @@ struct DeviceDescription {
   int64_t page_bytes = 1;  // device memory is allocated in multiples of this
   // Its memory is not the host's: copies from there run beside kernels at little cost.
   bool has_own_memory = false;
+  // With these a library lists the GPU's engines while it is not present (layers/cuda).
+  std::optional<GpuProperties> gpu = {};
   // Of arithmetic on tensors of this type.
   double FlopsOf(DType dtype) const;
   friend bool operator==(const DeviceDescription&, const DeviceDescription&) = default;

@@ -1,14 +1,14 @@
 #include "neap/layers/cuda/cuda_backend.h"
 
-#include <neap_described_devices.h>
-
 #include <functional>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/base/units.h"
 #include "neap/layers/activated_batch_norm.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
@@ -182,10 +182,42 @@ absl::StatusOr<std::unique_ptr<EngineCatalog>> MakeCudnnCatalog(
   return TableBackend::Create(cuda::Table(runtime, options), std::move(custom));
 }
 
-absl::StatusOr<std::string> CudnnDeviceProperties(std::string_view device) {
-  if (device == "h200") return std::string(kH200DeviceProperties);
-  return absl::NotFoundError(
-      absl::StrCat("there is no cuDNN description of a device '", std::string(device), "'"));
+absl::StatusOr<std::string> CudnnDeviceProperties(const DeviceDescription& device) {
+  if (!device.gpu.has_value()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the description of ", device.name, " has no properties of a GPU"));
+  }
+  const GpuProperties& gpu = *device.gpu;
+  // Names and order are those of cuDNN 9.19 for an H200. What is not of `gpu` is the same for all
+  // GPUs since Kepler, or does not matter to engines: the driver's version, and its device's place.
+  const nlohmann::ordered_json json = {
+      {"maxGridSize", {2147483647, 65535, 65535}},
+      {"maxBlockSize", {1024, 1024, 64}},
+      {"regsPerBlock", 65536},
+      {"multiProcessorCount", gpu.multiprocessors},
+      {"warpSize", 32},
+      {"maxSharedMemoryPerBlock", 48 * kKiB},
+      {"maxSharedMemoryPerBlockOptin", gpu.shared_memory_per_block_bytes},
+      {"reservedSharedMemoryPerBlock", gpu.reserved_shared_memory_per_block_bytes},
+      {"maxRegistersPerSM", 65536},
+      {"maxCtasPerSM", gpu.blocks_per_multiprocessor},
+      {"maxThreadsPerBlock", 1024},
+      {"maxThreadsPerSM", gpu.threads_per_multiprocessor},
+      {"pciDeviceId", 0},
+      {"isTccDriver", 0},
+      {"supportCoopLaunch", 1},
+      {"totalGlobalMem", device.memory_bytes},
+      {"smClockRateKHz", gpu.clock_khz},
+      {"memClockRateKHz", gpu.memory_clock_khz},
+      {"l2CacheSize", gpu.l2_cache_bytes},
+      {"cudaDeviceId", 0},
+      {"deviceVer", 10 * gpu.compute_capability},
+      {"driverVer", 13000},
+      {"deviceName", device.name},
+      {"smCountOrigin", 0},
+      {"oversizedSharedMemoryPerBlock", 0},
+      {"memoryBusWidth", gpu.memory_bus_bits}};
+  return json.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace neap

@@ -5,8 +5,9 @@
 // kernel has one engine, "neap". This header includes no CUDA; in builds without CUDA all functions
 // return UNIMPLEMENTED.
 //
-//   ASSIGN_OR_RETURN(std::string h200, CudnnDeviceProperties("h200"));
-//   ASSIGN_OR_RETURN(auto catalog, MakeCudnnCatalog(h200));  // to plan for an absent GPU
+//   ASSIGN_OR_RETURN(const DeviceDescription h200, DescribedDevice("h200"));
+//   ASSIGN_OR_RETURN(const std::string properties, CudnnDeviceProperties(h200));
+//   ASSIGN_OR_RETURN(auto catalog, MakeCudnnCatalog(properties));  // to plan for an absent GPU
 #pragma once
 
 #include <memory>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "neap/core/device/device.h"
 #include "neap/core/step/kernel.h"
 #include "neap/layers/catalog/custom_kernel.h"
 #include "neap/layers/catalog/engine_options.h"
@@ -38,8 +40,8 @@ absl::StatusOr<std::unique_ptr<EngineCatalog>> MakeCudnnCatalog(
     std::string_view device_properties_json, std::vector<CustomKernel> custom = {},
     const EngineOptions& options = {});
 
-// cuDNN's description of one of the devices of core/device/device_description.h. Errors: NOT_FOUND
-// if the device has none.
-absl::StatusOr<std::string> CudnnDeviceProperties(std::string_view device);
+// The description of a GPU as cuDNN would give it there. Errors: FAILED_PRECONDITION if the device
+// has no DeviceDescription::gpu.
+absl::StatusOr<std::string> CudnnDeviceProperties(const DeviceDescription& device);
 
 }  // namespace neap

@@ -2,8 +2,9 @@
 // --device h200` does.
 //
 // Only cuDNN's heuristics know a GPU's engines, and they need only its description. In a build
-// without CUDA, or where cuDNN and cuBLASLt are not installed, every step has one engine without
-// workspace (layers/catalog/default_catalog.h), and a plan shows the tensors but no workspaces.
+// without CUDA, where cuDNN and cuBLASLt are not installed, and for a GPU that cuDNN no longer
+// supports, every step has one engine without workspace (layers/catalog/default_catalog.h), and a
+// plan shows the tensors but no workspaces.
 //
 //   ASSIGN_OR_RETURN(const DeviceDescription h200, DescribedDevice("h200"));
 //   ASSIGN_OR_RETURN(const std::unique_ptr<EngineCatalog> catalog, DescribedCatalog("h200"));
@@ -22,21 +23,31 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "neap/core/device/device.h"
 #include "neap/core/step/kernel.h"
 #include "neap/layers/catalog/custom_kernel.h"
 #include "neap/layers/catalog/engine_options.h"
 
 namespace neap {
 
-// `device` is one of DescribedDeviceNames(). Errors: NOT_FOUND for any other; INVALID_ARGUMENT for
-// kernels that CheckCustomKernels() refuses.
+// Errors: INVALID_ARGUMENT for kernels that CheckCustomKernels() refuses, or for a description that
+// cuDNN refuses.
+absl::StatusOr<std::unique_ptr<EngineCatalog>> DescribedCatalog(
+    const DeviceDescription& device, std::vector<CustomKernel> custom = {},
+    const EngineOptions& options = {});
+
+// The same for one of DescribedDeviceNames(). Errors: also NOT_FOUND for any other name.
 absl::StatusOr<std::unique_ptr<EngineCatalog>> DescribedCatalog(
     std::string_view device, std::vector<CustomKernel> custom = {},
     const EngineOptions& options = {});
 
-// Loads what DescribedCatalog() needs to list a GPU's engines. Errors, which say why it lists none:
-// UNIMPLEMENTED in a build without CUDA; NOT_FOUND if cuDNN or cuBLASLt is not installed, or too
-// old.
+// Whether DescribedCatalog() lists the engines of the device. Errors, which say why it has
+// placeholders instead: FAILED_PRECONDITION if the description lacks the properties of a GPU, or
+// cuDNN does not support it; otherwise those of LoadCudaLibraries().
+absl::Status ListsEnginesOf(const DeviceDescription& device);
+
+// Loads what DescribedCatalog() needs to list a GPU's engines. Errors: UNIMPLEMENTED in a build
+// without CUDA; NOT_FOUND if cuDNN or cuBLASLt is not installed, or too old.
 absl::Status LoadCudaLibraries();
 
 }  // namespace neap

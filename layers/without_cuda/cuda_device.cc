@@ -62,6 +62,8 @@ absl::StatusOr<std::unique_ptr<EngineCatalog>> MakeCudnnCatalog(std::string_view
                                                                 const EngineOptions&) {
   return WithoutCuda();
 }
-absl::StatusOr<std::string> CudnnDeviceProperties(std::string_view) { return WithoutCuda(); }
+absl::StatusOr<std::string> CudnnDeviceProperties(const DeviceDescription&) {
+  return WithoutCuda();
+}
 
 }  // namespace neap

@@ -25,7 +25,7 @@ TEST_CASE("a wrong command line ends with 2 and one line that says why") {
   CheckRefused({"plan", "lenet", "--json=yes"}, 2, {"--json takes no value"});
   CheckRefused({"plan", "lenet", "--policy", "livness"}, 2, {"'livness'", "liveness"});
   CheckRefused({"plan", "lenet", "--placement", "x"}, 2, {"'x'", "offline"});
-  CheckRefused({"plan", "lenet", "--device", "tpu"}, 2, {"'tpu'", "cpu, cuda:N, h200"});
+  CheckRefused({"plan", "lenet", "--device", "tpu"}, 2, {"'tpu'", "cpu, cuda:N, k40c"});
   CheckRefused({"plan", "lenet", "--device", ""}, 2, {"--device"});
   CheckRefused({"train", "lenet", "--device", "h200"}, 2, {"h200", "not run on"});
   CheckRefused({"plan", "lenet", "--device", "h200", "--peer", "cuda:1"}, 2, {"--peer", "h200"});

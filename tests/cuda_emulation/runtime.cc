@@ -98,7 +98,12 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
                  .totalGlobalMem = kMemoryBytes,
                  .multiProcessorCount = 132,
                  .major = 9,
-                 .minor = 0};
+                 .minor = 0,
+                 .l2CacheSize = 1 << 20,
+                 .maxThreadsPerMultiProcessor = 2048,
+                 .maxBlocksPerMultiProcessor = 32,
+                 .sharedMemPerBlockOptin = 232448,
+                 .reservedSharedMemPerBlock = 1024};
   return CheckDevice(device);
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {

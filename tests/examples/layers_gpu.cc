@@ -18,8 +18,9 @@ namespace neap::examples {
 
 // layers/cuda/cuda_backend.h
 absl::Status DescribeForCudnn() {
-  ASSIGN_OR_RETURN(std::string h200, CudnnDeviceProperties("h200"));
-  ASSIGN_OR_RETURN(auto catalog, MakeCudnnCatalog(h200));  // to plan for an absent GPU
+  ASSIGN_OR_RETURN(const DeviceDescription h200, DescribedDevice("h200"));
+  ASSIGN_OR_RETURN(const std::string properties, CudnnDeviceProperties(h200));
+  ASSIGN_OR_RETURN(auto catalog, MakeCudnnCatalog(properties));  // to plan for an absent GPU
   return absl::OkStatus();
 }
 

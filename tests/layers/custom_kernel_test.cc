@@ -274,7 +274,7 @@ TEST_CASE("a plan for an H200 uses custom kernels, and needs neither a GPU nor t
 }
 
 TEST_CASE("an H200's catalog names the layer that it has no kernel for") {
-  const bool with_cudnn = CudnnDeviceProperties("h200").ok();
+  const bool with_cudnn = ListsEnginesOf(DescribedDevice("h200").value()).ok();
   const Program program = BuildProgram(GeluNet(), {}).value();
   const std::unique_ptr<EngineCatalog> catalog = DescribedCatalog("h200").value();
   const absl::Status status =

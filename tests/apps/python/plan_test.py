@@ -66,6 +66,22 @@ def test_a_budget_error_has_the_smallest_budget():
             neap.plan(net, budget=smallest - 1, device="h200", policy=policy)
 
 
+def test_a_plan_is_for_a_card_or_a_file(tmp_path):
+    net = neap.nets.lenet(batch=64)
+    card = neap.plan(net, device="rtx4090")
+    assert card.device == "NVIDIA GeForce RTX 4090"
+    description = subprocess.run([COMMAND, "devices", "--describe", "rtx4090"], capture_output=True, text=True, check=True).stdout
+    path = tmp_path / "card.json"
+    path.write_text(description)
+    for device in (str(path), path):
+        assert neap.plan(net, device=device).to_json() == card.to_json()
+    path.write_text(description.replace('"memory_bytes"', '"memory"'))
+    with pytest.raises(neap.Error, match="card.json: device: has no field \"memory_bytes\""):
+        neap.plan(net, device=path)
+    with pytest.raises(neap.Error, match="only a description"):
+        neap.Session(net, device="rtx4090")
+
+
 @pytest.mark.parametrize("arguments, text", [
     ({"device": "h2000"}, "unknown device 'h2000'"),
     ({"device": "h200", "policy": "best"}, "best"),

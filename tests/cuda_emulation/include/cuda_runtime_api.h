@@ -39,6 +39,9 @@ struct cudaDeviceProp {
   size_t totalGlobalMem;
   int multiProcessorCount;
   int major, minor;
+  int l2CacheSize;
+  int maxThreadsPerMultiProcessor, maxBlocksPerMultiProcessor;
+  size_t sharedMemPerBlockOptin, reservedSharedMemPerBlock;
 };
 
 struct uint3 {

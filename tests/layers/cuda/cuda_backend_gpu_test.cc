@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "neap/core/device/device_description.h"
 #include "neap/core/step/signature_text.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
@@ -44,7 +45,7 @@ TEST_CASE("an H200 recommends the convolution engines that its description does"
   const std::string& name = gpu->description().name;
   if (name != "NVIDIA H200") return SkipCase("no H200: " + name);
   const std::unique_ptr<EngineCatalog> described =
-      MakeCudnnCatalog(CudnnDeviceProperties("h200").value()).value();
+      MakeCudnnCatalog(CudnnDeviceProperties(DescribedDevice("h200").value()).value()).value();
   const Convolution conv = {.out_channels = 64, .kernel = 3, .padding = 1};
   for (const Layer& layer : {Layer(conv), Layer(FusedConvolution{conv})}) {
     for (DType dtype : {DType::kFp32, DType::kTf32, DType::kBf16}) {

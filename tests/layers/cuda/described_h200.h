@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "neap/core/device/device_description.h"
 #include "neap/layers/cuda/cuda_backend.h"
 #include "tests/gpu_test.h"
 #include "tests/layers/harness.h"
@@ -15,7 +16,7 @@ namespace neap::testing {
 
 // Null in a build without CUDA, with a message.
 inline std::unique_ptr<EngineCatalog> CatalogOrSkip(const EngineOptions& options = {}) {
-  const absl::StatusOr<std::string> h200 = CudnnDeviceProperties("h200");
+  const absl::StatusOr<std::string> h200 = CudnnDeviceProperties(DescribedDevice("h200").value());
   if (absl::IsUnimplemented(h200.status())) {
     SkipCase(std::string(h200.status().message()));
     return nullptr;

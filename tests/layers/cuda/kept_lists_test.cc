@@ -105,7 +105,7 @@ TEST_CASE("lists of a GPU with fewer multiprocessors are others") {
   if (!without) return;
   const auto lists = std::make_shared<ListsInMemory>();
   EnginesOf(*CatalogOrSkip({.lists = lists}));
-  std::string properties = CudnnDeviceProperties("h200").value();
+  std::string properties = CudnnDeviceProperties(DescribedDevice("h200").value()).value();
   const std::string whole = "\"multiProcessorCount\":132";
   REQUIRE(properties.find(whole) != std::string::npos);
   properties.replace(properties.find(whole), whole.size(), "\"multiProcessorCount\":66");
