@@ -50,6 +50,10 @@ void AddFlags(ProfileCommand& command, FlagSet& flags) {
   command.measuring.AddTo(flags, absl::StrCat("with --list also ", kDescribedDevices));
   flags.Add("workspace-limit", "BYTES", "leave out engines that need more workspace (2GiB)",
             ReadBytes(&command.workspace_limit_bytes));
+  flags.Add("engines", "N",
+            "measure only the first N engines of each step that the library recommends, and those "
+            "that need less workspace than all before them (all)",
+            Integer(1, 1000, &command.measuring.options.engines));
   flags.Add(
       "again",
       "measure again the engines that were measured before, e.g. on a busy machine; new times "

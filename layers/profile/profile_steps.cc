@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -79,6 +80,21 @@ absl::StatusOr<std::vector<StepSignature>> WithParts(const std::vector<StepSigna
   for (const StepSignature& step : steps)
     RETURN_IF_ERROR(AddWithParts(step, divisions, catalog, set));
   return set.Take();
+}
+
+std::vector<Engine> FirstEngines(const std::vector<Engine>& engines, int64_t count) {
+  struct Kind {
+    int64_t seen = 0;
+    int64_t least_bytes = std::numeric_limits<int64_t>::max();
+  };
+  Kind kinds[2][2];
+  std::vector<Engine> first;
+  for (const Engine& engine : engines) {
+    Kind& kind = kinds[AccumulatesInHalf(engine.id)][ComputesRelu(engine.id)];
+    if (kind.seen++ < count || engine.workspace_bytes < kind.least_bytes) first.push_back(engine);
+    kind.least_bytes = std::min(kind.least_bytes, engine.workspace_bytes);
+  }
+  return first;
 }
 
 }  // namespace neap

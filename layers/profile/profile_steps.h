@@ -2,6 +2,7 @@
 // the parts of the batch that a plan may use.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -21,5 +22,10 @@ std::vector<StepSignature> KernelsOf(const Program& program);
 absl::StatusOr<std::vector<StepSignature>> WithParts(const std::vector<StepSignature>& steps,
                                                      DivisionPolicy divisions,
                                                      EngineCatalog& catalog);
+
+// Of a catalog's engines for one step, in its order: the first `count`, and each that needs less
+// workspace than all before it, which a plan takes where memory is short. Engines that add in fp16
+// (kHalfAccumulation) or compute a ReLU (kWithRelu) count apart from the others.
+std::vector<Engine> FirstEngines(const std::vector<Engine>& engines, int64_t count);
 
 }  // namespace neap

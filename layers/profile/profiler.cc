@@ -264,6 +264,7 @@ absl::StatusOr<std::vector<Engine>> Profiler::EnginesFor(const StepSignature& st
   std::erase_if(engines, [&](const Engine& engine) {
     return engine.workspace_bytes > options_.workspace_limit_bytes;
   });
+  if (options_.engines.has_value()) engines = FirstEngines(engines, *options_.engines);
   const int64_t batch = BatchOf(step);
   if (adds) {
     ASSIGN_OR_RETURN(const std::vector<Measurement> written,

@@ -31,6 +31,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,6 +52,9 @@ struct ProfileOptions {
   DivisionPolicy divisions = DivisionPolicy::kPowerOfTwo;  // which parts of a batch are measured
   int64_t workspace_limit_bytes = 2 * kGiB;                // engines that need more are left out
   int64_t samples = 7;                                     // minimum per median
+  // Of each step only so many engines that the library recommends are measured, and those that need
+  // less workspace than all that it recommends before them (FirstEngines()).
+  std::optional<int64_t> engines = {};
   bool again = false;                                      // repeat existing measurements
   bool retry_failed = false;                               // repeat existing failures
 };
