@@ -55,8 +55,8 @@ struct ProfileOptions {
   // Of each step only so many engines that the library recommends are measured, and those that need
   // less workspace than all that it recommends before them (FirstEngines()).
   std::optional<int64_t> engines = {};
-  bool again = false;                                      // repeat existing measurements
-  bool retry_failed = false;                               // repeat existing failures
+  bool again = false;         // repeat existing measurements
+  bool retry_failed = false;  // repeat existing failures
 };
 
 // A spread (interquartile range / median) beyond which two engines may be in the wrong order.
