@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures the kernels of the networks of nets/ at common batches on this machine's GPU, one case after another, into
-# ${OUT:-build/gpu}/profile.db: the measurements to which the cost model is fitted (scripts/fit_cost_model.py) and from which the
-# installed profiles are made. Begins no case after ${LIMIT:-540} s; run again with the same database, it continues.
+# ${OUT:-build/gpu}/profile.db, for plans that are made elsewhere: of each step the first ${ENGINES:-6} engines. Begins no case
+# after ${LIMIT:-540} s; run again with the same database, it continues.
 #   scripts/gpu_profiles.sh                             all cases, in the order below
 #   scripts/gpu_profiles.sh resnet50:256:bf16:nhwc      one of them
 #   scripts/gpu_profiles.sh alexnet:256:fp32:nchw:power-of-two

@@ -1,0 +1,35 @@
+#include "neap/layers/profile/profile_steps.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+namespace neap {
+namespace {
+
+std::vector<std::string> IdsOf(const std::vector<Engine>& engines) {
+  std::vector<std::string> ids;
+  for (const Engine& engine : engines) ids.push_back(engine.id);
+  return ids;
+}
+
+using Ids = std::vector<std::string>;
+
+TEST_CASE("the first engines are joined by those that need less workspace than all before them") {
+  const std::vector<Engine> engines = {{"a", 100}, {"b", 50}, {"c", 70}, {"d", 50},
+                                       {"e", 10},  {"f", 20}, {"g", 0}};
+  CHECK(IdsOf(FirstEngines(engines, 1)) == Ids{"a", "b", "e", "g"});
+  CHECK(IdsOf(FirstEngines(engines, 3)) == Ids{"a", "b", "c", "e", "g"});
+  CHECK(FirstEngines(engines, 7).size() == 7);
+  CHECK(FirstEngines({}, 7).empty());
+}
+
+TEST_CASE("engines that add in fp16 or compute a ReLU are counted apart from the others") {
+  const std::vector<Engine> engines = {{"half:a", 9}, {"a", 9},      {"half:b", 9},
+                                       {"relu:a", 9}, {"relu:b", 9}, {"b", 9}};
+  CHECK(IdsOf(FirstEngines(engines, 1)) == Ids{"half:a", "a", "relu:a"});
+}
+
+}  // namespace
+}  // namespace neap
