@@ -71,32 +71,31 @@ struct Published {
 };
 
 TEST_CASE("cards have the rates of their data sheets") {
-  for (const auto& [name, memory_gb, fp32, tf32, fp16, bf16, bandwidth] :
-       {Published{"k40c", 12, 4.29, 4.29, 4.29, 4.29, 288},
-        Published{"p100", 16, 10.6, 10.6, 10.6, 10.6, 732},
-        Published{"v100", 16, 15.7, 15.7, 125, 15.7, 900},
-        Published{"v100-32gb", 32, 15.7, 15.7, 125, 15.7, 900},
-        Published{"a100-40gb", 40, 19.5, 156, 312, 312, 1555},
-        Published{"a100-80gb", 80, 19.5, 156, 312, 312, 2039},
-        Published{"rtx3090", 24, 35.6, 35.6, 71, 71, 936},
-        Published{"l4", 24, 30.3, 60, 121, 121, 300},
-        Published{"l40s", 48, 91.6, 183, 362.05, 362.05, 864},
-        Published{"rtx4090", 24, 82.6, 82.6, 165.2, 165.2, 1008},
-        Published{"h100", 80, 67, 494.5, 989.5, 989.5, 3350},
-        Published{"gh200", 96, 67, 494.5, 989.5, 989.5, 4000},
-        Published{"b200", 180, 75, 1125, 2250, 2250, 8000 * 0.959},
-        Published{"rtx5090", 32, 104.8, 104.8, 209.5, 209.5, 1792}}) {
-    CAPTURE(name);
-    const DeviceDescription card = DescribedDevice(name).value();
-    CHECK(card.fp32_flops == Approx(fp32 * 1e12).epsilon(0.005));
-    CHECK(card.tf32_flops == Approx(tf32 * 1e12).epsilon(0.005));
-    CHECK(card.FlopsOf(DType::kFp16) == Approx(fp16 * 1e12).epsilon(0.005));
-    CHECK(card.FlopsOf(DType::kBf16) == Approx(bf16 * 1e12).epsilon(0.005));
-    CHECK(card.memory_bandwidth == Approx(bandwidth * 1e9).epsilon(0.005));
+  for (const Published& published : {Published{"k40c", 12, 4.29, 4.29, 4.29, 4.29, 288},
+                                     Published{"p100", 16, 10.6, 10.6, 10.6, 10.6, 732},
+                                     Published{"v100", 16, 15.7, 15.7, 125, 15.7, 900},
+                                     Published{"v100-32gb", 32, 15.7, 15.7, 125, 15.7, 900},
+                                     Published{"a100-40gb", 40, 19.5, 156, 312, 312, 1555},
+                                     Published{"a100-80gb", 80, 19.5, 156, 312, 312, 2039},
+                                     Published{"rtx3090", 24, 35.6, 35.6, 71, 71, 936},
+                                     Published{"l4", 24, 30.3, 60, 121, 121, 300},
+                                     Published{"l40s", 48, 91.6, 183, 362.05, 362.05, 864},
+                                     Published{"rtx4090", 24, 82.6, 82.6, 165.2, 165.2, 1008},
+                                     Published{"h100", 80, 67, 494.5, 989.5, 989.5, 3350},
+                                     Published{"gh200", 96, 67, 494.5, 989.5, 989.5, 4000},
+                                     Published{"b200", 180, 75, 1125, 2250, 2250, 8000 * 0.959},
+                                     Published{"rtx5090", 32, 104.8, 104.8, 209.5, 209.5, 1792}}) {
+    CAPTURE(published.name);
+    const DeviceDescription card = DescribedDevice(published.name).value();
+    CHECK(card.fp32_flops == Approx(published.fp32 * 1e12).epsilon(0.005));
+    CHECK(card.tf32_flops == Approx(published.tf32 * 1e12).epsilon(0.005));
+    CHECK(card.FlopsOf(DType::kFp16) == Approx(published.fp16 * 1e12).epsilon(0.005));
+    CHECK(card.FlopsOf(DType::kBf16) == Approx(published.bf16 * 1e12).epsilon(0.005));
+    CHECK(card.memory_bandwidth == Approx(published.bandwidth * 1e9).epsilon(0.005));
     // The driver keeps some, and sellers write GB for GiB, or for GB.
     const auto bytes = static_cast<double>(card.memory_bytes);
-    CHECK(bytes < memory_gb * static_cast<double>(kGiB));
-    CHECK(bytes > memory_gb * 0.9 * static_cast<double>(kGiB));
+    CHECK(bytes < published.memory_gb * static_cast<double>(kGiB));
+    CHECK(bytes > published.memory_gb * 0.9 * static_cast<double>(kGiB));
   }
 }
 

@@ -112,7 +112,8 @@ TEST_CASE("whole numbers stand for rates, and the order of fields does not matte
 TEST_CASE("a field that is missing is named, except for the two that may be") {
   const Json whole = FullFile();
   int refused = 0;
-  for (const auto& [key, value] : whole.items()) {
+  for (const auto& item : whole.items()) {
+    const std::string key = item.key();
     CAPTURE(key);
     Json file = whole;
     file.erase(key);
