@@ -77,6 +77,7 @@ absl::StatusOr<LayerSpec> BatchNorm::Specify(const LayerContext& context) const 
     return spec;
   }
   spec.saved = {{"mean", per_channel}, {"invstd", per_channel}};
+  spec.traits.coupled_by_statistics = true;
   spec.values_per_variance = x.elements() / x.shape.c();
   spec.steps = {TrainingForward(kForwardFlopsPerElement * elements),
                 Backward(kBackwardFlopsPerElement * elements)};

@@ -63,6 +63,7 @@ void AddPart(const LayerSpec& norm, int i, bool relu, LayerSpec& spec) {
     if (relu && step.phase != Phase::kForward) step.reads.push_back(Param(2 * i + 1));
   }
   AppendPersistent(norm, /*owner=*/i, spec);
+  spec.values_per_variance = norm.values_per_variance;  // the same for all parts
   for (const SavedSpec& saved : norm.saved)
     spec.saved.push_back({absl::StrCat(saved.name, i), saved.tensor});
 }
@@ -135,7 +136,8 @@ absl::StatusOr<LayerSpec> JoinedBatchNorms::Specify(const LayerContext& context)
     }
     AddPart(norm, static_cast<int>(i), parts[i].relu, spec);
   }
-  spec.traits.independent_images = parts.empty() || context.mode == Mode::kInference;
+  spec.traits.coupled_by_statistics = !parts.empty() && context.mode == Mode::kTraining;
+  spec.traits.independent_images = !spec.traits.coupled_by_statistics;
   return spec;
 }
 

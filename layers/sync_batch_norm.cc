@@ -74,6 +74,7 @@ absl::StatusOr<LayerSpec> BatchNormApply::Specify(const LayerContext& context) c
   const TensorSpec& x = context.inputs[0];
   ASSIGN_OR_RETURN(LayerSpec spec, norm.Specify({.inputs = {x}}));
   spec.values_per_variance.reset();  // every rank has some
+  spec.traits.coupled_by_statistics = false;
   if (context.inputs[1] != StatisticsOf(x, context.inputs[1].shape.n())) {
     return absl::InvalidArgumentError(
         absl::StrCat("its second input is ", context.inputs[1].ToString(),

@@ -67,22 +67,31 @@ class Planning {
   Planning(const Program& program, const PlannerOptions& options, const DeviceDescription& device)
       : program_(program), options_(options), device_(device) {}
 
-  // A refusal for lack of memory ends with a policy that can be planned, if there is one. Absent if
-  // no iteration takes less than `limit_ms`, with the batch's copy.
-  absl::StatusOr<std::optional<PlanResult>> Make(double limit_ms, EngineCatalog& catalog) const {
+  // A refusal for lack of memory ends with a policy that can be planned, if there is one. There is
+  // no plan if no iteration takes less than `limit_ms`, with the batch's copy.
+  absl::StatusOr<PlanAttempt> Make(double limit_ms, EngineCatalog& catalog) const {
     const auto start = std::chrono::steady_clock::now();
     ASSIGN_OR_RETURN(const Policy policy, CheckedPolicy());
     ASSIGN_OR_RETURN(PlanSearch search, PlanSearch::Create(program_, policy, options_, device_,
                                                            catalog, SearchPurpose::kMinimum));
+    PlanAttempt attempt = {.kernels_ms = 1e-3 * search.fastest_us(),
+                           .engines_ms = search.engines_ms()};
+    if (attempt.kernels_ms >= limit_ms) return attempt;
     const Candidate smallest = search.Smallest();
-    if (options_.budget_bytes < smallest.arena_bytes)
-      return WithWayOut(TooSmall(smallest, policy), catalog);
+    if (options_.budget_bytes < smallest.arena_bytes) {
+      attempt.refusal = WithWayOut(TooSmall(smallest, policy), catalog);
+      return attempt;
+    }
     RETURN_IF_ERROR(search.AddOrdersForPlan(catalog));
+    attempt.engines_ms = search.engines_ms();
     ASSIGN_OR_RETURN(std::optional<PlanResult> result,
                      Fastest(search, smallest, policy, 1e3 * limit_ms));
-    if (!result.has_value() || IterationMs(*result) >= limit_ms) return std::nullopt;
+    if (!result.has_value() || IterationMs(*result) >= limit_ms) return attempt;
     const absl::Status on_host = CheckHostBudget(result->plan);
-    if (!on_host.ok()) return WithWayOut(on_host, catalog);
+    if (!on_host.ok()) {
+      attempt.refusal = WithWayOut(on_host, catalog);
+      return attempt;
+    }
     PlanningStats& stats = result->stats;
     stats.minimum_budget_bytes = smallest.arena_bytes;
     stats.placement_lower_bound = smallest.lower_bound_bytes;
@@ -91,7 +100,8 @@ class Planning {
       stats.time_bound_ms = 1e-3 * search.TimeBoundUs(options_.budget_bytes);
     stats.engines_ms = search.engines_ms();
     stats.planning_ms = MillisecondsSince(start) - stats.engines_ms;
-    return result;
+    attempt.plan = std::move(result);
+    return attempt;
   }
 
   absl::StatusOr<int64_t> Minimum(EngineCatalog& catalog) const {
@@ -260,7 +270,9 @@ class Planning {
     const absl::StatusOr<Candidate> smallest = Smallest(catalog);
     if (!smallest.ok() || smallest->arena_bytes > options_.budget_bytes) return std::nullopt;
     const bool fits_host = CopiedBytes(*smallest) <= options_.host_budget_bytes;
-    if (!fits_host && !Make(kNoTimeLimit, catalog).ok()) return std::nullopt;
+    if (fits_host) return smallest->arena_bytes;
+    const absl::StatusOr<PlanAttempt> attempt = Make(kNoTimeLimit, catalog);
+    if (!attempt.ok() || !attempt->refusal.ok()) return std::nullopt;
     return smallest->arena_bytes;
   }
 
@@ -367,13 +379,21 @@ std::shared_ptr<const Planner> PlannerFor(PlannerOptions options) {
   return std::make_shared<OptionsPlanner>(std::move(options));
 }
 
+absl::StatusOr<PlanAttempt> AttemptPlan(double limit_ms, const Program& program,
+                                        const PlannerOptions& options,
+                                        const DeviceDescription& device, EngineCatalog& catalog) {
+  const PlannerOptions chosen = WithPolicy(options, options.budget_bytes != kUnlimited);
+  const DeviceDescription among_ranks = AmongRanks(device, program, options);
+  return Planning(program, chosen, among_ranks).Make(limit_ms, catalog);
+}
+
 absl::StatusOr<std::optional<PlanResult>> MakePlanBelow(double limit_ms, const Program& program,
                                                         const PlannerOptions& options,
                                                         const DeviceDescription& device,
                                                         EngineCatalog& catalog) {
-  const PlannerOptions chosen = WithPolicy(options, options.budget_bytes != kUnlimited);
-  const DeviceDescription among_ranks = AmongRanks(device, program, options);
-  return Planning(program, chosen, among_ranks).Make(limit_ms, catalog);
+  ASSIGN_OR_RETURN(PlanAttempt attempt, AttemptPlan(limit_ms, program, options, device, catalog));
+  RETURN_IF_ERROR(attempt.refusal);
+  return std::move(attempt.plan);
 }
 
 absl::StatusOr<PlanResult> MakePlan(const Program& program, const PlannerOptions& options,

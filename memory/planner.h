@@ -67,6 +67,17 @@ absl::StatusOr<std::optional<PlanResult>> MakePlanBelow(double limit_ms, const P
                                                         const DeviceDescription& device,
                                                         EngineCatalog& catalog);
 
+// What MakePlanBelow() finds, if only too small a budget is in the way.
+struct PlanAttempt {
+  std::optional<PlanResult> plan;
+  absl::Status refusal;   // of MakePlan(), if it is RESOURCE_EXHAUSTED
+  double kernels_ms = 0;  // of the fastest engines alone: no plan takes less, in any budget
+  double engines_ms = 0;  // PlanningStats::engines_ms, also of a plan that is not there
+};
+absl::StatusOr<PlanAttempt> AttemptPlan(double limit_ms, const Program& program,
+                                        const PlannerOptions& options,
+                                        const DeviceDescription& device, EngineCatalog& catalog);
+
 // Only PlanningStats::minimum_budget_bytes of a plan in a budget, whatever the options' budget; so
 // without a policy's name, that of auto. Much faster than a plan.
 absl::StatusOr<int64_t> MinimumBudget(const Program& program, const PlannerOptions& options,

@@ -29,6 +29,9 @@ struct PlannerOptions {
   // ProgramOptions::sub_batches of a session's programs. If absent, it is chosen
   // (memory/program_choice.h).
   std::optional<int64_t> sub_batches = {};
+  // ProgramOptions::batch_norm_in_parts of a session's programs, so that networks with batch norms
+  // can be run in sub-batches, too.
+  bool batch_norm_in_parts = false;
   // ProgramOptions::offload_params of a session's programs. If absent, it is chosen
   // (memory/program_choice.h). A plan follows the program's.
   std::optional<bool> offload_params = {};

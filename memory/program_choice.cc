@@ -1,5 +1,6 @@
 #include "neap/memory/program_choice.h"
 
+#include <algorithm>
 #include <chrono>
 #include <limits>
 #include <optional>
@@ -8,65 +9,73 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "neap/core/base/region.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/plan/budget_refusal.h"
-#include "neap/core/plan/plan_memory.h"
 #include "neap/memory/action_writer.h"
+#include "neap/memory/budget_bound.h"
+#include "neap/memory/parts_search.h"
 #include "neap/memory/planner.h"
 #include "neap/memory/policies/policies.h"
+#include "neap/memory/smallest_program.h"
 #include "neap/memory/sum_costs.h"
 #include "neap/memory/transfer/residency.h"
 
 namespace neap {
 namespace {
 
-bool MovesOrRebuilds(const Plan& plan) {
-  const Movement total = TotalMovement(plan);
-  return total.extra_forwards > 0 || total.offloaded_bytes > 0 || total.prefetched_bytes > 0;
-}
-
 // Predictions of plans with many copies are off by about as much, so parameters on the host must
 // gain at least this part of the time.
 constexpr double kMinGain = 0.01;
 // Predictions by the cost model are too low by up to this factor, so a plan of which not all
-// kernels were measured takes the place of a measured one only if it is faster by as much.
+// kernels were measured is better than a measured one only if it is faster by as much.
 constexpr double kUnmeasuredFactor = 2;
 
-// Tries 1, 2, 4, ... parts, and then parameters on the host.
+// If the best plan takes more than this factor of the time of kernels alone, parameters on the host
+// are tried with more numbers of parts.
+constexpr double kWellAbove = 1.05;
+// A number of parts that fits is sought among programs with up to so many steps, about.
+constexpr int64_t kMaxStepsOfParts = 100000;
+// Where doubling finds no number of parts that fits, as many that do are planned.
+constexpr int kMaxPlansThatFit = 4;
+
+// Tries numbers of parts, and then the same with parameters on the host.
 class Chooser {
  public:
   Chooser(LowerWith lower, const PlannerOptions& options, const DeviceDescription& device,
           EngineCatalog& catalog)
-      : lower_(lower), options_(options), device_(device), catalog_(catalog) {}
+      : lower_(lower),
+        options_(options),
+        device_(device),
+        catalog_(catalog),
+        first_({.sub_batches = options.sub_batches.value_or(1),
+                .batch_norm_in_parts = options.batch_norm_in_parts,
+                .offload_params = options.offload_params.value_or(false)}) {}
 
   absl::StatusOr<ChosenProgram> Make(bool may_split, bool may_offload) {
     const auto start = std::chrono::steady_clock::now();
-    const ProgramChoice first = {.sub_batches = options_.sub_batches.value_or(1),
-                                 .offload_params = options_.offload_params.value_or(false)};
-    if (!may_split && !may_offload) return ChosenProgram{first};
-    chosen_ = smallest_ = first;
+    if (!may_split && !may_offload) return ChosenProgram{first_};
     // Whether there is a choice at all is found out first, because planning takes much longer.
-    absl::StatusOr<Program> split = absl::InvalidArgumentError("one part");
-    if (may_split) split = lower_({.sub_batches = 2, .offload_params = first.offload_params});
-    may_split = !absl::IsInvalidArgument(split.status());
-    ASSIGN_OR_RETURN(const Program whole, lower_(first));
+    ASSIGN_OR_RETURN(const Program whole, lower_(first_));
     const int64_t offloadable_bytes = OffloadableParamBytes(whole);
-    may_offload =
+    may_offload_ =
         may_offload && offloadable_bytes > 0 && offloadable_bytes <= options_.host_budget_bytes;
-    if (!may_split && !may_offload) return ChosenProgram{first};
+    const bool splits = may_split && IsSplit(InTwo(options_.batch_norm_in_parts));
+    const bool would_split = may_split && !splits && options_.suggest_policy &&
+                             IsSplit(InTwo(/*batch_norm_in_parts=*/true));
+    if (!splits && !would_split && !may_offload_) return ChosenProgram{first_};
     if (whole.steps.size() > kMaxStepsOfChoice) {
-      ASSIGN_OR_RETURN(const ProgramChoice fits, FirstThatFits(whole, first, may_offload));
+      ASSIGN_OR_RETURN(const ProgramChoice fits, FirstThatFits(whole));
       return ChosenProgram{fits};
     }
-    ASSIGN_OR_RETURN(const bool is_short, Try(whole, first));
-    if (may_split && is_short) RETURN_IF_ERROR(TryParts(first, whole.net.batch, std::move(split)));
-    if (may_offload && is_short) {
-      const int64_t parts = (best_.has_value() ? chosen_ : smallest_).sub_batches;
-      RETURN_IF_ERROR(TryOffloaded(first.sub_batches));
-      if (parts != first.sub_batches) RETURN_IF_ERROR(TryOffloaded(parts));
+    counts_ = splits ? CountsFor(whole) : std::vector<int64_t>{first_.sub_batches};
+    RETURN_IF_ERROR(SearchAll());
+    if (!best_.has_value()) {
+      ProgramSizes sizes = Sizes(first_.batch_norm_in_parts, counts_);
+      if (!PersistentBytesExceedBudget(whole)) RETURN_IF_ERROR(PlanFewThatFit(sizes));
+      if (!best_.has_value()) return WhereNothingFits(whole, would_split, sizes);
     }
-    if (!best_.has_value()) return ChosenProgram{smallest_};
     const std::chrono::duration<double, std::milli> elapsed =
         std::chrono::steady_clock::now() - start;
     best_->stats.engines_ms = engines_ms_;
@@ -75,84 +84,193 @@ class Chooser {
   }
 
  private:
-  // `split` is the program of two parts.
-  absl::Status TryParts(ProgramChoice choice, int64_t batch, absl::StatusOr<Program> split) {
-    bool may_gain = true;
-    while (may_gain) {
-      choice.sub_batches *= 2;
-      RETURN_IF_ERROR(split.status());
-      if (split->steps.size() > kMaxStepsOfChoice) break;
-      ASSIGN_OR_RETURN(may_gain, Try(*split, choice));
-      ProgramChoice next = choice;
-      next.sub_batches *= 2;
-      if (batch % next.sub_batches != 0) break;
-      split = lower_(next);
+  ProgramChoice InTwo(bool batch_norm_in_parts) const {
+    ProgramChoice two = first_;
+    two.sub_batches = 2;
+    two.batch_norm_in_parts = batch_norm_in_parts;
+    return two;
+  }
+  bool IsSplit(const ProgramChoice& choice) const { return lower_(choice).ok(); }
+
+  // Those with which the program has not too many steps; each part has about as many.
+  std::vector<int64_t> CountsFor(const Program& whole) const {
+    std::vector<int64_t> counts = PartCounts(whole.net.batch);
+    const auto steps = static_cast<int64_t>(whole.steps.size());
+    std::erase_if(counts, [&](int64_t count) { return count * steps > kMaxStepsOfParts; });
+    return counts;
+  }
+
+  // All numbers of parts, in the order of their choices: on the device, and then on the host.
+  absl::Status SearchAll() {
+    const auto attempt = [this](bool offload_params) {
+      return [this, offload_params](int64_t count) { return Attempt(count, offload_params); };
+    };
+    ASSIGN_OR_RETURN(const int64_t start, CountWithoutMoves());
+    RETURN_IF_ERROR(SearchParts(counts_, {.start = start}, attempt(first_.offload_params)));
+    if (may_offload_) {
+      PartsSearchOptions search = {
+          .best_ms = (1 - kMinGain) * BestMs(), .max_misses = 1, .max_refinements = 0};
+      if (BestMs() > kWellAbove * kernels_ms_) search.max_misses = search.max_refinements = 2;
+      RETURN_IF_ERROR(SearchParts(counts_, search, attempt(true)));
     }
     return absl::OkStatus();
   }
 
-  absl::Status TryOffloaded(int64_t sub_batches) {
-    const ProgramChoice choice = {.sub_batches = sub_batches, .offload_params = true};
-    ASSIGN_OR_RETURN(const Program program, lower_(choice));
-    return Try(program, choice).status();
+  // The first power of two with which nothing has to move in the budget, if there is one.
+  absl::StatusOr<int64_t> CountWithoutMoves() const {
+    ProgramChoice choice = first_;
+    for (int64_t power = 1; power <= counts_.back(); power *= 2) {
+      choice.sub_batches = *std::lower_bound(counts_.begin(), counts_.end(), power);
+      const absl::StatusOr<Program> program = lower_(choice);
+      if (absl::IsInvalidArgument(program.status()) && choice != first_) continue;
+      RETURN_IF_ERROR(program.status());
+      if (program->steps.size() > kMaxStepsOfChoice) break;
+      if (UnmovedBytes(*program, options_) <= options_.budget_bytes) return choice.sub_batches;
+    }
+    return counts_.front();
   }
 
   // Without plans, which take long: parameters are on the host only if the budget requires it.
-  absl::StatusOr<ProgramChoice> FirstThatFits(const Program& whole, const ProgramChoice& first,
-                                              bool may_offload) {
-    if (!may_offload) return first;
-    const ProgramChoice offloaded = {.sub_batches = first.sub_batches, .offload_params = true};
+  absl::StatusOr<ProgramChoice> FirstThatFits(const Program& whole) const {
+    if (!may_offload_) return first_;
+    ProgramChoice offloaded = first_;
+    offloaded.offload_params = true;
     if (PersistentBytes(whole, /*offloaded_params=*/{}) > options_.budget_bytes) return offloaded;
-    RETURN_IF_ERROR(NoteMinimum(whole, first));
-    if (*least_bytes_ <= options_.budget_bytes) return first;
+    ASSIGN_OR_RETURN(const int64_t bytes, MinimumBudget(whole, options_, device_, catalog_));
+    if (bytes <= options_.budget_bytes) return first_;
     ASSIGN_OR_RETURN(const Program program, lower_(offloaded));
-    RETURN_IF_ERROR(NoteMinimum(program, offloaded));
-    return smallest_;
+    ASSIGN_OR_RETURN(const int64_t offloaded_bytes,
+                     MinimumBudget(program, options_, device_, catalog_));
+    return offloaded_bytes < bytes ? offloaded : first_;
   }
 
-  // Whether the plan moves or rebuilds tensors, so that other programs may be faster.
-  absl::StatusOr<bool> Try(const Program& program, const ProgramChoice& choice) {
-    const double least_gain = choice.offload_params == chosen_.offload_params ? 0 : kMinGain;
-    const double limit_ms = best_.has_value() ? (1 - least_gain) * IterationMs(*best_)
-                                              : std::numeric_limits<double>::infinity();
-    absl::StatusOr<std::optional<PlanResult>> result =
-        MakePlanBelow(limit_ms, program, options_, device_, catalog_);
-    if (absl::IsResourceExhausted(result.status())) {
-      if (!best_.has_value()) RETURN_IF_ERROR(NoteMinimum(program, choice, result.status()));
-      return true;
+  absl::StatusOr<PartsAttempt> Attempt(int64_t count, bool offload_params) {
+    using Outcome = PartsAttempt::Outcome;
+    ProgramChoice choice = first_;
+    choice.sub_batches = count;
+    choice.offload_params = offload_params;
+    const absl::StatusOr<Program> program = lower_(choice);
+    // The last part may have too few images for a batch norm.
+    if (absl::IsInvalidArgument(program.status()) && choice != first_) return PartsAttempt{};
+    RETURN_IF_ERROR(program.status());
+    if (program->steps.size() > kMaxStepsOfChoice)
+      return PartsAttempt{.outcome = Outcome::kTooLong};
+    return Plan(*program, choice);
+  }
+
+  absl::StatusOr<PartsAttempt> Plan(const Program& program, const ProgramChoice& choice) {
+    using Outcome = PartsAttempt::Outcome;
+    const double factor = MayBeMeasured(program) ? 1 : kUnmeasuredFactor;
+    const double limit_ms = ShareOfBest(choice) * BestMs();
+    absl::StatusOr<PlanAttempt> attempt =
+        AttemptPlan(limit_ms / factor, program, options_, device_, catalog_);
+    if (absl::IsUnimplemented(attempt.status())) return PartsAttempt{};  // no indices for the batch
+    RETURN_IF_ERROR(attempt.status());
+    PartsAttempt found = {.kernels_ms = factor * attempt->kernels_ms};
+    kernels_ms_ = std::min(kernels_ms_, found.kernels_ms);
+    engines_ms_ += attempt->engines_ms;
+    if (!attempt->refusal.ok()) {
+      refused_.push_back({choice, SmallestBudget(attempt->refusal)});
+      return found;
     }
-    // Kernels have no indices for so many images.
-    if (absl::IsUnimplemented(result.status())) return true;
-    RETURN_IF_ERROR(result.status());
-    if (!result->has_value()) return false;
-    engines_ms_ += (*result)->stats.engines_ms;
-    if (best_.has_value() && !IsFaster(**result, least_gain)) return false;
-    const bool may_gain = MovesOrRebuilds((*result)->plan);
-    best_ = **std::move(result);
+    found.outcome = found.kernels_ms >= limit_ms ? Outcome::kSlow : Outcome::kFits;
+    if (!attempt->plan.has_value()) return found;
+    const double ms = ComparedMs(*attempt->plan);
+    if (ms >= limit_ms) return found;
+    found.ms = ms;
+    best_ = std::move(attempt->plan);
     chosen_ = choice;
-    return may_gain;
+    return found;
   }
 
-  // `refusal` is that of the program's plan, if it was tried: it may tell the minimum.
-  absl::Status NoteMinimum(const Program& program, const ProgramChoice& choice,
-                           const absl::Status& refusal = absl::OkStatus()) {
-    std::optional<int64_t> bytes = SmallestBudget(refusal);
-    if (!bytes.has_value()) {
-      ASSIGN_OR_RETURN(bytes, MinimumBudget(program, options_, device_, catalog_));
+  // Adds the program, with its smallest budget if that is known. What does not fit the host's
+  // memory has been tried.
+  void AddSize(const ProgramChoice& choice, ProgramSizes& sizes) const {
+    for (const auto& [refused, smallest_bytes] : refused_) {
+      if (refused != choice) continue;
+      if (smallest_bytes.has_value()) sizes.Add(choice, *smallest_bytes);
+      return;
     }
-    if (least_bytes_.has_value() && *bytes >= *least_bytes_) return absl::OkStatus();
-    least_bytes_ = bytes;
-    smallest_ = choice;
-    return absl::OkStatus();
+    sizes.Add(choice);
+  }
+  ProgramSizes Sizes(bool batch_norm_in_parts, const std::vector<int64_t>& counts) const {
+    ProgramSizes sizes(lower_, options_, device_, catalog_);
+    std::vector<bool> offloads = {first_.offload_params};
+    if (may_offload_) offloads.push_back(true);
+    for (const bool offload_params : offloads) {
+      for (const int64_t count : counts) {
+        AddSize({.sub_batches = count,
+                 .batch_norm_in_parts = batch_norm_in_parts,
+                 .offload_params = offload_params},
+                sizes);
+      }
+    }
+    return sizes;
+  }
+  // Whether no number of parts can fit.
+  bool PersistentBytesExceedBudget(const Program& whole) const {
+    const bool offloads = first_.offload_params || may_offload_;
+    return PersistentBytes(whole, offloads ? OffloadableParams(whole) : std::vector<bool>{}) >
+           options_.budget_bytes;
   }
 
-  bool IsFaster(const PlanResult& result, double least_gain) const {
-    const bool comparable = IsMeasured(result) || !IsMeasured(*best_);
-    const double most_ms = IterationMs(*best_) / (comparable ? 1 : kUnmeasuredFactor);
-    return IterationMs(result) < (1 - least_gain) * most_ms;
+  // The fewest parts that fit, if none of those do that were tried, and a few more.
+  absl::Status PlanFewThatFit(ProgramSizes& sizes) {
+    int planned = 0;
+    return sizes.VisitThoseThatFit(
+        [&](const ProgramChoice& choice, const Program& program) -> absl::StatusOr<bool> {
+          RETURN_IF_ERROR(Plan(program, choice).status());
+          if (!best_.has_value()) return false;
+          return ++planned == kMaxPlansThatFit || program.steps.size() > kMaxStepsOfChoice;
+        });
+  }
+
+  // The program with the smallest budget, with which the user's budget is refused; or the refusal,
+  // if batch norms keep the batch from being run in parts that fit.
+  absl::StatusOr<ChosenProgram> WhereNothingFits(const Program& whole, bool would_split,
+                                                 ProgramSizes& sizes) {
+    ASSIGN_OR_RETURN(const std::optional<ProgramChoice> smallest, sizes.Smallest());
+    const ChosenProgram chosen = {smallest.value_or(first_)};
+    if (!would_split || PersistentBytesExceedBudget(whole)) return chosen;
+    std::optional<int64_t> fits;
+    RETURN_IF_ERROR(Sizes(/*batch_norm_in_parts=*/true, CountsFor(whole))
+                        .VisitThoseThatFit([&](const ProgramChoice& choice, const Program&) {
+                          fits = choice.sub_batches;
+                          return absl::StatusOr<bool>(true);
+                        }));
+    if (!fits.has_value()) return chosen;
+    ASSIGN_OR_RETURN(const Program program, lower_(chosen.choice));
+    const absl::Status refusal = MakePlan(program, options_, device_, catalog_).status();
+    const std::optional<int64_t> bytes = SmallestBudget(refusal);
+    if (!bytes.has_value()) return chosen;
+    return BudgetRefusal(
+        absl::StrCat(refusal.message(), "; in ", *fits,
+                     " sub-batches it fits, if batch norms may have the statistics of each part "
+                     "(--batch-norm-in-parts)"),
+        *bytes);
+  }
+
+  // A plan of the program is better than the best one if it takes less than this share of its time.
+  double ShareOfBest(const ProgramChoice& choice) const {
+    if (choice.offload_params != chosen_.offload_params) return 1 - kMinGain;
+    return choice == first_ ? 1 : 1 - kMinPartsGain;
+  }
+  double BestMs() const {
+    return best_.has_value() ? ComparedMs(*best_) : std::numeric_limits<double>::infinity();
+  }
+  // The time of an iteration, as if what was not measured took as long as it may take.
+  double ComparedMs(const PlanResult& result) const {
+    return IterationMs(result) * (IsMeasured(result) ? 1 : kUnmeasuredFactor);
   }
   static double IterationMs(const PlanResult& result) {
     return result.plan.predicted_ms + result.stats.batch_copy_ms;
+  }
+  bool MayBeMeasured(const Program& program) const {
+    const KernelTimings* const timings = options_.kernels.timings.get();
+    return timings != nullptr &&
+           std::all_of(program.steps.begin(), program.steps.end(), [&](const Step& step) {
+             return !IsOfLayer(step.phase) || !timings->Of(program.Signature(step)).empty();
+           });
   }
   // Updates are few and short, and databases of earlier versions have only those of several layers
   // at once, which programs with parameters on the host do not have.
@@ -171,11 +289,15 @@ class Chooser {
   const PlannerOptions& options_;
   const DeviceDescription& device_;
   EngineCatalog& catalog_;
+  const ProgramChoice first_;  // without a choice
+  bool may_offload_ = false;
+  std::vector<int64_t> counts_;  // of parts
   std::optional<PlanResult> best_;
-  double engines_ms_ = 0;               // of all plans
-  std::optional<int64_t> least_bytes_;  // of the plans that do not fit
-  ProgramChoice chosen_;                // of the best plan
-  ProgramChoice smallest_;              // of the plan with the least bytes
+  ProgramChoice chosen_ = first_;                                // of the best plan
+  double engines_ms_ = 0;                                        // of all plans
+  double kernels_ms_ = std::numeric_limits<double>::infinity();  // the least of all programs
+  // Programs that do not fit, and their smallest budgets if the budget is smaller.
+  std::vector<std::pair<ProgramChoice, std::optional<int64_t>>> refused_;
 };
 
 // That of the options, or the one that is meant if they name none.
@@ -190,6 +312,7 @@ absl::StatusOr<BucketSizes> ChooseBuckets(LowerWith lower, const PlannerOptions&
   if (options.bucket_bytes.has_value()) return BucketSizes{.bucket_bytes = *options.bucket_bytes};
   if (!HasCostsOfSums(device) && options.kernels.timings == nullptr) return BucketSizes{};
   ProgramChoice choice = {.sub_batches = options.sub_batches.value_or(1),
+                          .batch_norm_in_parts = options.batch_norm_in_parts,
                           .buckets_in_flight = options.buckets_in_flight};
   ASSIGN_OR_RETURN(const Program usual, lower(choice));
   const bool is_long = usual.steps.size() > kMaxStepsOfChoice;
@@ -249,6 +372,7 @@ absl::StatusOr<ChosenProgram> ChooseProgram(LowerWith lower, const PlannerOption
   const auto with_buckets = [&](ProgramChoice choice) {
     choice.buckets = buckets;
     choice.buckets_in_flight = options.buckets_in_flight;
+    choice.batch_norm_in_parts |= options.batch_norm_in_parts;
     return choice;
   };
   const auto lower_with = [&](const ProgramChoice& choice) { return lower(with_buckets(choice)); };

@@ -2,14 +2,16 @@
 // batch in sub-batches, or keeps parameters on the host, if that is faster than moving and
 // rebuilding more of what does not fit.
 //
-//   sub-batches   1         2         4          the fastest of the plans that fit
-//   activations   ========  ====      ==
-//   transfers     ####      ##                   none: more parts would only take longer
+//   sub-batches   1         2         3         4          the fastest of the plans that fit
+//   activations   ========  ====      ===       ==
+//   transfers     ####      ##        #                    none: more parts only take longer
 //
 // More parts need fewer bytes, but weights are read more often, gradients added up, and kernels for
-// fewer images are less efficient (moDNN, section 5.1.2, has a rule of thumb instead of plans).
-// Bits depend on the number of parts, because gradients are summed in another order. It is
-// therefore 1 in strict mode, and on the CPU.
+// fewer images are less efficient (moDNN, section 5.1.2, has a rule of thumb instead of plans). Any
+// number may be the best; few are planned (memory/parts_search.h), and all that there are only if
+// none of these fits (memory/smallest_program.h). Bits depend on the number of parts, because
+// gradients are summed in another order. It is therefore 1 in strict mode, and on the CPU. A
+// network with batch norms is split only with PlannerOptions::batch_norm_in_parts.
 //
 // Parameters that are on the host except while a step uses them cost copies in every iteration, and
 // leave their bytes to activations. With a few hundred megabytes of them, and computation to hide
@@ -41,7 +43,8 @@
 namespace neap {
 
 // Programs with more steps take long to plan. They are not split, and their parameters are on the
-// host only if the budget requires it. Every sub-batch has steps of its own.
+// host only if the budget requires it. Every sub-batch has steps of its own; so many parts that
+// there are more steps are chosen only if fewer do not fit.
 inline constexpr size_t kMaxStepsOfChoice = 12000;
 
 // Whether more than one sub-batch may be chosen for these options: they have a budget, do not ask
@@ -61,15 +64,17 @@ int64_t OffloadableParamBytes(const Program& program);
 absl::StatusOr<bool> MayChooseOffloading(const PlannerOptions& options,
                                          const DeviceDescription& device);
 
-// PlannerOptions::sub_batches and offload_params where they are set. Otherwise one sub-batch, or a
-// power of two if MayChooseSubBatches(); and parameters stay on the device unless
-// MayChooseOffloading(), the host budget has room for them, and the plan is faster so by a
-// hundredth. Parameters on the host are tried with one sub-batch, and with as many as are chosen. A
-// network that couples the images of a batch, which `lower` refuses with INVALID_ARGUMENT, is not
-// split. Where the time of sums is known, the sizes of buckets are the fastest of kBucketChoices
-// unless PlannerOptions::bucket_bytes is set. Without a plan that fits, the choice is that of the
-// plan that needs the fewest bytes. Errors: those of `lower` and MakePlan(), other than too small a
-// budget.
+// PlannerOptions::sub_batches and offload_params where they are set. Otherwise one sub-batch, or
+// the number with the fastest plan that was found if MayChooseSubBatches(); and parameters stay on
+// the device unless MayChooseOffloading(), the host budget has room for them, and the plan is
+// faster so by a hundredth. A network that couples the images of a batch, which `lower` refuses
+// with INVALID_ARGUMENT, is not split. Where the time of sums is known, the sizes of buckets are
+// the fastest of kBucketChoices unless PlannerOptions::bucket_bytes is set. Without a plan that
+// fits, the choice is that of the program with the smallest feasible budget of all that the options
+// allow, so that MakePlan() refuses it with that budget.
+// Errors: those of `lower` and MakePlan(), other than too small a budget; RESOURCE_EXHAUSTED for
+// that if the network would fit in parts with PlannerOptions::batch_norm_in_parts, which the
+// message names.
 absl::StatusOr<ChosenProgram> ChooseProgram(LowerWith lower, const PlannerOptions& options,
                                             const DeviceDescription& device,
                                             EngineCatalog& catalog);

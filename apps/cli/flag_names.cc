@@ -22,8 +22,8 @@ constexpr std::array<const char*, kHeadings.size() - 1> kNames = {
     "aux-logits loss label-smoothing compare-batch keep",
     "data split=NAME val batch-file repeat-batch augment color-jitter allow-empty exif-orientation "
     "workers skip-bad eval images top",
-    "budget budgets host-budget peer-budget policy placement sub-batches evict no-in-place "
-    "offload-params strict plan accounting",
+    "budget budgets host-budget peer-budget policy placement sub-batches batch-norm-in-parts evict "
+    "no-in-place offload-params strict plan accounting",
     "device peer database divisions nondeterministic half-accumulation workspace-limit engines "
     "workspace-rule no-cuda-graph samples again retry-failed limits",
     "steps epochs lr lr-schedule lr-period lr-factor lr-min warmup warmup-start optimizer momentum "

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kHostPercent = 75;
 // Every part has steps of its own, each of which takes time to plan.
-constexpr int64_t kMaxSubBatches = 1024;
+constexpr int64_t kMaxSubBatches = 1 << 16;
 
 absl::Status ReadBudgetPercent(const std::string& text, Budget& budget) {
   const std::optional<double> percent = ReadPercent(text);
@@ -109,12 +109,19 @@ absl::StatusOr<NaturalPeaks> FindNaturalPeaks(const Program& program, const Plan
                       .liveness_bytes = live.plan.peak_bytes - IncomingBytes(live.plan)};
 }
 
-void AddSubBatches(std::string default_text, std::optional<int64_t>* count, FlagSet& flags) {
+void AddSubBatches(std::string default_text, std::optional<int64_t>* count,
+                   bool* batch_norm_in_parts, FlagSet& flags) {
   FlagValue value = Integer(1, kMaxSubBatches, count);
   value.default_text = std::move(default_text);
   flags.Add("sub-batches", "N",
-            "equal parts in which the batch is run, one after another, before one update",
+            "parts in which the batch is run, one after another, before one update",
             std::move(value));
+  flags.Add(
+      "batch-norm-in-parts",
+      "run networks with batch norms in sub-batches, too: in training, each part has the mean "
+      "and variance of its own images, and running statistics are updated once for each part, "
+      "so results differ from those of the whole batch",
+      batch_norm_in_parts);
 }
 
 void PlanningFlags::AddTo(FlagSet& flags, const std::string& device_help, BudgetUnits units) {
@@ -147,7 +154,7 @@ void PlanningFlags::AddTo(FlagSet& flags, const std::string& device_help, Budget
             OneOf(placements, &placement));
   AddSubBatches(units == BudgetUnits::kBytes ? "1, in peak-batch as many as allow larger batches"
                                              : "1, or as many as are faster in the budget",
-                &sub_batches, flags);
+                &sub_batches, &batch_norm_in_parts, flags);
   flags.Add("evict", "RULE",
             "which tensor to evict first: least recently used, or next used farthest in the future",
             OneOf({"lru", "belady"}, &evict));
@@ -174,6 +181,7 @@ PlannerOptions PlanningFlags::Options(const DeviceDescription& description,
           .policy = PolicyName(),
           .placement = placement,
           .sub_batches = sub_batches,
+          .batch_norm_in_parts = batch_norm_in_parts,
           .offload_params = offload_params ? std::optional(true) : std::nullopt,
           .eviction = evict == "belady" ? EvictionRule::kBelady : EvictionRule::kLru,
           .in_place = !no_in_place,

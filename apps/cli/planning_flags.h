@@ -63,12 +63,13 @@ HostBudget MostHostMemory(const DeviceDescription& device);
 HostBudget DefaultHostBudget(const DeviceDescription& device);
 
 // The flags that control planning; none of them applies to a plan read from a file.
-inline constexpr std::array<const char*, 16> kPlanningChoices = {"budget",
+inline constexpr std::array<const char*, 17> kPlanningChoices = {"budget",
                                                                  "host-budget",
                                                                  "peer-budget",
                                                                  "policy",
                                                                  "placement",
                                                                  "sub-batches",
+                                                                 "batch-norm-in-parts",
                                                                  "evict",
                                                                  "no-in-place",
                                                                  "offload-params",
@@ -80,8 +81,9 @@ inline constexpr std::array<const char*, 16> kPlanningChoices = {"budget",
                                                                  "workspace-limit",
                                                                  "workspace-rule"};
 
-// Adds --sub-batches, ProgramOptions::sub_batches.
-void AddSubBatches(std::string default_text, std::optional<int64_t>* count, FlagSet& flags);
+// Adds --sub-batches and --batch-norm-in-parts, the fields of ProgramOptions of these names.
+void AddSubBatches(std::string default_text, std::optional<int64_t>* count,
+                   bool* batch_norm_in_parts, FlagSet& flags);
 
 struct PlanningFlags {
   Budget budget;
@@ -93,6 +95,7 @@ struct PlanningFlags {
   std::string policy;  // empty: PolicyName() chooses
   std::string placement = "offline";
   std::optional<int64_t> sub_batches = {};  // chosen if absent
+  bool batch_norm_in_parts = false;
   std::string evict = "lru";
   bool no_in_place = false;
   bool offload_params = false;
@@ -108,12 +111,15 @@ struct PlanningFlags {
   PlannerOptions Options(const DeviceDescription& description, const KernelOptions& chosen) const;
   // What the flags ask for, without a choice by the planner.
   ProgramChoice AskedProgram() const {
-    return {.sub_batches = sub_batches.value_or(1), .offload_params = offload_params};
+    return {.sub_batches = sub_batches.value_or(1),
+            .batch_norm_in_parts = batch_norm_in_parts,
+            .offload_params = offload_params};
   }
   // Those of programs to be planned with Options().
   static ProgramOptions Lowering(const ProgramChoice& choice) {
     return {.offload_params = choice.offload_params,
             .sub_batches = choice.sub_batches,
+            .batch_norm_in_parts = choice.batch_norm_in_parts,
             .bucket_bytes = choice.buckets.bucket_bytes,
             .last_bucket_bytes = choice.buckets.last_bucket_bytes,
             .buckets_in_flight = choice.buckets_in_flight};

@@ -19,9 +19,10 @@ absl::Status GrowOffloaded(const PeakFlags& flags, const PlanTarget& target, con
   ASSIGN_OR_RETURN(const bool may_offload,
                    PeakFinder(flags, target, growth, chosen).MayOffload(net));
   if (!may_offload) return absl::OkStatus();
-  const ProgramChoice offloaded = {.sub_batches = chosen.sub_batches, .offload_params = true};
+  ProgramChoice offloaded = chosen;
+  offloaded.offload_params = true;
   const PeakFinder finder(flags, target, growth, offloaded);
-  const int64_t next = best.search.largest + chosen.sub_batches;
+  const int64_t next = best.search.largest + 1;
   if (next > growth.most) return absl::OkStatus();
   ASSIGN_OR_RETURN(const bool reaches_more, finder.Reaches(net, next));
   if (!reaches_more) return absl::OkStatus();
@@ -53,8 +54,9 @@ absl::StatusOr<PeakResult> FindPeak(const PeakFlags& given, const PlanTarget& ta
   PeakSearch grown = best.search;
   int misses = 0;
   for (int64_t count = 2; misses < kMaxMisses; count *= 2) {
-    const PeakFinder finder(flags, target, growth,
-                            {.sub_batches = count, .offload_params = chosen.offload_params});
+    ProgramChoice choice = chosen;
+    choice.sub_batches = count;
+    const PeakFinder finder(flags, target, growth, choice);
     ASSIGN_OR_RETURN(const bool may_split, finder.MaySplit(net));
     if (!may_split) break;
     const int64_t before = grown.largest;

@@ -10,7 +10,6 @@
 #include "apps/peak/peak_finder.h"
 #include "apps/peak/peak_report.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/base/units.h"
 
 namespace neap::apps {
 namespace {
@@ -57,9 +56,7 @@ absl::StatusOr<int> RunPeakBatch(const std::vector<std::string>& args) {
   const Growth batch = {.what = "batch",
                         .most = kMaxBatch,
                         .tries_offloading = true,
-                        .apply = [](int64_t n, int64_t sub_batches, nets::NetOptions& net) {
-                          net.batch = RoundUp(n, sub_batches);
-                        }};
+                        .apply = [](int64_t n, nets::NetOptions& net) { net.batch = n; }};
   RETURN_IF_ERROR(given.optimizer.Check(flags));
   return FindAndPrint(given, nets, batch);
 }

@@ -24,7 +24,7 @@ absl::StatusOr<Growth> DepthOf(const std::string& net) {
   }
   return Growth{.what = "depth",
                 .most = depths->most_n,
-                .apply = [depths = *depths](int64_t n, int64_t, nets::NetOptions& options) {
+                .apply = [depths = *depths](int64_t n, nets::NetOptions& options) {
                   options.depth = depths.step * n + depths.offset;
                 }};
 }

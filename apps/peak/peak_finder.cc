@@ -15,6 +15,7 @@
 #include "neap/core/base/units.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
+#include "neap/core/program/sub_batches.h"
 #include "neap/core/verifier/verifier.h"
 #include "neap/layers/catalog/default_catalog.h"
 #include "neap/memory/program_choice.h"
@@ -24,10 +25,6 @@ namespace {
 
 // More sub-batches must allow sizes that are larger by one part in so many.
 constexpr int64_t kMinGain = 8;
-
-bool IsSame(const NetFlags& a, const NetFlags& b) {
-  return a.options.batch == b.options.batch && a.options.depth == b.options.depth;
-}
 
 }  // namespace
 
@@ -48,7 +45,7 @@ absl::Status PeakFlags::Check() const {
 NetFlags PeakFinder::Sized(const std::string& net, int64_t n) const {
   NetFlags sized = flags_.net;
   sized.name = net;
-  growth_.apply(n, choice_.sub_batches, sized.options);
+  growth_.apply(n, sized.options);
   return sized;
 }
 
@@ -80,8 +77,17 @@ PlannerOptions PeakFinder::Unlimited() const {
   return options;
 }
 
+// A batch norm needs as many images in the last part as in the smallest batch.
+int64_t PeakFinder::SubBatchesOf(int64_t batch) const {
+  int64_t count = std::min(choice_.sub_batches, batch);
+  const int64_t least = choice_.batch_norm_in_parts ? std::min(growth_.least, batch) : 1;
+  while (DivideBatch(batch, count).last < least) --count;
+  return count;
+}
+
 absl::StatusOr<Program> PeakFinder::ProgramOf(const Graph& graph) const {
   ProgramOptions options = PlanningFlags::Lowering(choice_);
+  options.sub_batches = SubBatchesOf(graph.options().batch);
   options.optimizer = flags_.optimizer.Get();
   return Lower(graph, options, target_.description);
 }
@@ -184,8 +190,10 @@ absl::StatusOr<PeakResult> PeakFinder::Search(const std::string& net, int64_t fr
 
 absl::StatusOr<PlanResult> PeakFinder::PlanUnlimited(const std::string& net, int64_t n) const {
   const int64_t batch = *Sized(net, n).options.batch;
+  ProgramChoice choice = {.batch_norm_in_parts = choice_.batch_norm_in_parts};
   for (int64_t count = flags_.planning.sub_batches.value_or(1);; count *= 2) {
-    const PeakFinder finder(flags_, target_, growth_, {.sub_batches = count});
+    choice.sub_batches = count;
+    const PeakFinder finder(flags_, target_, growth_, choice);
     absl::StatusOr<PlanResult> planned = finder.PlanAt(net, batch, finder.Unlimited());
     if (count >= choice_.sub_batches || !absl::IsUnimplemented(planned.status())) return planned;
   }
@@ -273,7 +281,8 @@ int64_t PeakFinder::Least(const std::string& net) const {
 absl::StatusOr<bool> PeakFinder::MaySplit(const std::string& net) const {
   ASSIGN_OR_RETURN(const bool may_choose, MayChooseSubBatches(Asked(), target_.description));
   if (!may_choose) return false;
-  const absl::StatusOr<Graph> graph = Sized(net, 1).Build();
+  const int64_t images = growth_.least * choice_.sub_batches;  // one or two in each part
+  const absl::StatusOr<Graph> graph = Sized(net, IsBatch() ? images : growth_.least).Build();
   if (!graph.ok()) return false;  // the batch must be too large
   const absl::StatusOr<Program> program = ProgramOf(*graph);
   if (absl::IsInvalidArgument(program.status())) return false;
@@ -339,17 +348,17 @@ absl::Status PeakFinder::Confirm(const std::string& net, PeakResult& result) con
 }
 
 // The device may have less free memory than the budget, and evaluation must fit as well. If the
-// size is refused, a size that is smaller by a fiftieth is tried, and so on. Sizes between two
-// multiples of the number of sub-batches are the same batch.
+// size is refused, a size that is smaller by a fiftieth is tried, and so on.
 absl::StatusOr<PeakRun> PeakFinder::RunAtMost(const std::string& net, int64_t n) const {
   constexpr int64_t kPart = 50;
   for (int64_t refused = 0;; ++refused) {
     const NetFlags sized = Sized(net, n);
-    absl::StatusOr<PeakRun> run = Run(sized, Options());
+    PlannerOptions options = Options();
+    options.sub_batches = SubBatchesOf(*sized.options.batch);
+    absl::StatusOr<PeakRun> run = Run(sized, options);
     if (run.ok()) run->refused = refused;
     if (!absl::IsResourceExhausted(run.status())) return run;
     n -= std::max<int64_t>(1, n / kPart);
-    while (n >= 1 && IsSame(Sized(net, n), sized)) --n;
     if (n < growth_.least) return run;
   }
 }

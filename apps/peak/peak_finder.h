@@ -56,8 +56,7 @@ struct Growth {
   // Whether parameters on the host are tried without being asked for. They allow much deeper
   // networks, which take long to plan.
   bool tries_offloading = false;
-  // `sub_batches` divides the batch that is set.
-  std::function<void(int64_t n, int64_t sub_batches, nets::NetOptions& options)> apply;
+  std::function<void(int64_t n, nets::NetOptions& options)> apply;
   // Told of every network before it is planned or trained; may be null.
   std::function<void(const std::string& doing, const NetFlags& net)> on_size = {};
   // Told of every network that "fits the budget" or, with --keep, "keeps its speed"; may be null.
@@ -123,12 +122,15 @@ class PeakFinder {
   absl::Status Confirm(const std::string& net, PeakResult& result) const;
 
  private:
+  bool IsBatch() const { return growth_.what == "batch"; }
   NetFlags Sized(const std::string& net, int64_t n) const;
   absl::StatusOr<Graph> Build(const std::string& doing, NetFlags net) const;
   // What the flags ask for, maybe with a choice of the program.
   PlannerOptions Asked() const;
   // Asked(), with the finder's choice.
   PlannerOptions Options() const;
+  // The finder's number of sub-batches, or as many as a batch of so many images can be run in.
+  int64_t SubBatchesOf(int64_t batch) const;
   absl::StatusOr<Program> ProgramOf(const Graph& graph) const;
   absl::StatusOr<int64_t> MinimumAt(const std::string& net, int64_t n,
                                     const PlannerOptions& options) const;

@@ -88,6 +88,7 @@ Json ResultJson(const PeakResult& result) {
       {{"limited_by", LimitedBy(result)},
        {"minimum_budget_bytes", result.planned.stats.minimum_budget_bytes},
        {"sub_batches", plan.sub_batches},
+       {"batch_norm_in_parts", plan.batch_norm_in_parts},
        {"host_resident_bytes", plan.host_resident_bytes},
        {"peak_bytes", plan.peak_bytes},
        {"host_pool_bytes", plan.host_pool_bytes},
@@ -162,7 +163,8 @@ std::string ToText(const std::vector<PeakResult>& results, const HostBudget& hos
                           : result.by_host      ? "  (limited by the host budget)"
                                                 : "");
     if (plan.sub_batches > 1)
-      absl::StrAppendFormat(&text, "    in %d sub-batches\n", plan.sub_batches);
+      absl::StrAppendFormat(&text, "    in %d sub-batches%s\n", plan.sub_batches,
+                            plan.batch_norm_in_parts ? ", batch norms of each alone" : "");
     if (plan.host_resident_bytes > 0)
       absl::StrAppendFormat(&text, "    with %s of parameters on the host between their uses\n",
                             FormatBytes(plan.host_resident_bytes));

@@ -133,6 +133,7 @@ Json PlanTotals(const Plan& plan) {
   return {{"net", plan.net},
           {"batch", plan.batch},
           {"sub_batches", plan.sub_batches},
+          {"batch_norm_in_parts", plan.batch_norm_in_parts},
           {"dtype", Name(plan.dtype)},
           {"layout", Name(plan.layout)},
           {"policy", plan.policy},

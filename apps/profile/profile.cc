@@ -35,6 +35,7 @@ struct ProfileCommand {
   MeasuringFlags measuring;
   OptimizerFlags optimizer;
   std::optional<int64_t> sub_batches;
+  bool batch_norm_in_parts = false;
   std::optional<int64_t> workspace_limit_bytes;
   std::vector<std::string> merged;
   std::string csv_path;
@@ -45,7 +46,7 @@ struct ProfileCommand {
 void AddFlags(ProfileCommand& command, FlagSet& flags) {
   flags.OptionalPositional("NET", kNetHelp, &command.net.name);
   command.net.AddSizesTo(flags);
-  AddSubBatches("1", &command.sub_batches, flags);
+  AddSubBatches("1", &command.sub_batches, &command.batch_norm_in_parts, flags);
   command.optimizer.AddMemoryTo(flags);
   command.measuring.AddTo(flags, absl::StrCat("with --list also ", kDescribedDevices));
   flags.Add("workspace-limit", "BYTES", "leave out engines that need more workspace (2GiB)",
@@ -94,7 +95,8 @@ absl::StatusOr<std::vector<Program>> ProgramsOf(ProfileCommand& command,
                                                 const DeviceDescription& device) {
   ASSIGN_OR_RETURN(const Graph graph, command.net.Build());
   ProgramOptions training = {.optimizer = command.optimizer.Get(),
-                             .sub_batches = command.sub_batches.value_or(1)};
+                             .sub_batches = command.sub_batches.value_or(1),
+                             .batch_norm_in_parts = command.batch_norm_in_parts};
   ProgramOptions training_from_host = training;
   training_from_host.offload_params = true;
   ProgramOptions evaluation = training;

@@ -20,7 +20,6 @@
 #include "apps/python/released.h"
 #include "apps/python/table.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/base/units.h"
 #include "neap/core/program/passes.h"
 #include "neap/memory/policies/policies.h"
 
@@ -53,15 +52,13 @@ absl::StatusOr<apps::PeakResult> FindPeakIn(const Graph& net, const PlanningArgu
   const apps::Growth batch = {.what = "batch",
                               .most = kMaxBatch,
                               .tries_offloading = true,
-                              .apply = [](int64_t n, int64_t sub_batches, nets::NetOptions& sized) {
-                                sized.batch = RoundUp(n, sub_batches);
-                              }};
+                              .apply = [](int64_t n, nets::NetOptions& net) { net.batch = n; }};
   return apps::FindPeak(flags, target, batch, net.options().name);
 }
 
 nb::object PeakBatch(const Graph& net, const Budgets& budgets, std::optional<DeviceName> device,
                      std::optional<std::string> policy, std::optional<Bytes> host_budget,
-                     std::optional<int64_t> sub_batches, bool strict,
+                     std::optional<int64_t> sub_batches, bool batch_norm_in_parts, bool strict,
                      std::optional<double> keep_percent, const std::string& optimizer,
                      std::optional<float> momentum, float clip_norm, float ema) {
   Table table({{"budget_bytes", "i8"},
@@ -77,6 +74,7 @@ nb::object PeakBatch(const Graph& net, const Budgets& budgets, std::optional<Dev
         .host_budget = host_budget,
         .policy = policy,
         .sub_batches = sub_batches,
+        .batch_norm_in_parts = batch_norm_in_parts,
         .strict = strict,
         .optimizer = Checked(PlannedOptimizer(optimizer, momentum, clip_norm, ema))};
     const apps::PeakResult peak =
@@ -132,8 +130,8 @@ nb::object Curve(const Graph& net, std::optional<DeviceName> device,
 void BindPeak(nb::module_& module) {
   module.def("peak_batch", PeakBatch, "net"_a, "budget"_a, "device"_a = nb::none(), nb::kw_only(),
              "policy"_a = nb::none(), "host_budget"_a = nb::none(), "sub_batches"_a = nb::none(),
-             "strict"_a = false, "keep_percent"_a = nb::none(), "optimizer"_a = "sgd",
-             "momentum"_a = nb::none(), "clip_norm"_a = 0.0F, "ema"_a = 0.0F,
+             "batch_norm_in_parts"_a = false, "strict"_a = false, "keep_percent"_a = nb::none(),
+             "optimizer"_a = "sgd", "momentum"_a = nb::none(), "clip_norm"_a = 0.0F, "ema"_a = 0.0F,
              "The largest batch of the network in each budget, as `neap peak-batch` finds it: a "
              "structured array with one\nrow for each budget. `keep_percent`: the largest batch "
              "that keeps this part of its speed.");

@@ -31,15 +31,16 @@ using nb::literals::operator""_a;
 
 Planned MakePlanned(const Graph& net, std::optional<Bytes> budget, std::optional<DeviceName> device,
                     std::optional<std::string> policy, std::optional<Bytes> host_budget,
-                    std::optional<int64_t> sub_batches, bool offload_params, bool strict,
-                    const std::string& optimizer, std::optional<float> momentum, float clip_norm,
-                    float ema) {
+                    std::optional<int64_t> sub_batches, bool batch_norm_in_parts,
+                    bool offload_params, bool strict, const std::string& optimizer,
+                    std::optional<float> momentum, float clip_norm, float ema) {
   const PlanningArguments arguments = {
       .device = std::move(device),
       .budget = std::move(budget),
       .host_budget = std::move(host_budget),
       .policy = std::move(policy),
       .sub_batches = sub_batches,
+      .batch_norm_in_parts = batch_norm_in_parts,
       .offload_params = offload_params,
       .strict = strict,
       .optimizer = Checked(PlannedOptimizer(optimizer, momentum, clip_norm, ema))};
@@ -149,6 +150,9 @@ void BindPlan(nb::module_& module) {
           "sub_batches", [](const Planned& p) { return p.plan.sub_batches; },
           "In how many parts the batch is run.")
       .def_prop_ro(
+          "batch_norm_in_parts", [](const Planned& p) { return p.plan.batch_norm_in_parts; },
+          "Whether batch norms have the statistics of each part.")
+      .def_prop_ro(
           "dtype", [](const Planned& p) { return std::string(Name(p.plan.dtype)); },
           "The element type.")
       .def_prop_ro(
@@ -181,8 +185,8 @@ void BindPlan(nb::module_& module) {
   module.def(
       "plan", MakePlanned, "net"_a, "budget"_a = nb::none(), "device"_a = nb::none(), nb::kw_only(),
       "policy"_a = nb::none(), "host_budget"_a = nb::none(), "sub_batches"_a = nb::none(),
-      "offload_params"_a = false, "strict"_a = false, "optimizer"_a = "sgd",
-      "momentum"_a = nb::none(), "clip_norm"_a = 0.0F, "ema"_a = 0.0F,
+      "batch_norm_in_parts"_a = false, "offload_params"_a = false, "strict"_a = false,
+      "optimizer"_a = "sgd", "momentum"_a = nb::none(), "clip_norm"_a = 0.0F, "ema"_a = 0.0F,
       "Plans one iteration of training as `neap plan` does, and verifies the plan. Needs no "
       "GPU: `device` is also a card that\n`neap devices` lists, such as \"rtx4090\", or a "
       "file of `neap devices --describe`. The optimizer's arguments are those\nof Session on "

@@ -58,6 +58,7 @@ absl::StatusOr<apps::PlanningFlags> FlagsOf(const PlanningArguments& arguments,
   flags.device = arguments.device.value_or(DeviceName{}).text;
   flags.policy = arguments.policy.value_or("");
   flags.sub_batches = arguments.sub_batches;
+  flags.batch_norm_in_parts = arguments.batch_norm_in_parts;
   flags.offload_params = arguments.offload_params;
   flags.strict = arguments.strict;
   return flags;

@@ -25,6 +25,7 @@ struct PlanningArguments {
   std::optional<Bytes> host_budget = {};
   std::optional<std::string> policy = {};
   std::optional<int64_t> sub_batches = {};
+  bool batch_norm_in_parts = false;
   bool offload_params = false;
   bool strict = false;
   Optimizer optimizer = {};  // whose tensors are planned, except for a session

@@ -43,8 +43,8 @@ void Construct(HeldSession* session, const Graph& net, std::optional<DeviceName>
                const std::optional<std::pair<float, float>>& betas, std::optional<float> epsilon,
                float weight_decay, float clip_norm, float ema, uint64_t seed,
                std::optional<std::string> policy, std::optional<Bytes> host_budget,
-               std::optional<int64_t> sub_batches, bool offload_params, bool strict,
-               bool inference_only, bool training_only, float label_smoothing) {
+               std::optional<int64_t> sub_batches, bool batch_norm_in_parts, bool offload_params,
+               bool strict, bool inference_only, bool training_only, float label_smoothing) {
   Optimizer optimizer = Checked(ToOptimizer(rule, momentum, nesterov, betas, epsilon));
   optimizer.weight_decay = weight_decay;
   optimizer.clip_norm = clip_norm;
@@ -54,6 +54,7 @@ void Construct(HeldSession* session, const Graph& net, std::optional<DeviceName>
                                                    .host_budget = std::move(host_budget),
                                                    .policy = std::move(policy),
                                                    .sub_batches = sub_batches,
+                                                   .batch_norm_in_parts = batch_norm_in_parts,
                                                    .offload_params = offload_params,
                                                    .strict = strict},
                                       .training = {.optimizer = optimizer,
@@ -365,8 +366,9 @@ void BindSession(nb::module_& module) {
               "momentum"_a = nb::none(), "nesterov"_a = false, "betas"_a = nb::none(),
               "eps"_a = nb::none(), "weight_decay"_a = 0.0F, "clip_norm"_a = 0.0F, "ema"_a = 0.0F,
               "seed"_a = 1, "policy"_a = nb::none(), "host_budget"_a = nb::none(),
-              "sub_batches"_a = nb::none(), "offload_params"_a = false, "strict"_a = false,
-              "inference_only"_a = false, "training_only"_a = false, "label_smoothing"_a = 0.0F);
+              "sub_batches"_a = nb::none(), "batch_norm_in_parts"_a = false,
+              "offload_params"_a = false, "strict"_a = false, "inference_only"_a = false,
+              "training_only"_a = false, "label_smoothing"_a = 0.0F);
   BindTraining(session);
   BindFiles(session);
   BindProperties(session);

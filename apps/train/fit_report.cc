@@ -25,10 +25,21 @@ std::optional<double> PredictedMs(const Plan& plan) {
   return plan.predicted_ms > 0 ? std::optional<double>(plan.predicted_ms) : std::nullopt;
 }
 
+namespace {
+
+Fit FitOf(const Plan& plan, const Movement& moved) {
+  return {.moved = moved,
+          .sub_batches = plan.sub_batches,
+          .batch_norm_in_parts = plan.batch_norm_in_parts,
+          .predicted_ms = PredictedMs(plan)};
+}
+
+}  // namespace
+
 std::optional<Fit> FitOfFile(const Plan& plan) {
   const Movement moved = TotalMovement(plan);
   if (plan.budget_bytes == kUnlimited && !IsAny(moved)) return std::nullopt;
-  return Fit{.moved = moved, .sub_batches = plan.sub_batches, .predicted_ms = PredictedMs(plan)};
+  return FitOf(plan, moved);
 }
 
 absl::StatusOr<std::optional<Fit>> FindFit(const Program& program, const Plan& plan,
@@ -37,7 +48,7 @@ absl::StatusOr<std::optional<Fit>> FindFit(const Program& program, const Plan& p
                                            EngineCatalog& catalog) {
   const Movement moved = TotalMovement(plan);
   if (options.budget_bytes == kUnlimited && !IsAny(moved)) return std::nullopt;
-  Fit fit = {.moved = moved, .sub_batches = plan.sub_batches, .predicted_ms = PredictedMs(plan)};
+  Fit fit = FitOf(plan, moved);
   // By the cost model alone, kernels take the same time with any workspace.
   const bool same_runs = plan.sub_batches == program.options.sub_batches;
   if (same_runs && !IsAny(moved) && options.kernels.timings == nullptr) {
@@ -58,7 +69,8 @@ std::string ToText(const Fit& fit) {
   std::vector<std::string> done;
   const Movement& moved = fit.moved;
   if (fit.sub_batches > 1)
-    done.push_back(absl::StrFormat("the batch in %d parts", fit.sub_batches));
+    done.push_back(absl::StrFormat("the batch in %d parts%s", fit.sub_batches,
+                                   fit.batch_norm_in_parts ? ", batch norms of each alone" : ""));
   if (moved.offloaded_bytes + moved.prefetched_bytes > 0) {
     done.push_back(absl::StrFormat("%s to the %s, %s back", FormatBytes(moved.offloaded_bytes),
                                    moved.peer_offloaded_bytes > 0 ? "peer and the host" : "host",
@@ -77,6 +89,7 @@ std::string ToText(const Fit& fit) {
 
 Json ToJson(const Fit& fit) {
   return {{"sub_batches", fit.sub_batches},
+          {"batch_norm_in_parts", fit.batch_norm_in_parts},
           {"offloaded_bytes", fit.moved.offloaded_bytes},
           {"prefetched_bytes", fit.moved.prefetched_bytes},
           {"extra_forwards", fit.moved.extra_forwards},

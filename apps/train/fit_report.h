@@ -31,6 +31,7 @@ namespace neap::apps {
 struct Fit {
   Movement moved = {};
   int64_t sub_batches = 1;  // in which the batch is run (core/program/sub_batches.h)
+  bool batch_norm_in_parts = false;
   std::optional<double> predicted_ms = {};            // per step, by the plan
   std::optional<double> predicted_ms_unlimited = {};  // by a plan without a budget
 

@@ -69,7 +69,9 @@ std::string RunName(const Plan& plan, const ComputeAction& compute) {
 
 std::string Plan::Summary() const {
   const std::string parts =
-      sub_batches == 1 ? "" : absl::StrFormat(" in %d sub-batches", sub_batches);
+      sub_batches == 1 ? ""
+                       : absl::StrFormat(" in %d sub-batches%s", sub_batches,
+                                         batch_norm_in_parts ? ", batch norms of each alone" : "");
   std::string text = absl::StrFormat("%s, batch %d%s, %s %s, policy %s, on %s\n", net, batch, parts,
                                      Name(dtype), Name(layout), policy, device);
   absl::StrAppendFormat(&text, "  budget               %s\n", FormatBytes(budget_bytes));

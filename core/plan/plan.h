@@ -122,7 +122,9 @@ std::optional<Stream> StreamOf(const Action& action);
 struct Plan {
   std::string net;
   int64_t batch = 0;
-  int64_t sub_batches = 1;  // equal parts of the batch, which the steps of layers compute
+  // Parts of the batch, which the steps of layers compute: all but the last have as many images.
+  int64_t sub_batches = 1;
+  bool batch_norm_in_parts = false;  // batch norms have the statistics of each part
   DType dtype = DType::kFp32;
   Layout layout = Layout::kNchw;
   std::string policy;

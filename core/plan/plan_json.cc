@@ -110,6 +110,7 @@ std::string Plan::ToJson() const {
                {"host_pool_bytes", host_pool_bytes},
                {"predicted_ms", predicted_ms}};
   if (sub_batches != 1) json["sub_batches"] = sub_batches;
+  if (batch_norm_in_parts) json["batch_norm_in_parts"] = true;
   if (!device_kind.empty()) json["device_kind"] = device_kind;
   if (host_resident_bytes != 0) json["host_resident_bytes"] = host_resident_bytes;
   if (peer_peak_bytes != 0) json["peer_peak_bytes"] = peer_peak_bytes;

@@ -210,6 +210,7 @@ absl::StatusOr<Plan> Plan::FromJson(std::string_view text) {
   Plan plan = {.net = fields.Text("net"),
                .batch = fields.Integer("batch"),
                .sub_batches = fields.IntegerUnless(1, "sub_batches"),
+               .batch_norm_in_parts = fields.Has("batch_norm_in_parts", true),
                .dtype = fields.Named("dtype", ParseDType),
                .layout = fields.Named("layout", ParseLayout),
                .policy = fields.Text("policy"),

@@ -102,6 +102,7 @@ inline constexpr BucketSizes kBucketChoices[] = {
 // ProgramOptions.
 struct ProgramChoice {
   int64_t sub_batches = 1;
+  bool batch_norm_in_parts = false;  // a planner does not choose it by itself
   bool offload_params = false;
   BucketSizes buckets = {};  // the same on all ranks
   int buckets_in_flight = 0;

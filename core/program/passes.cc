@@ -14,6 +14,12 @@
 namespace neap {
 namespace {
 
+// A folded convolution's backward reads gradients of its own parameters, which would be sums over
+// the parts.
+bool HasStatisticsOfParts(const ProgramOptions& options) {
+  return options.mode == Mode::kTraining && options.batch_norm_in_parts && options.sub_batches > 1;
+}
+
 // The variance of one value is 0 whatever the value, and training would blend it into the running
 // variance.
 absl::Status CheckVariances(const ResolvedGraph& graph, const RankShare& share) {
@@ -43,7 +49,8 @@ absl::StatusOr<ResolvedGraph> Rewritten(const Graph& graph, const ProgramOptions
   const bool fuses = graph.options().fusion && options.accounting == Accounting::kExact;
   if (!fuses) return resolved;
   const std::vector<DType>& folding = device.folding_types;
-  const bool folds = std::count(folding.begin(), folding.end(), graph.options().dtype) > 0;
+  const bool folds = std::count(folding.begin(), folding.end(), graph.options().dtype) > 0 &&
+                     !HasStatisticsOfParts(options);
   const bool is_given = options.fusion_batch != 0;
   return Fuse(std::move(resolved), options.mode,
               {.convolutions = device.kind == "cuda",

@@ -18,7 +18,7 @@ BatchPart PartOf(const Program& program, const ProgramLayer& layer) {
   const RankShare& share = program.options.share;
   const SubBatch& sub_batch = layer.sub_batch;
   if (share.ranks == 1 && sub_batch.count == 1) return {};
-  return {.first = share.first_image + sub_batch.index * (program.net.batch / sub_batch.count),
+  return {.first = share.first_image + sub_batch.first,
           .of = share.ranks == 1 ? program.net.batch : share.all_images};
 }
 

@@ -161,10 +161,15 @@ struct ProgramOptions {
   // 5.1.1). No step then updates the parameters of several layers: they would all be fetched for
   // it, at the same time. Exact accounting only.
   bool offload_params = false;
-  // The number of equal parts of the batch that are run one after another, before one update. They
-  // take the memory of a part, and time where kernels are slower for a smaller batch. Exact
+  // The number of parts of the batch that are run one after another, before one update. They take
+  // the memory of a part, and time where kernels are slower for a smaller batch. Those of a program
+  // may be fewer than were asked for (DivideBatch() in core/program/sub_batches.h). Exact
   // accounting only.
   int64_t sub_batches = 1;
+  // In training, layers that couple the images of a batch by statistics alone, as batch norms do,
+  // take those of each part (LayerTraits::coupled_by_statistics). Of a program: whether one does.
+  // Excludes sync_batch_norm.
+  bool batch_norm_in_parts = false;
   // UpdateGroupRules::bytes. Lower() chooses it, for the device. Exact accounting only.
   int64_t update_group_bytes = 0;
   // Several ranks need exact accounting. Losses and gradients are then means over all ranks.

@@ -28,13 +28,17 @@ constexpr int64_t kMaxOutputBytes = 32 * kMiB;
 
 class ProgramBuilder {
  public:
-  // The graph is that of one sub-batch.
-  ProgramBuilder(ResolvedGraph graph, const ProgramOptions& options)
-      : graph_(std::move(graph)),
-        sub_batch_({.count = options.sub_batches}),
+  ProgramBuilder(PartGraphs parts, const ProgramOptions& options)
+      : graph_(std::move(parts.each)),
+        last_(std::move(parts.last)),
+        sizes_(parts.sizes),
+        sub_batch_(sizes_.Part(0)),
         program_({.net = graph_.options, .options = options}),
-        tensors_(graph_.layers.size() * static_cast<size_t>(options.sub_batches)),
-        persistent_(program_) {}
+        tensors_(graph_.layers.size() * static_cast<size_t>(sizes_.count)),
+        persistent_(program_) {
+    program_.options.sub_batches = sizes_.count;
+    program_.options.batch_norm_in_parts = parts.has_statistics_of_parts;
+  }
 
   // For a program with the persistent tensors of `whole`.
   void Adopt(const Program& whole) { persistent_.Adopt(whole); }
@@ -53,8 +57,8 @@ class ProgramBuilder {
     if (clips) gradient_norm_ = NewTensor("gradient_norm", Role::kGradient, VectorSpec(1));
     MarkGradientsNeeded();
     program_.iteration = iteration_;
-    for (; sub_batch_.index < sub_batch_.count; ++sub_batch_.index) {
-      if (sub_batch_.index > 0) BeginNextSubBatch();
+    for (int64_t i = 0; i < sizes_.count; ++i) {
+      if (i > 0) BeginSubBatch(i);
       RunSubBatch();
     }
     return std::move(program_);
@@ -62,7 +66,7 @@ class ProgramBuilder {
 
  private:
   // The layers as each sub-batch goes through them. If there are several, steps of the optimizer
-  // belong to further layers behind them.
+  // belong to further layers behind them, which count the images of the first.
   void AddLayers() {
     const auto add_all = [this](const SubBatch& sub_batch) {
       for (const ResolvedLayer& layer : graph_.layers) {
@@ -70,9 +74,8 @@ class ProgramBuilder {
                                    StableHash(layer.name), layer.spec.traits, sub_batch});
       }
     };
-    const int64_t count = sub_batch_.count;
-    for (int64_t i = 0; i < count; ++i) add_all({i, count});
-    if (count > 1) add_all({});
+    for (int64_t i = 0; i < sizes_.count; ++i) add_all(sizes_.Part(i));
+    if (sizes_.count > 1) add_all({.images = sizes_.images});
   }
   // An auxiliary loss has the metrics of the main one.
   void MakePersistent() {
@@ -94,8 +97,10 @@ class ProgramBuilder {
     return tensors_[FirstLayer() + layer.index()];
   }
 
-  // What the sub-batches have in common.
-  void BeginNextSubBatch() {
+  // Keeps what the sub-batches have in common.
+  void BeginSubBatch(int64_t index) {
+    sub_batch_ = sizes_.Part(index);
+    if (IsLastSubBatch() && last_.has_value()) graph_ = *std::move(last_);
     for (const ResolvedLayer& layer : graph_.layers) {
       const LayerTensors& first = tensors_[layer.id.index()];
       Tensors(layer.id) = {.readers = first.readers,
@@ -405,7 +410,9 @@ class ProgramBuilder {
     return iteration_;
   }
 
-  ResolvedGraph graph_;
+  ResolvedGraph graph_;                // of the sub-batch that is being added
+  std::optional<ResolvedGraph> last_;  // of the last one, if it is shorter
+  const PartSizes sizes_;
   SubBatch sub_batch_;  // that is being added
   Program program_;
   std::vector<LayerTensors> tensors_;  // by LayerId of a step
@@ -448,8 +455,8 @@ absl::StatusOr<Program> BuildProgram(ResolvedGraph graph, const ProgramOptions& 
     return absl::InvalidArgumentError("the paper's accounting knows no ranks");
   if (is_paper) return BuildPaperProgram(graph, options);
   RETURN_IF_ERROR(CheckRanks(options, graph.options));
-  ASSIGN_OR_RETURN(graph, InSubBatches(std::move(graph), options.mode, options.sub_batches));
-  Program program = ProgramBuilder(std::move(graph), options).Build();
+  ASSIGN_OR_RETURN(PartGraphs parts, InSubBatches(std::move(graph), options));
+  Program program = ProgramBuilder(std::move(parts), options).Build();
   ReduceGradients(program);
   GatherParameters(program);
   RETURN_IF_ERROR(CheckSums(program));
@@ -459,9 +466,8 @@ absl::StatusOr<Program> BuildProgram(ResolvedGraph graph, const ProgramOptions& 
 absl::StatusOr<Program> BuildPart(ResolvedGraph graph, const Program& whole) {
   RETURN_IF_ERROR(CheckPassedGradients(graph));
   const std::string name = graph.options.name;
-  ASSIGN_OR_RETURN(graph,
-                   InSubBatches(std::move(graph), whole.options.mode, whole.options.sub_batches));
-  ProgramBuilder builder(std::move(graph), whole.options);
+  ASSIGN_OR_RETURN(PartGraphs parts, InSubBatches(std::move(graph), whole.options));
+  ProgramBuilder builder(std::move(parts), whole.options);
   builder.Adopt(whole);
   Program part = builder.Build();
   if (builder.unknown_tensor().has_value()) {

@@ -33,43 +33,63 @@ std::optional<std::string> StateWrittenAnew(const LayerSpec& spec) {
   return std::nullopt;
 }
 
-class SubBatchSplitter {
+// Whether a step reads a gradient of the layer's parameters, which is a sum over the parts so far.
+bool ReadsParamGrad(const LayerSpec& spec) {
+  return std::any_of(spec.steps.begin(), spec.steps.end(), [](const StepSpec& step) {
+    return std::any_of(step.reads.begin(), step.reads.end(),
+                       [](Operand operand) { return operand.slot == Slot::kParamGrad; });
+  });
+}
+
+// Makes the graph of a part of `images` images.
+class PartMaker {
  public:
-  SubBatchSplitter(ResolvedGraph graph, Mode mode, int64_t count)
-      : graph_(std::move(graph)), mode_(mode), count_(count) {}
+  PartMaker(ResolvedGraph graph, const ProgramOptions& options, int64_t images)
+      : graph_(std::move(graph)), options_(options), images_(images) {}
 
   absl::StatusOr<ResolvedGraph> Run() {
-    const int64_t batch = graph_.options.batch;
-    if (count_ < 1 || batch % count_ != 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(graph_.options.name, ": a batch of ", batch, " cannot be run in ", count_,
-                       " sub-batches, because their number must divide it"));
-    }
     for (ResolvedLayer& layer : graph_.layers) RETURN_IF_ERROR(Split(layer));
     return std::move(graph_);
   }
+  bool has_statistics_of_parts() const { return has_statistics_of_parts_; }
 
  private:
-  absl::Status Split(ResolvedLayer& layer) const {
+  absl::Status Split(ResolvedLayer& layer) {
     const int64_t batch = graph_.options.batch;
     const bool is_given = layer.spec.steps.empty();  // the images or the labels
-    if (!is_given && !layer.spec.traits.independent_images)
-      return Refused(layer, "it couples the images of a batch");
-    const std::optional<TensorSpec> output = WithImages(layer.spec.output, batch, batch / count_);
+    if (!is_given) RETURN_IF_ERROR(CheckSplits(layer));
+    const std::optional<TensorSpec> output = WithImages(layer.spec.output, batch, images_);
     if (!output.has_value())
       return Refused(layer, absl::StrCat("its output is not ", batch, " images"));
     if (is_given) {
       layer.spec.output = *output;
       return absl::OkStatus();
     }
-    if (const std::optional<std::string> state = StateWrittenAnew(layer.spec))
-      return Refused(layer, absl::StrCat("it writes its state ", *state, " and cannot add to it"));
     return Respecify(*output, layer);
   }
 
+  absl::Status CheckSplits(const ResolvedLayer& layer) {
+    const LayerTraits& traits = layer.spec.traits;
+    if (!traits.independent_images) {
+      if (!traits.coupled_by_statistics) return Refused(layer, "it couples the images of a batch");
+      if (!options_.batch_norm_in_parts) {
+        return Refused(layer,
+                       "it couples the images of a batch, unless its statistics are to be those of "
+                       "each part (--batch-norm-in-parts)");
+      }
+      has_statistics_of_parts_ = true;
+    }
+    if (const std::optional<std::string> state = StateWrittenAnew(layer.spec))
+      return Refused(layer, absl::StrCat("it writes its state ", *state, " and cannot add to it"));
+    if (ReadsParamGrad(layer.spec))
+      return Refused(layer, "it reads gradients of its parameters, which are sums over parts");
+    return absl::OkStatus();
+  }
+
   absl::Status Respecify(const TensorSpec& output, ResolvedLayer& layer) const {
-    LayerContext context = {.mode = mode_,
-                            .scales_loss = mode_ == Mode::kTraining && ScalesLoss(graph_.options)};
+    LayerContext context = {
+        .mode = options_.mode,
+        .scales_loss = options_.mode == Mode::kTraining && ScalesLoss(graph_.options)};
     for (LayerId input : layer.inputs)
       context.inputs.push_back(graph_.layers[input.index()].spec.output);
     absl::StatusOr<LayerSpec> spec = layer.layer.Specify(context);
@@ -77,6 +97,10 @@ class SubBatchSplitter {
     if (spec->output != output)
       return Refused(
           layer, absl::StrCat("its output for a part of the batch is ", spec->output.ToString()));
+    if (spec->values_per_variance == 1) {
+      return Refused(layer, absl::StrCat("a part of ", images_, images_ == 1 ? " image" : " images",
+                                         " has 1 value per channel, which has no variance"));
+    }
     // Those of a fused layer are those of the layers that it replaces.
     for (size_t i = 0; i < spec->params.size(); ++i)
       spec->params[i].init = layer.spec.params[i].init;
@@ -85,20 +109,47 @@ class SubBatchSplitter {
   }
 
   absl::Status Refused(const ResolvedLayer& layer, std::string_view why) const {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("layer '%s' cannot be run in %d sub-batches: %s", layer.name, count_, why));
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "layer '%s' cannot be run in %d sub-batches: %s", layer.name, options_.sub_batches, why));
   }
 
   ResolvedGraph graph_;
-  const Mode mode_;
-  const int64_t count_;
+  const ProgramOptions& options_;
+  const int64_t images_;
+  bool has_statistics_of_parts_ = false;
 };
+
+absl::Status CheckOptions(const GraphOptions& net, const ProgramOptions& options) {
+  const bool spans_ranks =
+      options.mode == Mode::kTraining && options.sync_batch_norm && options.share.ranks > 1;
+  if (options.batch_norm_in_parts && spans_ranks) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        net.name,
+        ": batch norms cannot have the statistics of all ranks (--sync-batch-norm) and "
+        "those of each part (--batch-norm-in-parts)"));
+  }
+  const int64_t count = options.sub_batches;
+  if (count == 1 || (1 < count && count <= net.batch)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(net.name, ": a batch of ", net.batch, " cannot be run in ", count,
+                   " sub-batches, because each has at least one image"));
+}
 
 }  // namespace
 
-absl::StatusOr<ResolvedGraph> InSubBatches(ResolvedGraph graph, Mode mode, int64_t count) {
-  if (count == 1) return graph;
-  return SubBatchSplitter(std::move(graph), mode, count).Run();
+absl::StatusOr<PartGraphs> InSubBatches(ResolvedGraph graph, const ProgramOptions& options) {
+  RETURN_IF_ERROR(CheckOptions(graph.options, options));
+  const int64_t batch = graph.options.batch;
+  if (options.sub_batches == 1)
+    return PartGraphs{.sizes = {.images = batch, .last = batch}, .each = std::move(graph)};
+  PartGraphs parts = {.sizes = DivideBatch(batch, options.sub_batches)};
+  if (parts.sizes.last < parts.sizes.images) {
+    ASSIGN_OR_RETURN(parts.last, PartMaker(graph, options, parts.sizes.last).Run());
+  }
+  PartMaker maker(std::move(graph), options, parts.sizes.images);
+  ASSIGN_OR_RETURN(parts.each, maker.Run());
+  parts.has_statistics_of_parts = maker.has_statistics_of_parts();
+  return parts;
 }
 
 std::string NameInSubBatch(std::string_view name, const SubBatch& sub_batch) {

@@ -31,7 +31,8 @@ class FilePlanner final : public Planner {
   absl::StatusOr<ChosenProgram> Choose(LowerWith lower, const PlanRequest& /*request*/,
                                        const DeviceDescription& /*device*/,
                                        EngineCatalog& /*catalog*/) const override {
-    ProgramChoice choice = {.sub_batches = plan_.sub_batches};
+    ProgramChoice choice = {.sub_batches = plan_.sub_batches,
+                            .batch_norm_in_parts = plan_.batch_norm_in_parts};
     for (const bool offloads : {false, true}) {
       if (!offloads && plan_.host_resident_bytes > 0) continue;
       choice.offload_params = offloads;
@@ -44,8 +45,9 @@ class FilePlanner final : public Planner {
       }
     }
     // Plan() says what does not match.
-    return ChosenProgram{
-        {.sub_batches = plan_.sub_batches, .offload_params = plan_.host_resident_bytes > 0}};
+    choice.offload_params = plan_.host_resident_bytes > 0;
+    choice.buckets = {};
+    return ChosenProgram{choice};
   }
 
   absl::StatusOr<PlanResult> Plan(const Program& program, const PlanRequest& request,

@@ -21,6 +21,7 @@ absl::StatusOr<LoweredSession> LowerSession(const Graph& graph, const TrainingOp
                   .trainable = !options.inference_only,
                   .offload_params = choice.offload_params,
                   .sub_batches = choice.sub_batches,
+                  .batch_norm_in_parts = choice.batch_norm_in_parts,
                   .share = of_batch,
                   .fusion_batch = FusionBatch(share),
                   .sync_batch_norm = options.sync_batch_norm,

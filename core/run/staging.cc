@@ -17,11 +17,11 @@
 namespace neap {
 namespace {
 
-// The spec of all parts of the batch together, each with the same one.
+// The spec of all parts of the batch together, which differ only in their number of images.
 TensorSpec OfWholeBatch(const Program& program, const std::vector<TensorId>& parts) {
   TensorSpec whole = program.tensor(parts.front()).spec;
   auto dims = whole.shape.dims();
-  dims[0] *= static_cast<int64_t>(parts.size());
+  dims[0] = program.net.batch;
   whole.shape = Shape(std::move(dims));
   return whole;
 }
@@ -152,7 +152,7 @@ void SendLabels(const Batch& batch, const Program& program, std::byte* labels) {
 
 PerImage ValuesPerImage(const Program& program) {
   const TensorSpec& labels = program.tensor(program.labels.front()).spec;
-  const int64_t images = program.net.batch / program.options.sub_batches;
+  const int64_t images = program.tensor(program.images.front()).spec.shape.n();
   PerImage per_image = {.values = program.tensor(program.images.front()).spec.elements() / images,
                         .labels = labels.elements() / images};
   if (ReadsTargets(program)) {

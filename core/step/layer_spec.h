@@ -89,11 +89,12 @@ struct Operand {
 };
 std::string ToString(Operand operand);  // "input_grad[1]"
 
-// A part of a batch that is run in `count` equal parts, one after another
-// (core/program/sub_batches.h).
+// A part of a batch that is run in `count` parts, one after another (core/program/sub_batches.h).
 struct SubBatch {
   int64_t index = 0;  // from 0
   int64_t count = 1;
+  int64_t first = 0;   // the place of its first image in the batch
+  int64_t images = 0;  // in it
   friend bool operator==(const SubBatch&, const SubBatch&) = default;
 };
 

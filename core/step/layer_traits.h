@@ -30,6 +30,9 @@ struct LayerTraits {
   // (core/program/sub_batches.h). Steps that depend on which part it is, or on the number of parts,
   // declare StepSpec::depends_on_part.
   bool independent_images = false;
+  // Images depend on each other by statistics of the batch alone, for which those of a part of it
+  // may stand (ProgramOptions::batch_norm_in_parts). Excludes independent_images.
+  bool coupled_by_statistics = false;
   // Fusion (core/program/fuse.h) takes this layer after all others, and only with
   // FusionOptions::convolutions, because only some devices have kernels that compute what follows
   // the layer at no cost.

@@ -84,6 +84,12 @@ absl::Status CheckNet(const Plan& plan, const Program& program, const verifier::
                       absl::StrFormat("it has %d sub-batches, but the program has %d",
                                       plan.sub_batches, program.options.sub_batches));
   }
+  if (plan.batch_norm_in_parts != program.options.batch_norm_in_parts) {
+    return site.Fault(PlanFault::kProgram,
+                      absl::StrFormat("its batch norms have the statistics of %s, but not the "
+                                      "program's",
+                                      plan.batch_norm_in_parts ? "each part" : "the whole batch"));
+  }
   if (plan.dtype != program.net.dtype || plan.layout != program.net.layout) {
     return site.Fault(PlanFault::kProgram, "its dtype or layout is not the program's");
   }

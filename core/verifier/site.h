@@ -45,4 +45,15 @@ inline bool Has(const std::vector<TensorId>& ids, TensorId id) {
 // Checks the plan's header, tensors and steps, independently of its actions.
 absl::Status CheckTables(const Plan& plan, const Site& site);
 
+// The parts of the batch: all but the last have as many images, and the last has at least one. The
+// plan's batch is at least 1.
+absl::Status CheckParts(const Plan& plan, const Site& site);
+// An input or a label with the name of a part has its images, and a step of a layer has the name of
+// a part.
+absl::Status CheckPart(const Plan& plan, const Site& site, const PlanTensor& tensor);
+absl::Status CheckPart(const Plan& plan, const Site& site, const PlanStep& step);
+// How many images the step computes; of a step of the optimizer, those of the first part. The plan
+// has passed CheckTables().
+int64_t ImagesOf(const Plan& plan, const PlanStep& step);
+
 }  // namespace neap::verifier

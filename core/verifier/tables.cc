@@ -19,10 +19,7 @@ absl::Status CheckHeader(const Plan& plan, const Site& site) {
   if (plan.batch < 1) {
     return site.Fault(PlanFault::kHeader, absl::StrFormat("its batch is %d", plan.batch));
   }
-  if (plan.sub_batches < 1 || plan.batch % plan.sub_batches != 0) {
-    return site.Fault(PlanFault::kHeader, absl::StrFormat("it runs its batch of %d in %d parts",
-                                                          plan.batch, plan.sub_batches));
-  }
+  RETURN_IF_ERROR(CheckParts(plan, site));
   for (int64_t bytes : {plan.budget_bytes, plan.arena_bytes, plan.peak_bytes,
                         plan.peak_activation_bytes, plan.host_peak_bytes, plan.peer_peak_bytes,
                         plan.host_pool_bytes, plan.peer_pool_bytes, plan.host_resident_bytes}) {
@@ -93,6 +90,7 @@ absl::Status CheckTensors(const Plan& plan, const Site& site) {
                           tensor.bytes, tensor.shape.ToString(), std::string(Name(tensor.dtype))));
     }
     RETURN_IF_ERROR(CheckOwn(tensor, site));
+    RETURN_IF_ERROR(CheckPart(plan, site, tensor));
   }
   return absl::OkStatus();
 }
@@ -172,7 +170,7 @@ absl::Status CheckStep(const Plan& plan, const Site& site, const PlanStep& step)
         "lists what a recomputation reads, but is not a forward step, or does not use that");
   }
   if (!HasValidPairs(step)) return fault("cannot work in place as declared");
-  return absl::OkStatus();
+  return CheckPart(plan, site, step);
 }
 
 }  // namespace

@@ -160,7 +160,7 @@ class Checker {
           "it is recomputed with different engines than the first run, so the bits may differ");
     }
     if (compute.engines.empty()) return absl::OkStatus();
-    const int64_t batch = plan_.batch / plan_.sub_batches;
+    const int64_t batch = ImagesOf(plan_, plan_.steps[compute.step.index()]);
     int64_t left = batch;
     for (const EngineUse& use : compute.engines) {
       if (use.batch < 1 || use.batch > left) {

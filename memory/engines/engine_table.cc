@@ -123,10 +123,17 @@ class Lister {
                           absl::StrCat(program_.StepName(step), ": ", list.status().message()));
     }
     if (!run.recompute) AddSums(step, *list);
+    if (!MayDivide(program_.layers[step.layer.index()].traits, step.phase)) SetImages(step, *list);
     return list;
   }
 
  private:
+  // In a plan a step that is not run in parts has all images of a sub-batch, even an update.
+  void SetImages(const Step& step, StepConfigurations& list) const {
+    for (Configuration& configuration : list.configurations)
+      configuration.parts.front().batch = program_.layers[step.layer.index()].sub_batch.images;
+  }
+
   absl::StatusOr<StepConfigurations> OfSignature(const StepSignature& signature,
                                                  double predicted_seconds) {
     if (const auto known = known_.find(signature); known != known_.end()) return known->second;
@@ -145,11 +152,6 @@ class Lister {
     list.only_one = engines.size() == 1 && IsNameless(engines.front()) &&
                     list.configurations.size() == 1 &&
                     list.configurations.front().parts.size() == 1;
-    if (!IsDivisible(signature)) {
-      // In a plan a step that is not run in parts has all images of a sub-batch, even an update.
-      for (Configuration& configuration : list.configurations)
-        configuration.parts.front().batch = program_.net.batch / program_.options.sub_batches;
-    }
     return known_.emplace(signature, std::move(list)).first->second;
   }
 

@@ -36,8 +36,9 @@ absl::Status SpanAllRanks(const Graph& net) {
 
 // core/program/sub_batches.h
 absl::Status SplitBatch(const ResolvedGraph& graph) {
-  ASSIGN_OR_RETURN(ResolvedGraph part, InSubBatches(graph, Mode::kTraining, 4));
-  part.layers[0].spec.output.shape.n();  // a quarter of the batch
+  ASSIGN_OR_RETURN(const PartGraphs parts, InSubBatches(graph, {.sub_batches = 3}));
+  parts.each.layers[0].spec.output.shape.n();   // 4 images of 10
+  parts.last->layers[0].spec.output.shape.n();  // 2
   return absl::OkStatus();
 }
 

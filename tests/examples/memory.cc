@@ -14,10 +14,12 @@
 #include "neap/core/program/passes.h"
 #include "neap/layers/profile/profiled_timings.h"
 #include "neap/memory/action_writer.h"
+#include "neap/memory/budget_bound.h"
 #include "neap/memory/candidate.h"
 #include "neap/memory/create_session.h"
 #include "neap/memory/engines/gain_rule.h"
 #include "neap/memory/engines/kernel_options.h"
+#include "neap/memory/parts_search.h"
 #include "neap/memory/placement/heap.h"
 #include "neap/memory/placement/offline_allocator.h"
 #include "neap/memory/placement/placement.h"
@@ -26,6 +28,7 @@
 #include "neap/memory/planner_options.h"
 #include "neap/memory/policies/policies.h"
 #include "neap/memory/program_choice.h"
+#include "neap/memory/smallest_program.h"
 #include "neap/memory/sum_costs.h"
 #include "neap/memory/time_bound.h"
 #include "neap/memory/transfer/byte_history.h"
@@ -46,6 +49,30 @@ absl::Status ChooseExample(const Graph& graph, const std::unique_ptr<Device>& de
   ASSIGN_OR_RETURN(
       const ChosenProgram chosen,
       ChooseProgram(lower, {.budget_bytes = 4 * kGiB}, device->description(), device->backend()));
+  return absl::OkStatus();
+}
+
+// memory/parts_search.h
+absl::Status SearchPartsExample(
+    const std::function<absl::StatusOr<PartsAttempt>(int64_t)>& Attempt) {
+  RETURN_IF_ERROR(SearchParts(PartCounts(250), {.start = 8}, [&](int64_t count) {
+    return Attempt(count);  // plans, and keeps the plan if it is the fastest so far
+  }));
+  return absl::OkStatus();
+}
+
+// memory/budget_bound.h
+void BoundExample(const Program& program, const PlannerOptions& options,
+                  const DeviceDescription& device, EngineCatalog& catalog) {
+  BudgetBound(program, options) <= *MinimumBudget(program, options, device, catalog);
+}
+
+// memory/smallest_program.h
+absl::Status SmallestProgramExample(LowerWith lower, const PlannerOptions& options,
+                                    const DeviceDescription& device, EngineCatalog& catalog) {
+  ProgramSizes sizes(lower, options, device, catalog);
+  for (const int64_t count : PartCounts(250)) sizes.Add({.sub_batches = count});
+  ASSIGN_OR_RETURN(const std::optional<ProgramChoice> smallest, sizes.Smallest());
   return absl::OkStatus();
 }
 

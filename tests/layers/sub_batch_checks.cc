@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "neap/core/program/sub_batches.h"
 #include "neap/core/step/signature_text.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
@@ -23,11 +24,11 @@ Values Run(Backend& backend, const DeviceAccess& access, const StepSignature& si
   return *results;
 }
 
-// The values of part `index` of an operand with these specs.
+// The values of a part, which begins with image `first`, of an operand with these specs.
 std::vector<double> PartOf(const std::vector<double>& values, const TensorSpec& whole,
-                           const TensorSpec& part, int64_t index) {
+                           const TensorSpec& part, int64_t first) {
   if (whole == part) return values;
-  const auto begin = values.begin() + index * part.elements();
+  const auto begin = values.begin() + first * (part.elements() / part.shape.n());
   return {begin, begin + part.elements()};
 }
 
@@ -36,20 +37,21 @@ bool IsSum(Operand operand) {
   return operand.slot == Slot::kState || operand.slot == Slot::kParamGrad;
 }
 
-// The results of the step, run for each of `count` parts of its batch.
+// The results of the step, run for each of the parts of its batch that DivideBatch() makes.
 Values RunInParts(Backend& backend, const DeviceAccess& access, const StepSignature& whole,
-                  const Values& given, int64_t count) {
+                  const Values& given, int64_t asked) {
   Values results;
-  for (int64_t index = 0; index < count; ++index) {
-    const int64_t images = BatchOf(whole) / count;
+  const PartSizes sizes = DivideBatch(BatchOf(whole), asked);
+  for (int64_t index = 0; index < sizes.count; ++index) {
+    const auto [_, count, first, images] = sizes.Part(index);
     StepSignature part = WithBatch(whole, images);
-    part.part = {.first = index * images, .of = BatchOf(whole)};
+    part.part = {.first = first, .of = BatchOf(whole)};
     Values values;
     for (size_t i = 0; i < part.operands.size(); ++i) {
       OperandSpec& operand = part.operands[i];
       if (operand.access == Access::kRead) {
         values[operand.operand] =
-            PartOf(given.at(operand.operand), whole.operands[i].tensor, operand.tensor, index);
+            PartOf(given.at(operand.operand), whole.operands[i].tensor, operand.tensor, first);
       }
       if (!IsSum(operand.operand) || index == 0) continue;
       operand.access = Access::kAccumulate;
@@ -88,7 +90,7 @@ void CheckLoss(Backend& backend, const DeviceAccess& access, const Layer& loss, 
   const Values whole = Run(backend, access, forward, given);
   const StepSignature backward = SignatureOf(spec.steps[1], options);
   const Values gradient = {{Y(), whole.at(Y())}, {X(1), classes}};
-  for (const int64_t count : {2, 4}) {
+  for (const int64_t count : {2, 3, 5}) {  // 3 + 2, 2 + 2 + 1
     CAPTURE(count);
     const Values parts = RunInParts(backend, access, forward, given, count);
     CHECK(parts.at(Y()) == whole.at(Y()));
@@ -103,7 +105,7 @@ void CheckLoss(Backend& backend, const DeviceAccess& access, const Layer& loss, 
 
 void CheckDropoutInSubBatches(Backend& backend, const DeviceAccess& access, DType dtype) {
   // Parts of 5 elements begin inside a block of random numbers.
-  for (const Shape& shape : {Shape{4, 5, 1, 1}, Shape{4, 8, 3, 3}}) {
+  for (const Shape& shape : {Shape{5, 5, 1, 1}, Shape{5, 8, 3, 3}}) {
     CAPTURE(shape.ToString());
     const std::vector<TensorSpec> inputs = {{.shape = shape, .dtype = dtype}};
     const LayerSpec spec = Dropout{}.Specify({.inputs = inputs}).value();
@@ -114,7 +116,7 @@ void CheckDropoutInSubBatches(Backend& backend, const DeviceAccess& access, DTyp
       const Values given = {{forward ? X() : Dy(), Waves(shape.elements())},
                             {Iteration(), {0, 3, 17}}};
       const Values whole = Run(backend, access, signature, given);
-      for (const int64_t count : {2, 4}) {
+      for (const int64_t count : {2, 3, 5}) {
         CAPTURE(count);
         CHECK(RunInParts(backend, access, signature, given, count) == whole);
       }
@@ -123,16 +125,16 @@ void CheckDropoutInSubBatches(Backend& backend, const DeviceAccess& access, DTyp
 }
 
 void CheckFullyConnectedInSubBatches(Backend& backend, const DeviceAccess& access, DType dtype) {
-  const std::vector<TensorSpec> inputs = {{.shape = {4, 3, 2, 2}, .dtype = dtype}};
+  const std::vector<TensorSpec> inputs = {{.shape = {5, 3, 2, 2}, .dtype = dtype}};
   const FullyConnected layer = {.out_features = 5};
   const LayerSpec spec = layer.Specify({.inputs = inputs}).value();
   const StepSignature signature =
       SignatureOf(spec.steps[1], {.layer = layer, .spec = spec, .inputs = inputs});
   REQUIRE(signature.phase == Phase::kBackwardParams);
-  const Values given = {{X(), Rounded(inputs[0], Waves(4 * 12))},
-                        {Dy(), Rounded(spec.output, Waves(4 * 5))}};
+  const Values given = {{X(), Rounded(inputs[0], Waves(5 * 12))},
+                        {Dy(), Rounded(spec.output, Waves(5 * 5))}};
   const Values whole = Run(backend, access, signature, given);
-  for (const int64_t count : {2, 4}) {
+  for (const int64_t count : {2, 3, 5}) {
     const Values parts = RunInParts(backend, access, signature, given, count);
     for (const auto& [operand, gradient] : whole) {
       for (size_t i = 0; i < gradient.size(); ++i)
@@ -144,10 +146,10 @@ void CheckFullyConnectedInSubBatches(Backend& backend, const DeviceAccess& acces
 void CheckLossInSubBatches(Backend& backend, const DeviceAccess& access) {
   for (const SoftmaxCrossEntropy& softmax :
        {SoftmaxCrossEntropy{}, SoftmaxCrossEntropy{.auxiliary_weight = 0.3F}}) {
-    CheckLoss(backend, access, softmax, {4, 3, 1, 1}, {.shape = {4}, .dtype = DType::kInt32});
-    CheckLoss(backend, access, softmax, {4, 3, 5, 7}, {.shape = {4, 5, 7}, .dtype = DType::kInt32});
+    CheckLoss(backend, access, softmax, {5, 3, 1, 1}, {.shape = {5}, .dtype = DType::kInt32});
+    CheckLoss(backend, access, softmax, {5, 3, 5, 7}, {.shape = {5, 5, 7}, .dtype = DType::kInt32});
   }
-  for (const Shape& shape : {Shape{4, 3, 1, 1}, Shape{4, 3, 5, 7}}) {
+  for (const Shape& shape : {Shape{5, 3, 1, 1}, Shape{5, 3, 5, 7}}) {
     CheckLoss(backend, access, MeanSquaredError{}, shape, {.shape = shape});
     CheckLoss(backend, access, BinaryCrossEntropy{.auxiliary_weight = 3}, shape, {.shape = shape});
   }

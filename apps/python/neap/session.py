@@ -59,6 +59,9 @@ class Session(_neap.Session):
     policy           how the plan is made: "auto" if there is a budget, else "liveness", and others that `neap plan --help` lists
     host_budget      bytes of pinned host memory; by default three quarters of the machine's, on the CPU 0
     sub_batches      in how many parts a batch is run; chosen by default
+    batch_norm_in_parts
+                     whether networks with batch norms may be run in parts, too: in training, these then have the statistics of
+                     each part, which gives other results than the whole batch
     offload_params   whether parameters and the optimizer's tensors lie in host memory
     strict           whether results have the same bits under every budget; always on for the CPU
     inference_only   no memory is planned for training or the optimizer
@@ -82,8 +85,8 @@ class Session(_neap.Session):
                  dtype: str | Any | None = None, *, lr: Rate = 0.01, optimizer: str = "sgd", momentum: float | None = None,
                  nesterov: bool = False, betas: tuple[float, float] | None = None, eps: float | None = None,
                  weight_decay: float = 0.0, clip_norm: float = 0.0, ema: float = 0.0, seed: int = 1, policy: str | None = None,
-                 host_budget: int | str | None = None, sub_batches: int | None = None, offload_params: bool = False,
-                 strict: bool = False, inference_only: bool = False, training_only: bool = False,
+                 host_budget: int | str | None = None, sub_batches: int | None = None, batch_norm_in_parts: bool = False,
+                 offload_params: bool = False, strict: bool = False, inference_only: bool = False, training_only: bool = False,
                  label_smoothing: float = 0.0) -> None:
         if not isinstance(net, _neap.Graph):
             raise TypeError(f"a session is of a neap.Graph, not of a {type(net).__name__}; neap.from_torch(module, images) makes "
@@ -91,8 +94,9 @@ class Session(_neap.Session):
         self._schedule = _function(lr)
         super().__init__(net, device, budget, dtype, lr=_rate(lr, 0), optimizer=optimizer, momentum=momentum, nesterov=nesterov,
                          betas=betas, eps=eps, weight_decay=weight_decay, clip_norm=clip_norm, ema=ema, seed=seed, policy=policy,
-                         host_budget=host_budget, sub_batches=sub_batches, offload_params=offload_params, strict=strict,
-                         inference_only=inference_only, training_only=training_only, label_smoothing=label_smoothing)
+                         host_budget=host_budget, sub_batches=sub_batches, batch_norm_in_parts=batch_norm_in_parts,
+                         offload_params=offload_params, strict=strict, inference_only=inference_only,
+                         training_only=training_only, label_smoothing=label_smoothing)
         self._custom_layers: dict[int, Any] = {}
         self._keep_layers_of(net)
         if isinstance(net, _neap.OnnxGraph):

@@ -94,6 +94,21 @@ def test_wrong_arguments_are_refused(small_net, arguments, text):
         neap.plan(small_net, **arguments)
 
 
+def test_batch_norms_have_the_statistics_of_parts_by_choice():
+    net = neap.nets.resnet_cifar(depth=8, batch=9)
+    with pytest.raises(neap.Error, match="batch-norm-in-parts"):
+        neap.plan(net, device="h200", sub_batches=3)
+    plan = neap.plan(net, device="h200", sub_batches=4, batch_norm_in_parts=True)  # 3 images in each: 3 parts suffice
+    assert (plan.sub_batches, plan.batch_norm_in_parts) == (3, True)
+    assert not neap.plan(net, device="h200").batch_norm_in_parts
+    images, labels = numpy.zeros((9, 3, 32, 32), numpy.float32), numpy.arange(9)
+    with neap.Session(net, "cpu", sub_batches=2, batch_norm_in_parts=True) as session:  # 5 + 4
+        assert session.plan.batch_norm_in_parts
+        assert numpy.isfinite(session.train_step(images, labels))
+    whole = neap.peak_batch(net, "16MiB", device="h200")["batch"][0]
+    assert neap.peak_batch(net, "16MiB", device="h200", batch_norm_in_parts=True)["batch"][0] > whole
+
+
 def test_the_largest_batches_are_those_of_the_command():
     table = neap.peak_batch(neap.nets.lenet(), ["8MiB", 24 << 20], device="h200", policy="superneurons")
     assert list(table["budget_bytes"]) == [8 << 20, 24 << 20]

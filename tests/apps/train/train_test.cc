@@ -188,6 +188,11 @@ TEST_CASE("with a budget the text has what is moved and recomputed to fit, and t
   CHECK(RunForJson(parts).front().at("fit").at("sub_batches") == 2);
   CHECK(RunNeap(parts).out.find("  to fit           the batch in 2 parts; predicted ") !=
         std::string::npos);
+  const Args normalised = Joined(kTiny, {"--steps", "1", "--budget", "1GiB", "--sub-batches", "2"});
+  CHECK(RunNeap(normalised).err.find("(--batch-norm-in-parts)") != std::string::npos);
+  CHECK(RunNeap(Joined(normalised, {"--batch-norm-in-parts"}))
+            .out.find("  to fit           the batch in 2 parts, batch norms of each alone; ") !=
+        std::string::npos);
   const Args free = Joined(kTiny, {"--steps", "1"});
   CHECK(RunForJson(free).front().at("fit").is_null());
   CHECK(RunNeap(free).out.find("to fit") == std::string::npos);

@@ -134,6 +134,7 @@ TEST_CASE("sub-batches and ranks train as the whole batch does") {
   const auto device = OpenCpu();
   Session whole = Opened(TwoHeaded(kBoth), *device, {}, kPlainTraining);
   Session in_parts = Opened(TwoHeaded(kBoth), *device, {.sub_batches = 4}, kPlainTraining);
+  Session uneven = Opened(TwoHeaded(kBoth), *device, {.sub_batches = 3}, kPlainTraining);
   LocalRanks group(2, std::chrono::seconds(20));
   const auto second = OpenCpu();
   std::vector<std::unique_ptr<Communicator>> communicators;
@@ -150,9 +151,12 @@ TEST_CASE("sub-batches and ranks train as the whole batch does") {
   REQUIRE_MESSAGE(parallel.ok(), parallel.status().ToString());
   for (uint64_t step = 0; step < 5; ++step) {
     CAPTURE(step);
-    const StepResult expected = OneStep(whole, step), of_parts = OneStep(in_parts, step);
-    CHECK(of_parts.loss == doctest::Approx(expected.loss).epsilon(1e-5));
-    CHECK(of_parts.correct == expected.correct);
+    const StepResult expected = OneStep(whole, step);
+    for (Session* const session : {&in_parts, &uneven}) {
+      const StepResult of_parts = OneStep(*session, step);
+      CHECK(of_parts.loss == doctest::Approx(expected.loss).epsilon(1e-5));
+      CHECK(of_parts.correct == expected.correct);
+    }
     REQUIRE(parallel->Begin(MakeBatch(step)).ok());
     const StepResult of_ranks = parallel->Finish().value();
     CHECK(of_ranks.loss == doctest::Approx(expected.loss).epsilon(1e-5));

@@ -60,11 +60,28 @@ TEST_CASE("ranks with sub-batches of their own are one batch") {
       .steps = 5,
       .image_values = 3 * 8 * 8,
       .bucket_bytes = 300};
-  PlannerOptions planning = {.policy = "liveness", .sub_batches = 2, .bucket_bytes = 300};
-  PlannerOptions whole = {.policy = "liveness", .sub_batches = 1, .bucket_bytes = 300};
-  const std::vector<Trained> trained = TrainOnThreads(training, {planning, whole});
+  const Trained alone = TrainAlone(training);
+  for (const int64_t sub_batches : {2, 3}) {
+    const PlannerOptions planning = {
+        .policy = "liveness", .sub_batches = sub_batches, .bucket_bytes = 300};
+    PlannerOptions whole = {.policy = "liveness", .sub_batches = 1, .bucket_bytes = 300};
+    const std::vector<Trained> trained = TrainOnThreads(training, {planning, whole});
+    CHECK(AreSame(trained[0], trained[1]));
+    CHECK(AreClose(trained[0], alone, 1e-4F));
+  }
+}
+
+TEST_CASE("ranks have batch norms of parts of their own") {
+  const RankTraining training = {
+      .net = [](int64_t batch) { return RandomGraph(4, {.batch = batch}); },
+      .split = {6, 5},
+      .steps = 4,
+      .image_values = 3 * 8 * 8,
+      .bucket_bytes = 300};
+  const PlannerOptions planning = {
+      .policy = "liveness", .sub_batches = 2, .batch_norm_in_parts = true, .bucket_bytes = 300};
+  const std::vector<Trained> trained = TrainOnThreads(training, {planning});
   CHECK(AreSame(trained[0], trained[1]));
-  CHECK(AreClose(trained[0], TrainAlone(training), 1e-4F));
 }
 
 TEST_CASE("ranks in fp16 skip the same steps and keep the same scale") {

@@ -154,6 +154,16 @@ TEST_CASE("sub-batches and ranks share the mean over all elements") {
   const std::vector<float> losses = LossesOf(whole, 5);
   Session in_parts = Opened(net(kTargetBatch), *device, {.sub_batches = 2}, kTargetTraining);
   const std::vector<float> of_parts = LossesOf(in_parts, 5);
+  const auto five = [&](int64_t sub_batches) {
+    Session session = Opened(net(5), *device, {.sub_batches = sub_batches}, kTargetTraining);
+    std::vector<float> steps;
+    for (uint64_t step = 0; step < 5; ++step)
+      steps.push_back(session.TrainStep(PixelBatch(step, 5)).value());
+    return steps;
+  };
+  const std::vector<float> of_five = five(1), of_uneven_parts = five(2);  // 3 + 2
+  for (size_t step = 0; step < of_five.size(); ++step)
+    CHECK(of_uneven_parts[step] == doctest::Approx(of_five[step]).epsilon(1e-5));
 
   LocalRanks group(2, std::chrono::seconds(20));
   const auto second = OpenCpu();
