@@ -33,7 +33,9 @@ std::vector<Entry> Entries() {
       {"peak-batch", "NET...", "find the largest batch that fits a byte budget", RunPeakBatch},
       {"peak-depth", "NET", "find the deepest network that fits a byte budget", RunPeakDepth},
       {"profile", "NET", "measure how long each engine of each step takes", RunProfile},
-      {"bench", "WHAT", "compare ways to run convolutions, or to choose workspaces", RunBench},
+      {"bench", "WHAT", "compare ways to run convolutions, workspaces or the memory pool",
+       RunBench},
+      {"paper", "NAME", "show a paper's table or figure beside neap's", RunPaper},
       {"nets", "", "list the networks", RunNets},
       {"devices", "", "list the devices to train on and to plan for", RunDevices},
   };

@@ -92,7 +92,7 @@ PROGRAMS = {"cmake", "ctest", "pip", "python3", "source", "sqlite3"}
 # Root may start mpirun, and there may be more ranks than cores.
 OF_MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
 
-SUBCOMMAND_PAIRS = {("bench", "conv"), ("bench", "workspace")}
+SUBCOMMAND_PAIRS = {("bench", "conv"), ("bench", "workspace"), ("bench", "pool")}
 CIFAR_RECORD = 1 + 3 * 32 * 32
 
 

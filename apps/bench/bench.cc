@@ -10,11 +10,13 @@ namespace neap::apps {
 namespace {
 
 constexpr char kHelp[] =
-    "usage: neap bench conv|workspace [flags]\n\n"
+    "usage: neap bench conv|workspace|pool [flags]\n\n"
     "Measures on a device:\n"
     "  conv           convolutions, undivided and in micro-batches\n"
-    "  workspace NET  ways to choose workspaces, when training within budgets\n\n"
-    "neap bench conv --help and neap bench workspace --help list their flags.\n";
+    "  workspace NET  ways to choose workspaces, when training within budgets\n"
+    "  pool NET       one arena, and an allocation for each tensor\n\n"
+    "neap bench conv --help, neap bench workspace --help and neap bench pool --help list their "
+    "flags.\n";
 
 }  // namespace
 
@@ -27,7 +29,8 @@ absl::StatusOr<int> RunBench(const std::vector<std::string>& args) {
   const std::vector<std::string> rest(args.begin() + 1, args.end());
   if (args[0] == "conv") return RunConvBench(rest);
   if (args[0] == "workspace") return RunWorkspaceBench(rest);
-  const std::string closest = Closest(args[0], {"conv", "workspace"});
+  if (args[0] == "pool") return RunPoolBench(rest);
+  const std::string closest = Closest(args[0], {"conv", "workspace", "pool"});
   return BadUsage(absl::StrCat(
       "unknown benchmark '", args[0].substr(0, 64), "'",
       closest.empty() ? "; see neap bench --help" : absl::StrCat("; did you mean ", closest, "?")));

@@ -14,4 +14,7 @@ absl::StatusOr<int> RunConvBench(const std::vector<std::string>& args);
 // Ways to choose workspaces in pools of fixed sizes (apps/bench/workspace_comparison.h).
 absl::StatusOr<int> RunWorkspaceBench(const std::vector<std::string>& args);
 
+// The arena against an allocation for each tensor (apps/bench/pool_comparison.h).
+absl::StatusOr<int> RunPoolBench(const std::vector<std::string>& args);
+
 }  // namespace neap::apps

@@ -30,6 +30,7 @@ absl::StatusOr<int> RunPeakBatch(const std::vector<std::string>& args);
 absl::StatusOr<int> RunPeakDepth(const std::vector<std::string>& args);
 absl::StatusOr<int> RunProfile(const std::vector<std::string>& args);
 absl::StatusOr<int> RunBench(const std::vector<std::string>& args);
+absl::StatusOr<int> RunPaper(const std::vector<std::string>& args);
 absl::StatusOr<int> RunNets(const std::vector<std::string>& args);
 absl::StatusOr<int> RunDevices(const std::vector<std::string>& args);
 

@@ -7,14 +7,13 @@
 #include "apps/cli/numbers.h"
 #include "apps/cli/outcome.h"
 #include "apps/cli/output.h"
+#include "apps/peak/growth.h"
 #include "apps/peak/peak_finder.h"
 #include "apps/peak/peak_report.h"
 #include "neap/core/base/status_macros.h"
 
 namespace neap::apps {
 namespace {
-
-constexpr int64_t kMaxBatch = 1 << 24;
 
 FlagValue KeepPercent(std::optional<double>* percent) {
   const auto read = [percent](const std::string& text) {
@@ -53,12 +52,8 @@ absl::StatusOr<int> RunPeakBatch(const std::vector<std::string>& args) {
     Print(flags.HelpText());
     return 0;
   }
-  const Growth batch = {.what = "batch",
-                        .most = kMaxBatch,
-                        .tries_offloading = true,
-                        .apply = [](int64_t n, nets::NetOptions& net) { net.batch = n; }};
   RETURN_IF_ERROR(given.optimizer.Check(flags));
-  return FindAndPrint(given, nets, batch);
+  return FindAndPrint(given, nets, GrowingBatch());
 }
 
 }  // namespace neap::apps

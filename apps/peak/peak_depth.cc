@@ -2,32 +2,16 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "apps/cli/outcome.h"
 #include "apps/cli/output.h"
+#include "apps/peak/growth.h"
 #include "apps/peak/peak_finder.h"
 #include "apps/peak/peak_report.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/nets/registry.h"
 
 namespace neap::apps {
 namespace {
 
 constexpr int64_t kPaperBatch = 16;  // of SuperNeurons' table of depths
-
-absl::StatusOr<Growth> DepthOf(const std::string& net) {
-  if (IsOnnxFile(net)) return BadUsage("a network from an ONNX file has a fixed depth");
-  const absl::StatusOr<nets::Depths> depths = nets::DepthsOf(net);
-  if (!depths.ok()) return AsBadUsage(depths.status());
-  if (depths->step == 0) {
-    return BadUsage(absl::StrCat("network '", net, "' has a fixed depth; resnet has any 3n+134"));
-  }
-  return Growth{.what = "depth",
-                .most = depths->most_n,
-                .apply = [depths = *depths](int64_t n, nets::NetOptions& options) {
-                  options.depth = depths.step * n + depths.offset;
-                }};
-}
 
 }  // namespace
 
@@ -48,7 +32,7 @@ absl::StatusOr<int> RunPeakDepth(const std::vector<std::string>& args) {
     Print(flags.HelpText());
     return 0;
   }
-  ASSIGN_OR_RETURN(const Growth depth, DepthOf(given.net.name));
+  ASSIGN_OR_RETURN(const Growth depth, GrowingDepth(given.net.name));
   RETURN_IF_ERROR(given.optimizer.Check(flags));
   return FindAndPrint(given, {given.net.name}, depth);
 }

@@ -28,7 +28,8 @@ subcommands:
   peak-batch NET...  find the largest batch that fits a byte budget
   peak-depth NET     find the deepest network that fits a byte budget
   profile NET        measure how long each engine of each step takes
-  bench WHAT         compare ways to run convolutions, or to choose workspaces
+  bench WHAT         compare ways to run convolutions, workspaces or the memory pool
+  paper NAME         show a paper's table or figure beside neap's
   nets               list the networks
   devices            list the devices to train on and to plan for
 

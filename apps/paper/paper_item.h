@@ -1,0 +1,62 @@
+// The items of `neap paper`: the tables and figures of the four papers that neap's mechanisms come
+// from, each with a function that makes neap's side of it.
+//
+//   SuperNeurons  Wang et al., PPoPP 2018      sn-...
+//   u-cuDNN       Oyama et al., CLUSTER 2018   uc-...
+//   moDNN         Chen et al., TPDS 2019       modnn-...
+//   cuDNN         Chetlur et al., 2014         cudnn-...
+//
+// A new item is a function and a row of its paper's list:
+//
+//   {.name = "sn-table1", .paper = "SuperNeurons", .place = "Table 1",
+//    .shows = "extra forwards and peak of recomputation", .make = Table1},
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "apps/paper/paper_report.h"
+#include "neap/core/device/device.h"
+
+namespace neap::apps {
+
+// What the command line asks for.
+struct PaperRun {
+  // For tests: fewer networks and points, smaller batches. The report says which.
+  bool small = false;
+  std::string device;    // as given; empty: the paper's GPU, for what is planned
+  std::string database;  // as given
+  int64_t steps = 30;    // training steps of each measured speed
+};
+
+// What an item cannot do without.
+enum class PaperNeeds : uint8_t {
+  kNothing,  // it is planned; with --device for that device
+  kTimes,    // of convolutions: measured on --device, or read from --database
+  kDevice,   // it is measured on --device
+};
+
+struct PaperItem {
+  std::string name;
+  std::string paper;
+  std::string place;  // "Table 1"
+  std::string shows;  // in the paper
+  PaperNeeds needs = PaperNeeds::kNothing;
+  absl::StatusOr<PaperReport> (*make)(const PaperRun& run) = nullptr;
+
+  // "sn-table1: SuperNeurons, Table 1: extra forwards and peak of recomputation"
+  std::string Heading() const;
+};
+
+// In the order of the papers' pages.
+std::vector<PaperItem> SuperNeuronsItems();
+std::vector<PaperItem> MicroBatchItems();  // u-cuDNN
+std::vector<PaperItem> ModnnItems();
+std::vector<PaperItem> CudnnItems();
+
+// All of them.
+std::vector<PaperItem> PaperItems();
+
+}  // namespace neap::apps
