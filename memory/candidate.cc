@@ -95,6 +95,24 @@ Candidate PlaceCandidate(const Program& program, Candidate candidate, std::strin
   return candidate;
 }
 
+Candidate PlaceCandidateAt(const Program& program, Candidate candidate,
+                           const std::vector<Region>& places,
+                           const std::vector<Region>& workspace_places) {
+  const int64_t persistent_bytes = PersistentBytes(program, candidate.residency.offloaded_params);
+  const BlockList list = TransientBlocks(program, candidate);
+  int64_t extent_bytes = 0;
+  for (const AllocationId id : list.ids) {
+    const Region& region = id >= 0 ? places[static_cast<size_t>(id)]
+                                   : workspace_places[static_cast<size_t>(WorkspaceId(0) - id)];
+    candidate.places[id] = region;
+    extent_bytes = std::max(extent_bytes, region.end());
+  }
+  candidate.lower_bound_bytes = persistent_bytes + PlacementLowerBound(list.blocks);
+  candidate.arena_bytes = persistent_bytes + extent_bytes;
+  FindBusiestStep(persistent_bytes, candidate);
+  return candidate;
+}
+
 absl::StatusOr<Candidate> WriteCandidate(const Program& program, Candidate candidate,
                                          const EngineTable& engines, std::string_view placement,
                                          int64_t budget_bytes) {

@@ -48,6 +48,13 @@ bool Copies(const Candidate& candidate);
 Candidate PlaceCandidate(const Program& program, Candidate candidate, std::string_view placement,
                          const PlacementGoal& goal);
 
+// The same for offline placement, if a schedule (memory/policies/schedule.h) has found the places:
+// of stays, which those in place share, and of workspaces by position. All are above persistent
+// tensors.
+Candidate PlaceCandidateAt(const Program& program, Candidate candidate,
+                           const std::vector<Region>& places,
+                           const std::vector<Region>& workspace_places);
+
 // Writes a placed candidate's actions in an arena of `budget_bytes`. Engines may take workspaces
 // larger than the candidate's where bytes are free. Errors: those of the allocator, if the budget
 // is less than `arena_bytes`.

@@ -67,7 +67,8 @@ absl::Status PlanSearch::AddOrdersForPlan(EngineCatalog& catalog) {
   const bool has_others =
       may_move() && policy_.contains_eager && program_->steps.size() <= kMaxStepsOfEager;
   for (const Policy& other : Policies()) {
-    if (has_others && other.always_moves()) AppendOrdersOf(other, orders);
+    const bool is_other = other.always_moves() || other.schedule != nullptr;
+    if (has_others && is_other) AppendOrdersOf(other, orders);
   }
   if (policy_.priced_orders != nullptr) {
     const auto start = std::chrono::steady_clock::now();
@@ -261,6 +262,8 @@ Residency PlanSearch::DecideOverlapped(const Order& order, const std::vector<int
 
 std::vector<Candidate> PlanSearch::CandidatesAt(const Order& order, int64_t limit_bytes,
                                                 double best_us, Plan& scratch) const {
+  if (order.policy.schedule != nullptr && may_move())
+    return ScheduledAt(order, limit_bytes, best_us, scratch);
   const Usage limit = {.bytes = limit_bytes, .activation_bytes = kUnlimited};
   PlacementGoal goal = {.target_bytes = limit_bytes + limit_bytes / kLevelGap,
                         .most_comparisons = kMaxComparisons};
@@ -275,6 +278,29 @@ std::vector<Candidate> PlanSearch::CandidatesAt(const Order& order, int64_t limi
     candidates.push_back(Place(order, std::move(workspaces), std::move(residency), goal));
   }
   return candidates;
+}
+
+std::vector<Candidate> PlanSearch::ScheduledAt(const Order& order, int64_t limit_bytes,
+                                               double best_us, Plan& scratch) const {
+  std::vector<absl::Span<const Configuration>> configurations;
+  for (const Run& run : order.liveness.runs)
+    configurations.emplace_back(order.engines.Of(run).configurations);
+  std::optional<Schedule> schedule =
+      order.policy.schedule({.program = *program_,
+                             .liveness = order.liveness,
+                             .configurations = configurations,
+                             .bytes_per_second = order.times.bytes_per_second,
+                             .offloaded_params = offloaded_params_,
+                             .capacity_bytes = limit_bytes});
+  if (!schedule.has_value() || IsTooSlow(order, schedule->residency, best_us, scratch)) return {};
+  if (options_->placement != "offline") {
+    return {Place(order, std::move(schedule->workspaces), std::move(schedule->residency), {})};
+  }
+  return {PlaceCandidateAt(*program_,
+                           {.runs = order.liveness.runs,
+                            .residency = std::move(schedule->residency),
+                            .workspaces = std::move(schedule->workspaces)},
+                           schedule->places, schedule->workspace_places)};
 }
 
 std::vector<std::vector<int64_t>> PlanSearch::WorkspacesAt(const Order& order,

@@ -226,6 +226,9 @@ class PlanSearch {
   // too slow.
   std::vector<Candidate> CandidatesAt(const Order& order, int64_t limit_bytes, double best_us,
                                       Plan& scratch) const;
+  // The one by the policy's schedule in so many bytes, if it has room and is not too slow.
+  std::vector<Candidate> ScheduledAt(const Order& order, int64_t limit_bytes, double best_us,
+                                     Plan& scratch) const;
   // The bytes reserved for each run's workspace, by position: one choice for each workspace rule.
   // `least` is the residency with the smallest workspaces.
   std::vector<std::vector<int64_t>> WorkspacesAt(const Order& order, const Residency& least,

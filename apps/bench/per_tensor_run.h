@@ -43,8 +43,8 @@ class PerTensorRun {
   absl::Status SetPersistent(const Buffer& host);
   absl::Status GetPersistent(Buffer& host);
 
-  // Enqueues an iteration on this batch, whose values must not change until it has finished. Errors:
-  // those of the device, with which the run may not go on.
+  // Enqueues an iteration on this batch, whose values must not change until it has finished.
+  // Errors: those of the device, with which the run may not go on.
   absl::Status Iterate(absl::Span<const Executor::HostValue> batch);
   int64_t allocations() const { return allocations_; }
 

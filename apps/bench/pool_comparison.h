@@ -2,11 +2,11 @@
 // network trains by one plan, if its tensors are places in one arena, and if each tensor and each
 // workspace is allocated from the device when the plan begins to use it and freed when it ends.
 //
-// Both sides run the same kernels and copies on the same values. The second side has no arena but for
-// the parameters: every address is one that the device's Allocate() returned, which on a GPU is a
-// cudaMalloc, and a free is a cudaFree, which waits until the GPU is idle. That is why the pool gains.
-// CUDA graphs need fixed addresses, so the pool is timed without them as well: the speedup is that
-// of the same calls.
+// Both sides run the same kernels and copies on the same values. The second side has no arena but
+// for the parameters: every address is one that the device's Allocate() returned, which on a GPU is
+// a cudaMalloc, and a free is a cudaFree, which waits until the GPU is idle. That is why the pool
+// gains. CUDA graphs need fixed addresses, so the pool is timed without them as well: the speedup
+// is that of the same calls.
 //
 //   ASSIGN_OR_RETURN(const PoolComparison comparison,
 //                    ComparePool(graph, *device, {.policy = "liveness"}, /*steps=*/20));

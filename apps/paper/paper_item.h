@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,17 @@ struct PaperRun {
   std::string database;  // as given
   int64_t steps = 30;    // training steps of each measured speed
 };
+
+// What a paper states, as a number to compare with; absent in the small form, whose networks,
+// batches and budgets are not those of the paper.
+template <typename T>
+std::optional<double> Published(const PaperRun& run, std::optional<T> value) {
+  if (run.small || !value.has_value()) return std::nullopt;
+  return static_cast<double>(*value);
+}
+inline std::optional<double> Published(const PaperRun& run, double value) {
+  return Published(run, std::optional<double>(value));
+}
 
 // What an item cannot do without.
 enum class PaperNeeds : uint8_t {

@@ -1,5 +1,5 @@
-// What `neap paper NAME` shows: the figures of one table or figure of a paper beside those that neap
-// plans or measures, and pictures of those that the paper draws.
+// What `neap paper NAME` shows: the figures of one table or figure of a paper beside those that
+// neap plans or measures, and pictures of those that the paper draws.
 //
 // Papers print some figures and only draw others. A figure that is neither in a table nor in the
 // text of a paper has no `paper` value, because it cannot be read exactly; notes say what the text
@@ -55,8 +55,8 @@ struct PaperReport {
   std::vector<PaperChart> charts;
 };
 
-// "equal" if both print the same, else the difference in percent of the paper's; "-" unless both are
-// known.
+// "equal" if both print the same, else the difference in percent of the paper's; "-" unless both
+// are known.
 std::string Difference(const PaperFigure& figure);
 
 // "sn-table1  SuperNeurons, Table 1: ..." is the heading of both.

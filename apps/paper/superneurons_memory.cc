@@ -34,21 +34,21 @@ constexpr Strategy kStrategies[] = {{"speed-centric", "recompute-speed"},
                                     {"cost-aware", "cost-aware"}};
 
 // By strategy.
-struct Published {
+struct Table1Row {
   std::array<double, 3> extra;
   std::array<std::optional<double>, 3> mib;
 };
-constexpr Published kAlexNetRow = {{14, 23, 17}, {993.018, 886.23, 886.23}};
-constexpr Published kResNet50Row = {{84, 118, 85}, {455.125, 401, 401}};
-constexpr Published kResNet101Row = {{169, 237, 170}, {455.125, 401, 401}};
+constexpr Table1Row kAlexNetRow = {{14, 23, 17}, {993.018, 886.23, 886.23}};
+constexpr Table1Row kResNet50Row = {{84, 118, 85}, {455.125, 401, 401}};
+constexpr Table1Row kResNet101Row = {{169, 237, 170}, {455.125, 401, 401}};
 
-Published WithoutPeaks(Published row) {
+Table1Row WithoutPeaks(Table1Row row) {
   row.mib = {};
   return row;
 }
 
 absl::StatusOr<PaperTable> RecomputationOf(const std::string& title, const Graph& graph,
-                                           const Published& row, const PlanTarget& target) {
+                                           const Table1Row& row, const PlanTarget& target) {
   PaperTable extra = {.title = title}, peaks;
   for (size_t i = 0; i < std::size(kStrategies); ++i) {
     ASSIGN_OR_RETURN(const Planned planned, PlanNetwork(graph, {.accounting = Accounting::kPaper},
@@ -172,7 +172,7 @@ absl::StatusOr<PaperReport> Table1(const PaperRun& run) {
                             absl::StrCat("AlexNet at batch ", kAlexNetBatch, ", ResNets at batch ",
                                          kResNetBatch, ", fp32, in the paper's accounting")};
   const auto add = [&](const std::string& title, const absl::StatusOr<Graph>& graph,
-                       const Published& row) -> absl::Status {
+                       const Table1Row& row) -> absl::Status {
     RETURN_IF_ERROR(graph.status());
     ASSIGN_OR_RETURN(report.tables.emplace_back(), RecomputationOf(title, *graph, row, target));
     return absl::OkStatus();

@@ -40,7 +40,7 @@ constexpr Peaks kPeaks[] = {{"alexnet", {768, 768, 1024, 1408}, 1792},
                             {"resnet152", {16, 32, 16, 48}, 176}};
 // Table 4.
 constexpr std::array<int64_t, kFrameworks.size()> kDepths = {148, 480, 152, 592};
-constexpr int64_t kSuperNeuronsDepth = 1920;
+constexpr double kSuperNeuronsDepth = 1920;
 // Of section 4.2's text: the mean over Table 5 of its batch over the second best.
 constexpr double kMeanGain = 1.8947;
 constexpr double kMostOverCaffe = 19.8;
@@ -77,13 +77,6 @@ absl::StatusOr<double> LargestDepth(const PaperRun& run, const PlanTarget& targe
   return static_cast<double>(found.depth.value_or(0));
 }
 
-// In a smaller budget than the paper's, its figures say nothing.
-template <typename T>
-std::optional<double> Published(const PaperRun& run, std::optional<T> value) {
-  if (run.small || !value.has_value()) return std::nullopt;
-  return static_cast<double>(*value);
-}
-
 std::string Setting(int64_t budget_bytes, const PlanTarget& target) {
   return absl::StrCat(FormatBytes(budget_bytes), " for everything, fp32, whole batches, ",
                       TargetText(target));
@@ -106,12 +99,12 @@ absl::StatusOr<PaperReport> Table4(const PaperRun& run) {
                                          Setting(run.small ? kSmallDepthBudget : kBudget, target))};
   PaperTable table = {.title = "largest depth"};
   for (size_t i = 0; i < kFrameworks.size(); ++i) {
-    table.figures.push_back({.what = kFrameworks[i], .paper = Published<int64_t>(run, kDepths[i])});
+    table.figures.push_back(
+        {.what = kFrameworks[i], .paper = Published(run, static_cast<double>(kDepths[i]))});
   }
   ASSIGN_OR_RETURN(const double reproduced, LargestDepth(run, target, "superneurons"));
-  table.figures.push_back({.what = "SuperNeurons",
-                           .paper = Published<int64_t>(run, kSuperNeuronsDepth),
-                           .ours = reproduced});
+  table.figures.push_back(
+      {.what = "SuperNeurons", .paper = Published(run, kSuperNeuronsDepth), .ours = reproduced});
   if (!run.small) {
     ASSIGN_OR_RETURN(const double automatic, LargestDepth(run, target, "auto"));
     table.figures.push_back({.what = "policy auto", .ours = automatic});
@@ -141,7 +134,7 @@ absl::StatusOr<PaperReport> Table5(const PaperRun& run) {
     }
     ASSIGN_OR_RETURN(const double reproduced, LargestBatch(run, target, "superneurons", peaks.net));
     table.figures.push_back({.what = "SuperNeurons",
-                             .paper = Published<int64_t>(run, peaks.superneurons),
+                             .paper = Published(run, static_cast<double>(peaks.superneurons)),
                              .ours = reproduced});
     if (!run.small) {
       ASSIGN_OR_RETURN(const double automatic, LargestBatch(run, target, "auto", peaks.net));
@@ -153,7 +146,7 @@ absl::StatusOr<PaperReport> Table5(const PaperRun& run) {
   }
   report.tables.push_back({.title = "all networks",
                            .figures = {{.what = "mean of SuperNeurons over the second best",
-                                        .paper = Published<double>(run, kMeanGain),
+                                        .paper = Published(run, kMeanGain),
                                         .ours = gains / nets,
                                         .decimals = 4}}});
   report.notes = {
@@ -195,7 +188,7 @@ absl::StatusOr<PaperReport> Figure13(const PaperRun& run) {
   }
   report.tables.push_back({.title = "all networks",
                            .figures = {{.what = "SuperNeurons over Caffe, at most",
-                                        .paper = Published<double>(run, kMostOverCaffe),
+                                        .paper = Published(run, kMostOverCaffe),
                                         .ours = most,
                                         .decimals = 1}}});
   report.charts = {std::move(chart)};

@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "neap/memory/policies/auto.h"
 #include "neap/memory/policies/chen.h"
+#include "neap/memory/policies/modnn.h"
 #include "neap/memory/policies/superneurons.h"
 #include "neap/memory/policies/vdnn.h"
 #include "neap/recompute/recompute.h"
@@ -38,6 +39,7 @@ const std::vector<Policy>& Policies() {
        .evictable = Evictable::kAll},
       {.name = "vdnn-all", .eager_tensors = AllInputs},
       {.name = "vdnn-conv", .eager_tensors = ConvolutionInputs},
+      {.name = "modnn", .evictable = Evictable::kAll, .schedule = ModnnSchedule},
       {.name = "chen", .order_runs = Orders<SublinearOrder>},
       {.name = "auto",
        .order_runs = Orders<WithoutReruns, CostAware, SublinearOrder>,

@@ -6,6 +6,7 @@
 //   eager_tensors   what is offloaded after forward     whatever the budget
 //   evictable       what the tensor cache may evict     where the memory limit requires it
 //   eviction        which tensor the cache evicts first
+//   schedule        residency, workspaces and addresses in one walk, instead of the tensor cache's
 //
 // A new policy is a file with its functions beside this one and a row in policies.cc:
 //
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "neap/core/program/program.h"
+#include "neap/memory/policies/schedule.h"
 #include "neap/memory/transfer/residency.h"
 #include "neap/memory/transfer/tensor_cache.h"
 #include "neap/memory/transfer/usage.h"
@@ -51,7 +53,11 @@ struct Policy {
   std::vector<bool> (*eager_tensors)(const Program& program, const RunOrder& order) = NoTensors;
   Evictable evictable = Evictable::kNone;
   std::optional<EvictionRule> eviction = {};  // if absent, that of the planner's options
-  // The fastest plan may also be one of a policy that offloads eagerly, by that policy's rules.
+  // Absent if the request has too little memory. With it, the tensor cache decides only where
+  // nothing has to move, and where as much as possible has to.
+  std::optional<Schedule> (*schedule)(const ScheduleRequest& request) = nullptr;
+  // The fastest plan may also be one of a policy that offloads eagerly, by that policy's rules, or
+  // one that has a schedule.
   bool contains_eager = false;
   // If the budget is short, the batch may be run in sub-batches (memory/program_choice.h).
   bool may_split_batch = false;

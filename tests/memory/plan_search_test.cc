@@ -27,7 +27,7 @@ TEST_CASE("a policy acts on need if it may evict all tensors, and only then") {
   for (const Policy& policy : Policies()) {
     CAPTURE(std::string(policy.name));
     CHECK(policy.needs_based() == (policy.name == "tensor-cache" || policy.name == "superneurons" ||
-                                   policy.name == "auto"));
+                                   policy.name == "modnn" || policy.name == "auto"));
   }
 }
 

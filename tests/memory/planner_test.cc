@@ -104,7 +104,7 @@ TEST_CASE("unknown policies and placements are refused with those there are") {
   CHECK(std::string(policy.message()) ==
         "unknown policy 'nonsense'; known: keep-all liveness offload "
         "tensor-cache recompute-speed recompute-memory cost-aware superneurons vdnn-all vdnn-conv "
-        "chen auto");
+        "modnn chen auto");
   const auto placement = MakePlan(program, {.placement = "nonsense"}, H200(), catalog).status();
   CHECK(placement.code() == absl::StatusCode::kNotFound);
 }
