@@ -27,7 +27,7 @@ absl::StatusOr<int> RunBench(const std::vector<std::string>& args) {
     return 0;
   }
   const std::vector<std::string> rest(args.begin() + 1, args.end());
-  if (args[0] == "conv") return RunConvBench(rest);
+  if (args[0] == "conv") return RunConvCommand(rest);
   if (args[0] == "workspace") return RunWorkspaceBench(rest);
   if (args[0] == "pool") return RunPoolBench(rest);
   const std::string closest = Closest(args[0], {"conv", "workspace", "pool"});

@@ -9,7 +9,7 @@
 namespace neap::apps {
 
 // u-cuDNN's comparison (apps/bench/conv_comparison.h). `args` follow the benchmark's name.
-absl::StatusOr<int> RunConvBench(const std::vector<std::string>& args);
+absl::StatusOr<int> RunConvCommand(const std::vector<std::string>& args);
 
 // Ways to choose workspaces in pools of fixed sizes (apps/bench/workspace_comparison.h).
 absl::StatusOr<int> RunWorkspaceBench(const std::vector<std::string>& args);

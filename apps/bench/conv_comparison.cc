@@ -31,6 +31,14 @@ void AddTo(ConvSeconds& sum, const ConvSeconds& seconds, int64_t times) {
     sum.executed = sum.executed.value_or(0) + *seconds.executed * static_cast<double>(times);
 }
 
+// Absent if there are none.
+std::optional<ConvSeconds> SumOf(const std::vector<WorkspaceSegment>& segments) {
+  if (segments.empty()) return std::nullopt;
+  ConvSeconds sum;
+  for (const WorkspaceSegment& segment : segments) AddTo(sum, segment.timed.seconds, 1);
+  return sum;
+}
+
 }  // namespace
 
 std::optional<double> ConvAtLimit::speedup() const {
@@ -77,8 +85,8 @@ absl::Status ConvBench::Fill(const std::vector<ConvKernel>& kernels, ConvBenchRe
   }
   for (size_t i = 0; i < options_.limits_bytes.size(); ++i)
     result.totals.push_back(Total(result.kernels, i));
-  absl::StatusOr<WorkspaceComparison> workspace = Compare(kernels);
-  while (absl::IsAborted(workspace.status())) workspace = Compare(kernels);
+  absl::StatusOr<WorkspaceComparison> workspace = Compare(kernels, result.kernels);
+  while (absl::IsAborted(workspace.status())) workspace = Compare(kernels, result.kernels);
   RETURN_IF_ERROR(workspace.status());
   result.workspace = *std::move(workspace);
   return absl::OkStatus();
@@ -139,7 +147,8 @@ LimitTotal ConvBench::Total(const std::vector<ConvTimes>& kernels, size_t limit)
   return total;
 }
 
-absl::StatusOr<WorkspaceComparison> ConvBench::Compare(const std::vector<ConvKernel>& kernels) {
+absl::StatusOr<WorkspaceComparison> ConvBench::Compare(const std::vector<ConvKernel>& kernels,
+                                                       std::vector<ConvTimes>& times) {
   WorkspaceComparison comparison = {.total_bytes = options_.TotalBytes(kernels),
                                     .kernels = CountOf(kernels)};
   const int64_t most = std::min(comparison.total_bytes, options_.MeasuredWorkspaceBytes(kernels));
@@ -151,12 +160,14 @@ absl::StatusOr<WorkspaceComparison> ConvBench::Compare(const std::vector<ConvKer
   }
   std::vector<Choice> separate;
   for (size_t k = 0; k < kernels.size(); ++k)
-    separate.push_back({&kernels[k], FastestThatFits(fronts[k], comparison.limit_bytes())});
+    separate.push_back({k, &kernels[k], FastestThatFits(fronts[k], comparison.limit_bytes())});
   std::vector<Choice> all;
   for (const Choice& choice : separate)
     all.insert(all.end(), static_cast<size_t>(choice.kernel->count), choice);
-  ASSIGN_OR_RETURN(comparison.separate, Sum(all));
+  ASSIGN_OR_RETURN(const std::vector<WorkspaceSegment> timed, TimeAll(all));
+  comparison.separate = SumOf(timed);
   RETURN_IF_ERROR(Divide(kernels, fronts, comparison));
+  for (size_t k = 0; k < kernels.size(); ++k) times[k].front = std::move(fronts[k]);
   return comparison;
 }
 
@@ -168,7 +179,7 @@ absl::Status ConvBench::Divide(const std::vector<ConvKernel>& kernels,
   for (size_t k = 0; k < kernels.size(); ++k) {
     if (fronts[k].empty()) return absl::OkStatus();
     all.insert(all.end(), static_cast<size_t>(kernels[k].count), fronts[k]);
-    choices.insert(choices.end(), static_cast<size_t>(kernels[k].count), {&kernels[k]});
+    choices.insert(choices.end(), static_cast<size_t>(kernels[k].count), {k, &kernels[k]});
     comparison.variables += kernels[k].count * static_cast<int64_t>(fronts[k].size());
   }
   const auto begin = std::chrono::steady_clock::now();
@@ -180,18 +191,21 @@ absl::Status ConvBench::Divide(const std::vector<ConvKernel>& kernels,
   for (size_t i = 0; i < all.size(); ++i) choices[i].configuration = &all[i][division->choice[i]];
   comparison.used_bytes = division->workspace_bytes;
   comparison.gap = division->gap();
-  ASSIGN_OR_RETURN(comparison.divided, Sum(choices));
+  ASSIGN_OR_RETURN(comparison.segments, TimeAll(choices));
+  comparison.divided = SumOf(comparison.segments);
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::optional<ConvSeconds>> ConvBench::Sum(const std::vector<Choice>& choices) {
-  ConvSeconds sum;
+absl::StatusOr<std::vector<WorkspaceSegment>> ConvBench::TimeAll(
+    const std::vector<Choice>& choices) {
+  std::vector<WorkspaceSegment> timed;
   for (const Choice& choice : choices) {
-    if (choice.configuration == nullptr) return std::nullopt;
-    ASSIGN_OR_RETURN(const TimedConfiguration timed, Timed(*choice.kernel, *choice.configuration));
-    AddTo(sum, timed.seconds, 1);
+    if (choice.configuration == nullptr) return std::vector<WorkspaceSegment>{};
+    ASSIGN_OR_RETURN(TimedConfiguration configuration,
+                     Timed(*choice.kernel, *choice.configuration));
+    timed.push_back({choice.index, std::move(configuration)});
   }
-  return sum;
+  return timed;
 }
 
 absl::StatusOr<TimedConfiguration> ConvBench::Timed(const ConvKernel& kernel,

@@ -66,6 +66,9 @@ struct ConvAtLimit {
 struct ConvTimes {
   ConvKernel kernel;
   std::vector<ConvAtLimit> at_limits;  // parallel to the limits
+  // Its desirable configurations (u-cuDNN III-C1), among which WD chooses: rising workspace,
+  // falling time, as predicted.
+  std::vector<Configuration> front = {};
 };
 
 // The sums over all kernels, each counted as often as the set has it.
@@ -82,6 +85,12 @@ struct LimitTotal {
   std::optional<double> speedup() const;
 };
 
+// What WD gives one kernel; equal kernels have a segment each.
+struct WorkspaceSegment {
+  size_t kernel = 0;  // index into ConvBenchResult::kernels
+  TimedConfiguration timed;
+};
+
 // One workspace divided among all kernels, against the same bytes for each.
 struct WorkspaceComparison {
   int64_t total_bytes = 0;
@@ -92,6 +101,7 @@ struct WorkspaceComparison {
   int64_t used_bytes = 0;               // by WD
   double gap = 0;                       // proven
   double solver_seconds = 0;
+  std::vector<WorkspaceSegment> segments = {};  // in the order of the kernels
 
   int64_t limit_bytes() const { return total_bytes / kernels; }
   std::optional<double> speedup() const;
@@ -142,6 +152,7 @@ class ConvBench {
  private:
   // How one kernel runs; the configuration is null if it cannot.
   struct Choice {
+    size_t index = 0;  // of the kernel
     const ConvKernel* kernel = nullptr;
     const Configuration* configuration = nullptr;
   };
@@ -156,11 +167,14 @@ class ConvBench {
                                                             int64_t limit_bytes);
   absl::StatusOr<ConvTimes> AtLimits(const ConvKernel& kernel);
   LimitTotal Total(const std::vector<ConvTimes>& kernels, size_t limit) const;
-  absl::StatusOr<WorkspaceComparison> Compare(const std::vector<ConvKernel>& kernels);
+  // Also fills in the kernels' fronts.
+  absl::StatusOr<WorkspaceComparison> Compare(const std::vector<ConvKernel>& kernels,
+                                              std::vector<ConvTimes>& times);
   absl::Status Divide(const std::vector<ConvKernel>& kernels,
                       const std::vector<std::vector<Configuration>>& fronts,
                       WorkspaceComparison& comparison);
-  absl::StatusOr<std::optional<ConvSeconds>> Sum(const std::vector<Choice>& choices);
+  // The times of all choices; empty if one of them cannot run.
+  absl::StatusOr<std::vector<WorkspaceSegment>> TimeAll(const std::vector<Choice>& choices);
   // ABORTED if it does not run. Its engines are then left out, and the caller chooses again.
   absl::StatusOr<TimedConfiguration> Timed(const ConvKernel& kernel,
                                            const Configuration& configuration);

@@ -97,6 +97,39 @@ std::string WorkspaceText(const WorkspaceComparison& c) {
   return text;
 }
 
+std::string NameOf(const ConvKernel& kernel) {
+  return absl::StrCat(kernel.name, " ", std::string(Name(kernel.signature.phase)));
+}
+
+// A configuration with its workspace and time.
+std::string ConfigurationText(const Configuration& configuration, const std::string& times) {
+  return absl::StrFormat("%12s  %22s  %s", FormatBytes(configuration.workspace_bytes), times,
+                         ToString(configuration.parts));
+}
+
+std::string FrontsText(const ConvBenchResult& result) {
+  std::string text = "desirable configurations: workspace, ms as predicted\n";
+  for (const ConvTimes& times : result.kernels) {
+    absl::StrAppendFormat(&text, "%s, %d of them\n", NameOf(times.kernel), times.front.size());
+    for (const Configuration& one : times.front) {
+      absl::StrAppend(&text, "  ", ConfigurationText(one, absl::StrFormat("%.4f", Ms(one.seconds))),
+                      "\n");
+    }
+  }
+  return text;
+}
+
+std::string SegmentsText(const ConvBenchResult& result, bool executed) {
+  std::string text = absl::StrCat("segments of the divided workspace: bytes, ms as ",
+                                  executed ? "executed (as predicted)\n" : "predicted\n");
+  for (const WorkspaceSegment& segment : result.workspace->segments) {
+    absl::StrAppendFormat(
+        &text, "  %-28s  %s\n", NameOf(result.kernels[segment.kernel].kernel),
+        ConfigurationText(segment.timed.configuration, TimesText(segment.timed.seconds)));
+  }
+  return text;
+}
+
 std::string TablesText(const ConvBenchResult& result, bool executed) {
   std::string text = executed ? "ms as executed (as predicted)\n\n"
                               : "ms as predicted from the database; nothing was executed\n\n";
@@ -147,11 +180,15 @@ Json KernelJson(const ConvTimes& times, const std::vector<int64_t>& limits_bytes
                       {"divided", ConfigurationJson(at.divided)},
                       {"speedup", OrNull(at.speedup())}});
   }
-  return {{"name", times.kernel.name},
-          {"phase", Name(times.kernel.signature.phase)},
-          {"shapes", times.kernel.Shapes()},
-          {"count", times.kernel.count},
-          {"limits", std::move(limits)}};
+  Json front = Json::array();
+  for (const Configuration& one : times.front) {
+    front.push_back({{"workspace_bytes", one.workspace_bytes},
+                     {"predicted_ms", Ms(one.seconds)},
+                     {"configuration", ToString(one.parts)}});
+  }
+  return {{"name", times.kernel.name},       {"phase", Name(times.kernel.signature.phase)},
+          {"shapes", times.kernel.Shapes()}, {"count", times.kernel.count},
+          {"limits", std::move(limits)},     {"front", std::move(front)}};
 }
 
 Json TotalJson(const LimitTotal& total, int64_t limit_bytes) {
@@ -166,6 +203,12 @@ Json TotalJson(const LimitTotal& total, int64_t limit_bytes) {
 }
 
 Json WorkspaceJson(const WorkspaceComparison& c) {
+  Json segments = Json::array();
+  for (const WorkspaceSegment& segment : c.segments) {
+    Json one = {{"kernel", segment.kernel}};
+    one.update(ConfigurationJson(segment.timed));
+    segments.push_back(std::move(one));
+  }
   return {{"total_bytes", c.total_bytes},
           {"kernels", c.kernels},
           {"limit_bytes", c.limit_bytes()},
@@ -175,7 +218,8 @@ Json WorkspaceJson(const WorkspaceComparison& c) {
           {"variables", c.variables},
           {"used_bytes", c.used_bytes},
           {"gap", c.gap},
-          {"solver_ms", Ms(c.solver_seconds)}};
+          {"solver_ms", Ms(c.solver_seconds)},
+          {"segments", std::move(segments)}};
 }
 
 // ms, predicted ms, workspace, configuration.
@@ -199,11 +243,13 @@ std::string SpeedupText(const std::optional<double>& speedup) {
   return speedup.has_value() ? absl::StrFormat("%.2fx", *speedup) : kNothing;
 }
 
-std::string ToText(const ConvBenchReport& report) {
+std::string ToText(const ConvBenchReport& report, const ConvDetails& details) {
   const ConvBenchResult& result = report.result;
   std::string text =
       absl::StrFormat("convolutions of %s (%s)\n", Title(report.subject), report.subject.versions);
   if (!result.kernels.empty()) text += TablesText(result, report.subject.executed);
+  if (details.fronts && result.is_whole()) text += FrontsText(result);
+  if (details.segments && result.is_whole()) text += SegmentsText(result, report.subject.executed);
   return text + LeftOutText(result.engines_left_out) + StoppedText(report);
 }
 

@@ -31,7 +31,12 @@ std::string Title(const ConvBenchSubject& subject);
 // "3.42x"; "-" without a speedup, if one side does not fit.
 std::string SpeedupText(const std::optional<double>& speedup);
 
-std::string ToText(const ConvBenchReport& report);
+// What a text has besides the table.
+struct ConvDetails {
+  bool fronts = false;    // ConvTimes::front
+  bool segments = false;  // WorkspaceComparison::segments
+};
+std::string ToText(const ConvBenchReport& report, const ConvDetails& details = {});
 Json ToJson(const ConvBenchReport& report);
 // One line per kernel and limit; fields are empty if nothing fits.
 std::string ToCsv(const ConvBenchResult& result);

@@ -8,7 +8,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/types/span.h"
 #include "apps/bench/deepbench_shapes.h"  // made of bench/deepbench_conv_train.csv
+#include "neap/core/base/file.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/divided_kernel.h"
 #include "neap/core/step/operands.h"
@@ -22,6 +24,7 @@ namespace {
 constexpr char kColumns[] =
     "source,W,H,C_in,N,C_out,kernel_w,kernel_h,pad_w,pad_h,stride_w,stride_h";
 constexpr int64_t kMaxExtent = 1 << 20;
+constexpr int64_t kMaxListBytes = 1 << 24;
 
 // Merges equal kernels and counts them.
 class KernelSet {
@@ -120,6 +123,23 @@ absl::StatusOr<std::vector<ConvKernel>> ReadShapeList(std::string_view csv,
       return absl::InvalidArgumentError(absl::StrCat("row ", row, ": ", added.message()));
   }
   return set.Take();
+}
+
+absl::StatusOr<std::vector<ConvKernel>> ReadShapeFile(const std::string& path,
+                                                      const ShapeListOptions& options) {
+  ASSIGN_OR_RETURN(const ReadableFile file, ReadableFile::Open(path));
+  if (file.size_bytes() > kMaxListBytes)
+    return absl::InvalidArgumentError(absl::StrCat(path, ": too large for a list of shapes"));
+  std::string csv(static_cast<size_t>(file.size_bytes()), '\0');
+  RETURN_IF_ERROR(
+      file.ReadAt(0, absl::MakeSpan(reinterpret_cast<std::byte*>(csv.data()), csv.size())));
+  absl::StatusOr<std::vector<ConvKernel>> kernels = ReadShapeList(csv, options);
+  if (!kernels.ok()) {
+    return absl::Status(kernels.status().code(),
+                        absl::StrCat(path, ": ", kernels.status().message()));
+  }
+  if (kernels->empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": has no shapes"));
+  return kernels;
 }
 
 absl::StatusOr<std::vector<ConvKernel>> DeepBenchConvolutions(const ShapeListOptions& options) {

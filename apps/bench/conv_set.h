@@ -41,6 +41,10 @@ struct ShapeListOptions {
 // Errors: INVALID_ARGUMENT naming the row.
 absl::StatusOr<std::vector<ConvKernel>> ReadShapeList(std::string_view csv,
                                                       const ShapeListOptions& options);
+// The same for a file. Errors: those of reading it; INVALID_ARGUMENT naming the file and the row,
+// or that it has no row.
+absl::StatusOr<std::vector<ConvKernel>> ReadShapeFile(const std::string& path,
+                                                      const ShapeListOptions& options);
 // The kernels of bench/deepbench_conv_train.csv.
 absl::StatusOr<std::vector<ConvKernel>> DeepBenchConvolutions(const ShapeListOptions& options);
 

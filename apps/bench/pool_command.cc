@@ -18,7 +18,7 @@
 namespace neap::apps {
 namespace {
 
-constexpr int64_t kMaxSteps = 1'000'000;
+constexpr int64_t kMaxPoolSteps = 1'000'000;
 
 struct PoolBenchCommand {
   NetFlags net;
@@ -40,7 +40,7 @@ void AddFlags(PoolBenchCommand& command, FlagSet& flags) {
   flags.Add("device", "DEVICE", "cpu or cuda:N (cuda:0 if there is one, else cpu)",
             Text(&command.device));
   flags.Add("steps", "N", "training steps of each side; the time is the median",
-            Integer(1, kMaxSteps, &command.steps));
+            Integer(1, kMaxPoolSteps, &command.steps));
   flags.Add("json", "print one JSON object", &command.json);
 }
 

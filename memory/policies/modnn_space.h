@@ -6,8 +6,7 @@
 //                                above, or (5)(6)
 //
 //   ModnnSpace space(64 * kMiB);
-//   if (!space.Allocate(7, bytes).has_value())
-//     space.VisitSchemes(bytes, may_leave, [&](absl::Span<const size_t> blocks) { ... });
+//   if (!space.Allocate(7, bytes).has_value()) space.VisitSchemes(bytes, may_leave, visit);
 //
 // *Complexity*: VisitSchemes O(blocks x those of a scheme).
 #pragma once

@@ -12,8 +12,8 @@
 // below that.
 //
 //   const ModnnMemory memory = ModnnMemoryOf(program, WithoutWorkspaces(program));
-//   memory.SelectionBytes(32);   // equation 8
-//   memory.LeastBytes(1);        // equation 7
+//   memory.SelectionBytes(32);  // equation 8
+//   memory.LeastBytes(1);       // equation 7
 //   ASSIGN_OR_RETURN(const ModnnSubBatch selected, SelectSubBatch(256, 12 * kGiB, profile));
 //
 // Plans that compare numbers of sub-batches by their times are in memory/program_choice.h.

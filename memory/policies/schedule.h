@@ -6,7 +6,7 @@
 //
 //   const std::optional<Schedule> schedule = policy.schedule(
 //       {program, liveness, configurations, bytes_per_second, offloaded_params, capacity_bytes});
-//   schedule->places[0];   // of schedule->residency.stays[0]
+//   const Region first = schedule->places[0];  // of schedule->residency.stays[0]
 #pragma once
 
 #include <cstdint>

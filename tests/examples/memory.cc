@@ -26,6 +26,11 @@
 #include "neap/memory/plan_search.h"
 #include "neap/memory/planner.h"
 #include "neap/memory/planner_options.h"
+#include "neap/memory/policies/modnn.h"
+#include "neap/memory/policies/modnn_copies.h"
+#include "neap/memory/policies/modnn_lives.h"
+#include "neap/memory/policies/modnn_space.h"
+#include "neap/memory/policies/modnn_sub_batch.h"
 #include "neap/memory/policies/policies.h"
 #include "neap/memory/program_choice.h"
 #include "neap/memory/smallest_program.h"
@@ -217,6 +222,48 @@ void UsageExample(const Usage& used, const Tensor& tensor,
                   const std::function<void(const Usage&)>& Evict) {
   const Usage limit = {.bytes = 12 * kGiB, .activation_bytes = kUnlimited};
   if (!Fits(used, UsageOf(tensor), limit)) Evict(Excess(used, UsageOf(tensor), limit));
+}
+
+void ScheduleExample(const Policy& policy, const Program& program, const Liveness& liveness,
+                     const std::vector<absl::Span<const Configuration>>& configurations,
+                     double bytes_per_second, const std::vector<bool>& offloaded_params,
+                     int64_t capacity_bytes) {
+  const std::optional<Schedule> schedule = policy.schedule(
+      {program, liveness, configurations, bytes_per_second, offloaded_params, capacity_bytes});
+  const Region first = schedule->places[0];  // of schedule->residency.stays[0]
+}
+
+void ModnnExample(const Program& program, const Liveness& liveness,
+                  const std::vector<absl::Span<const Configuration>>& configurations,
+                  const std::vector<bool>& offloaded_params) {
+  const std::optional<Schedule> schedule =
+      ModnnSchedule({program, liveness, configurations, 8e9, offloaded_params, 12 * kGiB});
+}
+
+void ModnnCopiesExample(double complete_seconds, int64_t bytes) {
+  ModnnCopies out(8e9);
+  const double end = out.Insert(complete_seconds, bytes);
+  out.Undo();  // takes back the copies since the last Keep()
+}
+
+void ModnnLivesExample(const ScheduleRequest& request) {
+  const ModnnLives lives(request);
+  lives.SecondsUntil(3, 9);  // T and EST of equation 9
+}
+
+void ModnnSpaceExample(int64_t bytes, const std::function<bool(size_t)>& may_leave,
+                       const std::function<void(absl::Span<const size_t>)>& visit) {
+  ModnnSpace space(64 * kMiB);
+  if (!space.Allocate(7, bytes).has_value()) space.VisitSchemes(bytes, may_leave, visit);
+}
+
+absl::Status ModnnSubBatchExample(
+    const Program& program, const std::function<absl::StatusOr<ModnnMemory>(int64_t)>& profile) {
+  const ModnnMemory memory = ModnnMemoryOf(program, WithoutWorkspaces(program));
+  memory.SelectionBytes(32);  // equation 8
+  memory.LeastBytes(1);       // equation 7
+  ASSIGN_OR_RETURN(const ModnnSubBatch selected, SelectSubBatch(256, 12 * kGiB, profile));
+  return absl::OkStatus();
 }
 
 void TimeBoundExample(const Program& program, const TimePrices& prices, int64_t capacity_bytes) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -311,6 +312,28 @@ TEST_CASE("bench --help lists what can be compared") {
   CHECK(help.find("; with --plan-only any device in the database") != std::string::npos);
   CHECK(RunNeap({"profile", "--help"})
             .out.find("; with --list also a card that neap devices lists") != std::string::npos);
+}
+
+TEST_CASE("bench conv --set takes a file of shapes, and prints fronts and segments") {
+  const ConvRun& bench = MeasuredOnce().bench;
+  const std::string shapes = bench.directory.File("shapes.csv");
+  std::ofstream(shapes)
+      << "source,W,H,C_in,N,C_out,kernel_w,kernel_h,pad_w,pad_h,stride_w,stride_h\n"
+         "mine,8,8,4,2,4,3,3,1,1,1,1\n";
+  const std::vector<std::string> command = {
+      "bench",     "conv", "--set",    shapes,  "--device",   "cpu",
+      "--samples", "1",    "--limits", "64MiB", "--database", bench.directory.File("shapes.db")};
+  const std::string text = RunNeap(Joined(command, {"--fronts", "--segments"})).out;
+  CHECK(text.find("mine 1 forward, 2x4x8x8 * 4x4x3x3 -> 2x4x8x8\n") != std::string::npos);
+  CHECK(text.find("desirable configurations: workspace, ms as predicted\nmine 1 forward, ") !=
+        std::string::npos);
+  CHECK(text.find("segments of the divided workspace: bytes, ms as executed (as predicted)\n") !=
+        std::string::npos);
+  const Json report = RunForJson(Joined(command, {"--plan-only"})).at(0);
+  CHECK(report.at("kernels").size() == 3);
+  CHECK(report.at("workspace_division").at("segments").size() == 3);
+  CheckRefused({"bench", "conv", "--set", bench.directory.File("no.csv"), "--device", "cpu"}, 1,
+               {"no.csv", "No such file"});
 }
 
 }  // namespace

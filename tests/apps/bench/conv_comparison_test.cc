@@ -339,5 +339,37 @@ TEST_CASE("an execution that fails for another reason ends the bench") {
   CHECK(bench.Run(SomeKernels()).status() == absl::InternalError("the device is lost"));
 }
 
+TEST_CASE("the front of a kernel is what WD chooses from, and each kernel has a segment") {
+  Executions executions;
+  const ConvBenchResult result = Run({.limits_bytes = {40, 80}, .total_bytes = 140}, executions);
+  std::vector<std::string> front;
+  for (const Configuration& one : result.kernels[0].front)
+    front.push_back(std::to_string(one.workspace_bytes) + ": " + ToString(one.parts));
+  // Parts of one image are as fast as those of four; eight at once are faster.
+  CHECK(front == std::vector<std::string>{"10: 8 x 1 e,1", "80: e,1"});
+  const WorkspaceComparison& workspace = *result.workspace;
+  REQUIRE(workspace.segments.size() == 4);  // three equal kernels, and one
+  int64_t used = 0;
+  double seconds = 0;
+  for (size_t i = 0; i < workspace.segments.size(); ++i) {
+    const WorkspaceSegment& segment = workspace.segments[i];
+    CHECK(segment.kernel == (i < 3 ? 0 : 1));
+    used += segment.timed.configuration.workspace_bytes;
+    seconds += segment.timed.seconds.best_known();
+  }
+  CHECK(used == workspace.used_bytes);
+  CHECK(used <= 140);
+  CHECK(seconds == doctest::Approx(workspace.divided->best_known()));
+  const ConvBenchReport report = {.subject = {}, .result = result};
+  CHECK(ToText(report).find("desirable") == std::string::npos);
+  const std::string text = ToText(report, {.fronts = true, .segments = true});
+  CHECK(text.find("a<b 1 forward, 2 of them\n") != std::string::npos);
+  CHECK(text.find("segments of the divided workspace") != std::string::npos);
+  const Json json = ToJson(report);
+  CHECK(json.at("kernels").at(0).at("front").size() == 2);
+  CHECK(json.at("workspace_division").at("segments").size() == 4);
+  CHECK(json.at("workspace_division").at("segments").at(3).at("kernel") == 1);
+}
+
 }  // namespace
 }  // namespace neap::apps

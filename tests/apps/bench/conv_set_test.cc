@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "neap/core/step/operands.h"
 #include "neap/core/step/signature_text.h"
 #include "neap/nets/registry.h"
+#include "tests/scratch_directory.h"
 
 namespace neap::apps {
 namespace {
@@ -79,6 +81,26 @@ TEST_CASE("the error for a list of shapes names the wrong row") {
         std::string::npos);
   CHECK(message(absl::StrCat(kColumns, "Vision,8,8,3,2,4,9,9,0,0,1,1\n")).find("row 1") !=
         std::string::npos);  // a window larger than the image
+}
+
+TEST_CASE("a list of shapes is read from a file, and an error names the file") {
+  const ScratchDirectory directory;
+  const std::string path = directory.File("shapes.csv");
+  const auto read = [&](const std::string& text) {
+    std::ofstream(path) << text;
+    return ReadShapeFile(path, {.batch_factor = 2});
+  };
+  const absl::StatusOr<std::vector<ConvKernel>> kernels =
+      read(absl::StrCat(kColumns, "Vision,8,8,3,2,4,3,3,1,1,1,1\n"));
+  REQUIRE(kernels.ok());
+  CHECK(kernels->size() == 3);
+  CHECK(BatchOf(kernels->front().signature) == 4);
+  for (const std::string& text : {std::string(kColumns), std::string("w,h\n"), std::string()}) {
+    const absl::Status status = read(text).status();
+    CHECK(std::string(status.message()).starts_with(path));
+  }
+  CHECK(std::string(ReadShapeFile(directory.File("none.csv"), {}).status().message())
+            .find("none.csv") != std::string::npos);
 }
 
 TEST_CASE("a network's convolutions are ordered by layer, without the images' gradient") {
