@@ -110,7 +110,7 @@ class ActionWriter {
     const int64_t bytes = configuration.workspace_bytes;
     if (!engines_.Of(run).only_one) action.engines = configuration.parts;
     result_.compute_seconds.push_back(configuration.seconds);
-    result_.is_measured.push_back(configuration.is_measured);
+    result_.sources.push_back(configuration.source);
     if (bytes > 0) {
       ASSIGN_OR_RETURN(action.workspace, Take(WorkspaceId(position), bytes));
       Raise(*action.workspace);

@@ -50,7 +50,7 @@ Buffers FindBuffers(const Residency& residency);
 struct WrittenActions {
   std::vector<Action> actions;          // without waits
   std::vector<double> compute_seconds;  // by compute action
-  std::vector<bool> is_measured;        // by compute action: its seconds were measured
+  std::vector<TimeSource> sources;      // by compute action: how its seconds are known
   int64_t peak_bytes = 0;               // the highest end of any region
 };
 

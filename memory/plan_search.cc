@@ -135,7 +135,7 @@ bool PlanSearch::in_place() const {
 // A workspace is worth more than a tensor only where measured times tell, and only a needs-based
 // policy can evict the tensor.
 bool PlanSearch::WorkspacesMayEvict(const Policy& policy) const {
-  return may_move() && policy.needs_based() && options_->kernels.timings != nullptr;
+  return may_move() && policy.needs_based();
 }
 
 bool PlanSearch::MayGain(const Order& order) const {

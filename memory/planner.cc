@@ -314,9 +314,12 @@ class Planning {
     plan.predicted_ms = PredictTimeline(plan, result.costs).total_us / 1e3;
     result.stats.batch_copy_ms = BatchCopySeconds(plan, result.costs) * 1e3;
     result.stats.runs = static_cast<int64_t>(written.compute_seconds.size());
-    result.is_measured = written.is_measured;
-    result.stats.measured_runs =
-        std::count(result.is_measured.begin(), result.is_measured.end(), true);
+    result.sources = written.sources;
+    const auto known_as = [&](TimeSource source) {
+      return std::count(result.sources.begin(), result.sources.end(), source);
+    };
+    result.stats.measured_runs = known_as(TimeSource::kMeasured);
+    result.stats.interpolated_runs = known_as(TimeSource::kInterpolated);
     return result;
   }
 

@@ -280,7 +280,7 @@ class Chooser {
       const auto* const compute = std::get_if<ComputeAction>(&action);
       if (compute == nullptr) continue;
       const bool is_update = result.plan.steps[compute->step.index()].phase == Phase::kUpdate;
-      if (!result.is_measured[run++] && !is_update) return false;
+      if (result.sources[run++] != TimeSource::kMeasured && !is_update) return false;
     }
     return true;
   }

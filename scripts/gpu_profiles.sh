@@ -5,9 +5,8 @@
 #   scripts/gpu_profiles.sh                             all cases, in the order below
 #   scripts/gpu_profiles.sh resnet50:256:bf16:nhwc      one of them
 #   scripts/gpu_profiles.sh alexnet:256:fp32:nchw:power-of-two
+#   scripts/gpu_profiles.sh --list                      prints the cases
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/gpu_environment.sh"
-cd "$root"
 
 # The whole batches of every network in bf16, then of some in the other types and at other batches, then parts of batches.
 cases() {
@@ -41,6 +40,12 @@ cases() {
   echo resnet50:128:bf16:nhwc:power-of-two
 }
 
+if [ "${1:-}" = --list ]; then
+  cases
+  exit
+fi
+source "$(dirname "${BASH_SOURCE[0]}")/gpu_environment.sh"
+cd "$root"
 limit=${LIMIT:-540}
 [ $# -gt 0 ] || mapfile -t all < <(cases)
 [ $# -eq 0 ] || all=("$@")

@@ -6,6 +6,7 @@
 #include "apps/bench/conv_chart.h"
 #include "apps/bench/conv_measure.h"
 #include "apps/bench/conv_report.h"
+#include "apps/cli/device_flag.h"
 #include "apps/cli/flags.h"
 #include "apps/cli/interrupt.h"
 #include "apps/cli/kernel_flags.h"

@@ -38,7 +38,7 @@ PlanTarget PaperTarget(DeviceDescription description) {
   target.name = description.name;
   target.description = std::move(description);
   target.catalog = std::make_unique<DefaultCatalog>();
-  target.knows_engines = false;
+  target.unlisted = absl::UnavailableError("neap does not run on the papers' GPUs");
   return target;
 }
 

@@ -14,6 +14,7 @@
 #include "apps/train/trial_run.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
+#include "neap/core/plan/cost_model.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/verifier/verifier.h"
 #include "neap/memory/planner.h"
@@ -47,15 +48,12 @@ absl::StatusOr<PlanTarget> OpenPaperTarget(const PaperRun& run, DeviceDescriptio
 
 std::string TargetText(const PlanTarget& target) {
   const std::string& name = target.description.name;
-  if (!target.knows_engines && target.kernels.timings == nullptr) {
-    return absl::StrCat("planned for ", name,
-                        " by the roofline, with one placeholder engine without workspace for each "
-                        "step");
-  }
-  return absl::StrCat("planned for ", name,
-                      target.kernels.timings == nullptr
-                          ? " by the roofline, without measured times"
-                          : ", with measured times where there are any");
+  if (target.kernels.timings != nullptr)
+    return absl::StrCat("planned for ", name, ", with measured times where there are any");
+  const std::string planned =
+      absl::StrCat("planned for ", name, " by the cost model: ", CostModelOf(target.description));
+  if (target.unlisted.ok()) return planned;
+  return absl::StrCat(planned, ", with one placeholder engine without workspace for each step");
 }
 
 StepMemory Planned::Peak() const {

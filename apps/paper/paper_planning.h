@@ -30,8 +30,8 @@ absl::StatusOr<PlanTarget> OpenPaperTarget(const PaperRun& run, DeviceDescriptio
 // Whether the target is here, so that its speeds can be measured.
 inline bool CanTrain(const PlanTarget& target) { return target.device != nullptr; }
 
-// "planned for Tesla K40c by the roofline, with one placeholder engine without workspace for each
-// step", or what else is known of the device.
+// "planned for Tesla K40c by the cost model: roofline, with one placeholder engine without
+// workspace for each step", or what else is known of the device.
 std::string TargetText(const PlanTarget& target);
 
 struct Planned {

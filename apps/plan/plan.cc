@@ -138,6 +138,7 @@ absl::StatusOr<PlanReport> MakeReport(const Graph& graph, const Program& program
   report.result = std::move(result);
   report.share = program.options.share;
   report.measured_with = MeasuredWith(target, report.result.stats);
+  report.cost_model = CostModelOf(target.description);
   report.placeholder_engines = PlaceholderEngines(target, report.result.stats);
   const auto start = std::chrono::steady_clock::now();
   RETURN_IF_ERROR(Verify(report.result.plan));

@@ -15,6 +15,14 @@ namespace neap::apps {
 namespace {
 
 // How far the smallest feasible arena exceeds the sum of live bytes, in percent.
+std::string TimeSourcesText(const PlanningStats& stats) {
+  std::string text =
+      absl::StrFormat("%d of %d kernel times measured", stats.measured_runs, stats.runs);
+  if (stats.interpolated_runs > 0)
+    absl::StrAppend(&text, ", ", stats.interpolated_runs, " between measured sizes");
+  return text;
+}
+
 double GapPercent(const PlanningStats& stats) {
   if (stats.placement_lower_bound == 0) return 0;
   return 100.0 * static_cast<double>(stats.minimum_budget_bytes - stats.placement_lower_bound) /
@@ -83,15 +91,19 @@ Json RanksJson(const PlanReport& report) {
 struct TimedStep {
   StepMemory memory;
   double predicted_ms = 0;
-  bool is_measured = false;
+  TimeSource source = TimeSource::kModel;
 };
+
+std::string_view Name(TimeSource source) {
+  if (source == TimeSource::kMeasured) return "measured";
+  return source == TimeSource::kInterpolated ? "between" : "model";
+}
 
 std::vector<TimedStep> TimedSteps(const PlanResult& result) {
   std::vector<TimedStep> steps;
   for (StepMemory& memory : MemoryPerStep(result.plan)) {
     const size_t i = steps.size();
-    steps.push_back(
-        {std::move(memory), result.costs.compute_seconds[i] * 1e3, result.is_measured[i]});
+    steps.push_back({std::move(memory), result.costs.compute_seconds[i] * 1e3, result.sources[i]});
   }
   return steps;
 }
@@ -104,7 +116,8 @@ Json ToJson(const Plan& plan, const TimedStep& timed) {
           {"phase", Name(step.phase)},
           {"recompute", memory.recompute},
           {"predicted_ms", timed.predicted_ms},
-          {"measured", timed.is_measured},
+          {"measured", timed.source == TimeSource::kMeasured},
+          {"time_source", Name(timed.source)},
           {"live_bytes", memory.live_bytes},
           {"live_activation_bytes", memory.live_activation_bytes},
           {"live_tensors", memory.live_activations},
@@ -171,8 +184,10 @@ std::string ToText(const PlanReport& report) {
   absl::StrAppendFormat(&text,
                         "  planning time        engines listed in %.1f ms, planned in %.1f ms\n",
                         stats.engines_ms, stats.planning_ms);
-  absl::StrAppendFormat(&text, "  predicted time       %.3f ms; %d of %d kernel times measured\n",
-                        report.result.plan.predicted_ms, stats.measured_runs, stats.runs);
+  absl::StrAppendFormat(&text, "  predicted time       %.3f ms; %s\n",
+                        report.result.plan.predicted_ms, TimeSourcesText(stats));
+  if (stats.measured_runs < stats.runs)
+    absl::StrAppendFormat(&text, "  cost model           %s\n", report.cost_model);
   if (stats.time_bound_ms > 0) {
     absl::StrAppendFormat(&text, "  time bound           %.3f ms in this budget; gap %.1f%%\n",
                           stats.time_bound_ms, TimeGapPercent(report));
@@ -223,6 +238,8 @@ Json ToJson(const PlanReport& report, bool per_step) {
   json["time_gap_percent"] = stats.time_bound_ms > 0 ? Json(TimeGapPercent(report)) : Json();
   json["batch_copy_ms"] = stats.batch_copy_ms;
   json["measured_runs"] = stats.measured_runs;
+  json["interpolated_runs"] = stats.interpolated_runs;
+  json["cost_model"] = report.cost_model;
   json["runs"] = stats.runs;
   json["measured_with"] = report.measured_with.empty() ? Json() : Json(report.measured_with);
   json["engines_known"] = report.placeholder_engines.empty();
@@ -250,9 +267,8 @@ std::string PerStepTable(const PlanResult& result) {
         absl::StrCat(memory.recompute ? "again " : "", std::string(Name(step.phase)));
     absl::StrAppendFormat(&table, "%6d  %-28s %-15s %10.4f %-8s %14d %7d %14d %14d  %s\n",
                           memory.step.value + 1, step.layer, phase, timed.predicted_ms,
-                          timed.is_measured ? "measured" : "model", memory.live_bytes,
-                          memory.live_activations, memory.free_bytes, memory.workspace_bytes,
-                          memory.engine);
+                          Name(timed.source), memory.live_bytes, memory.live_activations,
+                          memory.free_bytes, memory.workspace_bytes, memory.engine);
   }
   return table;
 }

@@ -18,6 +18,7 @@ struct PlanReport {
   std::string accounting;
   HostBudget host_budget = {};
   std::string measured_with;        // library versions; empty: no measured times were used
+  std::string cost_model;           // by which times that were not measured are predicted
   std::string placeholder_engines;  // PlaceholderEngines(): empty if all engines are known
   double verify_ms = 0;
   std::optional<PaperComparison> paper = std::nullopt;  // exact accounting only

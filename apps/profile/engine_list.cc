@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
+#include "neap/core/plan/cost_model.h"
 #include "neap/core/step/signature_text.h"
 #include "neap/layers/profile/profile_steps.h"
 
@@ -35,7 +36,8 @@ absl::StatusOr<std::vector<ListedEngine>> EnginesOf(const StepSignature& signatu
   std::vector<ListedEngine> listed;
   if (source.catalog != nullptr) {
     ASSIGN_OR_RETURN(const std::vector<Engine> engines, source.catalog->Engines(signature));
-    for (const Engine& engine : engines) listed.push_back({.engine = engine});
+    for (const Engine& engine : engines)
+      listed.push_back({.engine = engine, .place = std::ssize(listed)});
   }
   std::vector<Measurement> rows;
   if (source.database != nullptr) {
@@ -48,28 +50,36 @@ absl::StatusOr<std::vector<ListedEngine>> EnginesOf(const StepSignature& signatu
       return engine.engine.id == row.engine.id;
     });
     if (known == listed.end())
-      known = listed.insert(listed.end(), {row.engine, source.catalog == nullptr});
+      known = listed.insert(listed.end(), {.engine = row.engine,
+                                           .is_listed = source.catalog == nullptr,
+                                           .place = std::ssize(listed)});
     known->measured = row;
   }
   std::stable_sort(listed.begin(), listed.end(), Precedes);
   return listed;
 }
 
-// The steps that run each kernel.
-absl::flat_hash_map<KernelKey, ListedKernel> StepsOf(const Program& program) {
-  absl::flat_hash_map<KernelKey, ListedKernel> kernels;
-  for (const Step& step : program.steps) {
-    const auto [known, is_new] = kernels.try_emplace(KeyOf(program.Signature(step)),
-                                                     ListedKernel{.name = program.StepName(step)});
-    if (!is_new) ++known->second.count;
-  }
-  return kernels;
-}
-
 // The name of a kernel that belongs to no step: a rerun, or an addition of gradients.
 std::string NameOf(const StepSignature& signature) {
   return absl::StrCat(std::string(signature.layer.type()), " ", std::string(Name(signature.phase)),
                       signature.rerun ? " rerun" : "");
+}
+
+// The steps that run each kernel.
+struct KernelSteps {
+  ListedKernel kernel;
+  double flops = 0;  // of one of them
+};
+absl::flat_hash_map<KernelKey, KernelSteps> StepsOf(const Program& program) {
+  absl::flat_hash_map<KernelKey, KernelSteps> kernels;
+  for (const Step& step : program.steps) {
+    const auto [known, is_new] = kernels.try_emplace(
+        KeyOf(program.Signature(step)), KernelSteps{{.name = program.StepName(step)}, step.flops});
+    if (!is_new) ++known->second.kernel.count;
+    const StepSignature rerun = program.Signature(step, /*rerun=*/true);
+    kernels.try_emplace(KeyOf(rerun), KernelSteps{{.name = NameOf(rerun)}, step.flops});
+  }
+  return kernels;
 }
 
 std::string Notes(const ListedEngine& engine) {
@@ -97,6 +107,7 @@ Json ToJson(const ListedEngine& listed) {
           {"deterministic", listed.engine.deterministic},
           {"notes", listed.engine.notes},
           {"listed", listed.is_listed},
+          {"place", listed.place},
           {"median_ms", has_time ? Json(listed.measured->median_seconds * 1e3) : Json()},
           {"spread", has_time ? Json(listed.measured->spread) : Json()},
           {"failure", failed ? Json(listed.measured->failure) : Json()}};
@@ -105,15 +116,21 @@ Json ToJson(const ListedEngine& listed) {
 }  // namespace
 
 absl::StatusOr<std::vector<ListedKernel>> ListKernels(absl::Span<const Program> programs,
+                                                      const DeviceDescription& device,
                                                       const EngineSource& source) {
   absl::flat_hash_set<KernelKey> seen;
   std::vector<ListedKernel> kernels;
   for (const Program& program : programs) {
-    absl::flat_hash_map<KernelKey, ListedKernel> steps = StepsOf(program);
+    const absl::flat_hash_map<KernelKey, KernelSteps> steps = StepsOf(program);
     for (const StepSignature& signature : KernelsOf(program)) {
       const KernelKey key = KeyOf(signature);
       if (!seen.insert(key).second) continue;
-      ListedKernel kernel = steps.try_emplace(key, ListedKernel{NameOf(signature)}).first->second;
+      const auto known = steps.find(key);
+      KernelSteps named =
+          known != steps.end() ? known->second : KernelSteps{{.name = NameOf(signature)}};
+      ListedKernel kernel = std::move(named.kernel);
+      kernel.cost = FeaturesOf(signature, named.flops, device);
+      kernel.predicted_seconds = PredictSeconds(signature, named.flops, device);
       kernel.operation = key.first;
       kernel.batch = key.second;
       ASSIGN_OR_RETURN(kernel.engines, EnginesOf(signature, source));
@@ -152,6 +169,12 @@ Json ToJson(const EngineList& list) {
                        {"count", kernel.count},
                        {"batch", kernel.batch},
                        {"operation", kernel.operation},
+                       {"kind", kernel.cost.kind},
+                       {"group", kernel.cost.group},
+                       {"family", kernel.cost.family},
+                       {"bound_ms", kernel.cost.bound_seconds * 1e3},
+                       {"features", kernel.cost.values},
+                       {"predicted_ms", kernel.predicted_seconds * 1e3},
                        {"engines", std::move(engines)}});
   }
   return {{"net", list.net},

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "apps/cli/output.h"
+#include "neap/core/plan/cost_features.h"
 #include "neap/core/program/program.h"
 #include "neap/core/step/kernel.h"
 #include "neap/layers/catalog/engine_options.h"
@@ -23,6 +24,7 @@ namespace neap::apps {
 struct ListedEngine {
   Engine engine;
   bool is_listed = true;                     // false: measured before, but no longer in the library
+  int64_t place = 0;                         // in the library's order, from 0
   std::optional<Measurement> measured = {};  // times, or a failure
 };
 
@@ -33,6 +35,8 @@ struct ListedKernel {
   int64_t batch = 1;
   std::string operation;              // docs/profile-database.md
   std::vector<ListedEngine> engines;  // measured engines first, from fastest to slowest
+  CostFeatures cost;                  // what the cost model predicts its time from
+  double predicted_seconds = 0;       // by the cost model
 };
 
 struct EngineList {
@@ -56,6 +60,7 @@ struct EngineSource {
 // Lists the kernels of programs of one network in the programs' order, equal kernels once. Errors:
 // those of the catalog and the database.
 absl::StatusOr<std::vector<ListedKernel>> ListKernels(absl::Span<const Program> programs,
+                                                      const DeviceDescription& device,
                                                       const EngineSource& source);
 
 std::string ToText(const EngineList& list);

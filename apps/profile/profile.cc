@@ -179,7 +179,7 @@ absl::StatusOr<EngineList> List(ProfileCommand& command) {
     return database.status();
   }
   if (!list.engines_are_known()) list.placeholder_engines = PlaceholderEnginesText(target);
-  ASSIGN_OR_RETURN(list.kernels, ListKernels(programs, source));
+  ASSIGN_OR_RETURN(list.kernels, ListKernels(programs, target.description, source));
   return list;
 }
 

@@ -119,7 +119,8 @@ class Training {
     last_step_ = flags_.LastStep(data_.dataset == nullptr ? 0 : data_.dataset->size(),
                                  *flags_.net.options.batch);
 
-    ASSIGN_OR_RETURN(const std::shared_ptr<const Planner> planner, plans.MakePlanner(setup));
+    ASSIGN_OR_RETURN(std::shared_ptr<const Planner> planner, plans.MakePlanner(setup));
+    ASSIGN_OR_RETURN(planner, plans.Measured(std::move(planner), communicator_, setup));
     TrainingOptions training = flags_.Options(last_step_);
     training.communicator = communicator_;
     training.loads_values = !start_.file.empty() || !flags_.net.File().path.empty();

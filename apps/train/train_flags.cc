@@ -143,6 +143,10 @@ void TrainFlags::AddTo(FlagSet& flags) {
   flags.Add("eval", "report the accuracy on the test split at the end", &evaluate);
   flags.Add("log-every", "N", "steps from one progress line to the next (a twentieth of all)",
             Integer(1, kMaxSteps, &log_every));
+  flags.Add("measure", "SECONDS",
+            "on a GPU, measure kernels that the plan depends on and the database lacks for at most "
+            "so long before the first step; 0: never",
+            Real(0, 86400, &measure_seconds));
   flags.Add("no-cuda-graph",
             "enqueue every kernel of every step, instead of replaying a recorded step",
             &no_cuda_graph);

@@ -16,6 +16,7 @@
 #include "apps/train/reading_flags.h"
 #include "neap/core/run/learning_rate.h"
 #include "neap/core/run/session.h"
+#include "neap/memory/measuring/measure_kernels.h"
 
 namespace neap::apps {
 
@@ -70,6 +71,7 @@ struct TrainFlags {
   std::optional<int64_t> steps = {};
   std::optional<int64_t> epochs = {};
   bool no_cuda_graph = false;
+  float measure_seconds = kDefaultMeasuringSeconds;  // at most, before the first step
   int64_t seed = 1;
   std::optional<int64_t> log_every = {};
   bool evaluate = false;

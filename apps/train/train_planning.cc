@@ -4,6 +4,11 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "apps/cli/interrupt.h"
+#include "apps/cli/kernel_flags.h"
+#include "apps/cli/progress.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/program/shards.h"
@@ -40,6 +45,11 @@ absl::StatusOr<Program> TrainPlanning::ProgramFor(const Planner* planner) const 
 
 absl::StatusOr<std::shared_ptr<const Planner>> TrainPlanning::MakePlanner(TrainSetup& setup) const {
   const DeviceDescription& device = device_.description();
+  if (MeasuresKernels() && !flags_.planning.kernels.database.empty()) {
+    // A new file for the times that are about to be measured.
+    RETURN_IF_ERROR(
+        OpenProfile(flags_.planning.kernels.database, device, device_.backend()).status());
+  }
   ASSIGN_OR_RETURN(const KernelOptions kernels,
                    flags_.planning.kernels.Options(device, device_.backend()));
   setup.planning = flags_.planning.Options(device, kernels);
@@ -64,6 +74,43 @@ absl::StatusOr<std::shared_ptr<const Planner>> TrainPlanning::MakePlanner(TrainS
     planner = PlannerFor(setup.planning);
   }
   return planner;
+}
+
+bool TrainPlanning::MeasuresKernels() const {
+  return flags_.measure_seconds > 0 && flags_.plan_file.empty() &&
+         flags_.planning.kernels.reads_database() && device_.description().kind == "cuda";
+}
+
+absl::StatusOr<std::shared_ptr<const Planner>> TrainPlanning::Measured(
+    std::shared_ptr<const Planner> planner, TextExchange* ranks, TrainSetup& setup) const {
+  if (!MeasuresKernels()) return planner;
+  absl::StatusOr<ProfileDatabase> database =
+      OpenProfile(flags_.planning.kernels.database, device_.description(), device_.backend());
+  if (!database.ok()) {
+    setup.notices.push_back(absl::StrCat("kernels are not measured: the database cannot be used: ",
+                                         std::string(database.status().message())));
+    return planner;
+  }
+  ProgressLine line(absl::StrCat("measure ", flags_.net.name), "engines");
+  const MeasuringOptions options = {.seconds = flags_.measure_seconds,
+                                    .on_progress =
+                                        [&](const MeasuringReport& report) {
+                                          line.Show(report.measured + report.failed,
+                                                    report.measured + report.failed + report.left,
+                                                    absl::StrFormat("%.1f s", report.seconds));
+                                          return !Interrupted();
+                                        },
+                                    .ranks = ranks};
+  const PlanRequest request = {.budget_bytes = setup.planning.budget_bytes,
+                               .strict = setup.planning.strict};
+  ASSIGN_OR_RETURN(setup.measured,
+                   MeasureKernels([this](const ProgramChoice& choice) { return LowerWith(choice); },
+                                  setup.planning, request, device_, *database, options));
+  line.End();
+  if (setup.measured->measured + setup.measured->from_others == 0) return planner;
+  ASSIGN_OR_RETURN(setup.planning.kernels,
+                   flags_.planning.kernels.Options(device_.description(), device_.backend()));
+  return PlannerFor(setup.planning);
 }
 
 absl::StatusOr<double> TrainPlanning::PredictSeconds() const {

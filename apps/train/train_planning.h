@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "apps/train/train_flags.h"
 #include "apps/train/train_report.h"
+#include "neap/core/device/communicator.h"
 #include "neap/core/device/device.h"
 #include "neap/core/graph/graph.h"
 #include "neap/core/plan/planner.h"
@@ -27,10 +28,17 @@ class TrainPlanning {
   absl::StatusOr<Program> ProgramFor(const Planner* planner) const;
   // Also fills in what `setup` reports about planning.
   absl::StatusOr<std::shared_ptr<const Planner>> MakePlanner(TrainSetup& setup) const;
+  // A planner that knows more times than that of MakePlanner(): of kernels that are measured now, in
+  // at most --measure seconds, with a progress line. Ranks share them; null: there is one rank. If
+  // none can be measured, the same planner, and a notice in `setup` where the user may expect it.
+  absl::StatusOr<std::shared_ptr<const Planner>> Measured(std::shared_ptr<const Planner> planner,
+                                                          TextExchange* ranks,
+                                                          TrainSetup& setup) const;
   // The time of an iteration with the copy of its batch; infinity if it does not fit the budget.
   absl::StatusOr<double> PredictSeconds() const;
 
  private:
+  bool MeasuresKernels() const;
   absl::StatusOr<double> PredictSecondsIfItFits() const;
   absl::StatusOr<Program> LowerWith(const ProgramChoice& choice) const;
 

@@ -59,6 +59,24 @@ TrainReport::TrainReport(const Plan& plan, bool json, int64_t log_every,
       log_every_(log_every > 0 ? log_every : std::max<int64_t>(1, schedule.last_step / kLines)),
       schedule_(schedule) {}
 
+namespace {
+
+Json ToJson(const MeasuringReport& report) {
+  return {{"engines", report.measured},       {"failed", report.failed},
+          {"from_ranks", report.from_others}, {"left", report.left},
+          {"seconds", report.seconds},        {"planned_ms", report.planned_ms}};
+}
+
+std::string ToText(const MeasuringReport& report) {
+  if (report.measured + report.from_others == 0) return "nothing: all times that matter are known";
+  std::string text =
+      absl::StrFormat("%d engines in %.1f s", report.measured + report.from_others, report.seconds);
+  if (report.left > 0) absl::StrAppend(&text, "; ", report.left, " others are estimated");
+  return text;
+}
+
+}  // namespace
+
 void TrainReport::Begin(const TrainSetup& setup, const Plan& plan) const {
   json_ ? BeginJson(setup, plan) : BeginText(setup, plan);
   std::fflush(stdout);
@@ -81,6 +99,7 @@ void TrainReport::BeginJson(const TrainSetup& setup, const Plan& plan) const {
              {"predicted_peak_bytes", plan.peak_bytes},
              {"host_pool_bytes", plan.host_pool_bytes},
              {"fit", setup.fit.has_value() ? ToJson(*setup.fit) : Json()},
+             {"measured", setup.measured.has_value() ? ToJson(*setup.measured) : Json()},
              {"resumed_step", setup.resumed.has_value() ? Json(setup.resumed->step) : Json()},
              {"data", setup.data},
              {"notices", setup.notices}});
@@ -114,6 +133,8 @@ void TrainReport::BeginText(const TrainSetup& setup, const Plan& plan) const {
            ? absl::StrFormat("(pinned; the budget is %s)", setup.host_budget.ToText())
            : absl::StrFormat("(pinned; from the plan in %s)", setup.plan_file));
   if (setup.fit.has_value()) absl::StrAppend(&text, ToText(*setup.fit));
+  if (setup.measured.has_value())
+    absl::StrAppendFormat(&text, "  %-16s %s\n", "measured", ToText(*setup.measured));
   if (setup.resumed.has_value()) {
     absl::StrAppendFormat(&text, "  %-16s after step %d of %d, from %s\n", "resumed",
                           setup.resumed->step, schedule_.last_step, setup.resumed->file);

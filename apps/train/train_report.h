@@ -22,6 +22,7 @@
 #include "neap/core/device/device.h"
 #include "neap/core/run/learning_rate.h"
 #include "neap/core/run/session.h"
+#include "neap/memory/measuring/measure_kernels.h"
 
 namespace neap::apps {
 
@@ -38,6 +39,7 @@ struct TrainSetup {
   PlannerOptions planning = {};
   HostBudget host_budget = {};  // of a plan that this run makes
   std::optional<Fit> fit = std::nullopt;
+  std::optional<MeasuringReport> measured = {};  // kernels, before the session was made
   std::optional<Resumed> resumed = {};
   std::string data = {};                  // "imagefolder:train, 48 images, 3 classes"
   std::vector<std::string> notices = {};  // sentences that a user may not expect

@@ -1,24 +1,49 @@
 #include "neap/core/plan/cost_model.h"
 
 #include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 
 namespace neap {
 namespace {
 
-int64_t BytesOf(const Program& program, const std::vector<Use>& uses) {
-  int64_t bytes = 0;
-  for (const Use& use : uses) bytes += program.tensor(use.tensor).spec.size_bytes();
-  return bytes;
+// Of a kind, a group or a family. The logarithm of the ratio to the bound is limited to what was
+// measured, because the extents of other networks may lie outside those of the fit.
+struct CoefficientRow {
+  std::string_view name;
+  double least, most;
+  double coefficients[CostFeatures::kCount];
+};
+
+// Rows in order of their names, and on which device they were measured.
+struct CoefficientTable {
+  std::string_view device;
+  absl::Span<const CoefficientRow> rows;
+};
+
+constexpr CoefficientRow kCudaRows[] = {
+#include "neap/core/plan/cost_coefficients.inc"
+};
+
+// No rows for a device whose times are those of the roofline: of a GPU that is known only by its
+// rates, these are taken to be what kernels reach.
+CoefficientTable TableOf(const DeviceDescription& device) {
+  if (device.kind == "cuda" && device.gpu.has_value()) return {"NVIDIA H200", kCudaRows};
+  return {};
 }
 
-int64_t BytesTouched(const Program& program, const Step& step, bool rerun) {
-  const int64_t bytes =
-      BytesOf(program, ReadsOf(step, rerun)) + BytesOf(program, WritesOf(step, rerun));
-  return rerun ? bytes : bytes + 2 * BytesOf(program, step.accumulates);  // read and written
-}
-
-double MemorySeconds(int64_t bytes, const DeviceDescription& device) {
-  return device.memory_bandwidth > 0 ? static_cast<double>(bytes) / device.memory_bandwidth : 0;
+// Null if there is none of these names.
+const CoefficientRow* FindRow(absl::Span<const CoefficientRow> rows, const CostFeatures& features) {
+  for (const std::string* name : {&features.kind, &features.group, &features.family}) {
+    const auto found = std::lower_bound(
+        rows.begin(), rows.end(), *name,
+        [](const CoefficientRow& row, std::string_view wanted) { return row.name < wanted; });
+    if (found != rows.end() && found->name == *name) return &*found;
+  }
+  return nullptr;
 }
 
 // Adding gradients of parameters to those of the sub-batches before, where the kernel does not.
@@ -33,18 +58,32 @@ double ParamSumSeconds(const Program& program, const Step& step, const DeviceDes
 
 }  // namespace
 
+double PredictSeconds(const StepSignature& signature, double flops,
+                      const DeviceDescription& device) {
+  if (IsCollective(signature.phase)) return 0;
+  const CostFeatures features = FeaturesOf(signature, flops, device);
+  const CoefficientTable table = TableOf(device);
+  const CoefficientRow* const row = FindRow(table.rows, features);
+  if (row == nullptr) return features.bound_seconds;
+  double logarithm = 0;
+  for (int i = 0; i < CostFeatures::kCount; ++i)
+    logarithm += row->coefficients[i] * features.values[static_cast<size_t>(i)];
+  return features.bound_seconds * std::exp(std::clamp(logarithm, row->least, row->most));
+}
+
 double PredictSeconds(const Program& program, const Step& step, const DeviceDescription& device,
                       bool rerun) {
-  if (IsCollective(step.phase)) return 0;
-  const int64_t bytes = BytesTouched(program, step, rerun);
-  const double rate = device.FlopsOf(program.net.dtype);
-  const double arithmetic = rate > 0 ? step.flops / rate : 0;
   const double sums = rerun ? 0 : ParamSumSeconds(program, step, device);
-  return std::max(arithmetic, MemorySeconds(bytes, device)) + sums;
+  return PredictSeconds(program.Signature(step, rerun), step.flops, device) + sums;
 }
 
 double PredictAdditionSeconds(const TensorSpec& spec, const DeviceDescription& device) {
-  return MemorySeconds(3 * spec.size_bytes(), device);  // two are read, one is written
+  return PredictSeconds(AdditionSignature(spec), /*flops=*/0, device);
+}
+
+std::string CostModelOf(const DeviceDescription& device) {
+  const std::string_view fitted_to = TableOf(device).device;
+  return fitted_to.empty() ? "roofline" : absl::StrCat("fitted to ", std::string(fitted_to));
 }
 
 TimelineCosts TransferCosts(const DeviceDescription& device) {

@@ -1,21 +1,45 @@
-// The time of a step that was not measured: the roofline model, the larger of arithmetic and memory
-// time.
+// The time of a kernel that was not measured.
+//
+// The model multiplies a lower bound, the roofline, by an efficiency that depends on the kind of
+// the kernel and on its features (core/plan/cost_features.h):
+//
+//   seconds = bound * exp(sum_i coefficient[kind][i] * feature[i])
+//
+// The coefficients (core/plan/cost_coefficients.inc) are fitted to measured times of the library's
+// first engine, by scripts/fit_cost_model.py, which also shows the error for networks that are left
+// out of the fit. They hold for devices of the same sort at other rates, because they are relative
+// to these. Kinds without coefficients of their own have those of their group or family. A device
+// without any has the roofline, and so has a GPU whose description has rates and no more
+// (DeviceDescription::gpu), because these are taken to be rates that kernels reach.
+//
+//   const double seconds = PredictSeconds(signature, step.flops, device.description());
 #pragma once
 
+#include <string>
+
 #include "neap/core/device/device.h"
+#include "neap/core/plan/cost_features.h"
 #include "neap/core/plan/timeline.h"
 #include "neap/core/program/program.h"
 
 namespace neap {
 
-// Seconds for one run of the step: max(flops / rate, bytes touched / bandwidth), and the time of
-// adding gradients of parameters to those of earlier sub-batches. With `rerun`, the time of a
-// recomputation, which touches fewer bytes (ReadsOf, WritesOf).
+// Seconds for one run of a kernel; 0 for a collective. `flops` is that of the step for the
+// signature's batch.
+double PredictSeconds(const StepSignature& signature, double flops,
+                      const DeviceDescription& device);
+
+// Seconds for one run of the step, with the time of adding gradients of parameters to those of
+// earlier sub-batches. With `rerun`, the time of a recomputation, which touches fewer bytes
+// (ReadsOf, WritesOf).
 double PredictSeconds(const Program& program, const Step& step, const DeviceDescription& device,
                       bool rerun = false);
 
 // Seconds for adding a gradient to a sum, both of this spec.
 double PredictAdditionSeconds(const TensorSpec& spec, const DeviceDescription& device);
+
+// By which model times of the device are predicted: "fitted to NVIDIA H200", "roofline".
+std::string CostModelOf(const DeviceDescription& device);
 
 // The costs of transfers only, at the device's bandwidths: of its memory, to host and peer.
 TimelineCosts TransferCosts(const DeviceDescription& device);

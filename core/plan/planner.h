@@ -52,8 +52,10 @@ struct PlanningStats {
   double time_bound_ms = 0;
   int64_t in_place_tensors = 0;  // results that overwrite an operand
   int64_t runs = 0;              // compute actions
-  int64_t measured_runs = 0;     // compute actions the time of which was measured
-  double batch_copy_ms = 0;      // BatchCopySeconds(); not in Plan::predicted_ms
+  // Compute actions the time of which was measured, or interpolated between measured ones.
+  int64_t measured_runs = 0;
+  int64_t interpolated_runs = 0;
+  double batch_copy_ms = 0;  // BatchCopySeconds(); not in Plan::predicted_ms
   // Time spent querying the catalog, and on everything else; with that of the other programs that
   // were tried to choose this one.
   double engines_ms = 0;
@@ -63,8 +65,8 @@ struct PlanningStats {
 struct PlanResult {
   Plan plan;
   PlanningStats stats;
-  TimelineCosts costs;            // the costs from which the plan's time was predicted
-  std::vector<bool> is_measured;  // by compute action: whether its time in `costs` was measured
+  TimelineCosts costs;              // the costs from which the plan's time was predicted
+  std::vector<TimeSource> sources;  // by compute action: how its time in `costs` is known
 };
 
 // A planner may start so many threads, which end before it returns. Its results do not depend on

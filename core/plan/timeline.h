@@ -27,6 +27,10 @@
 
 namespace neap {
 
+// How the time of a kernel is known, best last: from the cost model (core/plan/cost_model.h), from
+// measured times of the same engine for other numbers of images, or measured.
+enum class TimeSource : uint8_t { kModel, kInterpolated, kMeasured };
+
 struct TimelineCosts {
   std::vector<double> compute_seconds;  // by compute action, in order
   // A bandwidth of 0 stands for an infinite one.

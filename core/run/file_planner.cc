@@ -105,7 +105,7 @@ class FilePlanner final : public Planner {
           program, program.steps[compute->step.index()], device, compute->recompute));
     }
     const size_t runs = result.costs.compute_seconds.size();
-    result.is_measured.assign(runs, false);
+    result.sources.assign(runs, TimeSource::kModel);
     result.stats = {.minimum_budget_bytes = plan_.arena_bytes,
                     .runs = static_cast<int64_t>(runs),
                     .batch_copy_ms = BatchCopySeconds(plan_, result.costs) * 1e3};

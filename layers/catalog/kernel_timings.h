@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "neap/core/plan/collective_cost.h"
+#include "neap/core/plan/timeline.h"
 #include "neap/core/step/engine_use.h"
 #include "neap/core/step/step_signature.h"
 
@@ -32,6 +33,7 @@ struct TimedEngine {
   bool deterministic = true;
   bool adds = false;       // as in EngineUse: not for a first part
   Addition addition = {};  // no extra cost if it adds
+  TimeSource source = TimeSource::kMeasured;
 
   EngineUse use() const { return {engine, batch, adds}; }
 };

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "neap/core/plan/timeline.h"
 #include "neap/core/step/engine_use.h"
 
 namespace neap {
@@ -28,9 +29,9 @@ struct Configuration {
   // In order. After the first part come larger parts before smaller ones; a part that is not a
   // multiple of the granularity is last.
   std::vector<EngineUse> parts;
-  int64_t workspace_bytes = 0;  // the largest of the parts', including Addition
-  double seconds = 0;           // sum over the parts
-  bool is_measured = false;     // the times of all parts were measured
+  int64_t workspace_bytes = 0;             // the largest of the parts', including Addition
+  double seconds = 0;                      // sum over the parts
+  TimeSource source = TimeSource::kModel;  // of the part that is known least
   friend bool operator==(const Configuration&, const Configuration&) = default;
 };
 

@@ -150,13 +150,16 @@ Best DivisionTable::DivideWhole() const {
 }
 
 Configuration DivisionTable::Collect(const Best& whole) const {
-  Configuration result = {
-      .parts = {first_[static_cast<size_t>(whole.first_batch)].back().engine->use()},
-      .workspace_bytes = whole.workspace_bytes,
-      .seconds = static_cast<double>(whole.picoseconds) / kPicosecondsPerSecond};
+  const TimedEngine& first = *first_[static_cast<size_t>(whole.first_batch)].back().engine;
+  Configuration result = {.parts = {first.use()},
+                          .workspace_bytes = whole.workspace_bytes,
+                          .seconds = static_cast<double>(whole.picoseconds) / kPicosecondsPerSecond,
+                          .source = first.source};
   for (size_t left = batch() - static_cast<size_t>(whole.first_batch); left > 0;) {
     const auto size = static_cast<size_t>(rest_[left].first_batch);
-    result.parts.push_back(later_[size].back().engine->use());
+    const TimedEngine& next = *later_[size].back().engine;
+    result.parts.push_back(next.use());
+    result.source = std::min(result.source, next.source);
     left -= size;
   }
   const auto order = [this](const EngineUse& part) {

@@ -303,10 +303,30 @@ absl::StatusOr<Handle> NewHandle() {
   return Handle(raw, [](cudnnHandle_t h) { cudnnDestroy(h); });
 }
 
-// Handles of a device: one to build and execute plans, one to list engines meanwhile. Both are null
-// for a device that is not present.
-struct Handles {
-  Handle plans, lists;
+// Handles with which threads list engines at the same time, one each. A device that is not present
+// needs none.
+class ListingHandles {
+ public:
+  explicit ListingHandles(std::optional<int> device) : device_(device) {}
+
+  absl::StatusOr<Handle> Take() {
+    if (!device_.has_value()) return Handle();
+    RETURN_IF_ERROR(CudaStatus(cudaSetDevice(*device_), "cudaSetDevice"));
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) return NewHandle();
+    Handle handle = std::move(free_.back());
+    free_.pop_back();
+    return handle;
+  }
+  void Return(Handle handle) {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(std::move(handle));
+  }
+
+ private:
+  const std::optional<int> device_;
+  std::mutex mutex_;
+  std::vector<Handle> free_;  // guarded by mutex_
 };
 
 class BuiltPlan final : public ConvolutionPlan {
@@ -329,9 +349,11 @@ class BuiltPlan final : public ConvolutionPlan {
 
 class CudnnConvolutionsImpl final : public CudnnConvolutions {
  public:
-  CudnnConvolutionsImpl(Handles handles, std::shared_ptr<const fe::DeviceProperties> properties,
-                        LibraryLists lists)
-      : handles_(std::move(handles)),
+  // `plans` builds and executes plans on `device`. Both are absent for a device that is not present.
+  CudnnConvolutionsImpl(Handle plans, std::optional<int> device,
+                        std::shared_ptr<const fe::DeviceProperties> properties, LibraryLists lists)
+      : plans_(std::move(plans)),
+        listing_(device),
         properties_(std::move(properties)),
         lists_(std::move(lists)) {}
 
@@ -339,21 +361,23 @@ class CudnnConvolutionsImpl final : public CudnnConvolutions {
 
   absl::StatusOr<std::vector<Engine>> Engines(const ConvolutionProblem& problem) override {
     const std::string key = problem.ToString();
-    const std::lock_guard lock(mutex_);
-    if (auto found = engines_.find(key); found != engines_.end()) return found->second;
+    {
+      const std::lock_guard lock(mutex_);
+      if (auto found = engines_.find(key); found != engines_.end()) return found->second;
+    }
     ASSIGN_OR_RETURN(const std::vector<HeuristicEngine> list, List(problem, key));
     absl::StatusOr<std::vector<Engine>> engines = Offered(list, problem);
     if (engines->empty())
       engines = absl::UnimplementedError(absl::StrCat("cuDNN has no engine for ", key));
+    const std::lock_guard lock(mutex_);
     return engines_.emplace(key, std::move(engines)).first->second;
   }
 
   absl::StatusOr<std::unique_ptr<ConvolutionPlan>> Build(const ConvolutionProblem& problem,
                                                          std::string_view engine) override {
-    if (handles_.plans == nullptr)
-      return absl::FailedPreconditionError("a described device cannot run");
+    if (plans_ == nullptr) return absl::FailedPreconditionError("a described device cannot run");
     ASSIGN_OR_RETURN(EngineChoice choice, ParseEngineId(engine));
-    ASSIGN_OR_RETURN(std::unique_ptr<ConvolutionGraph> graph, Lowered(problem, handles_.plans));
+    ASSIGN_OR_RETURN(std::unique_ptr<ConvolutionGraph> graph, Lowered(problem, plans_));
     const std::string call = absl::StrCat("cudnn build ", std::string(engine));
     ASSIGN_OR_RETURN(const int64_t listed_bytes, ListedWorkspace(problem, engine));
     absl::Status built = graph->Build(choice, call);
@@ -362,7 +386,7 @@ class CudnnConvolutionsImpl final : public CudnnConvolutions {
       Doubt(problem);
       return built;
     }
-    return std::make_unique<BuiltPlan>(handles_.plans, problem, std::move(graph));
+    return std::make_unique<BuiltPlan>(plans_, problem, std::move(graph));
   }
 
  private:
@@ -370,23 +394,35 @@ class CudnnConvolutionsImpl final : public CudnnConvolutions {
                                                     const std::string& key) {
     std::optional<std::vector<HeuristicEngine>> kept = lists_.Find(key);
     if (!kept.has_value()) return ListAnew(problem, key);
+    const std::lock_guard lock(mutex_);
     read_.insert(key);
     return *std::move(kept);
   }
 
   absl::StatusOr<std::vector<HeuristicEngine>> ListAnew(const ConvolutionProblem& problem,
                                                         const std::string& key) {
-    ASSIGN_OR_RETURN(std::unique_ptr<ConvolutionGraph> graph, Lowered(problem, handles_.lists));
-    ASSIGN_OR_RETURN(HeuristicList list, graph->List());
-    if (list.is_complete) lists_.Keep(key, list.engines);
-    return std::move(list.engines);
+    ASSIGN_OR_RETURN(Handle handle, listing_.Take());
+    absl::StatusOr<HeuristicList> list = ListWith(problem, handle);
+    listing_.Return(std::move(handle));
+    RETURN_IF_ERROR(list.status());
+    if (list->is_complete) lists_.Keep(key, list->engines);
+    return std::move(list->engines);
+  }
+
+  absl::StatusOr<HeuristicList> ListWith(const ConvolutionProblem& problem,
+                                         const Handle& handle) const {
+    ASSIGN_OR_RETURN(const std::unique_ptr<ConvolutionGraph> graph, Lowered(problem, handle));
+    return graph->List();
   }
 
   // The list of an engine that has failed may be a wrong one that was kept: it is replaced, once.
   void Doubt(const ConvolutionProblem& problem) {
     const std::string key = problem.ToString();
-    const std::lock_guard lock(mutex_);
-    if (read_.erase(key) > 0) ListAnew(problem, key).IgnoreError();
+    {
+      const std::lock_guard lock(mutex_);
+      if (read_.erase(key) == 0) return;
+    }
+    ListAnew(problem, key).IgnoreError();
   }
 
   absl::StatusOr<int64_t> ListedWorkspace(const ConvolutionProblem& problem, std::string_view id) {
@@ -406,10 +442,11 @@ class CudnnConvolutionsImpl final : public CudnnConvolutions {
     return graph;
   }
 
-  Handles handles_;
+  const Handle plans_;
+  ListingHandles listing_;
   std::shared_ptr<const fe::DeviceProperties> properties_;
   LibraryLists lists_;
-  std::mutex mutex_;                       // guards handles_.lists, read_ and engines_
+  std::mutex mutex_;                       // guards read_ and engines_
   absl::flat_hash_set<std::string> read_;  // problems whose lists were kept and are not doubted
   absl::flat_hash_map<std::string, absl::StatusOr<std::vector<Engine>>> engines_;  // or none
 };
@@ -452,15 +489,14 @@ absl::StatusOr<std::unique_ptr<CudnnConvolutions>> CudnnConvolutions::ForDevice(
     return absl::FailedPreconditionError(absl::StrCat("the cuDNN found is version ", version, "; ",
                                                       kOldestVersion, " or newer is needed"));
   }
-  Handles handles;
-  ASSIGN_OR_RETURN(handles.plans, NewHandle());
-  ASSIGN_OR_RETURN(handles.lists, NewHandle());
-  RETURN_IF_ERROR(CudnnStatus(
-      cudnnSetStream(handles.plans.get(), static_cast<cudaStream_t>(stream)), "cudnnSetStream"));
+  ASSIGN_OR_RETURN(Handle plans, NewHandle());
+  RETURN_IF_ERROR(CudnnStatus(cudnnSetStream(plans.get(), static_cast<cudaStream_t>(stream)),
+                              "cudnnSetStream"));
   int device = 0;
   RETURN_IF_ERROR(CudaStatus(cudaGetDevice(&device), "cudaGetDevice"));
   LibraryLists kept = ListsOf(std::move(lists), " on ", DescriptionOf(device));
-  return std::make_unique<CudnnConvolutionsImpl>(std::move(handles), nullptr, std::move(kept));
+  return std::make_unique<CudnnConvolutionsImpl>(std::move(plans), device, nullptr,
+                                                 std::move(kept));
 }
 
 absl::StatusOr<std::unique_ptr<CudnnConvolutions>> CudnnConvolutions::ForDescribedDevice(
@@ -473,7 +509,8 @@ absl::StatusOr<std::unique_ptr<CudnnConvolutions>> CudnnConvolutions::ForDescrib
         absl::StrCat("cuDNN rejects the device description: ", error.get_message()));
   }
   LibraryLists kept = ListsOf(std::move(lists), " for ", std::string(properties_json));
-  return std::make_unique<CudnnConvolutionsImpl>(Handles(), std::move(properties), std::move(kept));
+  return std::make_unique<CudnnConvolutionsImpl>(Handle(), std::nullopt, std::move(properties),
+                                                 std::move(kept));
 }
 
 }  // namespace neap

@@ -3,17 +3,12 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
-#include <memory>
-#include <random>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "neap/core/base/float16.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/plan/plan.h"
 #include "neap/core/step/divided_kernel.h"
 #include "neap/core/step/signature_text.h"
 #include "neap/layers/profile/profile_steps.h"
@@ -29,7 +24,6 @@ constexpr size_t kCrawlingOperations = 2;
 constexpr double kLongCrawlSeconds = 0.2;  // a crawling run of this length is worth a try first
 constexpr int64_t kTriedParts = 64;        // the try runs on one of so many parts of the batch
 constexpr double kNear = 1.15;             // times the fastest: near enough to measure
-constexpr int64_t kFillBytes = 16 * kMiB;
 
 // The engine's row; null if `rows` does not have it.
 const Measurement* FindMeasured(const std::vector<Measurement>& rows, const std::string& engine) {
@@ -81,29 +75,6 @@ std::string KindOf(const StepSignature& step) {
   return kind;
 }
 
-int64_t OperandBytes(const StepSignature& signature) {
-  int64_t bytes = 0;
-  for (const OperandSpec& operand : signature.operands)
-    bytes += RoundUp(operand.tensor.size_bytes(), kBlockBytes);
-  return bytes;
-}
-
-// Integers are 0, and so are the values of a scaled loss, which would otherwise skip updates.
-bool IsZero(const OperandSpec& operand) {
-  const DType dtype = operand.tensor.dtype;
-  return dtype == DType::kUInt8 || dtype == DType::kInt32 ||
-         operand.operand.slot == Slot::kLossScale;
-}
-
-// Numbers in [-1, 1).
-template <typename T>
-void FillWithNumbers(std::byte* bytes) {
-  std::mt19937 random(1);
-  auto* const numbers = reinterpret_cast<T*>(bytes);
-  for (size_t i = 0; i < kFillBytes / sizeof(T); ++i)
-    numbers[i] = T(static_cast<float>(random()) * 0x1p-31F - 1.0F);
-}
-
 }  // namespace
 
 absl::StatusOr<Profiler> Profiler::Create(const std::vector<StepSignature>& steps,
@@ -119,7 +90,7 @@ absl::StatusOr<Profiler> Profiler::Create(const std::vector<StepSignature>& step
 
 absl::Status Profiler::Reserve() {
   for (const StepSignature& step : steps_)
-    operand_bytes_ = std::max(operand_bytes_, OperandBytes(step));
+    operand_bytes_ = std::max(operand_bytes_, KernelBench::BytesFor(step, 0));
   const absl::StatusOr<int64_t> used = device_->UsedBytes();
   const int64_t free_bytes = device_->description().memory_bytes - (used.ok() ? *used : 0);
   // Libraries load code later, so some of the free memory is left to them.
@@ -130,38 +101,11 @@ absl::Status Profiler::Reserve() {
                      " of the device's ", device_->description().memory_bytes, " bytes are free"));
   }
   options_.workspace_limit_bytes = std::min(options_.workspace_limit_bytes, most);
-  ASSIGN_OR_RETURN(arena_, device_->Allocate(MemoryKind::kDevice,
-                                             operand_bytes_ + options_.workspace_limit_bytes));
-  for (Buffer* buffer : {&numbers_, &fp16_numbers_, &bf16_numbers_, &zeros_}) {
-    ASSIGN_OR_RETURN(*buffer, device_->Allocate(MemoryKind::kPinnedHost, kFillBytes));
-  }
-  FillWithNumbers<float>(numbers_.data());
-  FillWithNumbers<Fp16>(fp16_numbers_.data());
-  FillWithNumbers<Bf16>(bf16_numbers_.data());
-  std::memset(zeros_.data(), 0, static_cast<size_t>(kFillBytes));
+  ASSIGN_OR_RETURN(KernelBench bench,
+                   KernelBench::Create(*device_, operand_bytes_ + options_.workspace_limit_bytes,
+                                       options_.samples));
+  bench_.emplace(std::move(bench));
   return absl::OkStatus();
-}
-
-const Buffer& Profiler::ValuesFor(const OperandSpec& operand) const {
-  if (IsZero(operand)) return zeros_;
-  if (operand.tensor.dtype == DType::kFp16) return fp16_numbers_;
-  return operand.tensor.dtype == DType::kBf16 ? bf16_numbers_ : numbers_;
-}
-
-absl::StatusOr<std::vector<void*>> Profiler::PlaceOperands(const StepSignature& signature) {
-  std::vector<void*> operands;
-  std::byte* place = arena_.data();
-  for (const OperandSpec& operand : signature.operands) {
-    const Buffer& source = ValuesFor(operand);
-    const int64_t bytes = operand.tensor.size_bytes();
-    for (int64_t at = 0; at < bytes; at += kFillBytes) {
-      RETURN_IF_ERROR(device_->Copy(Stream::kCompute, place + at, source.data(),
-                                    std::min(kFillBytes, bytes - at)));
-    }
-    operands.push_back(place);
-    place += RoundUp(bytes, kBlockBytes);
-  }
-  return operands;
 }
 
 absl::Status Profiler::MeasureNext(const std::function<bool()>& go_on) {
@@ -171,7 +115,7 @@ absl::Status Profiler::MeasureNext(const std::function<bool()>& go_on) {
   ASSIGN_OR_RETURN(const std::vector<Engine> engines, EnginesFor(step, operation));
   ASSIGN_OR_RETURN(const std::vector<Measurement> known,
                    database_->Measurements(operation, BatchOf(step)));
-  std::vector<void*> operands;            // placed before the first engine is measured
+  bool is_placed = false;                 // operands are placed before the first engine is measured
   std::vector<Measurement> measurements;  // to compare others with
   if (!options_.again) measurements = known;
   for (const Engine& engine : engines) {
@@ -188,17 +132,14 @@ absl::Status Profiler::MeasureNext(const std::function<bool()>& go_on) {
       ++left_out_;
       continue;
     }
-    if (operands.empty()) {
-      ASSIGN_OR_RETURN(operands, PlaceOperands(step));
-    }
     if (before == nullptr) {
-      ASSIGN_OR_RETURN(const bool crawls,
-                       CrawlsOnPart(step, engine, measurements, operands, go_on));
+      ASSIGN_OR_RETURN(const bool crawls, CrawlsOnPart(step, engine, measurements, go_on));
       left_out_ += crawls ? 1 : 0;
       if (crawls) continue;
     }
+    if (!std::exchange(is_placed, true)) RETURN_IF_ERROR(bench_->Place(step));
     ASSIGN_OR_RETURN(Measurement measurement,
-                     Measure(step, engine, operands, HopelessSeconds(measurements, engine), go_on));
+                     bench_->Measure(step, engine, HopelessSeconds(measurements, engine), go_on));
     // Another process may have recorded the same engine meanwhile.
     RETURN_IF_ERROR(database_->Record(operation, measurement,
                                       again ? OnConflict::kReplace : OnConflict::kKeepBetter));
@@ -234,7 +175,6 @@ void Profiler::NoteCrawling(const StepSignature& step, const std::string& operat
 
 absl::StatusOr<bool> Profiler::CrawlsOnPart(const StepSignature& step, const Engine& engine,
                                             const std::vector<Measurement>& rows,
-                                            absl::Span<void* const> operands,
                                             const std::function<bool()>& go_on) {
   const double crawl_seconds = kCrawling * FastestReplacement(rows, engine);
   const bool is_long = std::isfinite(crawl_seconds) && crawl_seconds >= kLongCrawlSeconds;
@@ -244,8 +184,10 @@ absl::StatusOr<bool> Profiler::CrawlsOnPart(const StepSignature& step, const Eng
   const StepSignature part = WithBatch(step, size);
   const absl::StatusOr<Engine> own = device_->backend().Find(part, engine.id);
   if (!own.ok() || own->workspace_bytes > options_.workspace_limit_bytes) return false;
+  RETURN_IF_ERROR(bench_->Place(part));
   ASSIGN_OR_RETURN(const Measurement tried,
-                   Measure(part, *own, operands, /*hopeless_seconds=*/0, go_on));
+                   bench_->Measure(part, *own, /*hopeless_seconds=*/0, go_on));
+  RETURN_IF_ERROR(bench_->Place(step));
   if (tried.failed()) {
     // Says nothing about the whole, unless it made the device fail.
     RETURN_IF_ERROR(device_->Synchronize());
@@ -294,60 +236,22 @@ absl::StatusOr<std::vector<Engine>> Profiler::EnginesFor(const StepSignature& st
   return engines;
 }
 
-absl::StatusOr<Measurement> Profiler::Measure(const StepSignature& signature, const Engine& engine,
-                                              absl::Span<void* const> operands,
-                                              double hopeless_seconds,
-                                              const std::function<bool()>& go_on) {
-  Measurement measurement = {.batch = BatchOf(signature), .engine = engine};
-  absl::StatusOr<std::unique_ptr<Kernel>> kernel =
-      device_->backend().MakeKernel(signature, engine.id);
-  if (!kernel.ok()) {
-    if (absl::IsResourceExhausted(kernel.status())) return kernel.status();
-    measurement.failure = std::string(kernel.status().message());
-    return measurement;
-  }
-  const KernelArgs args = {.operands = operands,
-                           .workspace = arena_.data() + operand_bytes_,
-                           .workspace_bytes = engine.workspace_bytes};
-  const absl::StatusOr<KernelTime> time = timer_.Time(**kernel, args, hopeless_seconds, go_on);
-  if (absl::IsCancelled(time.status())) return time.status();
-  if (!time.ok()) {
-    measurement.failure = std::string(time.status().message());
-    return measurement;
-  }
-  measurement.median_seconds = time->median_seconds;
-  measurement.spread = time->spread;
-  measurement.repeats = time->samples;
-  return measurement;
-}
-
 absl::StatusOr<double> Profiler::MedianSeconds(const StepSignature& signature,
                                                const Configuration& configuration) {
-  if (OperandBytes(signature) > operand_bytes_)
+  if (KernelBench::BytesFor(signature, 0) > operand_bytes_)
     return absl::InvalidArgumentError("the operands are larger than those of any profiled step");
-  if (configuration.workspace_bytes > arena_.size_bytes() - operand_bytes_) {
+  const int64_t available_bytes = bench_->WorkspaceBytes(signature);
+  if (configuration.workspace_bytes > available_bytes) {
     return absl::AbortedError(absl::StrCat("needs ", configuration.workspace_bytes,
-                                           " bytes of workspace, but only ",
-                                           arena_.size_bytes() - operand_bytes_, " are available"));
+                                           " bytes of workspace, but only ", available_bytes,
+                                           " are available"));
   }
-  const absl::StatusOr<double> seconds = ExecutedSeconds(signature, configuration);
+  RETURN_IF_ERROR(bench_->Place(signature));
+  const absl::StatusOr<double> seconds = bench_->MedianSeconds(signature, configuration);
   if (seconds.ok()) return seconds;
   // A failed device also fails here; otherwise only the engine failed.
   RETURN_IF_ERROR(device_->Synchronize());
   return absl::AbortedError(seconds.status().message());
-}
-
-absl::StatusOr<double> Profiler::ExecutedSeconds(const StepSignature& signature,
-                                                 const Configuration& configuration) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<Kernel> kernel,
-                   MakeDividedKernel(device_->backend(), signature, configuration.parts,
-                                     configuration.workspace_bytes));
-  ASSIGN_OR_RETURN(const std::vector<void*> operands, PlaceOperands(signature));
-  const KernelArgs args = {.operands = operands,
-                           .workspace = arena_.data() + operand_bytes_,
-                           .workspace_bytes = configuration.workspace_bytes};
-  ASSIGN_OR_RETURN(const KernelTime time, timer_.Time(*kernel, args));
-  return time.median_seconds;
 }
 
 }  // namespace neap

@@ -43,7 +43,7 @@
 #include "neap/core/base/units.h"
 #include "neap/core/device/device.h"
 #include "neap/layers/conv/micro_batching.h"
-#include "neap/layers/profile/kernel_timer.h"
+#include "neap/layers/profile/kernel_bench.h"
 #include "neap/layers/profile/profile_database.h"
 
 namespace neap {
@@ -98,20 +98,8 @@ class Profiler {
 
  private:
   Profiler(const ProfileOptions& options, Device& device, ProfileDatabase& database)
-      : options_(options),
-        device_(&device),
-        database_(&database),
-        timer_(device, options.samples) {}
+      : options_(options), device_(&device), database_(&database) {}
   absl::Status Reserve();
-  // Fills operands with random numbers, integer operands with zeros.
-  absl::StatusOr<std::vector<void*>> PlaceOperands(const StepSignature& signature);
-  // Times one engine. If it does not build or run, the measurement has the reason.
-  absl::StatusOr<Measurement> Measure(const StepSignature& signature, const Engine& engine,
-                                      absl::Span<void* const> operands, double hopeless_seconds,
-                                      const std::function<bool()>& go_on);
-  const Buffer& ValuesFor(const OperandSpec& operand) const;
-  absl::StatusOr<double> ExecutedSeconds(const StepSignature& signature,
-                                         const Configuration& configuration);
   // The engines to measure: those within the workspace limit that the rules above do not exclude.
   absl::StatusOr<std::vector<Engine>> EnginesFor(const StepSignature& step,
                                                  const std::string& operation);
@@ -121,16 +109,14 @@ class Profiler {
                   const std::vector<Measurement>& rows) const;
   void NoteCrawling(const StepSignature& step, const std::string& operation,
                     const std::vector<Measurement>& rows);
-  // Whether the third rule excludes the engine. `operands` are those of the whole batch.
+  // Whether the third rule excludes the engine.
   absl::StatusOr<bool> CrawlsOnPart(const StepSignature& step, const Engine& engine,
                                     const std::vector<Measurement>& rows,
-                                    absl::Span<void* const> operands,
                                     const std::function<bool()>& go_on);
 
   ProfileOptions options_;
   Device* device_;
   ProfileDatabase* database_;
-  KernelTimer timer_;
   std::vector<StepSignature> steps_;
   absl::flat_hash_set<std::pair<std::string, int64_t>> wholes_;  // operations with whole batches
   // The operations in which an engine crawled, by kind of step and engine.
@@ -138,9 +124,8 @@ class Profiler {
       crawled_;
   // Kinds of step and engines that did not crawl in one of the kind.
   absl::flat_hash_set<std::pair<std::string, std::string>> ran_well_;
-  Buffer arena_;  // operands, then the workspace
-  int64_t operand_bytes_ = 0;
-  Buffer numbers_, fp16_numbers_, bf16_numbers_, zeros_;  // on the host, copied to the operands
+  std::optional<KernelBench> bench_;  // always set once Create() returns
+  int64_t operand_bytes_ = 0;         // of a bench for the largest step, without workspace
   int64_t done_ = 0, measured_ = 0, known_ = 0, failed_ = 0, left_out_ = 0, wide_spreads_ = 0;
 };
 

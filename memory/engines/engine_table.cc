@@ -6,13 +6,17 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "neap/core/base/parallel.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/plan/cost_model.h"
+#include "neap/core/plan/planner.h"
 #include "neap/core/step/divided_kernel.h"
 #include "neap/core/step/signature_text.h"
 #include "neap/core/step/specify.h"
 #include "neap/layers/catalog/default_catalog.h"
+#include "neap/layers/conv/estimated_parts.h"
 #include "neap/layers/conv/measured_parts.h"
 #include "neap/recompute/layerwise_bound.h"
 
@@ -26,8 +30,8 @@ const Configuration& SmallestOf(const std::vector<Configuration>& configurations
                            });
 }
 
-// The least time of the configurations. The first one, which is preferred, may take longer where
-// some were measured and others were not.
+// The least time of the configurations. In strict mode the first one, which is preferred, may take
+// longer.
 double FastestOf(const StepConfigurations& list) {
   const std::vector<Configuration>& configurations = list.configurations;
   return std::min_element(
@@ -53,25 +57,6 @@ void KeepWithin(int64_t limit_bytes, std::vector<Configuration>& configurations)
   });
 }
 
-// An engine that was not measured is taken to exceed the roofline by this part of it for each of
-// its kind that the library recommends before it. The last recommendations often use no tensor
-// cores. Engines with a ReLU (kWithRelu) are a kind of their own, whose best is taken to be as fast
-// as the best of the others.
-constexpr double kSlowerPerRank = 0.1;
-
-// Configurations for the whole batch in the library's order: one for each deterministic engine that
-// is not known to fail.
-std::vector<Configuration> Listed(const StepSignature& signature,
-                                  const std::vector<Engine>& engines,
-                                  const KernelTimings* timings) {
-  std::vector<Configuration> configurations;
-  for (Engine& engine : UsableEngines(signature, engines, /*deterministic=*/true, timings)) {
-    configurations.push_back({.parts = {{std::move(engine.id), BatchOf(signature)}},
-                              .workspace_bytes = engine.workspace_bytes});
-  }
-  return configurations;
-}
-
 // Neap's own kernel, or the placeholder for devices without a catalog.
 bool IsNameless(const Engine& engine) {
   return engine.id.empty() || engine.id == kOwnEngine || engine.id == kDefaultEngine;
@@ -91,7 +76,7 @@ absl::Status CheckWorkspaces(const std::vector<Engine>& engines) {
 // The additions of a step's gradients to sums.
 struct Sums {
   double seconds = 0;
-  bool are_measured = true;
+  TimeSource source = TimeSource::kMeasured;  // of the one that is known least
 };
 
 // All configurations of a step, or one that is the same for every budget.
@@ -112,12 +97,13 @@ class Lister {
 
   absl::StatusOr<StepConfigurations> List(const Run& run) {
     const Step& step = program_.steps[run.step.index()];
-    const double predicted = PredictSeconds(program_, step, device_, run.recompute);
     if (IsCollective(step.phase)) return StepConfigurations{{Configuration{}}, /*only_one=*/true};
-    if (program_.options.accounting == Accounting::kPaper)
-      return StepConfigurations{{{.seconds = predicted}}, /*only_one=*/true};
-    absl::StatusOr<StepConfigurations> list =
-        OfSignature(program_.Signature(step, run.recompute), predicted);
+    const StepSignature signature = program_.Signature(step, run.recompute);
+    if (program_.options.accounting == Accounting::kPaper) {
+      const double seconds = PredictSeconds(signature, step.flops, device_);
+      return StepConfigurations{{{.seconds = seconds}}, /*only_one=*/true};
+    }
+    absl::StatusOr<StepConfigurations> list = OfSignature(signature, step.flops);
     if (!list.ok()) {
       return absl::Status(list.status().code(),
                           absl::StrCat(program_.StepName(step), ": ", list.status().message()));
@@ -134,20 +120,13 @@ class Lister {
       configuration.parts.front().batch = program_.layers[step.layer.index()].sub_batch.images;
   }
 
-  absl::StatusOr<StepConfigurations> OfSignature(const StepSignature& signature,
-                                                 double predicted_seconds) {
+  absl::StatusOr<StepConfigurations> OfSignature(const StepSignature& signature, double flops) {
     if (const auto known = known_.find(signature); known != known_.end()) return known->second;
     ASSIGN_OR_RETURN(const std::vector<Engine> engines, catalog_.Engines(signature));
     RETURN_IF_ERROR(CheckWorkspaces(engines));
     StepConfigurations list;
-    if (!strict_) {
-      ASSIGN_OR_RETURN(list.configurations, Fastest(signature, engines));
-    }
-    if (list.configurations.empty()) {
-      ASSIGN_OR_RETURN(list.configurations, InLibraryOrder(signature, engines, predicted_seconds));
-    } else {
-      KeepSmallest(signature, engines, predicted_seconds, list.configurations);
-    }
+    ASSIGN_OR_RETURN(list.configurations, strict_ ? InLibraryOrder(signature, flops, engines)
+                                                  : Fastest(signature, flops, engines));
     if (choice_ == Choice::kOneForAll) KeepOne(LimitOf(signature), list.configurations);
     list.only_one = engines.size() == 1 && IsNameless(engines.front()) &&
                     list.configurations.size() == 1 &&
@@ -165,89 +144,80 @@ class Lister {
     return std::max(kStrictWorkspaceBytes, largest_step_bytes_ - bytes);
   }
 
-  // The configurations with measured times, the fastest first. Empty unless the whole batch was
-  // measured.
-  absl::StatusOr<std::vector<Configuration>> Fastest(const StepSignature& signature,
+  EstimateOptions EstimatesOf(double flops) const {
+    return {.timings = options_.timings.get(),
+            .device = device_,
+            .flops = flops,
+            .divisions = options_.divisions,
+            .deterministic = options_.deterministic || choice_ == Choice::kOneForAll};
+  }
+
+  // Engines that failed when they were to be measured are only among them if all did.
+  absl::StatusOr<std::vector<TimedEngine>> Estimates(const StepSignature& signature,
+                                                     const std::vector<Engine>& engines,
+                                                     EstimateOptions options) {
+    ASSIGN_OR_RETURN(std::vector<TimedEngine> known,
+                     EstimatedPartsOf(signature, engines, options, catalog_));
+    if (!known.empty()) return known;
+    options.timings = nullptr;
+    ASSIGN_OR_RETURN(known, EstimatedPartsOf(signature, engines, options, catalog_));
+    if (!known.empty()) return known;
+    return absl::FailedPreconditionError("the library has no deterministic engine");
+  }
+
+  // The fastest first.
+  absl::StatusOr<std::vector<Configuration>> Fastest(const StepSignature& signature, double flops,
                                                      const std::vector<Engine>& engines) {
-    if (options_.timings == nullptr) return std::vector<Configuration>{};
-    const int64_t batch = BatchOf(signature);
-    const bool deterministic = options_.deterministic || choice_ == Choice::kOneForAll;
-    std::vector<TimedEngine> known =
-        MeasuredPartsOf(signature, engines, options_.divisions, deterministic, *options_.timings);
-    if (!KnowsWhole(known, signature)) return std::vector<Configuration>{};
+    ASSIGN_OR_RETURN(std::vector<TimedEngine> known,
+                     Estimates(signature, engines, EstimatesOf(flops)));
     const bool is_divisible = IsDivisible(signature);
     const int64_t granularity = is_divisible ? BatchGranularity(signature) : 1;
-    const int64_t limit = is_divisible ? options_.workspace_limit_bytes : kUnlimited;
+    const int64_t batch = BatchOf(signature);
     const auto front_of = [&](const std::vector<TimedEngine>& parts) {
-      return DesirableConfigurations(parts, batch, granularity, limit);
+      return DesirableConfigurations(parts, batch, granularity, kUnlimited);
     };
     ASSIGN_OR_RETURN(std::vector<Configuration> front,
                      ChooseListed(signature, front_of, catalog_, known));
     std::reverse(front.begin(), front.end());
-    for (Configuration& configuration : front) configuration.is_measured = true;
+    if (is_divisible) KeepWithin(options_.workspace_limit_bytes, front);
     return front;
   }
 
-  // The engine with the least workspace may not have been measured. It is kept at the end, so that
-  // measured times do not raise the minimum budget.
-  void KeepSmallest(const StepSignature& signature, const std::vector<Engine>& engines,
-                    double predicted_seconds, std::vector<Configuration>& configurations) const {
-    std::vector<Configuration> listed = Listed(signature, engines, options_.timings.get());
-    if (listed.empty()) return;
-    Configuration smallest = SmallestOf(listed);
-    if (smallest.workspace_bytes >= SmallestOf(configurations).workspace_bytes) return;
-    smallest.seconds = std::max(predicted_seconds, configurations.back().seconds);
-    configurations.push_back(std::move(smallest));
-  }
-
+  // Configurations for the whole batch in the library's order, which is the same whatever was
+  // measured: one for each deterministic engine.
   absl::StatusOr<std::vector<Configuration>> InLibraryOrder(const StepSignature& signature,
-                                                            const std::vector<Engine>& engines,
-                                                            double predicted_seconds) const {
-    const KernelTimings* const timings = options_.timings.get();
-    std::vector<Configuration> configurations =
-        Listed(signature, engines, strict_ ? nullptr : timings);
-    if (configurations.empty()) configurations = Listed(signature, engines, nullptr);
+                                                            double flops,
+                                                            const std::vector<Engine>& engines) {
+    EstimateOptions options = EstimatesOf(flops);
+    options.divisions = DivisionPolicy::kUndivided;
+    ASSIGN_OR_RETURN(const std::vector<TimedEngine> known, Estimates(signature, engines, options));
+    std::vector<Configuration> configurations;
+    for (const Engine& engine : engines) {
+      if (!engine.deterministic) continue;
+      Configuration configuration = {.parts = {{engine.id, BatchOf(signature)}},
+                                     .workspace_bytes = engine.workspace_bytes,
+                                     .seconds = known.front().seconds};
+      for (const TimedEngine& timed : known) {
+        if (timed.use() != configuration.parts.front()) continue;
+        configuration.seconds = timed.seconds;
+        configuration.source = timed.source;
+      }
+      configurations.push_back(std::move(configuration));
+    }
     if (configurations.empty())
       return absl::FailedPreconditionError("the library has no deterministic engine");
-    std::vector<TimedEngine> timed;
-    if (timings != nullptr) timed = timings->Of(signature);
-    double slower_without_relu = 1, slower_with_relu = 1;
-    for (Configuration& configuration : configurations) {
-      const bool relu = ComputesRelu(configuration.parts.front().engine);
-      double& slower = relu ? slower_with_relu : slower_without_relu;
-      const auto time = std::find_if(timed.begin(), timed.end(), [&](const TimedEngine& t) {
-        return t.use() == configuration.parts.front();
-      });
-      configuration.is_measured = time != timed.end();
-      configuration.seconds =
-          configuration.is_measured ? time->seconds : slower * predicted_seconds;
-      slower += kSlowerPerRank;
-    }
-    if (choice_ == Choice::kOneForAll) {
-      KeepOne(LimitOf(signature), configurations);
-    } else if (IsDivisible(signature)) {
-      KeepWithin(options_.workspace_limit_bytes, configurations);
-    }
     return configurations;
   }
 
   // Adds what the executor does besides the kernel: additions of gradients to sums, and their
-  // scratch space. Predicted times already contain the additions.
+  // scratch space.
   void AddSums(const Step& step, StepConfigurations& list) const {
     const Sums sums = SumsOf(step);
     const int64_t scratch_bytes = program_.AccumulationScratchBytes(step);
-    // The engine of KeepSmallest(), behind those that were measured, stays the slowest.
-    double slowest = 0;
-    const bool are_measured = list.configurations.front().is_measured;
     for (Configuration& configuration : list.configurations) {
       configuration.workspace_bytes += scratch_bytes;
-      if (!configuration.is_measured) {
-        if (are_measured) configuration.seconds = std::max(configuration.seconds, slowest);
-        continue;
-      }
       configuration.seconds += sums.seconds;
-      configuration.is_measured = sums.are_measured;
-      slowest = std::max(slowest, configuration.seconds);
+      configuration.source = std::min(configuration.source, sums.source);
     }
   }
 
@@ -258,7 +228,7 @@ class Lister {
       std::optional<double> seconds;
       if (options_.timings != nullptr) seconds = AdditionSeconds(spec, *options_.timings);
       sums.seconds += seconds.value_or(PredictAdditionSeconds(spec, device_));
-      sums.are_measured = sums.are_measured && seconds.has_value();
+      if (!seconds.has_value()) sums.source = TimeSource::kModel;
     };
     for (const Use& use : step.reads) {
       if (use.operand.slot == Slot::kAddend) add(use);
@@ -281,6 +251,29 @@ class Lister {
 
 }  // namespace
 
+namespace {
+
+// A library takes milliseconds to list the engines of a step for the first time, and keeps its
+// answer. Networks with fewer different steps than this are listed on one thread.
+constexpr size_t kMinStepsForThreads = 16;
+
+// Lists the engines of all steps once, on several threads. Errors are found again by the Lister.
+void ListInParallel(const Program& program, EngineCatalog& catalog) {
+  absl::flat_hash_set<StepSignature> distinct;
+  std::vector<StepSignature> signatures;
+  for (const Step& step : program.steps) {
+    if (IsCollective(step.phase)) continue;
+    StepSignature signature = program.Signature(step);
+    if (IsDivisible(signature) && distinct.insert(signature).second)
+      signatures.push_back(std::move(signature));
+  }
+  if (signatures.size() < kMinStepsForThreads) return;
+  EachInParallel(signatures.size(), kMaxPlanningThreads,
+                 [&] { return [&](size_t i) { (void)catalog.Engines(signatures[i]); }; });
+}
+
+}  // namespace
+
 absl::StatusOr<EngineTable> EngineTable::List(const Program& program, const KernelOptions& options,
                                               bool strict, const DeviceDescription& device,
                                               EngineCatalog& catalog) {
@@ -290,6 +283,7 @@ absl::StatusOr<EngineTable> EngineTable::List(const Program& program, const Kern
   table.device_ = device;
   table.again_.resize(program.steps.size());
   table.runs_again_.resize(program.steps.size(), false);
+  if (program.options.accounting == Accounting::kExact) ListInParallel(program, catalog);
   const Choice choice = strict ? Choice::kOneForAll : Choice::kAll;
   table.largest_step_bytes_ = BoundLayerwise(program, /*in_place=*/true).l_peak;
   Lister lister(program, options, strict, choice, table.largest_step_bytes_, device, catalog);

@@ -174,7 +174,7 @@ class Chooser {
   void ChooseAt(int position) {
     const Run& run = liveness_.runs[static_cast<size_t>(position)];
     const StepConfigurations& list = engines_.Of(run);
-    if (!list.configurations.front().is_measured || list.configurations.size() == 1) return;
+    if (list.configurations.size() == 1) return;
     const double base_seconds = engines_.Smallest(run).seconds;
     const int64_t base_bytes = workspaces_[static_cast<size_t>(position)];
     double best_gain = 0;
@@ -182,7 +182,7 @@ class Chooser {
     for (auto c = list.configurations.rbegin(); c != list.configurations.rend(); ++c) {
       const int64_t bytes = RoundUp(c->workspace_bytes, kBlockBytes) - base_bytes;
       const double saved_seconds = base_seconds - c->seconds;
-      if (!c->is_measured || bytes <= 0 || saved_seconds <= best_gain) continue;
+      if (bytes <= 0 || saved_seconds <= best_gain) continue;
       const std::optional<Room> room = MakeRoom(position, bytes, saved_seconds - best_gain);
       out_.Rollback();
       back_.Rollback();

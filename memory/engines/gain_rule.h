@@ -50,7 +50,7 @@ struct LeastWorkspaces {
 };
 
 // The bytes to reserve for each run's workspace, by position: the least, or more where the rule
-// finds a gain. Runs without measured times keep the least.
+// finds a gain.
 std::vector<int64_t> WorkspacesByGain(const Program& program, const EngineTable& engines,
                                       const TransferTimes& times, EvictionRule eviction,
                                       const LeastWorkspaces& least);

@@ -270,12 +270,11 @@ class Scheduler {
   double ChooseConfiguration(int position) {
     const absl::Span<const Configuration> list = lives_.Configurations(position);
     const Configuration& base = lives_.Smallest(position);
-    if (!list.front().is_measured) return list.front().seconds;
     FreeWorkspace();
     const Configuration* best = &base;
     double best_gain = 0;
     for (const Configuration& one : list) {
-      if (!one.is_measured || one.seconds >= base.seconds) continue;
+      if (one.seconds >= base.seconds) continue;
       const double gain = base.seconds - one.seconds - OffloadSeconds(WorkspaceOf(one), position) -
                           DelaySeconds(one, position);
       if (gain > best_gain) {

@@ -128,7 +128,7 @@ TEST_CASE("a plan with the incoming batch that exceeds the host budget gives way
   const Program program = SmallResNet();
   DeviceDescription fast = DeviceWith(true);  // so that the larger part of the transfers is hidden
   DeviceDescription fast_before = DeviceWith(false);
-  fast.copy_bandwidth = fast_before.copy_bandwidth = 5e11;
+  fast.copy_bandwidth = fast_before.copy_bandwidth = 1e11;
   const PlanResult roomy = PlanFor(program, {.policy = "tensor-cache"}, fast);
   const int64_t minimum = roomy.stats.minimum_budget_bytes;
   int differing = 0;

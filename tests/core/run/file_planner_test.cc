@@ -209,7 +209,7 @@ TEST_CASE("training is the file's plan, evaluation another planner's") {
   CHECK(result.plan == written.plan);
   CHECK(result.stats.minimum_budget_bytes == written.plan.arena_bytes);
   CHECK(result.stats.runs == static_cast<int64_t>(result.costs.compute_seconds.size()));
-  CHECK(result.stats.runs == static_cast<int64_t>(result.is_measured.size()));
+  CHECK(result.stats.runs == static_cast<int64_t>(result.sources.size()));
   CHECK(result.stats.batch_copy_ms > 0);
   const Program inference = written.Lowered(SmallNet(), Mode::kInference);
   const PlanRequest request = {.budget_bytes = written.plan.budget_bytes, .strict = true};

@@ -82,7 +82,7 @@ TEST_CASE("the first engine in order of preference that fits is taken, else the 
   CHECK(EngineOf(table.Smallest(kConvolution)) == "small");
   CHECK(table.Smallest(kConvolution).workspace_bytes == 600);
   CHECK(!table.Of(kConvolution).only_one);
-  CHECK(!table.Of(kConvolution).configurations.front().is_measured);
+  CHECK(table.Of(kConvolution).configurations.front().source == TimeSource::kModel);
 }
 
 TEST_CASE("a step that runs again has one engine both times, strict mode's, whatever is free") {
@@ -209,7 +209,7 @@ TEST_CASE("measured times decide: at every workspace the fastest, in parts where
   testing::WorkspaceCatalog catalog;
   const auto timings = std::make_shared<MadeUpTimings>(kMeasured);
   const EngineTable table = TableOf(program, catalog, {.timings = timings}).value();
-  CHECK(table.Of(kConvolution).configurations.front().is_measured);
+  CHECK(table.Of(kConvolution).configurations.front().source == TimeSource::kMeasured);
   CHECK(table.FirstThatFits(kConvolution, 9000).parts == std::vector<EngineUse>{{"fast", 2}});
   CHECK(table.FirstThatFits(kConvolution, 8999).parts ==
         std::vector<EngineUse>{{"fast", 1}, {"fast", 1}});
@@ -230,7 +230,7 @@ TEST_CASE("the smallest engine stays where it was not measured, and does not cou
     return TableOf(program, catalog, {.timings = timings}).value().Smallest(kConvolution);
   };
   CHECK(EngineOf(smallest({})) == "small");
-  CHECK_FALSE(smallest({}).is_measured);
+  CHECK_FALSE(smallest({}).source == TimeSource::kMeasured);
   CHECK(smallest({}).seconds >= 1e-3);
   CHECK(EngineOf(smallest({"small"})) == "medium");  // it failed when it was to be measured
   CHECK(EngineOf(smallest({"small", "medium"})) == "fast");
@@ -310,9 +310,9 @@ TEST_CASE("a gradient that is added to a sum takes time, and is measured if the 
     const EngineTable table = TableOf(program, catalog, {.timings = timings}).value();
     return table.Of({.step = step->id}).configurations.front();
   };
-  CHECK(first(5e-3).is_measured);
+  CHECK(first(5e-3).source == TimeSource::kMeasured);
   CHECK(first(5e-3).seconds == doctest::Approx(first(0).seconds + 5e-3));
-  CHECK_FALSE(first({}).is_measured);
+  CHECK_FALSE(first({}).source == TimeSource::kMeasured);
   CHECK(first({}).seconds > first(0).seconds);  // the cost model's
 }
 

@@ -32,7 +32,7 @@ struct Iteration {
   explicit Iteration(Program of, bool in_place = true)
       : program(std::move(of)),
         liveness(FindLiveness(program, WithoutReruns(program).runs, in_place)),
-        choices(liveness.runs.size(), {{.seconds = 1, .is_measured = true}}) {}
+        choices(liveness.runs.size(), std::vector<Configuration>{{.seconds = 1}}) {}
 
   std::optional<Schedule> In(int64_t capacity_bytes, double bytes_per_second) const {
     std::vector<absl::Span<const Configuration>> configurations;
@@ -172,10 +172,9 @@ TEST_CASE("random networks: schedules are sound in every capacity, and move noth
     CAPTURE(seed);
     Iteration iteration(BuildProgram(testing::RandomGraph(seed), {}).value(), seed % 2 == 0);
     for (size_t i = 0; i < iteration.choices.size(); i += 3) {
-      iteration.choices[i] = {{.workspace_bytes = 5 * kBlock, .seconds = 0.5, .is_measured = true},
-                              {.workspace_bytes = static_cast<int64_t>(seed % 2) * kBlock,
-                               .seconds = 1,
-                               .is_measured = true}};
+      iteration.choices[i] = {
+          {.workspace_bytes = 5 * kBlock, .seconds = 0.5},
+          {.workspace_bytes = static_cast<int64_t>(seed % 2) * kBlock, .seconds = 1}};
     }
     const int64_t all = iteration.AllBytes() + 5 * kBlock;
     int made = 0;
@@ -271,9 +270,9 @@ TEST_CASE(
   }
   const auto workspace_if = [&](double saved_seconds, double bytes_per_second) {
     iteration.choices[static_cast<size_t>(position)] = {
-        {.workspace_bytes = capacity, .seconds = 0.01, .is_measured = true},  // never fits
-        {.workspace_bytes = 2 * kActivation, .seconds = 1 - saved_seconds, .is_measured = true},
-        {.seconds = 1, .is_measured = true}};
+        {.workspace_bytes = capacity, .seconds = 0.01},  // never fits
+        {.workspace_bytes = 2 * kActivation, .seconds = 1 - saved_seconds},
+        {.seconds = 1}};
     const std::optional<Schedule> schedule = iteration.In(capacity, bytes_per_second);
     REQUIRE(schedule.has_value());
     CheckSchedule(iteration, *schedule, capacity);

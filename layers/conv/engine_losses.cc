@@ -1,0 +1,75 @@
+#include "neap/layers/conv/engine_losses.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <utility>
+
+namespace neap {
+namespace {
+
+struct LossRow {
+  std::string_view group;
+  std::string_view family;  // of engines
+  double logarithm;         // of the time over that of the first engine
+};
+
+// In order of group, then family.
+constexpr LossRow kRows[] = {
+#include "neap/layers/conv/engine_losses.inc"
+};
+
+// The two rows of a group for engines that have none of their own.
+constexpr std::string_view kOfMatrixUnits = "*tensor-core";
+constexpr std::string_view kOthers = "*";
+
+constexpr double kSlowerPerPlace = 0.1;
+// So much at least: equal losses do not change the library's order.
+constexpr double kMinSlowerPerPlace = 0.01;
+
+std::optional<double> FindLoss(std::string_view group, std::string_view family) {
+  const auto* const found = std::lower_bound(
+      std::begin(kRows), std::end(kRows), std::pair(group, family),
+      [](const LossRow& row, const auto& key) { return std::pair(row.group, row.family) < key; });
+  if (found == std::end(kRows) || found->group != group || found->family != family)
+    return std::nullopt;
+  return found->logarithm;
+}
+
+// "eng67" of "eng67_k2=4_k5=3".
+std::string_view FamilyOf(std::string_view engine) { return engine.substr(0, engine.find('_')); }
+
+bool UsesMatrixUnits(const Engine& engine) {
+  return engine.notes.find("tensor-core") != std::string::npos;
+}
+
+double SlowdownOf(const Engine& engine, const Engine& first, size_t place, std::string_view group) {
+  const auto distance = static_cast<double>(place);
+  std::optional<double> loss = FindLoss(group, FamilyOf(engine.id));
+  if (!loss.has_value() && UsesMatrixUnits(engine) != UsesMatrixUnits(first))
+    loss = FindLoss(group, UsesMatrixUnits(engine) ? kOfMatrixUnits : kOthers);
+  if (!loss.has_value()) return 1 + kSlowerPerPlace * distance;
+  return std::max(std::exp(*loss), 1 + kMinSlowerPerPlace * distance);
+}
+
+}  // namespace
+
+std::vector<double> SlowdownsOf(absl::Span<const Engine> engines, std::string_view group) {
+  std::vector<double> slowdowns;
+  const Engine* firsts[2] = {};
+  size_t seen[2] = {};
+  for (const Engine& engine : engines) {
+    if (!engine.deterministic) {
+      slowdowns.push_back(1);
+      continue;
+    }
+    const bool kind = ComputesRelu(engine.id);
+    if (firsts[kind] == nullptr) firsts[kind] = &engine;
+    const size_t place = seen[kind]++;
+    slowdowns.push_back(place == 0 ? 1 : SlowdownOf(engine, *firsts[kind], place, group));
+  }
+  return slowdowns;
+}
+
+}  // namespace neap

@@ -1,0 +1,29 @@
+// How much slower the engines of a list are than the first one, where none was measured.
+//
+// A library recommends its engines in an order, which says nothing of distances: the second may be
+// as fast, and the only one without workspace a hundred times slower, because it does not use the
+// matrix units. What an engine loses depends on which it is and on the sort of step; the medians of
+// measured ones are in a table (scripts/fit_cost_model.py), by the engine's number without its
+// knobs. Engines of other libraries and versions are not in it: they lose a tenth for each place in
+// the order, or what those without matrix units lose against the others.
+//
+//   ASSIGN_OR_RETURN(const std::vector<Engine> engines, catalog.Engines(signature));
+//   const CostFeatures features = FeaturesOf(signature, step.flops, device);
+//   const std::vector<double> slower = SlowdownsOf(engines, features.group);
+//   slower.front();  // 1
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "neap/core/step/kernel.h"
+
+namespace neap {
+
+// By position: the engine's time over that of the first deterministic engine, at least 1; 1 for the
+// others, of which nothing is known. `group` is CostFeatures::group of the step. Engines that compute a ReLU, too (kWithRelu), and others have
+// orders of their own, and the firsts of both are taken to be equally fast.
+std::vector<double> SlowdownsOf(absl::Span<const Engine> engines, std::string_view group);
+
+}  // namespace neap

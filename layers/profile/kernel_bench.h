@@ -1,0 +1,73 @@
+// Runs kernels one at a time on operands of its own, in one block of device memory, and measures
+// how long they take.
+//
+//   memory   [numbers in each type, zeros)[operands of the kernel)[workspace ........ free)
+//
+// Operands are filled with random numbers before each step's first kernel, because kernels run
+// faster on zeros, and because infinities that one kernel leaves would change the next one's time.
+//
+//   ASSIGN_OR_RETURN(KernelBench bench, KernelBench::Create(device, 2 * kGiB, /*samples=*/7));
+//   RETURN_IF_ERROR(bench.Place(signature));
+//   for (const Engine& engine : engines) {
+//     if (engine.workspace_bytes > bench.WorkspaceBytes(signature)) continue;
+//     ASSIGN_OR_RETURN(Measurement time, bench.Measure(signature, engine));
+//   }
+//
+// *Ownership*: borrows the device. *Threads*: one at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "neap/core/base/units.h"
+#include "neap/core/device/device.h"
+#include "neap/core/step/kernel.h"
+#include "neap/layers/conv/configuration.h"
+#include "neap/layers/profile/kernel_timer.h"
+#include "neap/layers/profile/profile_row.h"
+
+namespace neap {
+
+class KernelBench {
+ public:
+  // The bytes of a bench for a step with a workspace.
+  static int64_t BytesFor(const StepSignature& signature, int64_t workspace_bytes);
+
+  // `bytes` of device memory; `samples` as in KernelTimer. Errors: those of the device.
+  static absl::StatusOr<KernelBench> Create(Device& device, int64_t bytes, int64_t samples);
+
+  // What is left beside the operands; negative if they do not fit.
+  int64_t WorkspaceBytes(const StepSignature& signature) const;
+
+  // Fills the operands of the step, which must fit, for the calls that follow.
+  absl::Status Place(const StepSignature& signature);
+
+  // Times one engine of the step that was placed, within WorkspaceBytes(). If it does not build or
+  // run, the measurement has the reason. `hopeless_seconds` and `go_on` are those of KernelTimer.
+  // Errors: CANCELLED; RESOURCE_EXHAUSTED from the device.
+  absl::StatusOr<Measurement> Measure(
+      const StepSignature& signature, const Engine& engine,
+      double hopeless_seconds = std::numeric_limits<double>::infinity(),
+      const std::function<bool()>& go_on = nullptr);
+
+  // The time of a whole configuration of the step that was placed, with all parts and additions.
+  // Errors: those of the kernel and the device.
+  absl::StatusOr<double> MedianSeconds(const StepSignature& signature,
+                                       const Configuration& configuration);
+
+ private:
+  KernelBench(Device& device, int64_t samples) : device_(&device), timer_(device, samples) {}
+  const std::byte* PatternFor(const OperandSpec& operand) const;
+  std::byte* Workspace(const StepSignature& signature) const;
+
+  Device* device_;
+  KernelTimer timer_;
+  Buffer memory_;
+  std::vector<void*> operands_;  // of the step that was placed
+};
+
+}  // namespace neap

@@ -1,0 +1,222 @@
+#include "neap/memory/measuring/kernel_demand.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/plan/cost_model.h"
+#include "neap/core/plan/plan_memory.h"
+#include "neap/core/step/divided_kernel.h"
+#include "neap/core/step/signature_text.h"
+#include "neap/layers/conv/estimated_parts.h"
+#include "neap/layers/conv/measured_parts.h"
+#include "neap/layers/conv/micro_batching.h"
+#include "neap/layers/profile/profile_steps.h"
+
+namespace neap {
+namespace {
+
+constexpr double kUnsureOfModel = 0.3;
+constexpr double kUnsureBetween = 0.1;
+constexpr double kOfAlternatives = 0.2;  // of what the same doubt is worth where the plan runs it
+constexpr double kNextEngines[] = {0.06, 0.06, 0.05, 0.04, 0.03, 0.02, 0.015, 0.01};
+constexpr double kMakingSeconds = 5e-3;
+constexpr double kLoadingSeconds = 100e-3;
+constexpr double kMinSampleSeconds = 0.5e-3;
+constexpr double kSamples = 6;  // with those of the warm-up
+
+// The runs of one kernel in an iteration.
+struct Runs {
+  int64_t count = 0;
+  double flops = 0;
+  int64_t most_free_bytes = 0;   // for a workspace, of all runs
+  std::vector<EngineUse> parts;  // of the first run; empty if there is only one engine
+};
+
+class Demands {
+ public:
+  Demands(const KernelOptions& kernels, const DeviceDescription& device, EngineCatalog& catalog,
+          const LoadedEngines& loaded)
+      : kernels_(kernels), device_(device), catalog_(catalog), loaded_(loaded) {}
+
+  absl::Status Add(const StepSignature& signature, const Runs& runs) {
+    ASSIGN_OR_RETURN(const std::vector<Engine> engines, catalog_.Engines(signature));
+    const EstimateOptions options = {.timings = kernels_.timings.get(),
+                                     .device = device_,
+                                     .flops = runs.flops,
+                                     .divisions = kernels_.divisions,
+                                     .deterministic = kernels_.deterministic};
+    ASSIGN_OR_RETURN(const std::vector<TimedEngine> known,
+                     EstimatedPartsOf(signature, engines, options, catalog_));
+    if (known.empty()) return absl::OkStatus();
+    for (const EngineUse& part : Running(signature, runs, engines))
+      RETURN_IF_ERROR(
+          AddPart(signature, part, known, static_cast<double>(runs.count), /*in_plan=*/true));
+    const bool is_divisible = IsDivisible(signature);
+    const std::vector<Configuration> front = DesirableConfigurations(
+        known, BatchOf(signature), is_divisible ? BatchGranularity(signature) : 1,
+        runs.most_free_bytes);
+    for (const Configuration& configuration : front) {
+      for (const EngineUse& part : configuration.parts) {
+        RETURN_IF_ERROR(AddPart(signature, part, known,
+                                kOfAlternatives * static_cast<double>(runs.count),
+                                /*in_plan=*/false));
+      }
+    }
+    AddNextEngines(signature, engines, known, runs, front.empty() ? 0 : front.back().seconds);
+    return absl::OkStatus();
+  }
+
+  std::vector<KernelDemand> Take() {
+    std::vector<KernelDemand> demands;
+    for (auto& [key, demand] : demands_) demands.push_back(std::move(demand));
+    std::sort(demands.begin(), demands.end(), [this](const KernelDemand& a, const KernelDemand& b) {
+      const double left = a.worth_seconds * MeasuringSeconds(b, loaded_);
+      const double right = b.worth_seconds * MeasuringSeconds(a, loaded_);
+      if (left != right) return left > right;
+      const std::string of_a = SignatureText(a.signature), of_b = SignatureText(b.signature);
+      return std::pair(of_a, a.engine.id) < std::pair(of_b, b.engine.id);
+    });
+    return demands;
+  }
+
+ private:
+  // A part of a configuration, which the known engines include.
+  struct Key {
+    StepSignature signature;
+    std::string engine;
+    friend bool operator==(const Key&, const Key&) = default;
+    template <typename H>
+    friend H AbslHashValue(H h, const Key& key) {
+      return H::combine(std::move(h), key.signature, key.engine);
+    }
+  };
+
+  // What the plan runs; a step with only one engine has no name for it.
+  static std::vector<EngineUse> Running(const StepSignature& signature, const Runs& runs,
+                                        const std::vector<Engine>& engines) {
+    if (!IsDivisible(signature)) {
+      const std::string engine =
+          runs.parts.empty() ? engines.front().id : runs.parts.front().engine;
+      return {{engine, BatchOf(signature)}};
+    }
+    return runs.parts.empty() ? std::vector<EngineUse>{{engines.front().id, BatchOf(signature)}}
+                              : runs.parts;
+  }
+
+  absl::Status AddPart(const StepSignature& signature, const EngineUse& part,
+                       const std::vector<TimedEngine>& known, double count, bool in_plan) {
+    if (part.adds) return absl::OkStatus();  // known only if it was measured
+    const auto timed = std::find_if(known.begin(), known.end(), [&](const TimedEngine& engine) {
+      return engine.use() == part;
+    });
+    if (timed == known.end() || timed->source == TimeSource::kMeasured) return absl::OkStatus();
+    const double doubt =
+        timed->source == TimeSource::kInterpolated ? kUnsureBetween : kUnsureOfModel;
+    Demand(PartOf(signature, part.batch),
+           {.id = timed->engine, .workspace_bytes = timed->workspace_bytes}, timed->seconds,
+           count * doubt * timed->seconds, in_plan);
+    return absl::OkStatus();
+  }
+
+  static StepSignature PartOf(const StepSignature& signature, int64_t batch) {
+    return batch == BatchOf(signature) ? signature : WithBatch(signature, batch);
+  }
+
+  void Demand(StepSignature signature, Engine engine, double seconds, double worth, bool in_plan) {
+    const Key key = {signature, engine.id};
+    KernelDemand none = {.signature = std::move(signature), .engine = std::move(engine)};
+    KernelDemand& demand = demands_.try_emplace(key, std::move(none)).first->second;
+    demand.worth_seconds += worth;
+    demand.run_seconds = seconds;
+    demand.is_in_plan = demand.is_in_plan || in_plan;
+  }
+
+  // Engines for the whole batch that are not known to be slower than the best.
+  void AddNextEngines(const StepSignature& signature, const std::vector<Engine>& engines,
+                      const std::vector<TimedEngine>& known, const Runs& runs,
+                      double best_seconds) {
+    const std::vector<Engine> usable =
+        UsableEngines(signature, engines, /*deterministic=*/true, kernels_.timings.get());
+    size_t place = 0;
+    for (const Engine& engine :
+         FirstEngines(usable, static_cast<int64_t>(std::size(kNextEngines)))) {
+      if (place == std::size(kNextEngines)) break;
+      const double gain = kNextEngines[place++];
+      if (engine.workspace_bytes > runs.most_free_bytes) continue;
+      const auto timed = std::find_if(known.begin(), known.end(), [&](const TimedEngine& other) {
+        return other.engine == engine.id && other.batch == BatchOf(signature) && !other.adds;
+      });
+      if (timed == known.end() || timed->source == TimeSource::kMeasured) continue;
+      Demand(signature, engine, timed->seconds,
+             gain * static_cast<double>(runs.count) * best_seconds, /*in_plan=*/false);
+    }
+  }
+
+  const KernelOptions& kernels_;
+  const DeviceDescription& device_;
+  EngineCatalog& catalog_;
+  const LoadedEngines& loaded_;
+  absl::flat_hash_map<Key, KernelDemand> demands_;
+};
+
+// The kernels that a plan's iteration runs.
+absl::flat_hash_map<StepSignature, Runs> RunsOf(const Program& program, const Plan& plan) {
+  absl::flat_hash_map<StepSignature, Runs> all;
+  const std::vector<StepMemory> memory = MemoryPerStep(plan);
+  size_t position = 0;
+  for (const Action& action : plan.actions) {
+    const auto* const compute = std::get_if<ComputeAction>(&action);
+    if (compute == nullptr) continue;
+    const StepMemory& at = memory[position++];
+    const Step& step = program.steps[compute->step.index()];
+    if (IsCollective(step.phase)) continue;
+    Runs& runs = all[program.Signature(step, compute->recompute)];
+    if (runs.count++ == 0) runs.parts = compute->engines;
+    runs.flops = step.flops;
+    runs.most_free_bytes = std::max(runs.most_free_bytes, at.free_bytes + at.workspace_bytes);
+  }
+  return all;
+}
+
+// The additions of gradients to sums.
+absl::flat_hash_map<StepSignature, Runs> AdditionsOf(const Program& program) {
+  absl::flat_hash_map<StepSignature, Runs> all;
+  for (const Step& step : program.steps) {
+    for (const Use& use : step.accumulates) {
+      if (KernelOverwrites(step, use))
+        ++all[AdditionSignature(program.tensor(use.tensor).spec)].count;
+    }
+    for (const Use& use : step.reads) {
+      if (use.operand.slot == Slot::kAddend)
+        ++all[AdditionSignature(program.tensor(use.tensor).spec)].count;
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+double MeasuringSeconds(const KernelDemand& demand, const LoadedEngines& loaded) {
+  const bool loads = !demand.is_in_plan && !loaded.contains(demand.engine.id);
+  return kMakingSeconds + (loads ? kLoadingSeconds : 0) +
+         kSamples * std::max(kMinSampleSeconds, demand.run_seconds);
+}
+
+absl::StatusOr<std::vector<KernelDemand>> DemandsOf(const Program& program, const Plan& plan,
+                                                    const KernelOptions& kernels,
+                                                    const DeviceDescription& device,
+                                                    EngineCatalog& catalog,
+                                                    const LoadedEngines& loaded) {
+  Demands demands(kernels, device, catalog, loaded);
+  for (const auto& [signature, runs] : RunsOf(program, plan))
+    RETURN_IF_ERROR(demands.Add(signature, runs));
+  for (const auto& [signature, runs] : AdditionsOf(program))
+    RETURN_IF_ERROR(demands.Add(signature, runs));
+  return demands.Take();
+}
+
+}  // namespace neap

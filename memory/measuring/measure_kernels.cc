@@ -1,0 +1,243 @@
+#include "neap/memory/measuring/measure_kernels.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "neap/core/base/stable_hash.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/step/signature_text.h"
+#include "neap/layers/profile/kernel_bench.h"
+#include "neap/layers/profile/profiled_timings.h"
+#include "neap/memory/measuring/kernel_demand.h"
+#include "neap/memory/planner.h"
+
+namespace neap {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The second plan may run kernels that the first did not.
+constexpr int kPasses = 2;
+// Times of a round are used to choose what the next one measures.
+constexpr double kRoundSeconds = 1.0;
+// A measurement that is worth less than this part of an iteration is not made.
+constexpr double kMinWorth = 2e-4;
+// Workspace of engines where the budget does not limit it.
+constexpr int64_t kWorkspaceBytes = 2 * kGiB;
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kHopeless = 3;  // times as slow as what is known: not worth more samples
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// A measured row as a line of text, and back.
+std::string LineOf(const std::string& operation, const Measurement& row) {
+  return absl::StrFormat("%s\t%d\t%s\t%d\t%d\t%.17g\t%.6g\t%d\t%s\n", operation, row.batch,
+                         row.engine.id, row.engine.workspace_bytes,
+                         row.engine.deterministic ? 1 : 0, row.median_seconds, row.spread,
+                         row.repeats, absl::StrReplaceAll(row.failure, {{"\t", " "}, {"\n", " "}}));
+}
+
+std::optional<std::pair<std::string, Measurement>> ReadLine(absl::string_view line) {
+  const std::vector<std::string> fields = absl::StrSplit(line, '\t');
+  if (fields.size() != 9) return std::nullopt;
+  Measurement row = {.engine = {.id = fields[2], .deterministic = fields[4] == "1"},
+                     .failure = fields[8]};
+  const bool is_read = absl::SimpleAtoi(fields[1], &row.batch) &&
+                       absl::SimpleAtoi(fields[3], &row.engine.workspace_bytes) &&
+                       absl::SimpleAtod(fields[5], &row.median_seconds) &&
+                       absl::SimpleAtod(fields[6], &row.spread) &&
+                       absl::SimpleAtoi(fields[7], &row.repeats);
+  if (!is_read) return std::nullopt;
+  return std::pair(fields[0], std::move(row));
+}
+
+class Measuring {
+ public:
+  Measuring(const PlannerOptions& planning, Device& device, ProfileDatabase& database,
+            const MeasuringOptions& options)
+      : planning_(planning), device_(device), database_(database), options_(options) {}
+
+  absl::StatusOr<MeasuringReport> Run(LowerWith lower, const PlanRequest& request) {
+    for (int pass = 0; pass < kPasses; ++pass) {
+      const absl::Status done = Pass(lower, request);
+      report_.seconds = Seconds();
+      // All ranks exchange as often, so an error of one of them is one of its own.
+      RETURN_IF_ERROR(Exchange());
+      RETURN_IF_ERROR(done);
+      if (options_.ranks == nullptr && is_over_) break;
+    }
+    report_.seconds = Seconds();
+    return report_;
+  }
+
+ private:
+  double Seconds() const { return start_.has_value() ? SecondsSince(*start_) : 0; }
+  bool TimeIsOver() const { return is_over_ || Seconds() >= options_.seconds; }
+
+  absl::Status Pass(LowerWith lower, const PlanRequest& request) {
+    if (TimeIsOver()) return absl::OkStatus();
+    RETURN_IF_ERROR(ReadTimings());
+    const std::shared_ptr<const Planner> planner = PlannerFor(planning_);
+    const DeviceDescription& description = device_.description();
+    absl::StatusOr<ChosenProgram> chosen =
+        planner->Choose(lower, request, description, device_.backend());
+    if (!chosen.ok()) return absl::OkStatus();  // the session says why
+    absl::StatusOr<Program> program = lower(chosen->choice);
+    if (!program.ok()) return absl::OkStatus();
+    if (!chosen->plan.has_value()) {
+      absl::StatusOr<PlanResult> planned =
+          planner->Plan(*program, request, description, device_.backend());
+      if (!planned.ok()) return absl::OkStatus();
+      chosen->plan = *std::move(planned);
+    }
+    const Plan& plan = chosen->plan->plan;
+    if (report_.planned_ms == 0) report_.planned_ms = plan.predicted_ms;
+    return MeasureFor(*program, plan, request.budget_bytes);
+  }
+
+  absl::Status MeasureFor(const Program& program, const Plan& plan, int64_t budget_bytes) {
+    const double least_worth = kMinWorth * plan.predicted_ms * 1e-3;
+    for (;;) {
+      ASSIGN_OR_RETURN(std::vector<KernelDemand> demands,
+                       DemandsOf(program, plan, planning_.kernels, device_.description(),
+                                 device_.backend(), loaded_));
+      std::erase_if(demands, [&](const KernelDemand& demand) {
+        return demand.worth_seconds < least_worth || !IsMine(demand);
+      });
+      report_.left = std::ssize(demands);
+      if (!start_.has_value()) start_ = Clock::now();
+      if (demands.empty() || TimeIsOver()) return absl::OkStatus();
+      RETURN_IF_ERROR(Reserve(plan, demands, budget_bytes));
+      ASSIGN_OR_RETURN(const bool has_measured, MeasureRound(demands));
+      if (!has_measured) return absl::OkStatus();
+      RETURN_IF_ERROR(ReadTimings());
+    }
+  }
+
+  bool IsMine(const KernelDemand& demand) const {
+    if (options_.ranks == nullptr) return true;
+    const uint64_t hash = StableHash(demand.engine.id, StableHash(SignatureText(demand.signature)));
+    const auto ranks = static_cast<uint64_t>(options_.ranks->ranks());
+    return hash % ranks == static_cast<uint64_t>(options_.ranks->rank());
+  }
+
+  // Memory for operands and workspace: as much as the plan's arena, and no more than the budget.
+  absl::Status Reserve(const Plan& plan, const std::vector<KernelDemand>& demands,
+                       int64_t budget_bytes) {
+    if (bench_.has_value()) return absl::OkStatus();
+    int64_t bytes = 0;
+    for (const KernelDemand& demand : demands) {
+      bytes =
+          std::max(bytes, KernelBench::BytesFor(demand.signature, demand.engine.workspace_bytes));
+    }
+    bytes = std::clamp(bytes, std::min(plan.arena_bytes, budget_bytes),
+                       std::max(budget_bytes, plan.arena_bytes));
+    if (budget_bytes == kUnlimited) bytes = std::min(bytes, plan.arena_bytes + kWorkspaceBytes);
+    absl::StatusOr<KernelBench> bench = KernelBench::Create(device_, bytes, options_.samples);
+    if (!bench.ok()) return bench.status();
+    bench_.emplace(*std::move(bench));
+    return absl::OkStatus();
+  }
+
+  // Whether anything was measured.
+  absl::StatusOr<bool> MeasureRound(const std::vector<KernelDemand>& demands) {
+    const Clock::time_point begin = Clock::now();
+    const int64_t before = report_.measured + report_.failed;
+    for (const KernelDemand& demand : demands) {
+      if (TimeIsOver()) break;
+      if (demand.engine.workspace_bytes > bench_->WorkspaceBytes(demand.signature)) continue;
+      RETURN_IF_ERROR(Measure(demand));
+      if (options_.on_progress != nullptr) {
+        report_.seconds = Seconds();
+        is_over_ = !options_.on_progress(report_);
+      }
+      --report_.left;
+      if (SecondsSince(begin) >= kRoundSeconds) break;
+    }
+    return report_.measured + report_.failed > before;
+  }
+
+  absl::Status Measure(const KernelDemand& demand) {
+    RETURN_IF_ERROR(bench_->Place(demand.signature));
+    const auto go_on = [this] { return !TimeIsOver(); };
+    double& fastest = fastest_.try_emplace(demand.signature, kNever).first->second;
+    const absl::StatusOr<Measurement> measured =
+        bench_->Measure(demand.signature, demand.engine, kHopeless * fastest, go_on);
+    if (absl::IsCancelled(measured.status())) return absl::OkStatus();
+    RETURN_IF_ERROR(measured.status());
+    if (measured->failed()) RETURN_IF_ERROR(device_.Synchronize());  // fails if the device did
+    loaded_.insert(demand.engine.id);
+    ++(measured->failed() ? report_.failed : report_.measured);
+    if (!measured->failed()) fastest = std::min(fastest, measured->median_seconds);
+    const std::string operation = SignatureText(demand.signature);
+    if (!database_.Record(operation, *measured, OnConflict::kKeepBetter).ok()) is_over_ = true;
+    if (options_.ranks != nullptr) news_ += LineOf(operation, *measured);
+    return absl::OkStatus();
+  }
+
+  // Tells the other ranks what this one has measured, and records what they have.
+  absl::Status Exchange() {
+    if (options_.ranks == nullptr) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const std::vector<std::string> news, options_.ranks->Exchange(news_));
+    news_.clear();
+    for (size_t rank = 0; rank < news.size(); ++rank) {
+      if (static_cast<int>(rank) == options_.ranks->rank()) continue;
+      for (const absl::string_view line : absl::StrSplit(news[rank], '\n', absl::SkipEmpty())) {
+        const auto row = ReadLine(line);
+        if (!row.has_value()) continue;
+        ++report_.from_others;
+        (void)database_.Record(row->first, row->second, OnConflict::kKeepBetter);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadTimings() {
+    absl::StatusOr<ProfileDatabase> read =
+        ProfileDatabase::OpenToRead(database_.path(), database_.device());
+    RETURN_IF_ERROR(read.status());
+    planning_.kernels.timings = std::make_shared<ProfiledTimings>(*std::move(read));
+    return absl::OkStatus();
+  }
+
+  PlannerOptions planning_;
+  Device& device_;
+  ProfileDatabase& database_;
+  const MeasuringOptions& options_;
+  // When the first demands were known: to list engines and to plan takes time that the session saves.
+  std::optional<Clock::time_point> start_;
+  std::optional<KernelBench> bench_;
+  absl::flat_hash_map<StepSignature, double> fastest_;  // seconds, of its measured engines
+  LoadedEngines loaded_;
+  std::string news_;  // lines that the other ranks do not have yet
+  MeasuringReport report_;
+  bool is_over_ = false;
+};
+
+}  // namespace
+
+absl::StatusOr<MeasuringReport> MeasureKernels(LowerWith lower, const PlannerOptions& planning,
+                                               const PlanRequest& request, Device& device,
+                                               ProfileDatabase& database,
+                                               const MeasuringOptions& options) {
+  const bool is_strict = planning.strict || request.strict;
+  if (options.seconds <= 0 || is_strict || device.description().kind == "cpu")
+    return MeasuringReport{};
+  return Measuring(planning, device, database, options).Run(lower, request);
+}
+
+}  // namespace neap

@@ -1,0 +1,63 @@
+// Measures the kernels on which a session's plan depends, before its first step (SuperNeurons 3.5
+// and u-cuDNN III-D do this in the first iteration; here it is bounded and reported).
+//
+// Plans are as good as the times behind them, and nobody measures a network before the first run.
+// So a session does: it plans by what is known, measures the kernels that matter most
+// (memory/measuring/kernel_demand.h) within some seconds and within the bytes of the budget, and
+// plans again. The times go into the database, so the next session measures nothing. What was not
+// reached is estimated from what was (layers/conv/estimated_parts.h).
+//
+//   seconds  0                                                            10
+//            | plan | conv2 f, conv1 b, ... the rest by worth | plan again, measure what is new |
+//
+//   MeasuringOptions options = {.seconds = 10};
+//   ASSIGN_OR_RETURN(MeasuringReport report,
+//                    MeasureKernels(lower, planning, {.budget_bytes = 12 * kGiB}, device, database,
+//                                   options));
+//   report.measured;  // engines
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "absl/status/statusor.h"
+#include "neap/core/device/communicator.h"
+#include "neap/core/device/device.h"
+#include "neap/core/plan/planner.h"
+#include "neap/layers/profile/profile_database.h"
+#include "neap/memory/planner_options.h"
+
+namespace neap {
+
+inline constexpr double kDefaultMeasuringSeconds = 10;
+
+struct MeasuringReport {
+  int64_t measured = 0;     // engines, on this rank
+  int64_t failed = 0;       // that did not build or run
+  int64_t from_others = 0;  // measured by other ranks
+  int64_t left = 0;         // kernels that would have been worth measuring
+  double seconds = 0;       // that all of it took
+  double planned_ms = 0;    // predicted for an iteration before
+};
+
+struct MeasuringOptions {
+  double seconds = kDefaultMeasuringSeconds;  // at most; 0: nothing is measured
+  int64_t samples = 3;                        // minimum per median
+  // Called after each kernel with what was done so far; measuring ends if it returns false.
+  std::function<bool(const MeasuringReport&)> on_progress = nullptr;
+  // Ranks measure different kernels and tell each other the times. All call MeasureKernels() with
+  // the same options then. Null: alone. *Ownership*: borrowed.
+  TextExchange* ranks = nullptr;
+};
+
+// `lower`, `planning` and `request` are those of the session (Planner::Choose()); `planning` has
+// the timings of `database`, if there are any. Measures nothing in strict mode, whose plans do not
+// depend on times, and on a device without kernels to choose from, the CPU. Errors: those of the
+// device, and of the ranks. A plan that is refused is none: nothing is measured then, and the
+// session says why. A database that cannot be written only ends the measuring.
+absl::StatusOr<MeasuringReport> MeasureKernels(LowerWith lower, const PlannerOptions& planning,
+                                               const PlanRequest& request, Device& device,
+                                               ProfileDatabase& database,
+                                               const MeasuringOptions& options);
+
+}  // namespace neap
