@@ -64,7 +64,7 @@ struct PartsSearchOptions {
 };
 
 // A plan that can gain no more than this part of its time is good enough.
-inline constexpr double kMinPartsGain = 0.005;
+inline constexpr double kMinPartsGain = 0.001;
 
 // Calls `attempt` for some of `counts`, which are those of PartCounts(), each at most once. Errors:
 // those of `attempt`.

@@ -5,7 +5,6 @@
 #include <limits>
 #include <optional>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -25,12 +24,9 @@
 namespace neap {
 namespace {
 
-// Predictions of plans with many copies are off by about as much, so parameters on the host must
-// gain at least this part of the time.
-constexpr double kMinGain = 0.01;
-// Predictions by the cost model are too low by up to this factor, so a plan of which not all
-// kernels were measured is better than a measured one only if it is faster by as much.
-constexpr double kUnmeasuredFactor = 2;
+// Parameters are on the host if that gains this part of the time. More would make some plans slower
+// than those in a smaller budget, where the gain was large enough.
+constexpr double kMinGain = 0.001;
 
 // If the best plan takes more than this factor of the time of kernels alone, parameters on the host
 // are tried with more numbers of parts.
@@ -160,13 +156,12 @@ class Chooser {
 
   absl::StatusOr<PartsAttempt> Plan(const Program& program, const ProgramChoice& choice) {
     using Outcome = PartsAttempt::Outcome;
-    const double factor = MayBeMeasured(program) ? 1 : kUnmeasuredFactor;
     const double limit_ms = ShareOfBest(choice) * BestMs();
     absl::StatusOr<PlanAttempt> attempt =
-        AttemptPlan(limit_ms / factor, program, options_, device_, catalog_);
+        AttemptPlan(limit_ms, program, options_, device_, catalog_);
     if (absl::IsUnimplemented(attempt.status())) return PartsAttempt{};  // no indices for the batch
     RETURN_IF_ERROR(attempt.status());
-    PartsAttempt found = {.kernels_ms = factor * attempt->kernels_ms};
+    PartsAttempt found = {.kernels_ms = attempt->kernels_ms};
     kernels_ms_ = std::min(kernels_ms_, found.kernels_ms);
     engines_ms_ += attempt->engines_ms;
     if (!attempt->refusal.ok()) {
@@ -175,7 +170,7 @@ class Chooser {
     }
     found.outcome = found.kernels_ms >= limit_ms ? Outcome::kSlow : Outcome::kFits;
     if (!attempt->plan.has_value()) return found;
-    const double ms = ComparedMs(*attempt->plan);
+    const double ms = IterationMs(*attempt->plan);
     if (ms >= limit_ms) return found;
     found.ms = ms;
     best_ = std::move(attempt->plan);
@@ -256,33 +251,10 @@ class Chooser {
     return choice == first_ ? 1 : 1 - kMinPartsGain;
   }
   double BestMs() const {
-    return best_.has_value() ? ComparedMs(*best_) : std::numeric_limits<double>::infinity();
-  }
-  // The time of an iteration, as if what was not measured took as long as it may take.
-  double ComparedMs(const PlanResult& result) const {
-    return IterationMs(result) * (IsMeasured(result) ? 1 : kUnmeasuredFactor);
+    return best_.has_value() ? IterationMs(*best_) : std::numeric_limits<double>::infinity();
   }
   static double IterationMs(const PlanResult& result) {
     return result.plan.predicted_ms + result.stats.batch_copy_ms;
-  }
-  bool MayBeMeasured(const Program& program) const {
-    const KernelTimings* const timings = options_.kernels.timings.get();
-    return timings != nullptr &&
-           std::all_of(program.steps.begin(), program.steps.end(), [&](const Step& step) {
-             return !IsOfLayer(step.phase) || !timings->Of(program.Signature(step)).empty();
-           });
-  }
-  // Updates are few and short, and databases of earlier versions have only those of several layers
-  // at once, which programs with parameters on the host do not have.
-  static bool IsMeasured(const PlanResult& result) {
-    size_t run = 0;
-    for (const Action& action : result.plan.actions) {
-      const auto* const compute = std::get_if<ComputeAction>(&action);
-      if (compute == nullptr) continue;
-      const bool is_update = result.plan.steps[compute->step.index()].phase == Phase::kUpdate;
-      if (result.sources[run++] != TimeSource::kMeasured && !is_update) return false;
-    }
-    return true;
   }
 
   LowerWith lower_;

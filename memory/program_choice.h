@@ -67,7 +67,7 @@ absl::StatusOr<bool> MayChooseOffloading(const PlannerOptions& options,
 // PlannerOptions::sub_batches and offload_params where they are set. Otherwise one sub-batch, or
 // the number with the fastest plan that was found if MayChooseSubBatches(); and parameters stay on
 // the device unless MayChooseOffloading(), the host budget has room for them, and the plan is
-// faster so by a hundredth. A network that couples the images of a batch, which `lower` refuses
+// faster so by a thousandth. A network that couples the images of a batch, which `lower` refuses
 // with INVALID_ARGUMENT, is not split. Where the time of sums is known, the sizes of buckets are
 // the fastest of kBucketChoices unless PlannerOptions::bucket_bytes is set. Without a plan that
 // fits, the choice is that of the program with the smallest feasible budget of all that the options

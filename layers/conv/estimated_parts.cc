@@ -149,7 +149,8 @@ class Estimator {
     return fastest;
   }
 
-  // From measured sizes of the engine: the nearest ones, or one and the time of a launch.
+  // From measured sizes of the engine: the nearest ones, or one and the time of a launch; for fewer
+  // images than in any at least what the model makes of the smallest.
   std::optional<double> Interpolate(const std::string& engine, int64_t images) const {
     const auto rows = measured_.find(engine);
     if (rows == measured_.end()) return std::nullopt;
@@ -165,10 +166,15 @@ class Estimator {
       if (row.first > images && (above.first == 0 || row.first < above.first)) above = row;
     }
     if (above.first == 0) std::swap(above, below), below = further_below;
+    const bool is_below_all = below.first == 0 && images < above.first;
     const double slope =
         (above.second - below.second) / static_cast<double>(above.first - below.first);
-    return std::max(below.second + slope * static_cast<double>(images - below.first),
-                    kLaunchSeconds);
+    const double linear = below.second + slope * static_cast<double>(images - below.first);
+    // Few images leave multiprocessors idle, of which only the model knows.
+    const double modelled = is_below_all ? above.second * ModelSeconds(PartOf(images)) /
+                                               ModelSeconds(PartOf(above.first))
+                                         : 0;
+    return std::max({linear, modelled, kLaunchSeconds});
   }
 
   // What a part that is not the first costs in addition.

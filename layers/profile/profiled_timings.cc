@@ -39,10 +39,7 @@ const ProfiledTimings::Known* ProfiledTimings::Find(const std::string& operation
 std::vector<TimedEngine> ProfiledTimings::Of(const StepSignature& signature) const {
   const Known* const known = Find(SignatureText(signature));
   if (known == nullptr) return {};
-  std::vector<TimedEngine> engines = known->engines;
-  const int64_t batch = BatchOf(signature);
-  std::erase_if(engines, [batch](const TimedEngine& engine) { return engine.batch > batch; });
-  return engines;
+  return known->engines;
 }
 
 std::vector<std::string> ProfiledTimings::FailedOn(const StepSignature& signature) const {

@@ -325,21 +325,29 @@ TEST_CASE("random networks in inference: every budget from the reported minimum 
 
 // Copies that reuse each other's places in a pool wait for each other.
 TEST_CASE("the predicted time contains the waits of the pools") {
-  const Graph graph = testing::RandomGraph(0, {.batch = 16, .image = 16, .max_channels = 32});
-  const Program program = BuildProgram(graph, {}).value();
   DefaultCatalog catalog;
-  PlannerOptions options = {.policy = "vdnn-all"};
   DeviceDescription device = H200();
-  device.copy_bandwidth /= 4;  // small kernels are mostly launches: copies take longer than those
-  options.budget_bytes = MinimumBudget(program, options, device, catalog).value();
-  const PlanResult result = MakePlan(program, options, device, catalog).value();
-  Plan apart = result.plan;
-  std::erase_if(apart.actions,
-                [](const Action& action) { return std::holds_alternative<WaitAction>(action); });
-  LayOutApart(apart);
-  apart.actions = WithWaits(apart);
-  REQUIRE(apart.host_pool_bytes > result.plan.host_pool_bytes);
-  CHECK(PredictTimeline(apart, result.costs).total_us < 0.999 * 1e3 * result.plan.predicted_ms);
+  device.copy_bandwidth /= 20;  // small kernels are mostly launches: copies take longer than those
+  int waiting = 0;
+  for (uint32_t seed = 0; seed < 12; ++seed) {
+    CAPTURE(seed);
+    const Graph graph = testing::RandomGraph(seed, {.batch = 16, .image = 16, .max_channels = 32});
+    const Program program = BuildProgram(graph, {}).value();
+    PlannerOptions options = {.policy = "vdnn-all"};
+    options.budget_bytes = MinimumBudget(program, options, device, catalog).value();
+    const PlanResult result = MakePlan(program, options, device, catalog).value();
+    Plan apart = result.plan;
+    std::erase_if(apart.actions,
+                  [](const Action& action) { return std::holds_alternative<WaitAction>(action); });
+    LayOutApart(apart);
+    apart.actions = WithWaits(apart);
+    const double apart_ms = PredictTimeline(apart, result.costs).total_us / 1e3;
+    CHECK(apart.host_pool_bytes >= result.plan.host_pool_bytes);
+    if (apart.host_pool_bytes == result.plan.host_pool_bytes)
+      CHECK(apart_ms == doctest::Approx(result.plan.predicted_ms));
+    if (apart_ms < 0.999 * result.plan.predicted_ms) ++waiting;
+  }
+  CHECK(waiting > 0);
 }
 
 TEST_CASE("persistent tensors lie in the same place in every plan of a network") {

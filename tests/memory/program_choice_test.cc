@@ -61,7 +61,6 @@ class TimingsOfWholeBatches final : public KernelTimings {
   TimingsOfWholeBatches(const Planned& net, double seconds, EngineCatalog& catalog)
       : batch_(net.graph.options().batch), seconds_(seconds), catalog_(catalog) {}
   std::vector<TimedEngine> Of(const StepSignature& signature) const override {
-    if (BatchOf(signature) != batch_) return {};
     const std::string engine = catalog_.Engines(signature).value().front().id;
     return {{.engine = engine, .batch = batch_, .seconds = seconds_}};
   }
@@ -116,16 +115,15 @@ TEST_CASE("the chosen number is never slower than the whole batch") {
   }
 }
 
-TEST_CASE(
-    "a measured whole batch gives way to parts that were not measured if they halve its time") {
+TEST_CASE("a measured whole batch is compared with parts by what is known of it") {
   Planned net("alexnet");
-  // The whole batch takes 1.9 times as long as the cost model says.
-  const double seconds = 1.9e-3 * net.Plan(1, kUnlimited)->plan.predicted_ms /
-                         static_cast<double>(net.Lowered(1)->steps.size());
+  // The whole batch takes three times as long as the cost model says; so do its parts, then.
+  const PlanResult modelled = net.Plan(1, kUnlimited).value();
+  const double seconds =
+      3e-3 * modelled.plan.predicted_ms / static_cast<double>(net.Lowered(1)->steps.size());
   const auto timings = std::make_shared<TimingsOfWholeBatches>(net, seconds, net.catalog);
   const int64_t least = net.Minimum(1);
-  const int64_t most = net.Plan(1, kUnlimited)->plan.peak_bytes;
-  int split = 0, whole = 0;
+  const int64_t most = modelled.plan.peak_bytes;
   for (int64_t part = 0; part <= 8; ++part) {
     const PlannerOptions options = {.budget_bytes = least + (most - least) * part / 8,
                                     .kernels = {.timings = timings}};
@@ -135,19 +133,10 @@ TEST_CASE(
           MakePlan(net.Lowered(count).value(), options, H200(), net.catalog).value());
     };
     const int64_t count = net.Choose(options);
+    CHECK(planned_ms(count) <= planned_ms(1));
+    CHECK(planned_ms(count) > 2.5 * modelled.plan.predicted_ms);
     if (part == 8) CHECK(count == 1);
-    const double whole_ms = planned_ms(1);
-    if (count > 1) {
-      CHECK(2 * planned_ms(count) < whole_ms);
-      ++split;
-    } else {
-      const double halves_ms = planned_ms(2);
-      CHECK(2 * halves_ms >= whole_ms);
-      whole += halves_ms < whole_ms ? 1 : 0;
-    }
   }
-  CHECK(split > 0);
-  CHECK(whole > 0);
 }
 
 TEST_CASE("the number is 1 where bits must not depend on the budget, or images are coupled") {
@@ -170,7 +159,7 @@ TEST_CASE("where no number of parts fits, it is that with the smallest plan") {
   for (const int64_t other : {1, 2, 3, 4}) CHECK(net.Minimum(count) <= net.Minimum(other));
 }
 
-TEST_CASE("parameters are on the host where that is faster by a hundredth") {
+TEST_CASE("parameters are on the host where that is faster by a thousandth") {
   Planned net("resnet18", 64);
   const int64_t least = net.Minimum(1), least_offloaded = net.Minimum(1, /*offload_params=*/true);
   REQUIRE(least_offloaded < least);
@@ -181,7 +170,7 @@ TEST_CASE("parameters are on the host where that is faster by a hundredth") {
     const ProgramChoice choice = net.ChooseFrom({.budget_bytes = budget});
     const double ms = IterationMs(net.Plan(1, budget).value());
     const double offloaded_ms = IterationMs(net.Plan(1, budget, true).value());
-    CHECK(choice == ProgramChoice{.offload_params = offloaded_ms < 0.99 * ms});
+    CHECK(choice == ProgramChoice{.offload_params = offloaded_ms < 0.999 * ms});
     (choice.offload_params ? chosen : refused) = true;
   }
   CHECK(chosen);
