@@ -149,6 +149,10 @@ CostFeatures FeaturesOf(const StepSignature& signature, double flops,
   const double arithmetic = rate > 0 ? flops / rate : 0;
   const double memory = device.memory_bandwidth > 0 ? bytes / device.memory_bandwidth : 0;
   features.bound_seconds = kLaunchSeconds + std::max(arithmetic, memory);
+  if (tensors.weight == nullptr && device.gpu.has_value() && bytes > 0) {
+    const double cached = static_cast<double>(device.gpu->l2_cache_bytes) / bytes;
+    features.least_seconds = memory * std::max(1 - cached, 0.0);
+  }
   values[F::kOne] = 1;
   if (arithmetic > 0 && memory > 0)
     values[F::kBalance] = std::clamp(std::log2(arithmetic / memory), -6.0, 6.0);

@@ -57,6 +57,9 @@ struct CostFeatures {
   // for convolutions and products of matrices, "max_pool forward" and "pass" for all else.
   std::string kind, group, family;
   double bound_seconds = 0;
+  // What no kernel takes less than: of a pass over memory, the time of the bytes that do not fit
+  // the cache. A launch may cost nothing, and a convolution may skip bytes of its input.
+  double least_seconds = 0;
   std::array<double, kCount> values = {};
 };
 

@@ -68,7 +68,8 @@ double PredictSeconds(const StepSignature& signature, double flops,
   double logarithm = 0;
   for (int i = 0; i < CostFeatures::kCount; ++i)
     logarithm += row->coefficients[i] * features.values[static_cast<size_t>(i)];
-  return features.bound_seconds * std::exp(std::clamp(logarithm, row->least, row->most));
+  return std::max(features.bound_seconds * std::exp(std::clamp(logarithm, row->least, row->most)),
+                  features.least_seconds);
 }
 
 double PredictSeconds(const Program& program, const Step& step, const DeviceDescription& device,

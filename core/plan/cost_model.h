@@ -5,6 +5,10 @@
 //
 //   seconds = bound * exp(sum_i coefficient[kind][i] * feature[i])
 //
+// The exponent is limited to what was measured of its kind. A kind of which only small tensors were
+// measured, in the cache, is faster than the memory; so a pass over memory takes at least the time
+// of the bytes beyond the cache.
+//
 // The coefficients (core/plan/cost_coefficients.inc) are fitted to measured times of the library's
 // first engine, by scripts/fit_cost_model.py, which also shows the error for networks that are left
 // out of the fit. They hold for devices of the same sort at other rates, because they are relative
