@@ -165,6 +165,8 @@ class Estimator {
       }
       if (row.first > images && (above.first == 0 || row.first < above.first)) above = row;
     }
+    // More images than were measured do not take less time, whatever has disturbed a measurement.
+    const double least = above.first == 0 ? below.second : kLaunchSeconds;
     if (above.first == 0) std::swap(above, below), below = further_below;
     const bool is_below_all = below.first == 0 && images < above.first;
     const double slope =
@@ -174,7 +176,7 @@ class Estimator {
     const double modelled = is_below_all ? above.second * ModelSeconds(PartOf(images)) /
                                                ModelSeconds(PartOf(above.first))
                                          : 0;
-    return std::max({linear, modelled, kLaunchSeconds});
+    return std::max({linear, modelled, least});
   }
 
   // What a part that is not the first costs in addition.

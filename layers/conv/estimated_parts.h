@@ -6,12 +6,13 @@
 //   engine   batch  16   32   64   128
 //   "fast"        1.1  2.0    .     .    measured sizes of the same engine: a launch and a slope
 //   "medium"       .    .     .    9.0
-//   "small"        .    .     .     .    the cost model, times what the library's later engines lose
+//   "small"        .    .     .     .    the cost model, times what the library's later engines
+// lose
 //                                        (layers/conv/engine_losses.h), and times by how much the
 //                                        model is wrong about this step's measured engines
 //
-// An engine that was not measured is not taken to be faster than the fastest measured one among those
-// that are expected to be as fast: it would be chosen because it is uncertain.
+// An engine that was not measured is not taken to be faster than the fastest measured one among
+// those that are expected to be as fast: it would be chosen because it is uncertain.
 //
 //   const EstimateOptions options = {.timings = &timings, .device = device.description(),
 //                                    .flops = step.flops};

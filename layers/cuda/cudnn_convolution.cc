@@ -349,7 +349,8 @@ class BuiltPlan final : public ConvolutionPlan {
 
 class CudnnConvolutionsImpl final : public CudnnConvolutions {
  public:
-  // `plans` builds and executes plans on `device`. Both are absent for a device that is not present.
+  // `plans` builds and executes plans on `device`. Both are absent for a device that is not
+  // present.
   CudnnConvolutionsImpl(Handle plans, std::optional<int> device,
                         std::shared_ptr<const fe::DeviceProperties> properties, LibraryLists lists)
       : plans_(std::move(plans)),

@@ -1,0 +1,130 @@
+#include "neap/layers/conv/engine_losses.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace neap {
+namespace {
+
+using doctest::Approx;
+
+struct Row {
+  std::string_view group, family;
+  double logarithm;
+};
+constexpr Row kRows[] = {
+#include "neap/layers/conv/engine_losses.inc"
+};
+
+constexpr std::string_view kGroup = "dense backward_data 16-bit nhwc";
+
+double LossOf(std::string_view group, std::string_view family) {
+  for (const Row& row : kRows) {
+    if (row.group == group && row.family == family) return std::exp(row.logarithm);
+  }
+  FAIL("no row of ", family);
+  return 0;
+}
+
+Engine Named(std::string id, std::string notes = {}) {
+  return {.id = std::move(id), .notes = std::move(notes)};
+}
+
+TEST_CASE("the rows are in order, each once, and no loss is a gain") {
+  REQUIRE(std::size(kRows) > 50);
+  for (size_t i = 0; i < std::size(kRows); ++i) {
+    CAPTURE(kRows[i].group);
+    CAPTURE(kRows[i].family);
+    CHECK(kRows[i].logarithm >= 0);
+    if (i == 0) continue;
+    const Row& before = kRows[i - 1];
+    CHECK(std::pair(before.group, before.family) < std::pair(kRows[i].group, kRows[i].family));
+  }
+}
+
+TEST_CASE("an engine loses what its family loses, with any knobs, but never overtakes the first") {
+  const std::vector<double> slower =
+      SlowdownsOf(std::vector<Engine>{Named("eng0_k1=1"), Named("eng0_k2=7"), Named("eng1"),
+                                      Named("eng67_k2=4")},
+                  kGroup);
+  REQUIRE(slower.size() == 4);
+  CHECK(slower[0] == 1);  // the first, whatever its family loses elsewhere
+  CHECK(slower[1] == Approx(LossOf(kGroup, "eng0")));
+  CHECK(slower[2] == Approx(LossOf(kGroup, "eng1")));
+  CHECK(slower[3] == Approx(LossOf(kGroup, "eng67")));
+}
+
+TEST_CASE("equal losses keep the library's order") {
+  REQUIRE(LossOf(kGroup, "cublaslt-0") == 1);
+  const std::vector<double> slower = SlowdownsOf(
+      std::vector<Engine>{Named("a"), Named("cublaslt-0_1"), Named("cublaslt-0_2")}, kGroup);
+  CHECK(slower[0] == 1);
+  CHECK(slower[1] > 1);
+  CHECK(slower[2] > slower[1]);
+  CHECK(slower[2] < 1.05);
+}
+
+TEST_CASE("unknown engines lose by place") {
+  std::vector<Engine> engines;
+  for (const char* id : {"a", "b", "c", "d"}) engines.push_back(Named(id));
+  const std::vector<double> expected = {1, 1.1, 1.2, 1.3};
+  const std::vector<double> by_place = SlowdownsOf(engines, kGroup);
+  const std::vector<double> without_group = SlowdownsOf(engines, "no such group");
+  for (size_t i = 0; i < expected.size(); ++i) {
+    CHECK(by_place[i] == Approx(expected[i]));
+    CHECK(without_group[i] == Approx(expected[i]));
+  }
+}
+
+TEST_CASE("unknown engines without matrix units lose what such engines lose behind one with them") {
+  const std::vector<Engine> engines = {Named("a", "tensor-core"), Named("b", "tensor-core"),
+                                       Named("c")};
+  const std::vector<double> slower = SlowdownsOf(engines, kGroup);
+  CHECK(slower[1] == Approx(1.1));
+  CHECK(slower[2] == Approx(LossOf(kGroup, "*")));
+  CHECK(slower[2] > 3);
+  // The other way round, the library knows better than the table: by the row of such engines.
+  const std::vector<double> after =
+      SlowdownsOf(std::vector<Engine>{Named("c"), Named("a", "tensor-core")}, kGroup);
+  CHECK(after[1] == Approx(LossOf(kGroup, "*tensor-core")));
+}
+
+TEST_CASE("the first deterministic engine is the measure, and of others nothing is known") {
+  std::vector<Engine> engines = {Named("eng0"), Named("a"), Named("eng1"), Named("b")};
+  engines[0].deterministic = engines[2].deterministic = false;
+  const std::vector<double> slower = SlowdownsOf(engines, kGroup);
+  CHECK(slower[0] == 1);
+  CHECK(slower[1] == 1);
+  CHECK(slower[2] == 1);
+  CHECK(slower[3] == Approx(1.1));  // the second of those that count
+}
+
+TEST_CASE("engines with a ReLU have an order of their own") {
+  const std::vector<Engine> engines = {Named("a"), Named("relu:a"), Named("b"), Named("relu:b"),
+                                       Named("relu:c")};
+  const std::vector<double> slower = SlowdownsOf(engines, kGroup);
+  CHECK(slower[0] == 1);
+  CHECK(slower[1] == 1);
+  CHECK(slower[2] == Approx(1.1));
+  CHECK(slower[3] == Approx(1.1));
+  CHECK(slower[4] == Approx(1.2));
+}
+
+TEST_CASE("no engine is faster than the first, in every group of the table") {
+  for (const Row& row : kRows) {
+    std::vector<Engine> engines;
+    for (const Row& other : kRows) {
+      if (other.group == row.group) engines.push_back(Named(std::string(other.family)));
+    }
+    for (const double slower : SlowdownsOf(engines, row.group)) CHECK(slower >= 1);
+  }
+  CHECK(SlowdownsOf({}, kGroup).empty());
+}
+
+}  // namespace
+}  // namespace neap
