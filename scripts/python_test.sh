@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests the Python package: builds a wheel from a preset's objects, installs it in a virtual environment of its own, and runs
-# pytest on tests/apps/python, several tests at a time, in a folder outside of the tree.
+# pytest on tests/apps/python, and on the tests of scripts that need numpy, several tests at a time, in a folder outside of the tree.
 #   scripts/python_test.sh [PRESET [PYTEST ARGUMENT...]]
 set -euo pipefail
 preset="${1:-dev}"
@@ -24,4 +24,5 @@ outside="$(mktemp -d)"
 trap 'rm -rf "$outside"' EXIT
 cd "$outside"
 export OMP_NUM_THREADS=1 XDG_CACHE_HOME="$outside/cache" NEAP_TREE="$root" NEAP_COMMAND="$root/build/$preset/neap"
-"$venv/bin/python" -B -m pytest -p no:cacheprovider -q --numprocesses "$(build_jobs)" "${@:2}" "$root/tests/apps/python"
+"$venv/bin/python" -B -m pytest -p no:cacheprovider -q --numprocesses "$(build_jobs)" "${@:2}" "$root/tests/apps/python" \
+  "$root/tests/scripts/fit_cost_model_test.py"
