@@ -76,6 +76,7 @@ set(NEAP_INSTALLED_HEADERS
   layers/multiply.h
   layers/pooling.h
   layers/profile/kept_engine_lists.h
+  layers/profile/kernel_bench.h
   layers/profile/kernel_timer.h
   layers/profile/profile_database.h
   layers/profile/profile_file.h
@@ -90,6 +91,7 @@ set(NEAP_INSTALLED_HEADERS
   layers/zero_pad.h
   memory/create_session.h
   memory/engines/kernel_options.h
+  memory/measuring/measure_kernels.h
   memory/placement/allocator.h
   memory/placement/heap.h
   memory/planner.h

@@ -1,7 +1,8 @@
 // `neap profile NET --list`: the engines of every step of a network, with their measurements.
 //
 //   EngineList list = {.net = "lenet", .device = database.device(), .database = database.path()};
-//   ASSIGN_OR_RETURN(list.kernels, ListKernels(programs, {&device->backend(), &database}));
+//   ASSIGN_OR_RETURN(list.kernels, ListKernels(programs, device->description(),
+//                                              {&device->backend(), &database}));
 //   Print(ToText(list));
 #pragma once
 

@@ -19,6 +19,7 @@ namespace {
 constexpr int64_t kPatternBytes = 4 * kMiB;
 constexpr int kPatterns = 4;
 constexpr int64_t kPatternsBytes = kPatterns * kPatternBytes;
+static_assert(kPatternsBytes == KernelBench::kOwnBytes);
 
 // Integers are 0, and so are the values of a scaled loss, which would otherwise skip updates.
 bool IsZero(const OperandSpec& operand) {

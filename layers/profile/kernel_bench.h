@@ -34,7 +34,10 @@ namespace neap {
 
 class KernelBench {
  public:
-  // The bytes of a bench for a step with a workspace.
+  // Of the numbers from which operands are filled.
+  static constexpr int64_t kOwnBytes = 16 * kMiB;
+
+  // The bytes of a bench for a step with a workspace, with its own.
   static int64_t BytesFor(const StepSignature& signature, int64_t workspace_bytes);
 
   // `bytes` of device memory; `samples` as in KernelTimer. Errors: those of the device.

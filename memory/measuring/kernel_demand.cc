@@ -211,6 +211,7 @@ absl::StatusOr<std::vector<KernelDemand>> DemandsOf(const Program& program, cons
                                                     const DeviceDescription& device,
                                                     EngineCatalog& catalog,
                                                     const LoadedEngines& loaded) {
+  if (program.options.accounting == Accounting::kPaper) return std::vector<KernelDemand>{};
   Demands demands(kernels, device, catalog, loaded);
   for (const auto& [signature, runs] : RunsOf(program, plan))
     RETURN_IF_ERROR(demands.Add(signature, runs));

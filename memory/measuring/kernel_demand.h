@@ -1,21 +1,24 @@
 // Which kernels a plan would gain from having measured, the most worthwhile first.
 //
-// A plan depends on the times of the kernels that it runs, and on those of the kernels that it could
-// run instead. To know the first makes predictions right; to know the others may find a faster plan.
-// What a measurement is worth is the share of the iteration that it concerns, times how unsure it is:
+// A plan depends on the times of the kernels that it runs, and on those of the kernels that it
+// could run instead. To know the first makes predictions right; to know the others may find a
+// faster plan. What a measurement is worth is the share of the iteration that it concerns, times
+// how unsure it is:
 //
 //   runs in the plan, by the cost model    count * seconds * 0.3
 //   runs in the plan, interpolated         count * seconds * 0.1
 //   another configuration that fits        the same, times 0.2
 //   the library's next engines             count * seconds * 0.06, 0.05, ... by place
 //
-// and it costs the time of making the kernel and of some runs. Of a library's engine whose code the
-// process has not used yet, the code is loaded first, which takes longer than all of its runs. Where workspace is short, the
+// A kernel of several of these sorts is worth their sum: the plan's own engine is also one of the
+// configurations that fit, and mostly the library's first. Measuring it costs the time of making
+// the kernel and of some runs. Of a library's engine whose code the process has not used yet, the
+// code is loaded first, which takes longer than all of its runs. Where workspace is short, the
 // configurations that fit run parts of the batch (layers/conv/estimated_parts.h), whose times are
 // thereby measured first.
 //
 //   ASSIGN_OR_RETURN(std::vector<KernelDemand> demands,
-//                    DemandsOf(program, result.plan, {.timings = &timings}, device, catalog));
+//                    DemandsOf(program, result.plan, {.timings = timings}, device, catalog));
 //   demands.front().signature;  // of a part of the batch, if its engine is for a part
 #pragma once
 
@@ -51,7 +54,8 @@ absl::StatusOr<std::vector<KernelDemand>> DemandsOf(const Program& program, cons
                                                     EngineCatalog& catalog,
                                                     const LoadedEngines& loaded = {});
 
-// What it costs to measure the kernel, in seconds: to load and make it, and to run it several times.
+// What it costs to measure the kernel, in seconds: to load and make it, and to run it several
+// times.
 double MeasuringSeconds(const KernelDemand& demand, const LoadedEngines& loaded);
 
 }  // namespace neap

@@ -122,6 +122,7 @@ class Measuring {
       if (!start_.has_value()) start_ = Clock::now();
       if (demands.empty() || TimeIsOver()) return absl::OkStatus();
       RETURN_IF_ERROR(Reserve(plan, demands, budget_bytes));
+      if (is_over_) return absl::OkStatus();
       ASSIGN_OR_RETURN(const bool has_measured, MeasureRound(demands));
       if (!has_measured) return absl::OkStatus();
       RETURN_IF_ERROR(ReadTimings());
@@ -135,7 +136,9 @@ class Measuring {
     return hash % ranks == static_cast<uint64_t>(options_.ranks->rank());
   }
 
-  // Memory for operands and workspace: as much as the plan's arena, and no more than the budget.
+  // Memory for operands and workspace: as much as the plan's arena, and no more than the budget,
+  // apart from the bench's own. Measuring is over if the device has not even that: the session says
+  // why.
   absl::Status Reserve(const Plan& plan, const std::vector<KernelDemand>& demands,
                        int64_t budget_bytes) {
     if (bench_.has_value()) return absl::OkStatus();
@@ -144,12 +147,19 @@ class Measuring {
       bytes =
           std::max(bytes, KernelBench::BytesFor(demand.signature, demand.engine.workspace_bytes));
     }
-    bytes = std::clamp(bytes, std::min(plan.arena_bytes, budget_bytes),
-                       std::max(budget_bytes, plan.arena_bytes));
-    if (budget_bytes == kUnlimited) bytes = std::min(bytes, plan.arena_bytes + kWorkspaceBytes);
-    absl::StatusOr<KernelBench> bench = KernelBench::Create(device_, bytes, options_.samples);
-    if (!bench.ok()) return bench.status();
-    bench_.emplace(*std::move(bench));
+    const int64_t arena = KernelBench::kOwnBytes + plan.arena_bytes;
+    const int64_t most = budget_bytes == kUnlimited
+                             ? arena + kWorkspaceBytes
+                             : std::max(KernelBench::kOwnBytes + budget_bytes, arena);
+    bytes = std::clamp(bytes, arena, most);
+    for (const int64_t size : {bytes, arena}) {
+      absl::StatusOr<KernelBench> bench = KernelBench::Create(device_, size, options_.samples);
+      if (absl::IsResourceExhausted(bench.status())) continue;
+      RETURN_IF_ERROR(bench.status());
+      bench_.emplace(*std::move(bench));
+      return absl::OkStatus();
+    }
+    is_over_ = true;
     return absl::OkStatus();
   }
 
@@ -178,6 +188,10 @@ class Measuring {
     const absl::StatusOr<Measurement> measured =
         bench_->Measure(demand.signature, demand.engine, kHopeless * fastest, go_on);
     if (absl::IsCancelled(measured.status())) return absl::OkStatus();
+    if (absl::IsResourceExhausted(measured.status())) {
+      is_over_ = true;
+      return absl::OkStatus();
+    }
     RETURN_IF_ERROR(measured.status());
     if (measured->failed()) RETURN_IF_ERROR(device_.Synchronize());  // fails if the device did
     loaded_.insert(demand.engine.id);
@@ -218,7 +232,8 @@ class Measuring {
   Device& device_;
   ProfileDatabase& database_;
   const MeasuringOptions& options_;
-  // When the first demands were known: to list engines and to plan takes time that the session saves.
+  // When the first demands were known: to list engines and to plan takes time that the session
+  // saves.
   std::optional<Clock::time_point> start_;
   std::optional<KernelBench> bench_;
   absl::flat_hash_map<StepSignature, double> fastest_;  // seconds, of its measured engines

@@ -54,7 +54,8 @@ struct MeasuringOptions {
 // the timings of `database`, if there are any. Measures nothing in strict mode, whose plans do not
 // depend on times, and on a device without kernels to choose from, the CPU. Errors: those of the
 // device, and of the ranks. A plan that is refused is none: nothing is measured then, and the
-// session says why. A database that cannot be written only ends the measuring.
+// session says why. A database that cannot be written, and a device without memory for more than
+// the plan, only end the measuring.
 absl::StatusOr<MeasuringReport> MeasureKernels(LowerWith lower, const PlannerOptions& planning,
                                                const PlanRequest& request, Device& device,
                                                ProfileDatabase& database,

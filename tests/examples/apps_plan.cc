@@ -47,8 +47,8 @@ absl::Status TensorAlternativesExample(const Program& program, const PlanResult&
 absl::Status EngineListExample(ProfileDatabase& database, const std::unique_ptr<Device>& device,
                                const std::vector<Program>& programs) {
   EngineList list = {.net = "lenet", .device = database.device(), .database = database.path()};
-  ASSIGN_OR_RETURN(list.kernels, ListKernels(programs, device->description(),
-                                              {&device->backend(), &database}));
+  ASSIGN_OR_RETURN(list.kernels,
+                   ListKernels(programs, device->description(), {&device->backend(), &database}));
   Print(ToText(list));
   return absl::OkStatus();
 }

@@ -13,6 +13,8 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/plan/batch_split.h"
 #include "neap/core/plan/collective_cost.h"
+#include "neap/core/plan/cost_features.h"
+#include "neap/core/plan/cost_model.h"
 #include "neap/core/plan/describe_program.h"
 #include "neap/core/plan/plan.h"
 #include "neap/core/plan/plan_memory.h"
@@ -31,6 +33,19 @@ void CostOfSums(DeviceDescription description) {
   description = WithCollectives(description, 64, link);
   description.collective_latency_seconds;  // 6e-05
   description = WithMeasuredSums(description, {{4096, 2e-5}, {67108864, 3e-4}});
+}
+
+// core/plan/cost_features.h
+void ListFeatures(const StepSignature& signature, const Step& step, const Device& device) {
+  const CostFeatures features = FeaturesOf(signature, step.flops, device.description());
+  features.kind;                                  // "convolution dense forward 16-bit nhwc"
+  features.bound_seconds;                         // of the roofline
+  features.values[CostFeatures::kInputChannels];  // 6: 64 channels
+}
+
+// core/plan/cost_model.h
+void PredictKernel(const StepSignature& signature, const Step& step, const Device& device) {
+  const double seconds = PredictSeconds(signature, step.flops, device.description());
 }
 
 // core/plan/describe_program.h

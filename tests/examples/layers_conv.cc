@@ -9,10 +9,14 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
 #include "neap/core/device/device.h"
+#include "neap/core/plan/cost_features.h"
+#include "neap/core/program/program.h"
 #include "neap/core/step/divided_kernel.h"
 #include "neap/core/step/signature_text.h"
 #include "neap/core/step/step_signature.h"
 #include "neap/layers/conv/configuration.h"
+#include "neap/layers/conv/engine_losses.h"
+#include "neap/layers/conv/estimated_parts.h"
 #include "neap/layers/conv/knapsack.h"
 #include "neap/layers/conv/measured_parts.h"
 #include "neap/layers/conv/micro_batching.h"
@@ -27,6 +31,28 @@ void MakeConfiguration() {
   const Configuration divided = {.parts = {{"winograd", 86}, {"winograd", 85}, {"winograd", 85}},
                                  .workspace_bytes = 8 * kMiB,
                                  .seconds = 0.0021};
+}
+
+// layers/conv/engine_losses.h
+absl::Status OrderEngines(const StepSignature& signature, const Step& step,
+                          const DeviceDescription& device, EngineCatalog& catalog) {
+  ASSIGN_OR_RETURN(const std::vector<Engine> engines, catalog.Engines(signature));
+  const CostFeatures features = FeaturesOf(signature, step.flops, device);
+  const std::vector<double> slower = SlowdownsOf(engines, features.group);
+  slower.front();  // 1
+  return absl::OkStatus();
+}
+
+// layers/conv/estimated_parts.h
+absl::Status EstimateParts(const StepSignature& signature, const Step& step, const Device& device,
+                           const std::vector<Engine>& engines, const KernelTimings& timings,
+                           EngineCatalog& catalog) {
+  const EstimateOptions options = {
+      .timings = &timings, .device = device.description(), .flops = step.flops};
+  ASSIGN_OR_RETURN(std::vector<TimedEngine> known,
+                   EstimatedPartsOf(signature, engines, options, catalog));
+  FastestDivision(known, BatchOf(signature), BatchGranularity(signature), 64 * kMiB);
+  return absl::OkStatus();
 }
 
 // layers/conv/knapsack.h

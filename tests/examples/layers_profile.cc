@@ -10,6 +10,7 @@
 #include "neap/core/device/device.h"
 #include "neap/core/program/program.h"
 #include "neap/core/step/signature_text.h"
+#include "neap/layers/profile/kernel_bench.h"
 #include "neap/layers/profile/kernel_timer.h"
 #include "neap/layers/profile/profile_database.h"
 #include "neap/layers/profile/profile_file.h"
@@ -20,6 +21,18 @@
 #include "neap/layers/profile/sqlite.h"
 
 namespace neap::examples {
+
+// layers/profile/kernel_bench.h
+absl::Status RunBench(Device& device, const StepSignature& signature,
+                      const std::vector<Engine>& engines) {
+  ASSIGN_OR_RETURN(KernelBench bench, KernelBench::Create(device, 2 * kGiB, /*samples=*/7));
+  RETURN_IF_ERROR(bench.Place(signature));
+  for (const Engine& engine : engines) {
+    if (engine.workspace_bytes > bench.WorkspaceBytes(signature)) continue;
+    ASSIGN_OR_RETURN(Measurement time, bench.Measure(signature, engine));
+  }
+  return absl::OkStatus();
+}
 
 // layers/profile/kernel_timer.h
 absl::Status TimeKernel(Device& device, std::unique_ptr<Kernel> kernel, const KernelArgs& args) {

@@ -31,7 +31,7 @@ StepSignature SmallStep(DType dtype = DType::kFp32, Phase phase = Phase::kForwar
   return SignatureOf(layer, phase, {{{8, 4, 8, 8}, dtype}}).value();
 }
 
-constexpr int64_t kPatterns = 16 * kMiB;
+constexpr int64_t kPatterns = KernelBench::kOwnBytes;
 
 TEST_CASE("a bench has room for numbers, each operand from a block of its own, and workspace") {
   // 2048 inputs, 8192 results and a weight of 576 numbers, each of 4 bytes: 8, 32 and 3 blocks.
