@@ -79,7 +79,7 @@ std::string UnmeasuredText(const WorkspaceReport& report) {
   }
   if (guessed == 0) return "";
   if (report.profile.empty())
-    return "\nno measured times were read (--database none): predictions come from the roofline "
+    return "\nno measured times were read (--database none): predictions come from the cost "
            "model\n";
   std::string text = absl::StrFormat(
       "\nin %d of %d plans some kernel times were not measured; on %s this measures them:\n",

@@ -87,9 +87,9 @@ FlagValue ReadDivisions(DivisionPolicy* policy) {
 void KernelFlags::AddDatabaseTo(FlagSet& flags) {
   flags.Add("database", "FILE",
             "choose kernels by the times in this database (profile.db in ~/.cache/neap, if it "
-            "exists); none: as the library chooses",
+            "exists); none: by the cost model",
             Text(&database));
-  flags.Add("divisions", "POLICY", "parts of a batch in which convolutions may run, if measured",
+  flags.Add("divisions", "POLICY", "parts of a batch in which convolutions may run",
             ReadDivisions(&divisions));
   flags.Add("nondeterministic", "also use engines whose bits differ from run to run, if measured",
             &nondeterministic);
@@ -103,7 +103,7 @@ void KernelFlags::AddTo(FlagSet& flags) {
             ReadBytes(&workspace_limit_bytes));
   flags.Add(
       "workspace-rule", "RULE",
-      "if memory is short: shrink workspaces, evict tensors if measured times gain, or the faster",
+      "if memory is short: shrink workspaces, evict tensors if that saves time, or the faster",
       OneOf({"left-over", "gain", "best"}, &workspace_rule));
 }
 

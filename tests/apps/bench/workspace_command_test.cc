@@ -132,7 +132,7 @@ TEST_CASE("bench workspace --database none suggests no profile") {
   CHECK(none.find("neap profile") == std::string::npos);
   CHECK(
       none.ends_with("\nno measured times were read (--database none): predictions come from the "
-                     "roofline model\n"));
+                     "cost model\n"));
   const std::string folder = bench.directory.path();
   const Environment cache("XDG_CACHE_HOME", folder.c_str());
   const std::string absent = RunNeap({"bench", "workspace", "lenet", "--plan-only", "--device",
