@@ -162,10 +162,12 @@ TEST_CASE("the fast engine runs in parts if it does not fit for the whole batch"
   };
   CHECK(FastestDivision(engines, 6, 1, 60)->parts == Parts{{"winograd", 6}});
   CHECK(FastestDivision(engines, 6, 1, 59) ==
-        Configuration{{{"winograd", 3}, {"winograd", 3}}, 30, 4});
+        Configuration{{{"winograd", 3}, {"winograd", 3}}, 30, 4, TimeSource::kMeasured});
   CHECK(FastestDivision(engines, 6, 1, 29) ==
-        Configuration{{{"winograd", 2}, {"winograd", 2}, {"winograd", 2}}, 20, 6});
-  CHECK(FastestDivision(engines, 6, 1, 19) == Configuration{{{"implicit", 6}}, 0, 9});
+        Configuration{
+            {{"winograd", 2}, {"winograd", 2}, {"winograd", 2}}, 20, 6, TimeSource::kMeasured});
+  CHECK(FastestDivision(engines, 6, 1, 19) ==
+        Configuration{{{"implicit", 6}}, 0, 9, TimeSource::kMeasured});
 }
 
 TEST_CASE("larger parts come first") {
@@ -200,10 +202,13 @@ TEST_CASE("a budget one byte short of the scratch falls back to the undivided st
   const Addition sum = {.workspace_bytes = 64, .seconds = 0.5};
   Engines engines = {{"slow", 4, 10, 5}, {"fast", 2, 30, 1}, {"fast", 4, 1000, 1}};
   engines[1].addition = sum;
-  CHECK(FastestDivision(engines, 4, 1, 94) == Configuration{{{"fast", 2}, {"fast", 2}}, 94, 2.5});
-  CHECK(FastestDivision(engines, 4, 1, 93) == Configuration{{{"slow", 4}}, 10, 5});
+  CHECK(FastestDivision(engines, 4, 1, 94) ==
+        Configuration{{{"fast", 2}, {"fast", 2}}, 94, 2.5, TimeSource::kMeasured});
+  CHECK(FastestDivision(engines, 4, 1, 93) ==
+        Configuration{{{"slow", 4}}, 10, 5, TimeSource::kMeasured});
   CHECK(FastestDivision(engines, 4, 1, 999)->workspace_bytes == 94);
-  CHECK(FastestDivision(engines, 4, 1, 1000) == Configuration{{{"fast", 4}}, 1000, 1});
+  CHECK(FastestDivision(engines, 4, 1, 1000) ==
+        Configuration{{{"fast", 4}}, 1000, 1, TimeSource::kMeasured});
 }
 
 TEST_CASE("a batch is not divided if adding up the parts costs more than they gain") {
@@ -223,7 +228,7 @@ TEST_CASE("the part that is most expensive to add goes first") {
   engines[0].addition = dear;
   engines[1].adds = true;
   CHECK(FastestDivision(engines, 4, 1, 20) ==
-        Configuration{{{"by_scratch", 1}, {"by_itself", 3, true}}, 20, 3});
+        Configuration{{{"by_scratch", 1}, {"by_itself", 3, true}}, 20, 3, TimeSource::kMeasured});
   CHECK(!FastestDivision(engines, 3, 1, 20).has_value());  // an engine that adds cannot be first
 }
 
