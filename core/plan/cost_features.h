@@ -14,7 +14,7 @@
 //   const CostFeatures features = FeaturesOf(signature, step.flops, device.description());
 //   features.kind;           // "convolution dense forward 16-bit nhwc"
 //   features.bound_seconds;  // of the roofline
-//   features.values[CostFeatures::kInputChannels];  // 6: 64 channels
+//   const double channels = features.values[CostFeatures::kInputChannels];  // 6, if there are 64
 #pragma once
 
 #include <array>

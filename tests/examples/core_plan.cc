@@ -38,9 +38,9 @@ void CostOfSums(DeviceDescription description) {
 // core/plan/cost_features.h
 void ListFeatures(const StepSignature& signature, const Step& step, const Device& device) {
   const CostFeatures features = FeaturesOf(signature, step.flops, device.description());
-  features.kind;                                  // "convolution dense forward 16-bit nhwc"
-  features.bound_seconds;                         // of the roofline
-  features.values[CostFeatures::kInputChannels];  // 6: 64 channels
+  features.kind;           // "convolution dense forward 16-bit nhwc"
+  features.bound_seconds;  // of the roofline
+  const double channels = features.values[CostFeatures::kInputChannels];  // 6, if there are 64
 }
 
 // core/plan/cost_model.h
