@@ -68,7 +68,7 @@ Json ToJson(const MeasuringReport& report) {
 }
 
 std::string ToText(const MeasuringReport& report) {
-  if (report.measured + report.from_others == 0) return "nothing: all times that matter are known";
+  if (report.measured + report.from_others == 0) return "nothing";
   std::string text =
       absl::StrFormat("%d engines in %.1f s", report.measured + report.from_others, report.seconds);
   if (report.left > 0) absl::StrAppend(&text, "; ", report.left, " others are estimated");

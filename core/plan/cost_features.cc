@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "neap/core/step/operands.h"
 #include "neap/core/step/signature_text.h"
@@ -97,7 +98,8 @@ void NameKind(const StepSignature& signature, const Tensors& tensors, CostFeatur
   features.family = "pass";
   features.group.append(type).append(" ").append(Name(phase));
   if (signature.mode == Mode::kInference) features.group += " inference";
-  if (signature.rerun) features.group += " rerun";
+  // A batch norm runs again with the statistics that it has; others run the same kernel again.
+  if (signature.rerun && absl::StrContains(type, "batch_norm")) features.group += " rerun";
   features.kind = features.group + elements;
 }
 

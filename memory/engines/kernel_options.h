@@ -13,8 +13,8 @@
 
 namespace neap {
 
-// When memory is short: shrink workspaces or evict tensors? Applies only to evicting policies with
-// measured times; otherwise workspaces get what is left.
+// When memory is short: shrink workspaces or evict tensors? Applies only to evicting policies;
+// under others, workspaces get what is left.
 enum class WorkspaceRule : uint8_t {
   kBest,      // whichever of the two below is faster
   kLeftOver,  // workspaces get the bytes that tensors leave free (SuperNeurons 3.5)
@@ -23,7 +23,7 @@ enum class WorkspaceRule : uint8_t {
 
 struct KernelOptions {
   std::shared_ptr<const KernelTimings> timings = {};  // null if nothing was measured
-  // Which of the measured parts of a batch convolutions may be divided into.
+  // Which parts of a batch convolutions may be divided into.
   DivisionPolicy divisions = DivisionPolicy::kAll;
   // Use only engines that give the same bits every time.
   bool deterministic = true;

@@ -27,7 +27,6 @@
 //     it would be fetched twice.
 //   * Gradients of parameters and labels, which the paper has with the weights, stay in a place
 //     that is found beforehand, so that they cannot fragment the rest.
-//   * A run whose times were not measured has its smallest workspace.
 //   * Where there is no free memory at all, memory/plan_search.h has the smallest plan of the
 //     tensor cache.
 // The sub-batch is selected beforehand (memory/policies/modnn_sub_batch.h).

@@ -154,15 +154,18 @@ TEST_CASE("a fully connected layer is a product of matrices") {
   CHECK(At(features, F::kRaggedOutputChannels) == 1);
 }
 
-TEST_CASE("reruns and inference have kinds of their own where they are passes") {
+TEST_CASE("reruns of batch norms and passes of inference have kinds of their own") {
   const TensorSpec x = {{16, 32, 28, 28}, DType::kFp32, Layout::kNchw};
-  StepSignature signature = SignatureOf(Relu{}, Phase::kForward, {x}).value();
   const DeviceDescription device = DescribedDevice("h200").value();
-  signature.rerun = true;
-  CHECK(FeaturesOf(signature, 0, device).group == "relu forward rerun");
-  signature.rerun = false;
-  signature.mode = Mode::kInference;
-  CHECK(FeaturesOf(signature, 0, device).group == "relu forward inference");
+  const auto group_of = [&](const Layer& layer, bool rerun, Mode mode) {
+    StepSignature signature = SignatureOf(layer, Phase::kForward, {x}).value();
+    signature.rerun = rerun;
+    signature.mode = mode;
+    return FeaturesOf(signature, 0, device).group;
+  };
+  CHECK(group_of(Relu{}, true, Mode::kTraining) == "relu forward");
+  CHECK(group_of(BatchNorm{}, true, Mode::kTraining) == "batch_norm forward rerun");
+  CHECK(group_of(Relu{}, false, Mode::kInference) == "relu forward inference");
 }
 
 TEST_CASE("an addition of gradients reads its sum and writes it") {
