@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "apps/cli/numbers.h"
 #include "apps/cli/outcome.h"
 #include "neap/core/base/status_macros.h"
@@ -96,6 +97,17 @@ NamedFile DeviceFile(const std::string& name) {
   const bool is_file = !is_device && (absl::EndsWith(name, ".json") ||
                                       std::filesystem::is_regular_file(name, ignored));
   return {"--device", is_file ? name : ""};
+}
+
+absl::StatusOr<std::vector<std::string>> SplitDevices(const std::string& names) {
+  const std::vector<std::string> split = absl::StrSplit(names, ',');
+  if (split.size() == 1) return split;
+  for (auto name = split.begin(); name != split.end(); ++name) {
+    if (name->empty()) return BadUsage("--device has an empty name between its commas");
+    if (*name != "cpu" && std::count(split.begin(), name, *name) > 0)
+      return BadUsage(absl::StrCat("--device names ", name->substr(0, 64), " twice"));
+  }
+  return split;
 }
 
 absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& name,

@@ -66,6 +66,10 @@ struct PlanTarget {
   EngineCatalog& engines() const { return catalog != nullptr ? *catalog : device->backend(); }
 };
 
+// The names of --device NAME,NAME,..., for commands that use several devices at once; one name may
+// be empty. The CPU may be named several times. Errors: BadUsage().
+absl::StatusOr<std::vector<std::string>> SplitDevices(const std::string& names);
+
 // "" is cuda:0 if there is one, else h200. Errors: those of OpenDevice(), and of ReadDeviceFile().
 absl::StatusOr<PlanTarget> OpenPlanTarget(const std::string& name,
                                           const DeviceChoices& choices = {});

@@ -12,6 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "apps/cli/device_flag.h"
 #include "apps/cli/numbers.h"
 #include "apps/cli/outcome.h"
 #include "apps/cli/output.h"
@@ -143,15 +144,6 @@ namespace {
 
 using RunRank = std::function<absl::StatusOr<int>(RankGroup&)>;
 
-absl::Status CheckNames(const std::vector<std::string>& names) {
-  for (auto name = names.begin(); name != names.end(); ++name) {
-    if (name->empty()) return BadUsage("--device has an empty name between its commas");
-    if (*name != "cpu" && std::count(names.begin(), name, *name) > 0)
-      return BadUsage(absl::StrCat("--device names ", name->substr(0, 64), " twice"));
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<int> RunAs(RankGroup group, const RunRank& run) {
   if (!group.is_first()) SilenceThread();
   return group.Outcome(Caught([&] { return run(group); }));
@@ -183,12 +175,11 @@ absl::StatusOr<int> RunOnThreads(const RankFlags& flags, const std::vector<std::
 
 absl::StatusOr<int> RunRanks(const RankFlags& flags, const std::string& devices,
                              const RunRank& run) {
-  const std::vector<std::string> names = absl::StrSplit(devices, ',');
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, SplitDevices(devices));
   const std::chrono::seconds timeout(flags.timeout_seconds);
   const bool by_mpi = RanksOfMpi().value_or(1) > 1;
   const bool by_torchrun = !by_mpi && RanksOfTorchrun().value_or(1) > 1;
   if (names.size() > 1) {
-    RETURN_IF_ERROR(CheckNames(names));
     if (!by_mpi && !by_torchrun) return RunOnThreads(flags, names, run);
     return BadUsage(absl::StrCat("--device ", devices.substr(0, 64), ": ",
                                  by_mpi ? "mpirun" : "torchrun",

@@ -23,6 +23,11 @@ namespace {
 // too, which may therefore use the host as well.
 constexpr char kEvaluationPolicy[] = "auto";
 
+void ShowProgress(const MeasuringReport& report, ProgressLine& line) {
+  const int64_t done = report.measured + report.failed;
+  line.Show(done, done + report.left, absl::StrFormat("%.1f s", report.seconds));
+}
+
 }  // namespace
 
 absl::StatusOr<Program> TrainPlanning::LowerWith(const ProgramChoice& choice) const {
@@ -86,18 +91,18 @@ absl::StatusOr<std::shared_ptr<const Planner>> TrainPlanning::Measured(
   if (!MeasuresKernels()) return planner;
   absl::StatusOr<ProfileDatabase> database =
       OpenProfile(flags_.planning.kernels.database, device_.description(), device_.backend());
-  if (!database.ok()) {
-    setup.notices.push_back(absl::StrCat("kernels are not measured: the database cannot be used: ",
-                                         std::string(database.status().message())));
+  ASSIGN_OR_RETURN(const std::string reason, ReasonNotToMeasure(database.status(), ranks));
+  if (!reason.empty()) {
+    setup.notices.push_back(absl::StrCat("kernels are not measured: ", reason));
     return planner;
   }
-  ProgressLine line(absl::StrCat("measure ", flags_.net.name), "engines");
+  std::optional<ProgressLine> line;  // of the first rank
+  if (ranks == nullptr || ranks->rank() == 0)
+    line.emplace(absl::StrCat("measure ", flags_.net.name), "engines");
   const MeasuringOptions options = {.seconds = flags_.measure_seconds,
                                     .on_progress =
                                         [&](const MeasuringReport& report) {
-                                          line.Show(report.measured + report.failed,
-                                                    report.measured + report.failed + report.left,
-                                                    absl::StrFormat("%.1f s", report.seconds));
+                                          if (line.has_value()) ShowProgress(report, *line);
                                           return !Interrupted();
                                         },
                                     .ranks = ranks};
@@ -106,8 +111,9 @@ absl::StatusOr<std::shared_ptr<const Planner>> TrainPlanning::Measured(
   ASSIGN_OR_RETURN(setup.measured,
                    MeasureKernels([this](const ProgramChoice& choice) { return LowerWith(choice); },
                                   setup.planning, request, device_, *database, options));
-  line.End();
-  if (setup.measured->measured + setup.measured->from_others == 0) return planner;
+  line.reset();
+  const MeasuringReport& report = *setup.measured;
+  if (report.measured + report.failed + report.from_others == 0) return planner;
   ASSIGN_OR_RETURN(setup.planning.kernels,
                    flags_.planning.kernels.Options(device_.description(), device_.backend()));
   return PlannerFor(setup.planning);

@@ -9,31 +9,56 @@
 
 namespace neap {
 
+namespace {
+
+// What is not the planner's choice: for the batch of all ranks or of one, with the whole optimizer
+// or a part of it.
+struct ProgramKind {
+  Mode mode = Mode::kTraining;
+  RankShare share;
+  OptimizerShard shard;
+};
+
+absl::StatusOr<Program> LowerAs(const ProgramKind& kind, const Graph& graph,
+                                const TrainingOptions& options, const RankShare& share,
+                                const DeviceDescription& device, const ProgramChoice& choice) {
+  return Lower(graph,
+               {.mode = kind.mode,
+                .optimizer = options.optimizer,
+                .trainable = !options.inference_only,
+                .offload_params = choice.offload_params,
+                .sub_batches = choice.sub_batches,
+                .batch_norm_in_parts = choice.batch_norm_in_parts,
+                .share = kind.share,
+                .fusion_batch = FusionBatch(share),
+                .sync_batch_norm = options.sync_batch_norm,
+                .shard = kind.shard,
+                .bucket_bytes = choice.buckets.bucket_bytes,
+                .last_bucket_bytes = choice.buckets.last_bucket_bytes,
+                .buckets_in_flight = choice.buckets_in_flight},
+               device);
+}
+
+OptimizerShard ShardFor(const TrainingOptions& options, const RankShare& share) {
+  return ShardOf(share, options.shard_optimizer && !options.inference_only);
+}
+
+}  // namespace
+
+absl::StatusOr<Program> LowerChosen(const Graph& graph, const TrainingOptions& options,
+                                    const RankShare& share, const DeviceDescription& device,
+                                    const ProgramChoice& choice) {
+  const ProgramKind kind = {.mode = options.inference_only ? Mode::kInference : Mode::kTraining,
+                            .share = options.inference_only ? RankShare{} : share,
+                            .shard = ShardFor(options, share)};
+  return LowerAs(kind, graph, options, share, device, choice);
+}
+
 absl::StatusOr<LoweredSession> LowerSession(const Graph& graph, const TrainingOptions& options,
                                             const RankShare& share, const DeviceDescription& device,
                                             int64_t budget_bytes, SessionPlanner& planner) {
-  const OptimizerShard shard = ShardOf(share, options.shard_optimizer && !options.inference_only);
-  const auto lower = [&](Mode mode, const ProgramChoice& choice, const RankShare& of_batch,
-                         const OptimizerShard& of_optimizer) {
-    return Lower(graph,
-                 {.mode = mode,
-                  .optimizer = options.optimizer,
-                  .trainable = !options.inference_only,
-                  .offload_params = choice.offload_params,
-                  .sub_batches = choice.sub_batches,
-                  .batch_norm_in_parts = choice.batch_norm_in_parts,
-                  .share = of_batch,
-                  .fusion_batch = FusionBatch(share),
-                  .sync_batch_norm = options.sync_batch_norm,
-                  .shard = of_optimizer,
-                  .bucket_bytes = choice.buckets.bucket_bytes,
-                  .last_bucket_bytes = choice.buckets.last_bucket_bytes,
-                  .buckets_in_flight = choice.buckets_in_flight},
-                 device);
-  };
-  const Mode mode = options.inference_only ? Mode::kInference : Mode::kTraining;
   const auto lower_with = [&](const ProgramChoice& choice) {
-    return lower(mode, choice, options.inference_only ? RankShare{} : share, shard);
+    return LowerChosen(graph, options, share, device, choice);
   };
   absl::StatusOr<ChosenProgram> chosen = planner.Choose(lower_with, budget_bytes);
   RETURN_IF_ERROR(Agree(chosen.status(), {}, options.communicator));
@@ -48,10 +73,11 @@ absl::StatusOr<LoweredSession> LowerSession(const Graph& graph, const TrainingOp
   lowered.inference = lowered.training;
   if (options.inference_only) return lowered;
   ASSIGN_OR_RETURN(lowered.inference, LowerInference(graph, lowered.training, device));
-  if (shard.ranks == 1) return lowered;
+  if (ShardFor(options, share).ranks == 1) return lowered;
   // Of inference: its persistent tensors are those of training, and batch norms that need the
   // images of all ranks cannot be trained by one.
-  ASSIGN_OR_RETURN(lowered.alone, lower(Mode::kInference, choice, {}, {}));
+  ASSIGN_OR_RETURN(lowered.alone, LowerAs({.mode = Mode::kInference, .share = {}, .shard = {}},
+                                          graph, options, share, device, choice));
   return lowered;
 }
 

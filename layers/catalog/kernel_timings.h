@@ -41,9 +41,9 @@ struct TimedEngine {
 class KernelTimings {
  public:
   virtual ~KernelTimings() = default;
-  // The timed engines of such steps for batches of all sizes, which are the step's whole batch,
-  // parts of it, and larger ones. Empty if nothing was measured or the times cannot be read, because
-  // times are only advice.
+  // The timed engines of such steps for batches of all sizes: the step's whole batch, parts of it,
+  // and larger ones. Empty if nothing was measured or the times cannot be read, because times are
+  // only advice.
   virtual std::vector<TimedEngine> Of(const StepSignature& signature) const = 0;
   // Engines that failed to build or run on the whole batch, which plans should avoid.
   virtual std::vector<std::string> FailedOn(const StepSignature& /*signature*/) const { return {}; }

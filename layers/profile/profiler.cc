@@ -80,10 +80,19 @@ std::string KindOf(const StepSignature& step) {
 absl::StatusOr<Profiler> Profiler::Create(const std::vector<StepSignature>& steps,
                                           const ProfileOptions& options, Device& device,
                                           ProfileDatabase& database) {
+  ASSIGN_OR_RETURN(std::vector<StepSignature> all,
+                   WithParts(steps, options.divisions, device.backend()));
+  return CreateForShare(steps, std::move(all), options, device, database);
+}
+
+absl::StatusOr<Profiler> Profiler::CreateForShare(const std::vector<StepSignature>& steps,
+                                                  std::vector<StepSignature> share,
+                                                  const ProfileOptions& options, Device& device,
+                                                  ProfileDatabase& database) {
   Profiler profiler(options, device, database);
   for (const StepSignature& step : steps)
     profiler.wholes_.emplace(SignatureText(step), BatchOf(step));
-  ASSIGN_OR_RETURN(profiler.steps_, WithParts(steps, options.divisions, device.backend()));
+  profiler.steps_ = std::move(share);
   RETURN_IF_ERROR(profiler.Reserve());
   return profiler;
 }

@@ -70,6 +70,13 @@ class Profiler {
                                          const ProfileOptions& options, Device& device,
                                          ProfileDatabase& database);
 
+  // Of `steps` and their parts measures only those of `share`, in its order: what DivideKernels()
+  // (layers/profile/profile_shares.h) leaves to this device. Errors: those of Create().
+  static absl::StatusOr<Profiler> CreateForShare(const std::vector<StepSignature>& steps,
+                                                 std::vector<StepSignature> share,
+                                                 const ProfileOptions& options, Device& device,
+                                                 ProfileDatabase& database);
+
   // Numbers of distinct steps, counting each batch of a step.
   int64_t total() const { return static_cast<int64_t>(steps_.size()); }
   int64_t done() const { return done_; }

@@ -255,4 +255,18 @@ absl::StatusOr<MeasuringReport> MeasureKernels(LowerWith lower, const PlannerOpt
   return Measuring(planning, device, database, options).Run(lower, request);
 }
 
+absl::StatusOr<std::string> ReasonNotToMeasure(const absl::Status& database, TextExchange* ranks) {
+  const std::string own =
+      database.ok() ? "" : absl::StrCat("the database cannot be used: ", database.message());
+  if (ranks == nullptr) return own;
+  ASSIGN_OR_RETURN(const std::vector<std::string> reasons, ranks->Exchange(own));
+  for (size_t rank = 0; rank < reasons.size(); ++rank) {
+    if (reasons[rank].empty()) continue;
+    return static_cast<int>(rank) == ranks->rank()
+               ? own
+               : absl::StrCat("rank ", rank, ": ", reasons[rank]);
+  }
+  return std::string();
+}
+
 }  // namespace neap

@@ -19,7 +19,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "neap/core/device/communicator.h"
 #include "neap/core/device/device.h"
@@ -60,5 +62,11 @@ absl::StatusOr<MeasuringReport> MeasureKernels(LowerWith lower, const PlannerOpt
                                                const PlanRequest& request, Device& device,
                                                ProfileDatabase& database,
                                                const MeasuringOptions& options);
+
+// Why the ranks do not measure: a rank that did not take part would leave the others waiting. Empty
+// if all of them have a database; otherwise the message of the first that has none, after its
+// number on the others. `database` is the status of this rank's. To be called by all ranks; null:
+// alone. Errors: those of the exchange.
+absl::StatusOr<std::string> ReasonNotToMeasure(const absl::Status& database, TextExchange* ranks);
 
 }  // namespace neap
