@@ -92,6 +92,7 @@ set(NEAP_INSTALLED_HEADERS
   memory/create_session.h
   memory/engines/kernel_options.h
   memory/measuring/measure_kernels.h
+  memory/measuring/measured_session.h
   memory/placement/allocator.h
   memory/placement/heap.h
   memory/planner.h

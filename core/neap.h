@@ -55,7 +55,7 @@
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
 #include "neap/memory/create_session.h"
-#include "neap/memory/measuring/measure_kernels.h"
+#include "neap/memory/measuring/measured_session.h"
 #include "neap/memory/placement/heap.h"
 #include "neap/memory/planner.h"
 #include "neap/nets/alexnet.h"

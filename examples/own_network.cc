@@ -51,10 +51,10 @@ neap::Batch Stripes(int64_t count, uint32_t seed) {
 absl::Status Run() {
   const neap::Graph net = StripeNet();
   ASSIGN_OR_RETURN(auto device, neap::CpuDevice::Open());  // or neap::CudaDevice::Open(0)
-  ASSIGN_OR_RETURN(
-      neap::Session session,
-      neap::CreateSession(net, *device, {.budget_bytes = 1280 * neap::kKiB},
-                          {.optimizer = {.momentum = 0.9F}, .learning_rate = {.base = 0.05F}}));
+  ASSIGN_OR_RETURN(neap::Session session,
+                   neap::CreateMeasuredSession(
+                       net, *device, {.budget_bytes = 1280 * neap::kKiB},
+                       {.optimizer = {.momentum = 0.9F}, .learning_rate = {.base = 0.05F}}));
   std::cout << session.plan().Summary();
 
   for (uint32_t step = 0; step < 60; ++step) {

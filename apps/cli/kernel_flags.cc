@@ -84,6 +84,10 @@ FlagValue ReadDivisions(DivisionPolicy* policy) {
   return {.read = read, .default_text = std::string(Name(*policy)), .choices = choices};
 }
 
+FlagValue ReadWorkspaceRule(std::string* rule) {
+  return OneOf({"left-over", "gain", "best"}, rule);
+}
+
 void KernelFlags::AddDatabaseTo(FlagSet& flags) {
   flags.Add("database", "FILE",
             "choose kernels by the times in this database (profile.db in ~/.cache/neap, if it "
@@ -104,7 +108,7 @@ void KernelFlags::AddTo(FlagSet& flags) {
   flags.Add(
       "workspace-rule", "RULE",
       "if memory is short: shrink workspaces, evict tensors if that saves time, or the faster",
-      OneOf({"left-over", "gain", "best"}, &workspace_rule));
+      ReadWorkspaceRule(&workspace_rule));
 }
 
 bool KernelFlags::reads_database() const { return database != kNone; }

@@ -60,6 +60,9 @@ void AddEnginesTo(FlagSet& flags, EngineOptions* engines);
 // "undivided", "power-of-two", "all".
 FlagValue ReadDivisions(DivisionPolicy* policy);
 
+// "left-over", "gain", "best".
+FlagValue ReadWorkspaceRule(std::string* rule);
+
 // For commands that plan.
 struct KernelFlags {
   std::string database;  // empty: the default, if it exists; "none": no database

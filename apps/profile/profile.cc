@@ -21,10 +21,10 @@
 #include "apps/cli/planning_flags.h"
 #include "apps/cli/progress.h"
 #include "apps/profile/engine_list.h"
+#include "apps/profile/profiled_net.h"
+#include "apps/profile/profiling_devices.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
-#include "neap/layers/profile/profile_steps.h"
 #include "neap/layers/profile/profiler.h"
 
 namespace neap::apps {
@@ -48,7 +48,9 @@ void AddFlags(ProfileCommand& command, FlagSet& flags) {
   command.net.AddSizesTo(flags);
   AddSubBatches("1", &command.sub_batches, &command.batch_norm_in_parts, flags);
   command.optimizer.AddMemoryTo(flags);
-  command.measuring.AddTo(flags, absl::StrCat("with --list also ", kDescribedDevices));
+  command.measuring.AddTo(flags, absl::StrCat("several, as in cuda:0,cuda:1, share the work; with "
+                                              "--list also ",
+                                              kDescribedDevices));
   flags.Add("workspace-limit", "BYTES", "leave out engines that need more workspace (2GiB)",
             ReadBytes(&command.workspace_limit_bytes));
   flags.Add("engines", "N",
@@ -82,54 +84,29 @@ absl::Status CheckFiles(const ProfileCommand& command) {
 
 struct Result {
   int64_t merged_rows = 0;
-  int64_t steps = 0, steps_done = 0;                          // fewer steps done after Ctrl-C
-  int64_t measured = 0, known = 0, failed = 0, left_out = 0;  // engines
-  std::optional<int64_t> wide_spreads = {};  // absent if there is one sample of each
-
-  bool is_whole() const { return steps_done == steps; }
+  ProfileWork work = {};
 };
 
-// The programs of a session: training, also with the parameters on the host, as `auto` may choose
-// (its updates are not grouped), and evaluation.
-absl::StatusOr<std::vector<Program>> ProgramsOf(ProfileCommand& command,
-                                                const DeviceDescription& device) {
-  ASSIGN_OR_RETURN(const Graph graph, command.net.Build());
-  ProgramOptions training = {.optimizer = command.optimizer.Get(),
-                             .sub_batches = command.sub_batches.value_or(1),
-                             .batch_norm_in_parts = command.batch_norm_in_parts};
-  ProgramOptions training_from_host = training;
-  training_from_host.offload_params = true;
-  ProgramOptions evaluation = training;
-  evaluation.mode = Mode::kInference;
-  std::vector<Program> programs;
-  for (const ProgramOptions& options : {training, training_from_host, evaluation}) {
-    ASSIGN_OR_RETURN(Program program, Lower(graph, options, device));
-    programs.push_back(std::move(program));
-  }
-  return programs;
+absl::StatusOr<ProfiledNet> NetOf(ProfileCommand& command) {
+  ASSIGN_OR_RETURN(Graph graph, command.net.Build());
+  return ProfiledNet{.graph = std::move(graph),
+                     .optimizer = command.optimizer.Get(),
+                     .sub_batches = command.sub_batches.value_or(1),
+                     .batch_norm_in_parts = command.batch_norm_in_parts};
 }
 
-absl::Status Profile(ProfileCommand& command, Device& device, ProfileDatabase& database,
-                     Result& result) {
-  ASSIGN_OR_RETURN(const std::vector<Program> programs, ProgramsOf(command, device.description()));
-  std::vector<StepSignature> kernels;
-  for (const Program& program : programs) {
-    const std::vector<StepSignature> more = KernelsOf(program);
-    kernels.insert(kernels.end(), more.begin(), more.end());
-  }
+absl::StatusOr<ProfileWork> Profile(ProfileCommand& command, ProfilingDevices& devices) {
+  ASSIGN_OR_RETURN(const ProfiledNet net, NetOf(command));
+  ASSIGN_OR_RETURN(const std::vector<Program> programs, ProgramsOf(net, devices.description()));
   ProfileOptions options = command.measuring.options;
   if (command.workspace_limit_bytes.has_value())
     options.workspace_limit_bytes = *command.workspace_limit_bytes;
-  ASSIGN_OR_RETURN(Profiler profiler, Profiler::Create(kernels, options, device, database));
-  RETURN_IF_ERROR(MeasureAll(profiler, command.net.name));
-  result.steps = profiler.total();
-  result.steps_done = profiler.done();
-  result.measured = profiler.measured();
-  result.known = profiler.known();
-  result.failed = profiler.failed();
-  result.left_out = profiler.left_out();
-  if (options.samples > 1) result.wide_spreads = profiler.wide_spreads();
-  return absl::OkStatus();
+  WatchForInterrupt();
+  ProgressLine line(absl::StrCat("profile ", command.net.name), "steps");
+  return devices.Measure(programs, options, [&](const ProfileWork& work) {
+    line.Show(work.steps_done, work.steps, absl::StrCat(work.measured, " engines"));
+    return !Interrupted();
+  });
 }
 
 absl::StatusOr<PlanTarget> OpenListed(const MeasuringFlags& measuring) {
@@ -151,7 +128,8 @@ absl::StatusOr<ProfileDatabase> OpenListedTimes(const std::string& database,
 // For a device whose library is not installed, lists the measured engines.
 absl::StatusOr<EngineList> List(ProfileCommand& command) {
   ASSIGN_OR_RETURN(const PlanTarget target, OpenListed(command.measuring));
-  ASSIGN_OR_RETURN(const std::vector<Program> programs, ProgramsOf(command, target.description));
+  ASSIGN_OR_RETURN(const ProfiledNet net, NetOf(command));
+  ASSIGN_OR_RETURN(const std::vector<Program> programs, ProgramsOf(net, target.description));
   EngineList list = {.net = command.net.name,
                      .device = {target.description.name, target.engines().Versions()}};
   EngineSource source = {.catalog = &target.engines(), .options = command.measuring.engines};
@@ -194,7 +172,7 @@ absl::StatusOr<int> RunList(ProfileCommand& command) {
 }
 
 // How reliable the new measurements are; empty if there is nothing to report.
-std::string SpreadText(const Result& result) {
+std::string SpreadText(const ProfileWork& result) {
   if (result.measured == 0 || result.wide_spreads == 0) return "";
   if (!result.wide_spreads.has_value())
     return "the new measurements have one sample each, so their spread is unknown\n";
@@ -205,37 +183,38 @@ std::string SpreadText(const Result& result) {
 
 void PrintResult(const ProfileCommand& command, const ProfileDatabase& database,
                  const ProfileCounts& counts, const Result& result) {
+  const ProfileWork& work = result.work;
   if (command.json) {
     return PrintJson({{"database", database.path()},
                       {"device", database.device().name},
                       {"versions", database.device().versions},
-                      {"measured", result.measured},
-                      {"known", result.known},
-                      {"failed", result.failed},
-                      {"left_out", result.left_out},
-                      {"wide_spreads", OrNull(result.wide_spreads)},
+                      {"measured", work.measured},
+                      {"known", work.known},
+                      {"failed", work.failed},
+                      {"left_out", work.left_out},
+                      {"wide_spreads", OrNull(work.wide_spreads)},
                       {"merged", result.merged_rows},
-                      {"interrupted", !result.is_whole()},
-                      {"steps", result.steps},
-                      {"steps_done", result.steps_done},
+                      {"interrupted", !work.is_whole()},
+                      {"steps", work.steps},
+                      {"steps_done", work.steps_done},
                       {"operations", counts.operations},
                       {"rows", counts.rows}});
   }
   Print(absl::StrFormat("%s: %d measurements of %d operations on %s (%s); %d new, %d merged\n",
                         database.path(), counts.measured, counts.operations, database.device().name,
-                        database.device().versions, result.measured, result.merged_rows));
-  Print(SpreadText(result));
-  if (result.failed > 0) {
-    Print(absl::StrFormat("%d engines failed; the database says why (--csv)\n", result.failed));
+                        database.device().versions, work.measured, result.merged_rows));
+  Print(SpreadText(work));
+  if (work.failed > 0) {
+    Print(absl::StrFormat("%d engines failed; the database says why (--csv)\n", work.failed));
   }
-  if (result.left_out > 0) {
+  if (work.left_out > 0) {
     Print(absl::StrFormat(
         "%d engines were left out: in similar steps, or on a part of the batch, they "
         "were over a hundred times slower than others\n",
-        result.left_out));
+        work.left_out));
   }
-  if (!result.is_whole()) {
-    Print(InterruptedText(result.steps_done, result.steps, "steps") +
+  if (!work.is_whole()) {
+    Print(InterruptedText(work.steps_done, work.steps, "steps") +
           "; run again, the command continues from here\n");
   }
 }
@@ -249,18 +228,19 @@ absl::Status MergeAll(const ProfileCommand& command, ProfileDatabase& database, 
 }
 
 absl::StatusOr<int> RunMeasuring(ProfileCommand& command) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
-                   OpenDevice(command.measuring.device, {.engines = command.measuring.engines}));
-  ASSIGN_OR_RETURN(ProfileDatabase database, OpenProfile(command.measuring.database,
-                                                         device->description(), device->backend()));
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, SplitDevices(command.measuring.device));
+  ASSIGN_OR_RETURN(ProfilingDevices devices,
+                   ProfilingDevices::Open(names, {.engines = command.measuring.engines},
+                                          command.measuring.database));
+  ProfileDatabase& database = devices.database();
   const NoticePrinter notices(database);
   Result result;
   RETURN_IF_ERROR(MergeAll(command, database, result));
-  RETURN_IF_ERROR(Profile(command, *device, database, result));
+  ASSIGN_OR_RETURN(result.work, Profile(command, devices));
   if (!command.csv_path.empty()) RETURN_IF_ERROR(database.WriteCsv(command.csv_path));
   ASSIGN_OR_RETURN(const ProfileCounts counts, database.Counts());
   PrintResult(command, database, counts, result);
-  return result.is_whole() ? 0 : InterruptedExitCode();
+  return result.work.is_whole() ? 0 : InterruptedExitCode();
 }
 
 // The work that needs no device: merging, and writing a table.

@@ -11,6 +11,7 @@ void BindNets(nanobind::module_& module);
 void BindData(nanobind::module_& module);
 void BindPlan(nanobind::module_& module);
 void BindPeak(nanobind::module_& module);
+void BindProfile(nanobind::module_& module);
 void BindLearningRate(nanobind::module_& module);
 void BindSession(nanobind::module_& module);  // after BindLearningRate()
 void BindOnnx(nanobind::module_& module);     // after BindSession()

@@ -1,15 +1,20 @@
 #include "apps/python/held_session.h"
 
+#include <cstdio>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "apps/cli/device_flag.h"
+#include "apps/cli/kernel_flags.h"
 #include "apps/python/errors.h"
 #include "apps/python/planned.h"
 #include "apps/python/python_layer.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/graph/source.h"
 #include "neap/memory/create_session.h"
+#include "neap/memory/measuring/measured_session.h"
 #include "neap/nets/with_loss.h"
 
 namespace neap::python {
@@ -39,14 +44,37 @@ absl::StatusOr<BatchShape> ShapeOf(const Graph& net) {
   return shape;
 }
 
+// A session by the known times and those that it measures now, until Ctrl-C.
+absl::StatusOr<Session> Measured(const Graph& graph, Device& device, PlannerOptions options,
+                                 const SessionArguments& arguments, const std::string& database) {
+  options.kernels.timings = nullptr;  // it reads the same again
+  const SessionMeasuring measuring = {
+      .seconds = arguments.measure_seconds,
+      .database = database,
+      .on_progress = [](const MeasuringReport& /*report*/) { return !InterruptIsPending(); },
+      .on_notice = [](const std::string& notice) { absl::FPrintF(stderr, "neap: %s\n", notice); }};
+  return CreateMeasuredSession(graph, device, std::move(options), arguments.training, measuring);
+}
+
 }  // namespace
 
 absl::StatusOr<HeldSession::Open> HeldSession::MakeOpen(const Graph& net,
                                                         const SessionArguments& arguments) const {
   ASSIGN_OR_RETURN(const apps::PlanningFlags flags, FlagsOf(arguments.planning));
-  ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
-                   apps::OpenDevice(flags.device, {.cpu_kernels = PythonKernels()}));
+  if (!(arguments.measure_seconds >= 0))  // NaN is not
+    return absl::InvalidArgumentError("measure: it must be a number of seconds, at least 0");
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<Device> device,
+      apps::OpenDevice(flags.device, {.peer = flags.peer, .cpu_kernels = PythonKernels()}));
   RETURN_IF_ERROR(CheckPythonLayers(net, device->description()));
+  const bool measures = arguments.measure_seconds > 0 && !flags.strict &&
+                        flags.kernels.reads_database() && device->description().kind != "cpu";
+  if (measures && !flags.kernels.database.empty()) {
+    // A new file for the times that are about to be measured.
+    RETURN_IF_ERROR(
+        apps::OpenProfile(flags.kernels.database, device->description(), device->backend())
+            .status());
+  }
   ASSIGN_OR_RETURN(const KernelOptions kernels,
                    flags.kernels.Options(device->description(), device->backend()));
   PlannerOptions options = flags.Options(device->description(), kernels);
@@ -54,7 +82,9 @@ absl::StatusOr<HeldSession::Open> HeldSession::MakeOpen(const Graph& net,
   ASSIGN_OR_RETURN(options.budget_bytes,
                    BudgetFor(graph, flags, arguments.training.optimizer, options,
                              device->description(), device->backend()));
-  ASSIGN_OR_RETURN(Session session, CreateSession(graph, *device, options, arguments.training));
+  ASSIGN_OR_RETURN(Session session,
+                   measures ? Measured(graph, *device, options, arguments, flags.kernels.database)
+                            : CreateSession(graph, *device, options, arguments.training));
   std::optional<int> gpu = apps::GpuIndex(flags.device);
   if (!gpu.has_value() && device->description().kind == "cuda") gpu = 0;
   return Open{.device = std::move(device), .session = std::move(session), .net = net, .gpu = gpu};

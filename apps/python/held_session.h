@@ -21,13 +21,15 @@
 #include "neap/core/graph/graph.h"
 #include "neap/core/input/batch.h"
 #include "neap/core/run/session.h"
+#include "neap/memory/measuring/measure_kernels.h"
 
 namespace neap::python {
 
 struct SessionArguments {
   PlanningArguments planning = {};
   TrainingOptions training = {};
-  float label_smoothing = 0;  // 0: as the network's loss has it
+  float label_smoothing = 0;                          // 0: as the network's loss has it
+  double measure_seconds = kDefaultMeasuringSeconds;  // on a GPU; 0: nothing is measured
 };
 
 // What a session expects of a batch.

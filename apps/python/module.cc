@@ -13,6 +13,7 @@ NB_MODULE(_neap, module) {
   neap::python::BindData(module);
   neap::python::BindPlan(module);
   neap::python::BindPeak(module);
+  neap::python::BindProfile(module);
   neap::python::BindLearningRate(module);
   neap::python::BindSession(module);
   neap::python::BindOnnx(module);

@@ -1,10 +1,12 @@
 // peak_batch() and curve(): tables of what fits and how fast it is.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -28,6 +30,7 @@ namespace {
 
 namespace nb = nanobind;
 using nb::literals::operator""_a;
+using Path = std::filesystem::path;
 
 constexpr int64_t kMaxBatch = 1 << 24;
 
@@ -60,7 +63,10 @@ nb::object PeakBatch(const Graph& net, const Budgets& budgets, std::optional<Dev
                      std::optional<std::string> policy, std::optional<Bytes> host_budget,
                      std::optional<int64_t> sub_batches, bool batch_norm_in_parts, bool strict,
                      std::optional<double> keep_percent, const std::string& optimizer,
-                     std::optional<float> momentum, float clip_norm, float ema) {
+                     std::optional<float> momentum, float clip_norm, float ema,
+                     const std::optional<Path>& database,
+                     const std::optional<std::string>& divisions,
+                     const std::optional<std::string>& workspace_rule) {
   Table table({{"budget_bytes", "i8"},
                {"batch", "i8"},
                {"sub_batches", "i8"},
@@ -76,6 +82,7 @@ nb::object PeakBatch(const Graph& net, const Budgets& budgets, std::optional<Dev
         .sub_batches = sub_batches,
         .batch_norm_in_parts = batch_norm_in_parts,
         .strict = strict,
+        .times = {.database = database, .divisions = divisions, .workspace_rule = workspace_rule},
         .optimizer = Checked(PlannedOptimizer(optimizer, momentum, clip_norm, ema))};
     const apps::PeakResult peak =
         Checked(Released([&] { return FindPeakIn(net, arguments, keep_percent); }));
@@ -101,11 +108,15 @@ absl::StatusOr<apps::SpeedCurve> CurveOf(const Graph& net, const PlanningArgumen
 nb::object Curve(const Graph& net, std::optional<DeviceName> device,
                  std::vector<std::string> policies, std::optional<Bytes> host_budget, bool strict,
                  const std::string& optimizer, std::optional<float> momentum, float clip_norm,
-                 float ema) {
+                 float ema, std::optional<Path> database, std::optional<std::string> divisions,
+                 std::optional<std::string> workspace_rule) {
   const PlanningArguments arguments = {
       .device = std::move(device),
       .host_budget = std::move(host_budget),
       .strict = strict,
+      .times = {.database = std::move(database),
+                .divisions = std::move(divisions),
+                .workspace_rule = std::move(workspace_rule)},
       .optimizer = Checked(PlannedOptimizer(optimizer, momentum, clip_norm, ema))};
   const apps::SpeedCurve curve =
       Checked(Released([&] { return CurveOf(net, arguments, std::move(policies)); }));
@@ -132,13 +143,15 @@ void BindPeak(nb::module_& module) {
              "policy"_a = nb::none(), "host_budget"_a = nb::none(), "sub_batches"_a = nb::none(),
              "batch_norm_in_parts"_a = false, "strict"_a = false, "keep_percent"_a = nb::none(),
              "optimizer"_a = "sgd", "momentum"_a = nb::none(), "clip_norm"_a = 0.0F, "ema"_a = 0.0F,
+             "database"_a = nb::none(), "divisions"_a = nb::none(), "workspace_rule"_a = nb::none(),
              "The largest batch of the network in each budget, as `neap peak-batch` finds it: a "
              "structured array with one\nrow for each budget. `keep_percent`: the largest batch "
              "that keeps this part of its speed.");
   module.def(
       "curve", Curve, "net"_a, "device"_a = nb::none(), "policies"_a = std::vector<std::string>{},
       nb::kw_only(), "host_budget"_a = nb::none(), "strict"_a = false, "optimizer"_a = "sgd",
-      "momentum"_a = nb::none(), "clip_norm"_a = 0.0F, "ema"_a = 0.0F,
+      "momentum"_a = nb::none(), "clip_norm"_a = 0.0F, "ema"_a = 0.0F, "database"_a = nb::none(),
+      "divisions"_a = nb::none(), "workspace_rule"_a = nb::none(),
       "The predicted speed in a dozen budgets under each policy (all without `policies`), as "
       "`neap plan --curve` has it:\na structured array with one row for each policy and "
       "budget that fits.");

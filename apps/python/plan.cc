@@ -1,9 +1,11 @@
 // plan(), and Plan with its tables.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/variant.h>
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -28,12 +30,15 @@ namespace {
 
 namespace nb = nanobind;
 using nb::literals::operator""_a;
+using Path = std::filesystem::path;
 
 Planned MakePlanned(const Graph& net, std::optional<Bytes> budget, std::optional<DeviceName> device,
                     std::optional<std::string> policy, std::optional<Bytes> host_budget,
                     std::optional<int64_t> sub_batches, bool batch_norm_in_parts,
                     bool offload_params, bool strict, const std::string& optimizer,
-                    std::optional<float> momentum, float clip_norm, float ema) {
+                    std::optional<float> momentum, float clip_norm, float ema,
+                    std::optional<Path> database, std::optional<std::string> divisions,
+                    std::optional<std::string> workspace_rule) {
   const PlanningArguments arguments = {
       .device = std::move(device),
       .budget = std::move(budget),
@@ -43,6 +48,9 @@ Planned MakePlanned(const Graph& net, std::optional<Bytes> budget, std::optional
       .batch_norm_in_parts = batch_norm_in_parts,
       .offload_params = offload_params,
       .strict = strict,
+      .times = {.database = std::move(database),
+                .divisions = std::move(divisions),
+                .workspace_rule = std::move(workspace_rule)},
       .optimizer = Checked(PlannedOptimizer(optimizer, momentum, clip_norm, ema))};
   return Checked(Released([&] { return PlanFor(net, arguments); }));
 }
@@ -177,6 +185,11 @@ void BindPlan(nb::module_& module) {
           "Of copies in pinned host memory.")
       .def_prop_ro(
           "predicted_ms", [](const Planned& p) { return p.plan.predicted_ms; }, "Of an iteration.")
+      .def_prop_ro(
+          "runs", [](const Planned& p) { return p.stats.runs; }, "Runs of kernels.")
+      .def_prop_ro(
+          "measured_runs", [](const Planned& p) { return p.stats.measured_runs; },
+          "Runs whose times were measured, or lie between measured ones.")
       .def_prop_ro("steps", StepsOf, nb::sig("def steps(self) -> numpy.ndarray"),
                    "A structured array with one row for each step that runs.")
       .def_prop_ro("tensors", TensorsOf, nb::sig("def tensors(self) -> numpy.ndarray"),
@@ -187,10 +200,11 @@ void BindPlan(nb::module_& module) {
       "policy"_a = nb::none(), "host_budget"_a = nb::none(), "sub_batches"_a = nb::none(),
       "batch_norm_in_parts"_a = false, "offload_params"_a = false, "strict"_a = false,
       "optimizer"_a = "sgd", "momentum"_a = nb::none(), "clip_norm"_a = 0.0F, "ema"_a = 0.0F,
+      "database"_a = nb::none(), "divisions"_a = nb::none(), "workspace_rule"_a = nb::none(),
       "Plans one iteration of training as `neap plan` does, and verifies the plan. Needs no "
       "GPU: `device` is also a card that\n`neap devices` lists, such as \"rtx4090\", or a "
       "file of `neap devices --describe`. The optimizer's arguments are those\nof Session on "
-      "which memory depends.");
+      "which memory depends. Kernels are chosen by the times in `database`, as in Session.");
 }
 
 }  // namespace neap::python

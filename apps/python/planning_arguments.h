@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <variant>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "apps/cli/planning_flags.h"
 #include "apps/python/argument_names.h"
@@ -19,6 +21,13 @@ namespace neap::python {
 // A number, or a text such as "12GiB"; where a percentage is taken, "60%" of the natural peak.
 using Bytes = std::variant<int64_t, std::string>;
 
+// By which measured times plans choose kernels.
+struct TimesArguments {
+  std::optional<std::filesystem::path> database = {};  // "none": by none
+  std::optional<std::string> divisions = {};
+  std::optional<std::string> workspace_rule = {};
+};
+
 struct PlanningArguments {
   std::optional<DeviceName> device = {};
   std::optional<Bytes> budget = {};
@@ -28,6 +37,9 @@ struct PlanningArguments {
   bool batch_norm_in_parts = false;
   bool offload_params = false;
   bool strict = false;
+  TimesArguments times = {};
+  std::optional<DeviceName> peer = {};  // with a budget
+  std::optional<Bytes> peer_budget = {};
   Optimizer optimizer = {};  // whose tensors are planned, except for a session
 };
 
@@ -35,11 +47,15 @@ struct PlanningArguments {
 absl::StatusOr<Optimizer> PlannedOptimizer(const std::string& name, std::optional<float> momentum,
                                            float clip_norm, float average_decay);
 
+// INVALID_ARGUMENT that begins with the name of the argument.
+absl::Status Named(const char* name, const absl::Status& error);
+
 // Errors: INVALID_ARGUMENT for anything but a number of at least `least` bytes.
 absl::StatusOr<int64_t> ToBytes(const Bytes& bytes, int64_t least = 1);
 
-// Errors: those of ToBytes(), naming the argument, and for a budget in percent where only bytes are
-// taken.
+// Errors: those of ToBytes(), naming the argument; INVALID_ARGUMENT naming an argument of unknown
+// text, for a budget in percent where only bytes are taken, and for one of a peer and its budget
+// without the other.
 absl::StatusOr<apps::PlanningFlags> FlagsOf(
     const PlanningArguments& arguments,
     apps::BudgetUnits units = apps::BudgetUnits::kBytesOrPercent);

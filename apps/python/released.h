@@ -33,6 +33,13 @@ class BlockedSignals {
   sigset_t before_ = {};
 };
 
+// Whether a Ctrl-C has come since the signals were blocked. Only while they are, in any thread.
+inline bool InterruptIsPending() {
+  sigset_t pending;
+  sigemptyset(&pending);
+  return sigpending(&pending) == 0 && sigismember(&pending, SIGINT) == 1;
+}
+
 // `run` must not touch Python objects. To be called with the GIL.
 template <typename Function>
 auto Released(Function&& run) {

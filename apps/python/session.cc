@@ -28,6 +28,7 @@
 #include "apps/python/training_arguments.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/graph/with_options.h"
+#include "neap/memory/measuring/measure_kernels.h"
 #include "neap/nets/onnx/onnx_file.h"
 
 namespace neap::python {
@@ -44,25 +45,35 @@ void Construct(HeldSession* session, const Graph& net, std::optional<DeviceName>
                float weight_decay, float clip_norm, float ema, uint64_t seed,
                std::optional<std::string> policy, std::optional<Bytes> host_budget,
                std::optional<int64_t> sub_batches, bool batch_norm_in_parts, bool offload_params,
-               bool strict, bool inference_only, bool training_only, float label_smoothing) {
+               bool strict, bool inference_only, bool training_only, float label_smoothing,
+               std::optional<Path> database, std::optional<std::string> divisions,
+               std::optional<std::string> workspace_rule, std::optional<DeviceName> peer,
+               std::optional<Bytes> peer_budget, double measure) {
   Optimizer optimizer = Checked(ToOptimizer(rule, momentum, nesterov, betas, epsilon));
   optimizer.weight_decay = weight_decay;
   optimizer.clip_norm = clip_norm;
   optimizer.average_decay = ema;
-  const SessionArguments arguments = {.planning = {.device = std::move(device),
-                                                   .budget = std::move(budget),
-                                                   .host_budget = std::move(host_budget),
-                                                   .policy = std::move(policy),
-                                                   .sub_batches = sub_batches,
-                                                   .batch_norm_in_parts = batch_norm_in_parts,
-                                                   .offload_params = offload_params,
-                                                   .strict = strict},
-                                      .training = {.optimizer = optimizer,
-                                                   .learning_rate = ToLearningRate(rate),
-                                                   .seed = seed,
-                                                   .inference_only = inference_only,
-                                                   .training_only = training_only},
-                                      .label_smoothing = label_smoothing};
+  const SessionArguments arguments = {
+      .planning = {.device = std::move(device),
+                   .budget = std::move(budget),
+                   .host_budget = std::move(host_budget),
+                   .policy = std::move(policy),
+                   .sub_batches = sub_batches,
+                   .batch_norm_in_parts = batch_norm_in_parts,
+                   .offload_params = offload_params,
+                   .strict = strict,
+                   .times = {.database = std::move(database),
+                             .divisions = std::move(divisions),
+                             .workspace_rule = std::move(workspace_rule)},
+                   .peer = std::move(peer),
+                   .peer_budget = std::move(peer_budget)},
+      .training = {.optimizer = optimizer,
+                   .learning_rate = ToLearningRate(rate),
+                   .seed = seed,
+                   .inference_only = inference_only,
+                   .training_only = training_only},
+      .label_smoothing = label_smoothing,
+      .measure_seconds = measure};
   new (session) HeldSession(Changed(net, {.dtype = dtype}), arguments);
 }
 
@@ -368,7 +379,9 @@ void BindSession(nb::module_& module) {
               "seed"_a = 1, "policy"_a = nb::none(), "host_budget"_a = nb::none(),
               "sub_batches"_a = nb::none(), "batch_norm_in_parts"_a = false,
               "offload_params"_a = false, "strict"_a = false, "inference_only"_a = false,
-              "training_only"_a = false, "label_smoothing"_a = 0.0F);
+              "training_only"_a = false, "label_smoothing"_a = 0.0F, "database"_a = nb::none(),
+              "divisions"_a = nb::none(), "workspace_rule"_a = nb::none(), "peer"_a = nb::none(),
+              "peer_budget"_a = nb::none(), "measure"_a = kDefaultMeasuringSeconds);
   BindTraining(session);
   BindFiles(session);
   BindProperties(session);

@@ -29,9 +29,9 @@ class TrainPlanning {
   // Also fills in what `setup` reports about planning.
   absl::StatusOr<std::shared_ptr<const Planner>> MakePlanner(TrainSetup& setup) const;
   // A planner that knows more times than that of MakePlanner(): of kernels that are measured now,
-  // in at most --measure seconds, with a progress line. Ranks share them; null: there is one rank.
-  // If none can be measured, the same planner, and a notice in `setup` where the user may expect
-  // it.
+  // in at most --measure seconds, with a progress line of rank 0. Ranks share them; null: there is
+  // one rank. If none can be measured, the same planner, and a notice in `setup` where the user may
+  // expect it.
   absl::StatusOr<std::shared_ptr<const Planner>> Measured(std::shared_ptr<const Planner> planner,
                                                           TextExchange* ranks,
                                                           TrainSetup& setup) const;

@@ -29,8 +29,8 @@ struct LoweredSession {
   std::optional<Program> alone;
 };
 
-// The program that the planner's choice is for: that of training, or of a session for inference only.
-// Errors: those of Lower().
+// The program that the planner's choice is for: that of training, or of a session for inference
+// only. Errors: those of Lower().
 absl::StatusOr<Program> LowerChosen(const Graph& graph, const TrainingOptions& options,
                                     const RankShare& share, const DeviceDescription& device,
                                     const ProgramChoice& choice);

@@ -9,10 +9,10 @@
 //   device 0  conv1 f 64, conv1 f 32,                         fc f 64     13 s
 //   device 1                          conv1 b 64, conv1 b 32              14 s
 //
-//   ASSIGN_OR_RETURN(auto kernels, WithParts(KernelsOf(program), options.divisions, catalog));
+//   ASSIGN_OR_RETURN(auto kernels, WithParts(steps, options.divisions, device.backend()));
 //   const auto shares = DivideKernels(kernels, Seconds, /*devices=*/2);
 //   ASSIGN_OR_RETURN(Profiler profiler,
-//                    Profiler::CreateForShare(steps, shares[1], options, *devices[1], database));
+//                    Profiler::CreateForShare(steps, shares[1], options, device, database));
 #pragma once
 
 #include <cstdint>

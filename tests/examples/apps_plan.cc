@@ -9,6 +9,8 @@
 #include "apps/plan/speed_curve.h"
 #include "apps/plan/tensor_alternatives.h"
 #include "apps/profile/engine_list.h"
+#include "apps/profile/profiled_net.h"
+#include "apps/profile/profiling_devices.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/device/device.h"
 #include "neap/memory/engines/engine_table.h"
@@ -50,6 +52,27 @@ absl::Status EngineListExample(ProfileDatabase& database, const std::unique_ptr<
   ASSIGN_OR_RETURN(list.kernels,
                    ListKernels(programs, device->description(), {&device->backend(), &database}));
   Print(ToText(list));
+  return absl::OkStatus();
+}
+
+absl::Status ProfiledNetExample(const Graph& net, const Optimizer& optimizer,
+                                const ProfileOptions& options, Device& device,
+                                ProfileDatabase& database, const StepSignature& kernel) {
+  const DeviceDescription& description = device.description();
+  const ProfiledNet profiled = {.graph = net, .optimizer = optimizer};
+  ASSIGN_OR_RETURN(const std::vector<Program> programs, ProgramsOf(profiled, description));
+  MeasuringTime seconds(programs, options, device, database);
+  seconds.Of(kernel);
+  return absl::OkStatus();
+}
+
+absl::Status ProfilingDevicesExample(const ProfiledNet& profiled, const ProfileOptions& options,
+                                     const ProfilingDevices::OnProgress& on_progress) {
+  ASSIGN_OR_RETURN(ProfilingDevices devices,
+                   ProfilingDevices::Open({"cuda:0", "cuda:1"}, {}, /*database=*/""));
+  ASSIGN_OR_RETURN(const std::vector<Program> programs,
+                   ProgramsOf(profiled, devices.description()));
+  ASSIGN_OR_RETURN(const ProfileWork work, devices.Measure(programs, options, on_progress));
   return absl::OkStatus();
 }
 

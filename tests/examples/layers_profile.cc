@@ -1,5 +1,6 @@
 // The examples in the headers of layers/profile, compiled and not run.
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "neap/layers/profile/profile_database.h"
 #include "neap/layers/profile/profile_file.h"
 #include "neap/layers/profile/profile_row.h"
+#include "neap/layers/profile/profile_shares.h"
 #include "neap/layers/profile/profile_steps.h"
 #include "neap/layers/profile/profiled_timings.h"
 #include "neap/layers/profile/profiler.h"
@@ -86,6 +88,17 @@ absl::Status ProfileProgram(const Program& program, Device& device, ProfileDatab
     RETURN_IF_ERROR(profiler.MeasureNext());
     ShowProgress(profiler.done(), profiler.total());
   }
+  return absl::OkStatus();
+}
+
+// layers/profile/profile_shares.h
+absl::Status ProfileShare(const std::vector<StepSignature>& steps, const ProfileOptions& options,
+                          Device& device, ProfileDatabase& database,
+                          const std::function<double(const StepSignature&)>& Seconds) {
+  ASSIGN_OR_RETURN(auto kernels, WithParts(steps, options.divisions, device.backend()));
+  const auto shares = DivideKernels(kernels, Seconds, /*devices=*/2);
+  ASSIGN_OR_RETURN(Profiler profiler,
+                   Profiler::CreateForShare(steps, shares[1], options, device, database));
   return absl::OkStatus();
 }
 

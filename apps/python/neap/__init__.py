@@ -8,8 +8,9 @@ if _passive:
 from neap._neap import (Add, AveragePool, BatchNorm, BinaryCrossEntropy, ChannelShuffle, ChannelSlice, Clip, Concat,
                         Convolution, Crop, Dataset, Dropout, FullyConnected, GlobalAveragePool, Graph, HardSigmoid, HardSwish,
                         Layer, LeakyRelu, LearningRate, LocalResponseNorm, MaxPool, MeanSquaredError, MemoryUse, Multiply,
-                        OnnxGraph, Plan, Relu, ScaleShift, Sigmoid, Silu, SoftmaxCrossEntropy, StepResult, Tanh,
-                        TransposedConvolution, ZeroPad, curve, from_onnx, open_dataset, peak_batch, plan)
+                        OnnxGraph, Plan, Profile, Relu, ScaleShift, Sigmoid, Silu, SoftmaxCrossEntropy, StepResult, Tanh,
+                        TransposedConvolution, ZeroPad, curve, from_onnx, open_dataset, peak_batch, plan,
+                        profile)
 
 if _passive:
     del os.environ["OMP_WAIT_POLICY"]  # child processes decide for themselves
@@ -25,6 +26,6 @@ __all__ = ["Accuracy", "Add", "AveragePool", "BatchNorm", "BinaryCrossEntropy", 
            "Clip", "Concat", "Convolution", "Crop", "CustomLayer", "Dataset", "Dropout", "Error", "FullyConnected",
            "GlobalAveragePool", "Graph", "HardSigmoid", "HardSwish", "History", "Layer", "LeakyRelu", "LearningRate",
            "LoadedKeys", "Loader", "LocalResponseNorm", "MaxPool", "MeanSquaredError", "MemoryUse", "Multiply",
-           "NonFiniteLossError", "OnnxGraph", "Parameter", "Plan", "Relu", "ScaleShift", "Session", "Sigmoid", "Silu",
+           "NonFiniteLossError", "OnnxGraph", "Parameter", "Plan", "Profile", "Relu", "ScaleShift", "Session", "Sigmoid", "Silu",
            "SoftmaxCrossEntropy", "StepResult", "Tanh", "TransposedConvolution", "ZeroPad", "curve", "from_onnx", "from_torch",
-           "nets", "open_dataset", "peak_batch", "plan"]
+           "nets", "open_dataset", "peak_batch", "plan", "profile"]

@@ -1,5 +1,6 @@
 """Session: a network on a device, training within a budget."""
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
@@ -67,6 +68,16 @@ class Session(_neap.Session):
     inference_only   no memory is planned for training or the optimizer
     training_only    evaluation is not planned
     label_smoothing  that of torch.nn.CrossEntropyLoss, in the losses of training and of evaluate()
+    database         the file with measured times of kernels; None: the default one, if it exists, "none": none, so that nothing
+                     is measured either
+    divisions        the parts of a batch in which convolutions may run, if measured: "undivided", "power-of-two" or "all" (the
+                     default)
+    workspace_rule   what is done if memory is short: "left-over" (workspaces shrink), "gain" (tensors are evicted for them if
+                     measured times gain by it), or "best" (the faster of both, the default)
+    peer             "cuda:N", another GPU of which `peer_budget` bytes are used for tensors before the host's memory
+    measure          on a GPU, kernels that the plan depends on and the database lacks are first measured for at most so many
+                     seconds, and their times kept there; 0: never. Plans with the same bits under every budget do not depend
+                     on times
 
     Images are arrays of floats (n, channels, height, width), labels arrays of integers (n,), or (n, height, width) for a network
     that labels pixels. A network whose loss reads targets takes arrays of floats of the predictions' shape, (n, channels) or
@@ -87,7 +98,9 @@ class Session(_neap.Session):
                  weight_decay: float = 0.0, clip_norm: float = 0.0, ema: float = 0.0, seed: int = 1, policy: str | None = None,
                  host_budget: int | str | None = None, sub_batches: int | None = None, batch_norm_in_parts: bool = False,
                  offload_params: bool = False, strict: bool = False, inference_only: bool = False, training_only: bool = False,
-                 label_smoothing: float = 0.0) -> None:
+                 label_smoothing: float = 0.0, database: str | os.PathLike[str] | None = None, divisions: str | None = None,
+                 workspace_rule: str | None = None, peer: str | int | Any | None = None, peer_budget: int | str | None = None,
+                 measure: float = 10.0) -> None:
         if not isinstance(net, _neap.Graph):
             raise TypeError(f"a session is of a neap.Graph, not of a {type(net).__name__}; neap.from_torch(module, images) makes "
                             "one of a module of PyTorch, neap.from_onnx(path) of an ONNX file")
@@ -96,7 +109,8 @@ class Session(_neap.Session):
                          betas=betas, eps=eps, weight_decay=weight_decay, clip_norm=clip_norm, ema=ema, seed=seed, policy=policy,
                          host_budget=host_budget, sub_batches=sub_batches, batch_norm_in_parts=batch_norm_in_parts,
                          offload_params=offload_params, strict=strict, inference_only=inference_only,
-                         training_only=training_only, label_smoothing=label_smoothing)
+                         training_only=training_only, label_smoothing=label_smoothing, database=database, divisions=divisions,
+                         workspace_rule=workspace_rule, peer=peer, peer_budget=peer_budget, measure=measure)
         self._custom_layers: dict[int, Any] = {}
         self._keep_layers_of(net)
         if isinstance(net, _neap.OnnxGraph):
