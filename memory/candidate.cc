@@ -80,6 +80,20 @@ bool Copies(const Candidate& candidate) {
                      [](const Stay& stay) { return stay.offload_at.has_value() || stay.fetched; });
 }
 
+int64_t CopiedBytes(const Program& program, const Candidate& candidate) {
+  int64_t bytes = 0;
+  for (const Stay& stay : candidate.residency.stays) {
+    if (stay.offload_at.has_value())
+      bytes += RoundUp(program.tensor(stay.tensor).spec.size_bytes(), kBlockBytes);
+  }
+  const std::vector<bool>& params = candidate.residency.offloaded_params;
+  for (const Tensor& tensor : program.tensors) {
+    if (!params.empty() && params[tensor.id.index()])
+      bytes += RoundUp(tensor.spec.size_bytes(), kBlockBytes);
+  }
+  return bytes;
+}
+
 Candidate PlaceCandidate(const Program& program, Candidate candidate, std::string_view placement,
                          const PlacementGoal& goal) {
   const int64_t persistent_bytes = PersistentBytes(program, candidate.residency.offloaded_params);

@@ -42,6 +42,9 @@ struct Candidate {
 bool Moves(const Candidate& candidate);
 // Whether a tensor is moved or fetched; parameters of inference are only fetched.
 bool Copies(const Candidate& candidate);
+// The bytes that are copied to the host in an iteration, and those of parameters that are kept
+// there. What lies on the host at any time is at most that.
+int64_t CopiedBytes(const Program& program, const Candidate& candidate);
 
 // `candidate` has its runs, residency and workspaces. `placement` is first-fit,
 // exact-fit-first-fit or offline; `goal` is for offline placement of what is not persistent.

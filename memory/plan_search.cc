@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <limits>
+#include <mutex>
 #include <numeric>
 #include <utility>
 
@@ -37,6 +38,14 @@ double UsWithWaits(const TimelineCosts& costs, Plan& plan) {
   const double us = PredictTimeline(plan, costs).total_us;
   std::swap(plan.actions, actions);
   return us;
+}
+
+// Whether the one candidate is closer to fitting than the other: it fits, or its bound is lower.
+bool IsCloser(const Candidate& candidate, const Candidate& other, int64_t budget_bytes) {
+  const auto rank = [&](const Candidate& of) {
+    return std::pair(of.arena_bytes > budget_bytes, of.lower_bound_bytes);
+  };
+  return rank(candidate) < rank(other);
 }
 
 }  // namespace
@@ -207,24 +216,32 @@ Candidate PlanSearch::SmallestOf(const Order& order, const PlacementGoal& goal) 
   return Place(order, order.workspaces, Decide(order, order.workspaces, {0, 0}), goal);
 }
 
-bool PlanSearch::AnyFits(const std::vector<const Order*>& orders, int64_t budget_bytes) const {
-  std::atomic<bool> fits = false;
+std::optional<Candidate> PlanSearch::ClosestOf(const std::vector<const Order*>& orders,
+                                               int64_t budget_bytes) const {
+  std::atomic<bool> is_found = false;
+  std::mutex mutex;
+  std::optional<Candidate> closest;  // guarded by the mutex
   EachInParallel(orders.size(), kMaxPlanningThreads, [&] {
     return [&](size_t i) {
-      if (fits) return;
-      const Candidate smallest = SmallestOf(*orders[i], {.limit_bytes = Capacity(budget_bytes)});
-      if (smallest.arena_bytes <= budget_bytes) fits = true;
+      if (is_found) return;
+      Candidate smallest = SmallestOf(*orders[i], {.limit_bytes = Capacity(budget_bytes)});
+      if (smallest.arena_bytes <= budget_bytes) is_found = true;
+      const std::lock_guard<std::mutex> lock(mutex);
+      if (!closest.has_value() || IsCloser(smallest, *closest, budget_bytes))
+        closest = std::move(smallest);
     };
   });
-  return fits;
+  return closest;
 }
 
-absl::StatusOr<bool> PlanSearch::Fits(int64_t budget_bytes, EngineCatalog& catalog) {
-  if (AnyFits(SmallestOrders(), budget_bytes)) return true;
-  if (may_move()) return false;
+absl::StatusOr<Candidate> PlanSearch::Closest(int64_t budget_bytes, EngineCatalog& catalog) {
+  std::optional<Candidate> closest = ClosestOf(SmallestOrders(), budget_bytes);
+  if (may_move() || closest->arena_bytes <= budget_bytes) return *std::move(closest);
   const size_t tried = orders_.size();
   RETURN_IF_ERROR(AddOrdersForPlan(catalog));
-  return AnyFits(SmallestOrders(tried), budget_bytes);
+  std::optional<Candidate> priced = ClosestOf(SmallestOrders(tried), budget_bytes);
+  const bool is_closer = priced.has_value() && IsCloser(*priced, *closest, budget_bytes);
+  return *std::move(is_closer ? priced : closest);
 }
 
 Candidate PlanSearch::Smallest() const {
@@ -323,6 +340,11 @@ Candidate PlanSearch::Place(const Order& order, std::vector<int64_t> workspaces,
                          .residency = std::move(residency),
                          .workspaces = std::move(workspaces)},
                         options_->placement, goal);
+}
+
+absl::StatusOr<Candidate> PlanSearch::Write(Candidate candidate, int64_t budget_bytes) const {
+  const EngineTable engines = engines_.For(candidate.runs);
+  return Write(std::move(candidate), engines, budget_bytes);
 }
 
 absl::StatusOr<Candidate> PlanSearch::Write(Candidate candidate, const EngineTable& engines,

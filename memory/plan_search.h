@@ -67,7 +67,7 @@ namespace neap {
 inline constexpr double kNoTimeLimit = std::numeric_limits<double>::infinity();
 
 // A search for the minimum does not need the orders of the policies that the policy contains. If
-// tensors may move, it does not need those of Policy::priced_orders either. Fits() prices orders
+// tensors may move, it does not need those of Policy::priced_orders either. Closest() prices orders
 // only where those without prices do not fit.
 enum class SearchPurpose : uint8_t { kPlan, kMinimum, kFit };
 
@@ -86,15 +86,18 @@ class PlanSearch {
   // The candidate with the smallest arena, which is the minimum budget. Its actions are not
   // written.
   Candidate Smallest() const;
-  // Whether the arena of Smallest() is at most `budget_bytes`, of a search of any purpose. Errors:
-  // those of Create().
-  absl::StatusOr<bool> Fits(int64_t budget_bytes, EngineCatalog& catalog);
+  // Of a search of any purpose: a smallest candidate of an order whose arena is at most
+  // `budget_bytes`, if there is one. Its placement is no smaller than that requires. Otherwise one
+  // with the least lower bound. Errors: those of Create().
+  absl::StatusOr<Candidate> Closest(int64_t budget_bytes, EngineCatalog& catalog);
   // The fastest candidate in a budget, with its actions. `smallest` must fit the budget. The
   // options' budget does not count.
   absl::StatusOr<Candidate> Best(const Candidate& smallest, int64_t budget_bytes) const;
   // The same one if it takes less than `limit_us`. Otherwise maybe none, which takes less planning.
   absl::StatusOr<std::optional<Candidate>> BestBelow(double limit_us, const Candidate& smallest,
                                                      int64_t budget_bytes) const;
+  // A candidate of Smallest() or Closest() with its actions. It must fit the budget.
+  absl::StatusOr<Candidate> Write(Candidate candidate, int64_t budget_bytes) const;
   // No candidate of any policy takes less time in a budget (memory/time_bound.h). 0 unless the
   // policy prices reruns.
   double TimeBoundUs(int64_t budget_bytes) const;
@@ -187,7 +190,9 @@ class PlanSearch {
   std::vector<const Order*> SmallestOrders(size_t first = 0) const;
   // The smallest candidate of the order.
   Candidate SmallestOf(const Order& order, const PlacementGoal& goal) const;
-  bool AnyFits(const std::vector<const Order*>& orders, int64_t budget_bytes) const;
+  // Closest() of these orders; absent if there are none.
+  std::optional<Candidate> ClosestOf(const std::vector<const Order*>& orders,
+                                     int64_t budget_bytes) const;
 
   // Residency by the policy under a limit, and the same with overlapped transfers.
   Residency Decide(const Order& order, const std::vector<int64_t>& workspaces,

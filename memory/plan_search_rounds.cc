@@ -34,8 +34,7 @@ absl::StatusOr<std::optional<Candidate>> PlanSearch::BestBelow(double limit_us,
                                                                const Candidate& smallest,
                                                                int64_t budget_bytes) const {
   // Without a budget, a policy that moves tensors in any case shows its own peak.
-  if (!policy_.needs_based() && budget_bytes == kUnlimited)
-    return Write(smallest, engines_.For(smallest.runs), budget_bytes);
+  if (!policy_.needs_based() && budget_bytes == kUnlimited) return Write(smallest, budget_bytes);
   const Order& first = orders_.front();
   Candidate natural = policy_.needs_based() ? Place(first, first.workspaces,
                                                     Decide(first, first.workspaces, kNoLimit), {})
@@ -53,7 +52,7 @@ absl::StatusOr<std::optional<Candidate>> PlanSearch::BestBelow(double limit_us,
   if (policy_.needs_based()) RETURN_IF_ERROR(TryEnds(budget_bytes, best));
   if (best.candidate.has_value() || (policy_.needs_based() && limit_us < kNoTimeLimit))
     return std::move(best.candidate);
-  return Write(smallest, engines_.For(smallest.runs), budget_bytes);
+  return Write(smallest, budget_bytes);
 }
 
 size_t PlanSearch::MostOfRound() const { return IsShort(orders_.front()) ? 1 : kMaxOfRound; }

@@ -109,11 +109,17 @@ class Planning {
     return smallest.arena_bytes;
   }
 
-  absl::StatusOr<bool> Fits(EngineCatalog& catalog) const {
+  absl::StatusOr<BudgetFit> Fit(EngineCatalog& catalog) const {
     ASSIGN_OR_RETURN(const Policy policy, CheckedPolicy());
     ASSIGN_OR_RETURN(PlanSearch search, PlanSearch::Create(program_, policy, options_, device_,
                                                            catalog, SearchPurpose::kFit));
-    return search.Fits(options_.budget_bytes, catalog);
+    ASSIGN_OR_RETURN(const Candidate closest, search.Closest(options_.budget_bytes, catalog));
+    BudgetFit fit = {.fits = closest.arena_bytes <= options_.budget_bytes,
+                     .bound_bytes = closest.lower_bound_bytes};
+    if (fit.fits) {
+      ASSIGN_OR_RETURN(fit.fits_host, HostHasRoom(search, closest));
+    }
+    return fit;
   }
 
  private:
@@ -249,19 +255,14 @@ class Planning {
     return search.Smallest();
   }
 
-  // The bytes that a candidate copies to the host, which are at least those that it has there.
-  int64_t CopiedBytes(const Candidate& candidate) const {
-    int64_t bytes = 0;
-    for (const Stay& stay : candidate.residency.stays) {
-      if (stay.offload_at.has_value())
-        bytes += RoundUp(program_.tensor(stay.tensor).spec.size_bytes(), kBlockBytes);
-    }
-    for (const Tensor& tensor : program_.tensors) {
-      const std::vector<bool>& params = candidate.residency.offloaded_params;
-      if (!params.empty() && params[tensor.id.index()])
-        bytes += RoundUp(tensor.spec.size_bytes(), kBlockBytes);
-    }
-    return bytes;
+  absl::StatusOr<bool> HostHasRoom(const PlanSearch& search, const Candidate& placed) const {
+    if (CopiedBytes(program_, placed) <= options_.host_budget_bytes) return true;
+    ASSIGN_OR_RETURN(const Candidate written, search.Write(placed, options_.budget_bytes));
+    Plan plan = DescribeProgram(program_, placed.residency.offloaded_params, device_);
+    plan.actions = written.written.actions;
+    ChoosePools(options_.peer_budget_bytes, plan);
+    LayOutPools(plan);
+    return CheckHostBudget(plan).ok();
   }
 
   // The policy's minimum if it can be planned. Where the host may have too little memory for the
@@ -269,7 +270,7 @@ class Planning {
   std::optional<int64_t> MinimumIfPlanned(EngineCatalog& catalog) const {
     const absl::StatusOr<Candidate> smallest = Smallest(catalog);
     if (!smallest.ok() || smallest->arena_bytes > options_.budget_bytes) return std::nullopt;
-    const bool fits_host = CopiedBytes(*smallest) <= options_.host_budget_bytes;
+    const bool fits_host = CopiedBytes(program_, *smallest) <= options_.host_budget_bytes;
     if (fits_host) return smallest->arena_bytes;
     const absl::StatusOr<PlanAttempt> attempt = Make(kNoTimeLimit, catalog);
     if (!attempt.ok() || !attempt->refusal.ok()) return std::nullopt;
@@ -414,8 +415,14 @@ absl::StatusOr<int64_t> MinimumBudget(const Program& program, const PlannerOptio
 
 absl::StatusOr<bool> FitsBudget(const Program& program, const PlannerOptions& options,
                                 const DeviceDescription& device, EngineCatalog& catalog) {
+  ASSIGN_OR_RETURN(const BudgetFit fit, FitInBudget(program, options, device, catalog));
+  return fit.fits;
+}
+
+absl::StatusOr<BudgetFit> FitInBudget(const Program& program, const PlannerOptions& options,
+                                      const DeviceDescription& device, EngineCatalog& catalog) {
   const PlannerOptions chosen = WithPolicy(options, /*has_budget=*/true);
-  return Planning(program, chosen, device).Fits(catalog);
+  return Planning(program, chosen, device).Fit(catalog);
 }
 
 }  // namespace neap
