@@ -100,6 +100,23 @@ void AddClassifier(Graph& net, int64_t classes, std::string x) {
 
 }  // namespace
 
+std::array<int64_t, 4> DenseNetBlocks(int64_t depth) {
+  struct Known {
+    int64_t both, third;  // layers of the last two blocks, and of the first of these
+  };
+  constexpr std::array<int64_t, 2> kFirst = {6, 12};
+  constexpr std::array<Known, 5> kPublished = {{{0, 0}, {40, 24}, {64, 32}, {80, 48}, {112, 64}}};
+  const int64_t both = (depth - 5) / 2 - kFirst[0] - kFirst[1];
+  size_t next = 1;
+  while (next + 1 < kPublished.size() && kPublished[next].both < both) ++next;
+  const bool is_above = both > kPublished.back().both;
+  const Known from = is_above ? Known{} : kPublished[next - 1];
+  const Known to = kPublished[next];
+  const int64_t third =
+      from.third + (both - from.both) * (to.third - from.third) / (to.both - from.both);
+  return {kFirst[0], kFirst[1], third, both - third};
+}
+
 Graph DenseNet(const DenseNetOptions& options) {
   const int64_t layers = std::accumulate(options.blocks.begin(), options.blocks.end(), int64_t{0});
   const int64_t depth = options.blocks == kDenseNet264 ? 264 : 5 + 2 * layers;

@@ -81,6 +81,11 @@ Graph DenseNetOf(const NetOptions& options) {
   base.growth_rate = options.growth_rate.value_or(base.growth_rate);
   return DenseNet(WithOverrides(base, options));
 }
+Graph DenseNetByBlocksOrDepth(const NetOptions& given) {
+  NetOptions options = given;
+  if (options.depth) options.blocks = DenseNetBlocks(*options.depth);
+  return DenseNetOf<6, 12, 24, 16>(options);
+}
 Graph DenseNetForCifar(const NetOptions& options, CifarDenseNetOptions base) {
   base.depth = options.depth.value_or(base.depth);
   base.growth_rate = options.growth_rate.value_or(base.growth_rate);
@@ -188,8 +193,11 @@ constexpr Entry kEntries[] = {
     {ForImageNet("densenet201", "DenseNet-201 as in torchvision"), DenseNetOf<6, 12, 48, 32>,
      kDense},
     {ForImageNet("densenet264", "DenseNet-264 of the paper"), DenseNetOf<6, 12, 64, 48>, kDense},
-    {ForImageNet("densenet", "DenseNet with --blocks n1,n2,n3,n4 (6,12,24,16), --growth-rate (32)"),
-     DenseNetOf<6, 12, 24, 16>, Dense(true, {})},
+    {ForImageNet(
+         "densenet",
+         "DenseNet with --blocks n1,n2,n3,n4 (6,12,24,16), or with --depth 2n+43 (121, 169, "
+         "201 and 265 as in the paper), --growth-rate (32)"),
+     DenseNetByBlocksOrDepth, Dense(true, {.step = 2, .offset = 43})},
     {ForCifar("densenet-cifar", "DenseNet for CIFAR with --depth 3n+4 (40), --growth-rate (12)"),
      [](const NetOptions& o) { return DenseNetForCifar(o, {}); },
      Dense(false, {.step = 3, .offset = 4})},

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
+#include <cstdint>
+
 #include "neap/nets/registry.h"
 #include "tests/nets/resolved.h"
 
@@ -21,6 +24,25 @@ TEST_CASE("DenseNets are named after their depth") {
   CHECK(DenseNet({}).options().name == "densenet121");
   CHECK(DenseNet({.blocks = {6, 12, 64, 48}}).options().name == "densenet264");
   CHECK(CifarDenseNet({.depth = 40}).options().name == "densenet40");
+}
+
+TEST_CASE("a DenseNet of any depth has the blocks of the paper at its depths, and none shrinks") {
+  using Blocks = std::array<int64_t, 4>;
+  CHECK(DenseNetBlocks(121) == Blocks{6, 12, 24, 16});
+  CHECK(DenseNetBlocks(169) == Blocks{6, 12, 32, 32});
+  CHECK(DenseNetBlocks(201) == Blocks{6, 12, 48, 32});
+  CHECK(DenseNetBlocks(265) == kDenseNet264);
+  CHECK(DenseNetBlocks(45) == Blocks{6, 12, 1, 1});
+  CHECK(DenseNetBlocks(489) == Blocks{6, 12, 128, 96});
+  Blocks before = DenseNetBlocks(45);
+  for (int64_t depth = 47; depth <= 2001; depth += 2) {
+    CAPTURE(depth);
+    const Blocks blocks = DenseNetBlocks(depth);
+    CHECK(5 + 2 * (blocks[0] + blocks[1] + blocks[2] + blocks[3]) == depth);
+    CHECK(blocks[2] >= before[2]);
+    CHECK(blocks[3] >= before[3]);
+    before = blocks;
+  }
 }
 
 TEST_CASE("DenseNet-121's parameters and statistics have the keys of torchvision's state_dict") {
