@@ -31,7 +31,7 @@ std::vector<Entry> Entries() {
       {"predict", "NET", "print what trained weights predict for each image", RunPredict},
       {"export", "NET", "write a network with its weights to an ONNX file", RunExport},
       {"peak-batch", "NET...", "find the largest batch that fits a byte budget", RunPeakBatch},
-      {"peak-depth", "NET", "find the deepest network that fits a byte budget", RunPeakDepth},
+      {"peak-depth", "NET...", "find the deepest network that fits a byte budget", RunPeakDepth},
       {"profile", "NET", "measure how long each engine of each step takes", RunProfile},
       {"bench", "WHAT", "compare ways to run convolutions, workspaces or the memory pool",
        RunBench},

@@ -52,16 +52,16 @@ FlagValue ReadBudget(BudgetUnits units, Budget* budget) {
 
 namespace {
 
-// One value, or one for each rank, the first of which is then also in `value`.
+// One value, or several with commas, the first of which is then also in `value`.
 template <typename T>
-FlagValue ForEachRank(const std::function<absl::Status(const std::string&, T*)>& read_one, T* value,
-                      std::vector<T>* of_ranks) {
+FlagValue OneOrSeveral(const std::function<absl::Status(const std::string&, T*)>& read_one,
+                       T* value, std::vector<T>* several) {
   const auto read = [=](const std::string& text) -> absl::Status {
-    of_ranks->clear();
+    several->clear();
     for (const auto part : absl::StrSplit(text, ','))
-      RETURN_IF_ERROR(read_one(std::string(part), &of_ranks->emplace_back()));
-    *value = of_ranks->front();
-    if (of_ranks->size() == 1) of_ranks->clear();
+      RETURN_IF_ERROR(read_one(std::string(part), &several->emplace_back()));
+    *value = several->front();
+    if (several->size() == 1) several->clear();
     return absl::OkStatus();
   };
   return {.read = read};
@@ -126,15 +126,15 @@ void AddSubBatches(std::string default_text, std::optional<int64_t>* count,
 
 void PlanningFlags::AddTo(FlagSet& flags, const std::string& device_help, BudgetUnits units) {
   const bool for_ranks = units == BudgetUnits::kForEachRank;
-  std::vector<std::string> policies;
-  for (const Policy& known : Policies()) policies.emplace_back(known.name);
+  std::vector<std::string> known_policies;
+  for (const Policy& known : Policies()) known_policies.emplace_back(known.name);
   std::vector<std::string> placements;
   for (std::string_view known : PlacementNames()) placements.emplace_back(known);
   flags.Add("budget", "BYTES",
             absl::StrCat("device memory for everything, e.g. 12GiB (2^30) or 12GB (10^9)",
                          units == BudgetUnits::kBytes ? "" : "; 60% means 60% of the natural peak",
                          for_ranks ? "; several, with commas, are those of the ranks" : ""),
-            for_ranks ? ForEachRank<Budget>(ReadOneBudget, &budget, &rank_budgets)
+            for_ranks ? OneOrSeveral<Budget>(ReadOneBudget, &budget, &rank_budgets)
                       : ReadBudget(units, &budget));
   flags.Add("host-budget", "BYTES",
             absl::StrCat("pinned host memory for offloaded tensors (", kHostPercent,
@@ -143,12 +143,21 @@ void PlanningFlags::AddTo(FlagSet& flags, const std::string& device_help, Budget
   flags.Add("peer-budget", "BYTES",
             "memory of a peer GPU for offloaded tensors, used before the host's (none)",
             ReadBytes(&peer_budget_bytes));
-  FlagValue one_policy = OneOf(policies, &policy);
+  const bool for_sizes = units == BudgetUnits::kBytes;
+  FlagValue one_policy = OneOf(known_policies, &policy);
   if (policy.empty()) {
     one_policy.default_text =
         absl::StrFormat("%s with --budget, else %s", DefaultPolicy(true), DefaultPolicy(false));
   }
-  flags.Add("policy", "NAME", "which tensors are kept, offloaded or recomputed",
+  if (for_sizes) {
+    const auto read_one = [known_policies](const std::string& text, std::string* value) {
+      return OneOf(known_policies, value).read(text);
+    };
+    one_policy.read = OneOrSeveral<std::string>(read_one, &policy, &policies).read;
+  }
+  flags.Add("policy", for_sizes ? "NAMES" : "NAME",
+            absl::StrCat("which tensors are kept, offloaded or recomputed",
+                         for_sizes ? "; several, with commas, have a row each" : ""),
             std::move(one_policy));
   flags.Add("placement", "NAME", "how tensors are placed in the arena",
             OneOf(placements, &placement));
@@ -170,7 +179,7 @@ void PlanningFlags::AddTo(FlagSet& flags, const std::string& device_help, Budget
       "peer", "DEVICE",
       absl::StrCat("cuda:N, the GPU of --peer-budget (neap devices lists possible peers)",
                    for_ranks ? "; several, with commas, are those of the ranks, or none" : ""),
-      for_ranks ? ForEachRank<std::string>(ReadPeer, &peer, &rank_peers) : Text(&peer));
+      for_ranks ? OneOrSeveral<std::string>(ReadPeer, &peer, &rank_peers) : Text(&peer));
   kernels.AddTo(flags);
 }
 

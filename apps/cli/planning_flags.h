@@ -93,6 +93,8 @@ struct PlanningFlags {
   std::optional<int64_t> host_budget_bytes = {};
   std::optional<int64_t> peer_budget_bytes = {};
   std::string policy;  // empty: PolicyName() chooses
+  // BudgetUnits::kBytes only; empty: `policy` alone.
+  std::vector<std::string> policies = {};
   std::string placement = "offline";
   std::optional<int64_t> sub_batches = {};  // chosen if absent
   bool batch_norm_in_parts = false;

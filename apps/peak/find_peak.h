@@ -4,13 +4,17 @@
 // tried at sizes that are larger by an eighth, twice that, and so on, if a whole batch is found at
 // all. The search is repeated with as many as have reached the largest of these, and then once more
 // with parameters on the host, where the planner may choose that and it is a batch that grows; it
-// starts at the size found.
+// starts at the size found. Without --keep, only the largest size of all is planned in full, unless
+// the host budget may be too small.
 #pragma once
 
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "apps/cli/device_flag.h"
+#include "apps/peak/growth.h"
 #include "apps/peak/peak_finder.h"
+#include "apps/peak/peak_flags.h"
 
 namespace neap::apps {
 

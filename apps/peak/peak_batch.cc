@@ -8,8 +8,8 @@
 #include "apps/cli/outcome.h"
 #include "apps/cli/output.h"
 #include "apps/peak/growth.h"
-#include "apps/peak/peak_finder.h"
-#include "apps/peak/peak_report.h"
+#include "apps/peak/peak_command.h"
+#include "apps/peak/peak_flags.h"
 #include "neap/core/base/status_macros.h"
 
 namespace neap::apps {
@@ -36,7 +36,8 @@ absl::StatusOr<int> RunPeakBatch(const std::vector<std::string>& args) {
       "device's memory),\nby planning. Needs no GPU without --run. With --keep, finds the "
       "largest batch whose predicted\nimages/s in the budget are at least this part of "
       "those of the same network and element type at\nthe same batch without a budget, "
-      "where nothing is moved and nothing is recomputed.");
+      "where nothing is moved and nothing is recomputed. The natural peak of a batch is what it\n"
+      "takes, without workspaces, if every tensor keeps bytes of its own.");
   flags.Positional("NET", kNetHelp, &nets);
   given.net.AddShapesTo(flags);
   given.net.AddDepthTo(flags);
@@ -53,7 +54,9 @@ absl::StatusOr<int> RunPeakBatch(const std::vector<std::string>& args) {
     return 0;
   }
   RETURN_IF_ERROR(given.optimizer.Check(flags));
-  return FindAndPrint(given, nets, GrowingBatch());
+  std::vector<GrowingNet> growing;
+  for (const std::string& net : nets) growing.push_back({net, GrowingBatch()});
+  return FindAndPrint(given, growing);
 }
 
 }  // namespace neap::apps

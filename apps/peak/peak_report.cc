@@ -1,12 +1,11 @@
 #include "apps/peak/peak_report.h"
 
+#include <optional>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "apps/cli/measured_device.h"
-#include "apps/cli/outcome.h"
-#include "apps/cli/progress.h"
-#include "apps/peak/find_peak.h"
-#include "neap/core/base/status_macros.h"
+#include "apps/cli/predicted_speed.h"
 #include "neap/core/base/units.h"
 
 namespace neap::apps {
@@ -67,9 +66,9 @@ Json KeptJson(const KeptSpeed& kept) {
 }
 
 // The first nonempty text among the results, which are all of one device.
-std::string FirstText(const std::vector<PeakResult>& results, std::string PeakResult::*text) {
-  for (const PeakResult& result : results) {
-    if (!(result.*text).empty()) return result.*text;
+std::string FirstText(const std::vector<PeakRow>& rows, std::string PeakResult::*text) {
+  for (const PeakRow& row : rows) {
+    if (row.result.ok() && !((*row.result).*text).empty()) return (*row.result).*text;
   }
   return "";
 }
@@ -80,9 +79,15 @@ const char* LimitedBy(const PeakResult& result) {
   return result.by_host ? "host budget" : "budget";
 }
 
-Json ResultJson(const PeakResult& result) {
+Json ResultJson(const PeakRow& row) {
+  if (!row.result.ok()) {
+    return {{"net", row.net},
+            {"policy", row.policy},
+            {"refused", std::string(row.result.status().message())}};
+  }
+  const PeakResult& result = *row.result;
   const Plan& plan = result.planned.plan;
-  Json json = {{"net", plan.net}, {"batch", result.batch}};
+  Json json = {{"net", plan.net}, {"policy", row.policy}, {"batch", result.batch}};
   if (result.depth.has_value()) json["depth"] = *result.depth;
   json.update(
       {{"limited_by", LimitedBy(result)},
@@ -93,11 +98,16 @@ Json ResultJson(const PeakResult& result) {
        {"peak_bytes", plan.peak_bytes},
        {"host_pool_bytes", plan.host_pool_bytes},
        {"peer_pool_bytes", plan.peer_pool_bytes},
+       {"natural_bytes", result.natural.keep_all_bytes},
+       {"natural_liveness_bytes", result.natural.liveness_bytes},
        {"predicted_ms", plan.predicted_ms},
+       {"predicted_images_per_second", PredictedImagesPerSecond(result.planned)},
        {"measured_with", result.measured_with.empty() ? Json() : Json(result.measured_with)},
        {"engines_known", result.placeholder_engines.empty()},
        {"verified", true},
-       {"probes", result.search.probes},
+       {"probes", result.effort.probes},
+       {"listed_sizes", result.effort.listed},
+       {"plans", result.effort.plans},
        {"search_ms", result.search.elapsed_ms},
        {"plan_ms", result.plan_ms}});
   if (result.kept.has_value()) json["kept"] = KeptJson(*result.kept);
@@ -107,114 +117,73 @@ Json ResultJson(const PeakResult& result) {
   return json;
 }
 
-// "trying batch 812; batch 768 fits the budget", while a search goes on.
-class PeakStatus {
- public:
-  PeakStatus(const std::string& what, const std::string& net)
-      : what_(what), line_(absl::StrCat("peak-", what, " ", net)) {}
+const char* Note(const PeakResult& result) {
+  if (result.by_speed) return "  (limited by the speed to keep)";
+  if (result.at_most_size) return "  (the largest possible)";
+  return result.by_host ? "  (limited by the host budget)" : "";
+}
 
-  void Try(const std::string& doing, const NetFlags& net) {
-    line_.Show(absl::StrCat(doing, " ", what_, " ", SizeOf(net), largest_ > 0 ? "; " : "", found_));
-  }
-  void Found(const std::string& what, const NetFlags& net) {
-    if (what == is_ && SizeOf(net) <= largest_) return;
-    is_ = what;
-    largest_ = SizeOf(net);
-    found_ = absl::StrCat(what_, " ", largest_, " ", what);
-  }
-
- private:
-  int64_t SizeOf(const NetFlags& net) const {
-    return Size(what_, *net.options.batch, net.options.depth);
-  }
-
-  const std::string what_;
-  StatusLine line_;
-  std::string is_;       // what the largest size does that was found
-  int64_t largest_ = 0;  // 0: none
-  std::string found_;
-};
+// A row of the table, and what else is to be said of its result.
+std::string ResultText(const std::string& policy, const PeakResult& result) {
+  const Plan& plan = result.planned.plan;
+  std::string text = absl::StrFormat(
+      "  %-20s %-16s %8d %9.1f %12.1f ms %14s %14s %14s %7d %6d %7.0f ms %6.0f ms%s\n", plan.net,
+      policy, Size(result.what, result.batch, result.depth),
+      PredictedImagesPerSecond(result.planned), plan.predicted_ms, FormatBytes(plan.peak_bytes),
+      FormatBytes(result.natural.keep_all_bytes), FormatBytes(plan.host_pool_bytes),
+      result.effort.probes, result.effort.plans, result.search.elapsed_ms, result.plan_ms,
+      Note(result));
+  if (plan.sub_batches > 1)
+    absl::StrAppendFormat(&text, "    in %d sub-batches%s\n", plan.sub_batches,
+                          plan.batch_norm_in_parts ? ", batch norms of each alone" : "");
+  if (plan.host_resident_bytes > 0)
+    absl::StrAppendFormat(&text, "    with %s of parameters on the host between their uses\n",
+                          FormatBytes(plan.host_resident_bytes));
+  if (result.kept.has_value()) absl::StrAppend(&text, KeptText(*result.kept, "both predicted"));
+  if (result.run.has_value()) absl::StrAppend(&text, RunText(result, *result.run));
+  if (result.measured_kept.has_value()) absl::StrAppend(&text, MeasuredText(*result.measured_kept));
+  if (result.compared.has_value()) absl::StrAppend(&text, RunText(result, *result.compared));
+  return text;
+}
 
 }  // namespace
 
-std::string ToText(const std::vector<PeakResult>& results, const HostBudget& host_budget) {
-  const Plan& first = results.front().planned.plan;
-  std::string text =
-      absl::StrFormat("largest %s in %s with policy %s on %s\n", results.front().what,
-                      FormatBytes(first.budget_bytes), first.policy, first.device);
-  absl::StrAppendFormat(&text, "  host budget %s\n", host_budget.ToText());
-  const std::string versions = FirstText(results, &PeakResult::measured_with);
+std::string ToText(const PeakReport& report) {
+  std::string text = absl::StrFormat("largest %s in %s on %s\n", report.what,
+                                     FormatBytes(report.budget_bytes), report.device);
+  absl::StrAppendFormat(&text, "  host budget %s\n", report.host_budget.ToText());
+  const std::string versions = FirstText(report.rows, &PeakResult::measured_with);
   if (!versions.empty())
     absl::StrAppendFormat(&text, "  kernel times measured with %s\n", versions);
-  const std::string placeholders = FirstText(results, &PeakResult::placeholder_engines);
+  const std::string placeholders = FirstText(report.rows, &PeakResult::placeholder_engines);
   if (!placeholders.empty()) absl::StrAppendFormat(&text, "  engines are %s\n", placeholders);
-  absl::StrAppendFormat(&text, "  %-20s %8s %14s %14s %12s %7s %10s %9s\n", "net",
-                        results.front().what, "peak", "host memory", "predicted", "probes",
-                        "search", "plan");
-  for (const PeakResult& result : results) {
-    const Plan& plan = result.planned.plan;
-    absl::StrAppendFormat(&text, "  %-20s %8d %14s %14s %9.1f ms %7d %7.0f ms %6.0f ms%s\n",
-                          plan.net, Size(result.what, result.batch, result.depth),
-                          FormatBytes(plan.peak_bytes), FormatBytes(plan.host_pool_bytes),
-                          plan.predicted_ms, result.search.probes, result.search.elapsed_ms,
-                          result.plan_ms,
-                          result.by_speed       ? "  (limited by the speed to keep)"
-                          : result.at_most_size ? "  (the largest possible)"
-                          : result.by_host      ? "  (limited by the host budget)"
-                                                : "");
-    if (plan.sub_batches > 1)
-      absl::StrAppendFormat(&text, "    in %d sub-batches%s\n", plan.sub_batches,
-                            plan.batch_norm_in_parts ? ", batch norms of each alone" : "");
-    if (plan.host_resident_bytes > 0)
-      absl::StrAppendFormat(&text, "    with %s of parameters on the host between their uses\n",
-                            FormatBytes(plan.host_resident_bytes));
-    if (result.kept.has_value()) absl::StrAppend(&text, KeptText(*result.kept, "both predicted"));
-    if (result.run.has_value()) absl::StrAppend(&text, RunText(result, *result.run));
-    if (result.measured_kept.has_value())
-      absl::StrAppend(&text, MeasuredText(*result.measured_kept));
-    if (result.compared.has_value()) absl::StrAppend(&text, RunText(result, *result.compared));
+  absl::StrAppendFormat(&text, "  %-20s %-16s %8s %9s %15s %14s %14s %14s %7s %6s %10s %9s\n",
+                        "net", "policy", report.what, "images/s", "predicted", "peak",
+                        "natural peak", "host memory", "probes", "plans", "search", "plan");
+  for (const PeakRow& row : report.rows) {
+    if (row.result.ok()) {
+      absl::StrAppend(&text, ResultText(row.policy, *row.result));
+    } else {
+      absl::StrAppendFormat(&text, "  %-20s %-16s %8s\n", row.net, row.policy, "-");
+    }
   }
   return text;
 }
 
-Json ToJson(const std::vector<PeakResult>& results, const HostBudget& host_budget) {
-  const Plan& first = results.front().planned.plan;
+Json ToJson(const PeakReport& report) {
   Json rows = Json::array();
-  for (const PeakResult& result : results) rows.push_back(ResultJson(result));
-  return {{"search", results.front().what},
-          {"policy", first.policy},
-          {"device", first.device},
-          {"budget_bytes", first.budget_bytes},
-          {"host_budget_bytes", host_budget.ToJson()},
-          {"results", std::move(rows)}};
-}
-
-absl::StatusOr<int> FindAndPrint(const PeakFlags& flags, const std::vector<std::string>& nets,
-                                 const Growth& growth) {
-  RETURN_IF_ERROR(flags.Check());
-  ASSIGN_OR_RETURN(
-      const PlanTarget target,
-      OpenPlanTargetBy(flags.planning.kernels, flags.planning.device, flags.planning.peer));
-  if (flags.run && target.device == nullptr) {
-    return BadUsage("--run needs a device to train on: --device cpu or cuda:N");
+  Json policies = Json::array();
+  for (const PeakRow& row : report.rows) {
+    rows.push_back(ResultJson(row));
+    if (row.net == report.rows.front().net) policies.push_back(row.policy);
   }
-  std::vector<PeakResult> results;
-  for (const std::string& net : nets) {
-    PeakStatus status(growth.what, net);
-    Growth shown = growth;
-    shown.on_size = [&](const std::string& doing, const NetFlags& sized) {
-      status.Try(doing, sized);
-    };
-    shown.on_found = [&](const std::string& what, const NetFlags& sized) {
-      status.Found(what, sized);
-    };
-    ASSIGN_OR_RETURN(PeakResult result, FindPeak(flags, target, shown, net));
-    results.push_back(std::move(result));
-  }
-  if (!FirstText(results, &PeakResult::measured_with).empty()) PrintOtherVersions(target);
-  const HostBudget host_budget = flags.planning.HostBudgetFor(target.description);
-  flags.json ? PrintJson(ToJson(results, host_budget)) : Print(ToText(results, host_budget));
-  return 0;
+  Json json = {{"search", report.what}, {"policies", policies}};
+  if (policies.size() == 1) json["policy"] = policies.front();
+  json.update({{"device", report.device},
+               {"budget_bytes", report.budget_bytes},
+               {"host_budget_bytes", report.host_budget.ToJson()},
+               {"results", std::move(rows)}});
+  return json;
 }
 
 }  // namespace neap::apps

@@ -26,7 +26,7 @@ subcommands:
   predict NET        print what trained weights predict for each image
   export NET         write a network with its weights to an ONNX file
   peak-batch NET...  find the largest batch that fits a byte budget
-  peak-depth NET     find the deepest network that fits a byte budget
+  peak-depth NET...  find the deepest network that fits a byte budget
   profile NET        measure how long each engine of each step takes
   bench WHAT         compare ways to run convolutions, workspaces or the memory pool
   paper NAME         show a paper's table or figure beside neap's

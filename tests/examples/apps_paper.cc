@@ -12,6 +12,8 @@
 #include "apps/paper/ucudnn.h"
 #include "apps/peak/find_peak.h"
 #include "apps/peak/growth.h"
+#include "apps/peak/size_search.h"
+#include "apps/peak/sized_programs.h"
 #include "neap/core/base/status_macros.h"
 
 namespace neap::apps {
@@ -85,6 +87,18 @@ absl::Status RoundsExample(const Net& net, const PlanTarget& target) {
 }
 
 }  // namespace modnn
+
+absl::Status SizesExample(const PeakFlags& flags, const PlanTarget& target, const Growth& growth,
+                          PeakEffort& effort) {
+  const std::string net = "resnet50";
+  const PeakCase peak = {flags, target, growth, net, effort};
+  const SizedPrograms programs(peak, {});
+  ASSIGN_OR_RETURN(const Graph graph, programs.Build("trying", programs.Sized(64)));
+  ASSIGN_OR_RETURN(const Program program, programs.Of(graph));
+  SizeSearch search(peak, programs);
+  ASSIGN_OR_RETURN(const LargestSize found, search.Largest(0));
+  return absl::OkStatus();
+}
 
 absl::Status GrowthExample(const PeakFlags& flags, const PlanTarget& target) {
   ASSIGN_OR_RETURN(const PeakResult peak, FindPeak(flags, target, GrowingBatch(), "resnet50"));

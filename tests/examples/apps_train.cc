@@ -13,6 +13,7 @@
 #include "apps/train/train_planning.h"
 #include "apps/train/trial_run.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/base/units.h"
 #include "neap/core/run/session.h"
 
 namespace neap::apps {
@@ -27,9 +28,13 @@ absl::Status InferenceExample(FlagSet& flags, const std::vector<std::string>& ar
   return absl::OkStatus();
 }
 
-absl::Status PeakSearchExample(const Fits& fits, const Fits& keeps) {
+absl::Status PeakSearchExample(const Fits& fits, const Fits& keeps, const TrySize& try_size) {
   ASSIGN_OR_RETURN(const PeakSearch found, FindLargest(1 << 24, fits));
   ASSIGN_OR_RETURN(const PeakSearch kept, FindLargestKept(100, 200, keeps));
+  {
+    ASSIGN_OR_RETURN(const PeakSearch found,
+                     FindLargestByBytes({.most = 1 << 24}, 12 * kGiB, try_size, 1));
+  }
   return absl::OkStatus();
 }
 

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <random>
 #include <set>
@@ -29,6 +30,68 @@ TEST_CASE("FindLargest finds the largest size that fits in few probes") {
         CHECK(from_there.probes <= 15);
       }
     }
+  }
+}
+
+TEST_CASE(
+    "where bytes are linear, the largest size is found in five probes, or in two next to it") {
+  for (const int64_t fixed : {int64_t{1}, int64_t{1000}, int64_t{300'000'000}}) {
+    for (const int64_t each : {int64_t{7}, int64_t{9'800'000}}) {
+      for (const int64_t largest : {1, 2, 3, 5, 50, 1310, 100'000}) {
+        CAPTURE(fixed);
+        CAPTURE(each);
+        CAPTURE(largest);
+        const int64_t budget = fixed + each * largest + each / 2;
+        const auto try_size = [&](int64_t n) -> absl::StatusOr<apps::SizeProbe> {
+          return apps::SizeProbe{.fits = n <= largest, .bytes = fixed + each * n};
+        };
+        const apps::PeakSearch found =
+            apps::FindLargestByBytes({.most = 1 << 24}, budget, try_size, 1).value();
+        CHECK(found.largest == largest);
+        CHECK(found.probes <= 5 + std::log2(largest) / 2);  // four times as large until then
+        const apps::PeakSearch near =
+            apps::FindLargestByBytes({.most = 1 << 24}, budget, try_size, largest).value();
+        CHECK(near.largest == largest);
+        CHECK(near.probes <= 2);
+        // The next search knows what a size takes, and begins ten above.
+        const apps::PeakSearch below =
+            apps::FindLargestByBytes({.most = 1 << 24, .bytes_per_size = found.bytes_per_size},
+                                     budget, try_size, largest + 10)
+                .value();
+        CHECK(below.largest == largest);
+        CHECK(below.probes <= (found.bytes_per_size > 0 ? 3 : 10));
+      }
+    }
+  }
+}
+
+TEST_CASE("random sizes: bytes may mislead the search, but not change what it finds") {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    CAPTURE(seed);
+    std::mt19937_64 random(seed);
+    const auto most = static_cast<int64_t>(1 + random() % 5000);
+    const auto largest = static_cast<int64_t>(random() % static_cast<uint64_t>(most + 1));
+    const auto reached = static_cast<int64_t>(random() % static_cast<uint64_t>(largest + 1));
+    const auto noise = static_cast<int64_t>(1 + random() % 1'000'000);
+    const bool is_curved = seed % 3 == 0, has_bytes = seed % 5 != 0;
+    const int64_t budget = 1000 * largest * (is_curved ? largest : 1);
+    std::set<int64_t> tried;
+    const auto try_size = [&](int64_t n) -> absl::StatusOr<apps::SizeProbe> {
+      CHECK((n > reached && n <= most));
+      CHECK(tried.insert(n).second);
+      apps::SizeProbe probe = {.fits = n <= largest};
+      if (has_bytes)
+        probe.bytes = 1000 * n * (is_curved ? n : 1) +
+                      static_cast<int64_t>(random() % static_cast<uint64_t>(noise));
+      return probe;
+    };
+    const auto from = static_cast<int64_t>(1 + random() % static_cast<uint64_t>(most));
+    const apps::PeakSearch found =
+        apps::FindLargestByBytes({.reached = reached, .most = most}, budget, try_size, from)
+            .value();
+    CHECK(found.largest == largest);
+    CHECK(found.probes == static_cast<int64_t>(tried.size()));
+    CHECK(found.probes <= 7 + 4 * 13);  // until one does not fit, and then halved by each fourth
   }
 }
 

@@ -202,11 +202,72 @@ TEST_CASE("several networks give one row each") {
   CHECK(table.find("\n  resnet20 ") != std::string::npos);
 }
 
+TEST_CASE("several policies give one row each, the same as each alone") {
+  const std::vector<std::string> search = {"peak-batch", "lenet",      "resnet20", "--device",
+                                           "h200",       "--database", "none",     "--budget=8MiB"};
+  const std::vector<std::string> policies = {"keep-all", "chen", "superneurons"};
+  const Json all = RunForJson(Joined(search, {"--policy", "keep-all,chen,superneurons"})).at(0);
+  CHECK(all.at("policies") == policies);
+  CHECK(!all.contains("policy"));
+  REQUIRE(all.at("results").size() == 6);
+  for (size_t i = 0; i < policies.size(); ++i) {
+    const Json alone = RunForJson(Joined(search, {"--policy", policies[i]})).at(0);
+    CHECK(alone.at("policy") == policies[i]);
+    for (const size_t net : {size_t{0}, size_t{1}}) {
+      const Json& row = all.at("results").at(3 * net + i);
+      CHECK(row.at("policy") == policies[i]);
+      for (const char* key : {"net", "batch", "peak_bytes", "predicted_images_per_second",
+                              "natural_bytes", "natural_liveness_bytes", "host_pool_bytes"})
+        CHECK(row.at(key) == alone.at("results").at(net).at(key));
+    }
+  }
+  const Json& keep_all = all.at("results").at(0);
+  CHECK(keep_all.at("predicted_images_per_second").get<double>() > 0);
+  CHECK(keep_all.at("natural_bytes") > keep_all.at("natural_liveness_bytes"));
+  const std::string table = RunNeap(Joined(search, {"--policy", "keep-all,superneurons"})).out;
+  CHECK(table.find("\n  lenet                keep-all ") != std::string::npos);
+  CHECK(table.find("\n  resnet20             superneurons ") != std::string::npos);
+  CHECK(table.find(" natural peak ") != std::string::npos);
+}
+
+TEST_CASE("of several policies, one that fits no size has a row without") {
+  const std::vector<std::string> search = {
+      "peak-batch", "lenet", "--device", "cpu", "--policy", "offload,liveness", "--budget", "8MiB"};
+  const Json rows = RunForJson(search).at(0).at("results");
+  CHECK(rows.at(0).at("refused").get<std::string>().find("offload moves tensors") !=
+        std::string::npos);
+  CHECK(rows.at(1).at("batch").get<int64_t>() > 1);
+  CHECK(RunNeap(search).out.find("\n  lenet                offload                 -\n") !=
+        std::string::npos);
+}
+
+TEST_CASE("peak-depth takes several networks, and densenet at any depth") {
+  const Json rows =
+      RunForJson({"peak-depth", "densenet", "resnet-cifar", "--device", "cpu", "--batch", "2",
+                  "--image", "32", "--policy", "liveness", "--budget", "40MiB"})
+          .at(0)
+          .at("results");
+  REQUIRE(rows.size() == 2);
+  const int64_t depth = rows.at(0).at("depth");
+  CHECK(depth % 2 == 1);
+  CHECK((rows.at(1).at("depth").get<int64_t>() - 2) % 6 == 0);
+  const apps::PlanTarget cpu = apps::OpenPlanTarget("cpu").value();
+  const PlannerOptions options = {
+      .budget_bytes = 40 * kMiB, .host_budget_bytes = 0, .policy = "liveness", .strict = true};
+  const auto planned = [&](int64_t d) {
+    return Planned(cpu, "densenet", {.batch = 2, .image = 32, .depth = d}, options);
+  };
+  CHECK(planned(depth).ok());
+  CHECK(absl::IsResourceExhausted(planned(depth + 2)));
+}
+
 TEST_CASE("peak-batch and peak-depth refuse wrong command lines in one line") {
   CheckRefused({"peak-batch"}, 2, {"NET is missing"});
   CheckRefused({"peak-batch", "lenet", "vgg61", "--device", "cpu", "--budget", "8MiB"}, 2,
                {"vgg61", "vgg16"});
   CheckRefused({"peak-batch", "lenet", "--batch", "3"}, 2, {"--batch"});
+  CheckRefused({"peak-batch", "lenet", "--policy", "auto,fast"}, 2, {"'fast'", "chen"});
+  CheckRefused({"peak-depth", "resnet", "vgg16", "--device", "h200"}, 2, {"'vgg16'", "depth"});
   CheckRefused({"peak-batch", "lenet", "--budget", "60%"}, 2, {"--budget", "bytes"});
   CheckRefused({"peak-batch", "lenet", "--host-budget", "60%"}, 2, {"--host-budget", "60%"});
   CheckRefused({"peak-batch", "lenet", "--evict", "fifo"}, 2, {"'fifo'", "belady"});
