@@ -141,8 +141,7 @@ bool PlanSearch::in_place() const {
   return options_->in_place && program_->options.accounting == Accounting::kExact;
 }
 
-// A workspace is worth more than a tensor only where measured times tell, and only a needs-based
-// policy can evict the tensor.
+// Only a needs-based policy can evict a tensor for a workspace.
 bool PlanSearch::WorkspacesMayEvict(const Policy& policy) const {
   return may_move() && policy.needs_based();
 }

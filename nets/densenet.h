@@ -37,10 +37,10 @@ struct DenseNetOptions {
 // Layers per block of the paper's DenseNet-264, which in fact has 265 layers.
 inline constexpr std::array<int64_t, 4> kDenseNet264 = {6, 12, 64, 48};
 
-// Layers per block at any depth: an odd one from 45. The paper's depths 121, 169, 201 and 265 (which
-// it calls 264) have its blocks; the first two blocks are the same in all of these, 6 and 12. Between
-// them, the third block is interpolated, and the fourth takes the rest, so that neither shrinks with
-// depth. Below and above, they keep the ratio of the nearest: 3:2 and 4:3.
+// Layers per block at any depth: an odd one from 45. The paper's depths 121, 169, 201 and 265
+// (which it calls 264) have its blocks; the first two blocks are the same in all of these, 6 and
+// 12. Between them, the third block is interpolated, and the fourth takes the rest, so that neither
+// shrinks with depth. Below and above, they keep the ratio of the nearest: 3:2 and 4:3.
 //
 //   depth    45   ...   121   ...   169   ...   201   ...   265   ...   489
 //   third     1          24          32          48          64         128

@@ -66,7 +66,7 @@ SUBSTITUTIONS = [
      "seconds instead of a minute"),
     ("peak-batch resnet50", "peak-batch resnet20", "--budget 16MB --steps 1 --compare-batch 2 --device cpu",
      "trains at the size that it finds"),
-    ("peak-depth resnet densenet", None, "--budget 350MB --image 32 --batch 2 --device h200 --policy liveness --database none", "quick probes"),
+    ("peak-depth resnet densenet", None, "--budget 400MB --image 32 --batch 2 --device h200 --policy liveness --database none", "quick probes"),
     ("profile resnet50", "profile lenet", "--batch 4 --samples 1 --divisions undivided", "a hundred kernels instead of thousands"),
     ("profile alexnet", "profile lenet", "--batch 4 --samples 1 --divisions undivided", "a hundred kernels instead of thousands"),
     ("bench workspace alexnet", "bench workspace lenet", "--batches 4 --budgets 64MiB --steps 1 --device cpu",

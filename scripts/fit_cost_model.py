@@ -52,17 +52,20 @@ def family_of(engine):
 
 def losses_of(listed):
     """The logarithms of the times over that of the library's first deterministic engine, by family of
-    engines and by class."""
+    engines and by class. Engines that compute a ReLU, too, have a first one of their own."""
     ordered = sorted((engine for engine in listed["engines"] if engine["listed"] and engine["deterministic"]),
                      key=lambda engine: engine["place"])
     losses = collections.defaultdict(list)
-    if not ordered or ordered[0]["median_ms"] is None:
-        return losses
-    timed = [engine for engine in ordered if engine["median_ms"] is not None]
-    for engine in timed[1:]:
-        loss = math.log(engine["median_ms"] / timed[0]["median_ms"])
-        losses[family_of(engine["engine"])].append(loss)
-        losses["*tensor-core" if "tensor-core" in engine["notes"] else "*"].append(loss)
+    for with_relu in (False, True):
+        alike = [engine for engine in ordered if engine["engine"].startswith("relu:") == with_relu]
+        if not alike or alike[0]["median_ms"] is None:
+            continue
+        for engine in alike[1:]:
+            if engine["median_ms"] is None:
+                continue
+            loss = math.log(engine["median_ms"] / alike[0]["median_ms"])
+            losses[family_of(engine["engine"])].append(loss)
+            losses["*tensor-core" if "tensor-core" in engine["notes"] else "*"].append(loss)
     return losses
 
 

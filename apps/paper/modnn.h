@@ -2,9 +2,9 @@
 // Processing Units", TPDS 2019, section 7), and the training of its six networks that they share.
 //
 // A batch is run in rounds of the sub-batch that the paper's rule selects. A round is planned as an
-// iteration of so many images, because neap does not split a batch whose images a batch norm
-// couples, as the ResNets' do; the paper splits them without a word. The update is thus counted in
-// every round, where the paper has one for the batch.
+// iteration of so many images, because neap splits a batch with batch norms, which the ResNets
+// have, only with the statistics of each part; the paper splits them without a word. The update is
+// thus counted in every round, where the paper has one for the batch.
 //
 //   ASSIGN_OR_RETURN(const std::optional<Rounds> rounds,
 //                    PlanRounds(net, 64, {.budget_bytes = 12 * kGiB, .policy = "modnn"}, target));

@@ -90,8 +90,13 @@ constexpr char kSumsNote[] =
 
 // The speedups in a budget for each GPU (absent: the ideal case), and their means.
 struct Means {
-  double overlapped = 0, naive = 0;
+  double overlapped = 0, naive = 0;  // sums
   int nets = 0;
+
+  // Absent if no network fits.
+  std::optional<double> Of(double sum) const {
+    return nets == 0 ? std::nullopt : std::optional(sum / nets);
+  }
 };
 
 absl::StatusOr<Means> AddSpeedups(const PaperRun& run, std::optional<int64_t> budget_bytes,
@@ -152,8 +157,8 @@ absl::StatusOr<PaperReport> Figure17(const PaperRun& run) {
   report.tables.push_back(
       {.title = "mean of the networks",
        .figures = {
-           Speedup("naive sums", means.naive / means.nets, Published(run, 3.1)),
-           Speedup("sums beside backward", means.overlapped / means.nets, Published(run, 3.7))}});
+           Speedup("naive sums", means.Of(means.naive), Published(run, 3.1)),
+           Speedup("sums beside backward", means.Of(means.overlapped), Published(run, 3.7))}});
   report.charts = {std::move(chart)};
   report.notes = {kSumsNote};
   return report;
@@ -172,8 +177,8 @@ absl::StatusOr<PaperReport> Figure18(const PaperRun& run) {
     ASSIGN_OR_RETURN(const Means means, AddSpeedups(run, row.gib * kGiB, targets, report, chart));
     report.tables.push_back(
         {.title = absl::StrCat("mean of the networks in ", row.gib, " GiB each"),
-         .figures = {Speedup("naive sums", means.naive / means.nets, Published(run, row.naive)),
-                     Speedup("sums beside backward", means.overlapped / means.nets,
+         .figures = {Speedup("naive sums", means.Of(means.naive), Published(run, row.naive)),
+                     Speedup("sums beside backward", means.Of(means.overlapped),
                              Published(run, row.overlapped))}});
   }
   report.charts = {std::move(chart)};

@@ -130,10 +130,10 @@ absl::Status WriteFiles(const PaperCommand& command, const std::string& heading,
 
 void AddFlags(PaperCommand& command, FlagSet& flags) {
   flags.Positional("NAME", "list, or an item that it lists", &command.name);
-  flags.Add(
-      "device", "DEVICE",
-      "cpu, cuda:N or, for what is planned, h200 (the paper's GPU; none for what is measured)",
-      Text(&command.run.device));
+  flags.Add("device", "DEVICE",
+            "cpu, cuda:N or, for what is planned, a described card such as h200 (what is planned: "
+            "the paper's GPU; what is measured needs one)",
+            Text(&command.run.device));
   flags.Add("database", "FILE",
             "times of kernels (profile.db in ~/.cache/neap, where --device is given)",
             Text(&command.run.database));

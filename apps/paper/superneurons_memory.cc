@@ -84,8 +84,8 @@ struct Share {
   double seconds = 0;
 };
 
-// Bytes of what the forward steps of a layer write, twice as the gradients have the same, and time
-// of all of its steps.
+// Bytes of what the forward steps of a layer write (gradients have as many), and the time of all of
+// its steps.
 std::map<std::string, Share> SharesByKind(const Planned& planned) {
   std::map<std::string, Share> shares;
   const Program& program = planned.program;
@@ -102,8 +102,8 @@ std::map<std::string, Share> SharesByKind(const Planned& planned) {
     const auto* const run = std::get_if<ComputeAction>(&action);
     if (run == nullptr) continue;
     const Step& step = program.steps[run->step.index()];
-    shares[KindOf(program.StepType(step))].seconds +=
-        planned.result.costs.compute_seconds[compute++];
+    const double seconds = planned.result.costs.compute_seconds[compute++];
+    if (IsOfLayer(step.phase)) shares[KindOf(program.StepType(step))].seconds += seconds;
   }
   return shares;
 }

@@ -41,8 +41,8 @@ absl::StatusOr<PeakFlags> WithFileRead(PeakFlags flags, const std::string& net) 
   return flags;
 }
 
-// The search with more and more sub-batches. Replaces `best` and `chosen` if a number of them allows
-// a larger size, and adds the searches to `searches`.
+// The search with more and more sub-batches. Replaces `best` and `chosen` if a number of them
+// allows a larger size, and adds the searches to `searches`.
 absl::Status GrowInParts(const PeakCase& peak, ProgramChoice& chosen, PeakResult& best,
                          PeakSearch& searches) {
   int misses = 0;

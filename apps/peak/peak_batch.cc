@@ -36,7 +36,7 @@ absl::StatusOr<int> RunPeakBatch(const std::vector<std::string>& args) {
       "device's memory),\nby planning. Needs no GPU without --run. With --keep, finds the "
       "largest batch whose predicted\nimages/s in the budget are at least this part of "
       "those of the same network and element type at\nthe same batch without a budget, "
-      "where nothing is moved and nothing is recomputed. The natural peak of a batch is what it\n"
+      "where nothing is moved and nothing is recomputed.\nThe natural peak of a batch is what it "
       "takes, without workspaces, if every tensor keeps bytes of its own.");
   flags.Positional("NET", kNetHelp, &nets);
   given.net.AddShapesTo(flags);

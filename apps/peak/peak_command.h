@@ -1,5 +1,5 @@
-// What `neap peak-batch` and `neap peak-depth` do after their flags are parsed: they open the device,
-// search for each network and policy, and print.
+// What `neap peak-batch` and `neap peak-depth` do after their flags are parsed: they open the
+// device, search for each network and policy, and print.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Finds the largest size that fits, by interpolation of bytes, or by galloping and then by bisection;
-// or, of sizes that fit, the largest that keeps a share of the speed.
+// Finds the largest size that fits, by interpolation of bytes, or by galloping and then by
+// bisection; or, of sizes that fit, the largest that keeps a share of the speed.
 //
 // A batch or a depth is feasible up to some size, which only planning reveals. Doubling from 1
 // brackets that size within a factor of two, so only few probes plan large networks, which take the
@@ -71,10 +71,10 @@ struct SizeRange {
   double bytes_per_size = 0;  // PeakSearch::bytes_per_size of a similar search; 0: not known
 };
 
-// Searches sizes above `range.reached`, and tries `from` first. `largest` is `range.reached` if none
-// fits. No size is tried twice, and whether a size fits is decided by the probe alone. *Complexity*:
-// four or five probes where bytes are linear, two if `from` is the largest; at most about
-// 4 log2(most). Errors: those of `try_size`.
+// Searches sizes above `range.reached`, and tries `from` first. `largest` is `range.reached` if
+// none fits. No size is tried twice, and whether a size fits is decided by the probe alone.
+// *Complexity*: four or five probes where bytes are linear, two if `from` is the largest; at most
+// about 4 log2(most). Errors: those of `try_size`.
 absl::StatusOr<PeakSearch> FindLargestByBytes(const SizeRange& range, int64_t budget_bytes,
                                               const TrySize& try_size, int64_t from);
 

@@ -14,7 +14,7 @@
 namespace neap::apps {
 namespace {
 
-// How far the smallest feasible arena exceeds the sum of live bytes, in percent.
+// How many kernel times are measured, and how many lie between measured ones.
 std::string TimeSourcesText(const PlanningStats& stats) {
   std::string text =
       absl::StrFormat("%d of %d kernel times measured", stats.measured_runs, stats.runs);
@@ -23,6 +23,7 @@ std::string TimeSourcesText(const PlanningStats& stats) {
   return text;
 }
 
+// How far the smallest feasible arena exceeds the sum of live bytes, in percent.
 double GapPercent(const PlanningStats& stats) {
   if (stats.placement_lower_bound == 0) return 0;
   return 100.0 * static_cast<double>(stats.minimum_budget_bytes - stats.placement_lower_bound) /

@@ -49,12 +49,6 @@ absl::StatusOr<std::optional<Fit>> FindFit(const Program& program, const Plan& p
   const Movement moved = TotalMovement(plan);
   if (options.budget_bytes == kUnlimited && !IsAny(moved)) return std::nullopt;
   Fit fit = FitOf(plan, moved);
-  // By the cost model alone, kernels take the same time with any workspace.
-  const bool same_runs = plan.sub_batches == program.options.sub_batches;
-  if (same_runs && !IsAny(moved) && options.kernels.timings == nullptr) {
-    fit.predicted_ms_unlimited = fit.predicted_ms;
-    return fit;
-  }
   PlannerOptions unlimited = options;
   unlimited.policy = "liveness";
   unlimited.budget_bytes = kUnlimited;

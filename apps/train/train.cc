@@ -39,6 +39,7 @@
 #include "neap/core/plan/timeline.h"
 #include "neap/core/plan/trace.h"
 #include "neap/core/program/program.h"
+#include "neap/core/run/ranks.h"
 #include "neap/core/run/session.h"
 
 namespace neap::apps {
@@ -120,7 +121,10 @@ class Training {
                                  *flags_.net.options.batch);
 
     ASSIGN_OR_RETURN(std::shared_ptr<const Planner> planner, plans.MakePlanner(setup));
-    ASSIGN_OR_RETURN(planner, plans.Measured(std::move(planner), communicator_, setup));
+    absl::StatusOr<std::shared_ptr<const Planner>> measured =
+        plans.Measured(std::move(planner), communicator_, setup);
+    RETURN_IF_ERROR(Agree(measured.status(), {}, communicator_));
+    planner = *std::move(measured);
     TrainingOptions training = flags_.Options(last_step_);
     training.communicator = communicator_;
     training.loads_values = !start_.file.empty() || !flags_.net.File().path.empty();

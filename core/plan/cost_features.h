@@ -7,9 +7,9 @@
 // idle, and a small tensor stays in the cache. Such factors multiply, so the model is linear in the
 // logarithms (core/plan/cost_model.h).
 //
-// Only the signature is used, not the layer's definition: extents of operands, types, the layer's
-// type and the name of its activation. A user's own layer therefore has features, too, and is
-// predicted as a pass over memory.
+// Only the signature, the arithmetic and the device's rates are used, not the layer's definition:
+// extents of operands, types, the layer's type and the name of its activation. A user's own layer
+// therefore has features, too, and is predicted as a pass over memory.
 //
 //   const CostFeatures features = FeaturesOf(signature, step.flops, device.description());
 //   features.kind;           // "convolution dense forward 16-bit nhwc"

@@ -6,9 +6,8 @@
 //   engine   batch  16   32   64   128
 //   "fast"        1.1  2.0    .     .    measured sizes of the same engine: a launch and a slope
 //   "medium"       .    .     .    9.0
-//   "small"        .    .     .     .    the cost model, times what the library's later engines
-// lose
-//                                        (layers/conv/engine_losses.h), and times by how much the
+//   "small"        .    .     .     .    the cost model, times what later engines of the library
+//                                        lose (layers/conv/engine_losses.h), and by how much the
 //                                        model is wrong about this step's measured engines
 //
 // An engine that was not measured is not taken to be faster than the fastest measured one among

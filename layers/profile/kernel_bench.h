@@ -16,6 +16,7 @@
 // *Ownership*: borrows the device. *Threads*: one at a time.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>

@@ -1,10 +1,10 @@
 // The engine table: the configurations in which each step can be run, in order of preference.
 //
 // A configuration is an engine, or for convolutions a list of engines for parts of the batch
-// (layers/conv/configuration.h). For a step whose times were measured the table keeps the Pareto
-// front of time against workspace, so that the fastest configuration is known for any number of
-// free bytes (SuperNeurons 3.5, u-cuDNN's WR). Other steps have the library's order and the cost
-// model's time.
+// (layers/conv/configuration.h). For each step the table keeps the Pareto front of time against
+// workspace, by measured or estimated times (layers/conv/estimated_parts.h), so that the fastest
+// configuration is known for any number of free bytes (SuperNeurons 3.5, u-cuDNN's WR). In strict
+// mode it has the library's order.
 //
 //   workspace left    12 MiB                     -> "winograd" x 64, "winograd" x 64
 //                      0                         -> "direct" x 128
@@ -50,8 +50,8 @@ struct StepConfigurations {
 // *Ownership*: copies share their lists.
 class EngineTable {
  public:
-  // Lists all steps. Steps without measured times have deterministic engines only; with `strict`
-  // every step has one engine, whatever the budget. Errors: those of the catalog and the timings,
+  // Lists all steps. Engines that were not measured are deterministic ones; with `strict` every
+  // step has one engine, whatever the budget. Errors: those of the catalog and the timings,
   // with the step's name; FAILED_PRECONDITION if a step has no engine left.
   static absl::StatusOr<EngineTable> List(const Program& program, const KernelOptions& options,
                                           bool strict, const DeviceDescription& device,

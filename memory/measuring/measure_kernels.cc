@@ -72,14 +72,16 @@ class Measuring {
       : planning_(planning), device_(device), database_(database), options_(options) {}
 
   absl::StatusOr<MeasuringReport> Run(LowerWith lower, const PlanRequest& request) {
+    RETURN_IF_ERROR(FindPeers(lower, request));
+    absl::Status own;
     for (int pass = 0; pass < kPasses; ++pass) {
-      const absl::Status done = Pass(lower, request);
+      if (own.ok()) own = Pass(lower, request);
       report_.seconds = Seconds();
-      // All ranks exchange as often, so an error of one of them is one of its own.
+      // As often on all ranks, also after an error of this one.
       RETURN_IF_ERROR(Exchange());
-      RETURN_IF_ERROR(done);
-      if (options_.ranks == nullptr && is_over_) break;
+      if (options_.ranks == nullptr && (is_over_ || !own.ok())) break;
     }
+    RETURN_IF_ERROR(own);
     report_.seconds = Seconds();
     return report_;
   }
@@ -129,11 +131,27 @@ class Measuring {
     }
   }
 
+  // Ranks measure for each other where they have the same device, library, budget and number of
+  // images: others run other kernels, or take other times for them.
+  absl::Status FindPeers(LowerWith lower, const PlanRequest& request) {
+    if (options_.ranks == nullptr) return absl::OkStatus();
+    const absl::StatusOr<Program> program = lower(ProgramChoice{});
+    const std::string own = absl::StrCat(database_.device().name, "\t", database_.device().versions,
+                                         "\t", request.budget_bytes, "\t",
+                                         program.ok() ? absl::StrCat(program->net.batch) : "none");
+    ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                     options_.ranks->Exchange(own, TextExchange::Patience::kForFiles));
+    for (size_t rank = 0; rank < all.size(); ++rank) {
+      if (static_cast<int>(rank) == options_.ranks->rank()) place_ = peers_.size();
+      if (all[rank] == own) peers_.push_back(rank);
+    }
+    return absl::OkStatus();
+  }
+
   bool IsMine(const KernelDemand& demand) const {
-    if (options_.ranks == nullptr) return true;
+    if (peers_.size() <= 1) return true;
     const uint64_t hash = StableHash(demand.engine.id, StableHash(SignatureText(demand.signature)));
-    const auto ranks = static_cast<uint64_t>(options_.ranks->ranks());
-    return hash % ranks == static_cast<uint64_t>(options_.ranks->rank());
+    return hash % peers_.size() == place_;
   }
 
   // Memory for operands and workspace: as much as the plan's arena, and no more than the budget,
@@ -171,11 +189,11 @@ class Measuring {
       if (TimeIsOver()) break;
       if (demand.engine.workspace_bytes > bench_->WorkspaceBytes(demand.signature)) continue;
       RETURN_IF_ERROR(Measure(demand));
+      --report_.left;
       if (options_.on_progress != nullptr) {
         report_.seconds = Seconds();
         is_over_ = !options_.on_progress(report_);
       }
-      --report_.left;
       if (SecondsSince(begin) >= kRoundSeconds) break;
     }
     return report_.measured + report_.failed > before;
@@ -203,12 +221,13 @@ class Measuring {
     return absl::OkStatus();
   }
 
-  // Tells the other ranks what this one has measured, and records what they have.
+  // Tells the other ranks what this one has measured, and records what its peers have.
   absl::Status Exchange() {
     if (options_.ranks == nullptr) return absl::OkStatus();
-    ASSIGN_OR_RETURN(const std::vector<std::string> news, options_.ranks->Exchange(news_));
+    ASSIGN_OR_RETURN(const std::vector<std::string> news,
+                     options_.ranks->Exchange(news_, TextExchange::Patience::kForFiles));
     news_.clear();
-    for (size_t rank = 0; rank < news.size(); ++rank) {
+    for (const size_t rank : peers_) {
       if (static_cast<int>(rank) == options_.ranks->rank()) continue;
       for (const absl::string_view line : absl::StrSplit(news[rank], '\n', absl::SkipEmpty())) {
         const auto row = ReadLine(line);
@@ -238,7 +257,9 @@ class Measuring {
   std::optional<KernelBench> bench_;
   absl::flat_hash_map<StepSignature, double> fastest_;  // seconds, of its measured engines
   LoadedEngines loaded_;
-  std::string news_;  // lines that the other ranks do not have yet
+  std::vector<size_t> peers_;  // ranks that measure for each other, in order; none without ranks
+  size_t place_ = 0;           // of this rank among them
+  std::string news_;           // lines that the other ranks do not have yet
   MeasuringReport report_;
   bool is_over_ = false;
 };
@@ -259,7 +280,8 @@ absl::StatusOr<std::string> ReasonNotToMeasure(const absl::Status& database, Tex
   const std::string own =
       database.ok() ? "" : absl::StrCat("the database cannot be used: ", database.message());
   if (ranks == nullptr) return own;
-  ASSIGN_OR_RETURN(const std::vector<std::string> reasons, ranks->Exchange(own));
+  ASSIGN_OR_RETURN(const std::vector<std::string> reasons,
+                   ranks->Exchange(own, TextExchange::Patience::kForFiles));
   for (size_t rank = 0; rank < reasons.size(); ++rank) {
     if (reasons[rank].empty()) continue;
     return static_cast<int>(rank) == ranks->rank()

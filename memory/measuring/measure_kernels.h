@@ -7,7 +7,7 @@
 // plans again. The times go into the database, so the next session measures nothing. What was not
 // reached is estimated from what was (layers/conv/estimated_parts.h).
 //
-//   seconds  0                                                            10
+//   seconds         0                                                            10
 //            | plan | conv2 f, conv1 b, ... the rest by worth | plan again, measure what is new |
 //
 //   MeasuringOptions options = {.seconds = 10};
@@ -53,9 +53,9 @@ struct MeasuringOptions {
 };
 
 // `lower`, `planning` and `request` are those of the session (Planner::Choose()); `planning` has
-// the timings of `database`, if there are any. Measures nothing in strict mode, whose plans do not
-// depend on times, and on a device without kernels to choose from, the CPU. Errors: those of the
-// device, and of the ranks. A plan that is refused is none: nothing is measured then, and the
+// the timings of `database`, if there are any. Measures nothing in strict mode, whose engines do
+// not depend on times, and on a device without kernels to choose from, the CPU. Errors: those of
+// the device, and of the ranks. A plan that is refused is none: nothing is measured then, and the
 // session says why. A database that cannot be written, and a device without memory for more than
 // the plan, only end the measuring.
 absl::StatusOr<MeasuringReport> MeasureKernels(LowerWith lower, const PlannerOptions& planning,

@@ -22,8 +22,9 @@ class Preparation {
 
   // Gives `planning` the times. To be called by all ranks.
   absl::Status AddTimes(PlannerOptions& planning) {
-    if (measuring_.seconds > 0) RETURN_IF_ERROR(Measure(planning));
-    return Agree(ReadTimes(planning), {}, training_.communicator);
+    absl::Status own = measuring_.seconds > 0 ? Measure(planning) : absl::OkStatus();
+    if (own.ok()) own = ReadTimes(planning);
+    return Agree(own, {}, training_.communicator);
   }
 
  private:

@@ -92,7 +92,7 @@ TEST_CASE("a search shows what it tries on a terminal, and nothing of it is left
   const Outcome shown = Process::StartOnTerminal(search).Wait();
   REQUIRE(shown.exit_code == 0);
   CHECK(shown.err.starts_with("\rpeak-batch lenet: "));
-  CHECK(shown.err.find("\rpeak-batch lenet: trying batch 4; batch 1 fits the budget\r") !=
+  CHECK(shown.err.find("\rpeak-batch lenet: trying batch 2; batch 1 fits the budget\r") !=
         std::string::npos);
   CHECK(shown.err.find("\rpeak-batch lenet: planning batch ") != std::string::npos);
   CHECK(shown.err.find('\n') == std::string::npos);

@@ -42,10 +42,13 @@ TEST_CASE("the peak batch fits and one image more does not, under every kind of 
     const char* policy;
     int64_t host_budget = kGiB;
   };
-  for (const auto& [device, policy, host_budget] :
+  for (const Search& search :
        {Search{"h200", "superneurons"}, Search{"cpu", "keep-all"}, Search{"cpu", "liveness"},
         Search{"cpu", "offload"}, Search{"cpu", "superneurons"}, Search{"cpu", "cost-aware"},
         Search{"cpu", "superneurons", 0}, Search{"cpu", "auto", 0}}) {
+    const char* const device = search.device;
+    const char* const policy = search.policy;
+    const int64_t host_budget = search.host_budget;
     CAPTURE(device);
     CAPTURE(policy);
     CAPTURE(host_budget);
@@ -276,8 +279,8 @@ TEST_CASE("peak-batch and peak-depth refuse wrong command lines in one line") {
   for (const char* keep : {"0%", "101%", "-5%", "0.8", "80", "most", ""})
     CheckRefused({"peak-batch", "lenet", "--keep", keep}, 2, {"--keep", "80%"});
   CheckRefused({"peak-batch", "lenet", "--device", "h200", "--database", "none", "--policy",
-                "vdnn-all", "--budget", "12MiB", "--keep", "99%"},
-               1, {"found no batch of lenet that keeps 99%", "batch 1 keeps"});
+                "vdnn-all", "--budget", "12MiB", "--keep", "100%"},
+               1, {"found no batch of lenet that keeps 100%", "batch 1 keeps"});
   CheckRefused({"peak-depth", "resnet", "--keep", "80%"}, 2, {"--keep"});
   CheckRefused({"peak-depth", "vgg16", "--device", "h200"}, 2, {"'vgg16'", "depth"});
   CheckRefused({"peak-depth", "resnet", "--depth", "137"}, 2, {"--depth"});

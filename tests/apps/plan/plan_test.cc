@@ -158,7 +158,7 @@ TEST_CASE("on a CPU nothing moves unless a host budget is given, and refusals sa
     CHECK(line.at("policy") != "offload");
     CHECK(line.at("policy") != "vdnn-all");
   }
-  CHECK(curve.at("policies").size() == 6);
+  CHECK(curve.at("policies").size() == 7);
 }
 
 TEST_CASE("12GB and 12GiB are different budgets") {

@@ -197,9 +197,9 @@ TEST_CASE("batch norms of unequal parts train as in float64") {
     int64_t batch, asked;
     std::vector<size_t> parts;
   };
-  for (const auto& [batch, asked, parts] :
-       {Division{8, 1, {8}}, Division{8, 2, {4, 4}}, Division{8, 3, {3, 3, 2}},
-        Division{11, 4, {3, 3, 3, 2}}}) {
+  for (const Division& division : {Division{8, 1, {8}}, Division{8, 2, {4, 4}},
+                                   Division{8, 3, {3, 3, 2}}, Division{11, 4, {3, 3, 3, 2}}}) {
+    const int64_t batch = division.batch, asked = division.asked;
     CAPTURE(batch);
     CAPTURE(asked);
     const PlannerOptions planning = {.sub_batches = asked, .batch_norm_in_parts = true};
@@ -208,10 +208,12 @@ TEST_CASE("batch norms of unequal parts train as in float64") {
     MlpReference reference(session);
     for (uint64_t step = 0; step < 6; ++step) {
       const Batch images = NormalisedBatch(step, batch);
-      const double expected = reference.Step(images, parts);
+      const double expected = reference.Step(images, division.parts);
       CHECK(session.TrainStep(images).value() == doctest::Approx(expected).epsilon(1e-5));
     }
-    for (const auto& [name, expected] : reference.Persistent()) {
+    for (const auto& tensor : reference.Persistent()) {
+      const std::string& name = tensor.first;
+      const auto& expected = tensor.second;
       CAPTURE(name);
       const std::vector<float> values = *session.Values(name);
       REQUIRE(values.size() == expected.size());

@@ -61,11 +61,13 @@ TEST_CASE("engines compute the images of their part, and those of the optimizer 
   CHECK(plan.sub_batches == 3);
   CHECK(Verify(plan).message() == "");
   CHECK(MatchesProgram(plan, program).message() == "");
-  for (const auto& [step, images] : {std::pair("conv[1/3] forward", 2),
-                                     {"conv[2/3] backward_params", 2},
-                                     {"fc[3/3] backward_data", 1},
-                                     {"loss[3/3] forward", 1},
-                                     {"conv update", 2}}) {
+  for (const auto& of_step : {std::pair("conv[1/3] forward", 2),
+                              {"conv[2/3] backward_params", 2},
+                              {"fc[3/3] backward_data", 1},
+                              {"loss[3/3] forward", 1},
+                              {"conv update", 2}}) {
+    const char* const step = of_step.first;
+    const int images = of_step.second;
     CAPTURE(step);
     for (const int64_t batch : {1, 2, 3}) {
       Plan changed = plan;
