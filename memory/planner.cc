@@ -339,48 +339,12 @@ class Planning {
   const DeviceDescription& device_;
 };
 
-class OptionsPlanner final : public Planner {
- public:
-  explicit OptionsPlanner(PlannerOptions options) : options_(std::move(options)) {}
-
-  int64_t budget_bytes() const override { return options_.budget_bytes; }
-  absl::StatusOr<ChosenProgram> Choose(LowerWith lower, const PlanRequest& request,
-                                       const DeviceDescription& device,
-                                       EngineCatalog& catalog) const override {
-    return ChooseProgram(lower, OptionsFor(request), device, catalog);
-  }
-  absl::StatusOr<PlanResult> Plan(const Program& program, const PlanRequest& request,
-                                  const DeviceDescription& device,
-                                  EngineCatalog& catalog) const override {
-    return MakePlan(program, OptionsFor(request), device, catalog);
-  }
-  absl::StatusOr<int64_t> MinimumBudget(const Program& program, const PlanRequest& request,
-                                        const DeviceDescription& device,
-                                        EngineCatalog& catalog) const override {
-    return neap::MinimumBudget(program, OptionsFor(request), device, catalog);
-  }
-
- private:
-  PlannerOptions OptionsFor(const PlanRequest& request) const {
-    PlannerOptions options = options_;
-    options.budget_bytes = request.budget_bytes;
-    options.strict = options_.strict || request.strict;
-    return options;
-  }
-
-  const PlannerOptions options_;
-};
-
 }  // namespace
 
 std::vector<std::string_view> PlacementNames() { return {kPlacements.begin(), kPlacements.end()}; }
 
 bool HasRoomFor(const Policy& policy, const PlannerOptions& options) {
   return options.has_room_outside() || !policy.always_moves();
-}
-
-std::shared_ptr<const Planner> PlannerFor(PlannerOptions options) {
-  return std::make_shared<OptionsPlanner>(std::move(options));
 }
 
 absl::StatusOr<PlanAttempt> AttemptPlan(double limit_ms, const Program& program,

@@ -17,9 +17,9 @@ failed=()
 
 # items NEEDS: the names of the items that need this: planned, times or device.
 items() {
-  neap paper list --json | python3 -c '
+  python3 -c '
 import json, sys
-print(*[item["item"] for item in json.load(sys.stdin)["items"] if item["needs"] == sys.argv[1]])' "$1"
+print(*[item["item"] for item in json.load(sys.stdin)["items"] if item["needs"] == sys.argv[1]])' "$1" <"$out/paper_list.log"
 }
 
 # show NAME ARGUMENT...: one item, with its files in $papers.
@@ -71,6 +71,7 @@ part() {
 }
 
 gpu_line | tee "$out/machine.log"
+logged "$out/paper_list" neap paper list --json
 if [ $# -eq 0 ]; then
   set -- measured planned
   if python3 -c 'import torch' 2>/dev/null; then set -- "$@" pytorch; fi

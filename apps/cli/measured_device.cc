@@ -113,7 +113,8 @@ absl::StatusOr<PlanTarget> OpenPlanTargetBy(const KernelFlags& kernels, const st
 }
 
 std::string MeasuredWith(const PlanTarget& target, const PlanningStats& stats) {
-  return stats.measured_runs > 0 ? target.engines().Versions() : "";
+  const bool uses_times = stats.measured_runs + stats.interpolated_runs > 0;
+  return uses_times ? target.engines().Versions() : "";
 }
 
 std::string PlaceholderEnginesText(const PlanTarget& target) {

@@ -46,12 +46,18 @@ const CoefficientRow* FindRow(absl::Span<const CoefficientRow> rows, const CostF
   return nullptr;
 }
 
-// Adding gradients of parameters to those of the sub-batches before, where the kernel does not.
-double ParamSumSeconds(const Program& program, const Step& step, const DeviceDescription& device) {
+// Adding gradients to sums, where the kernel does not: of an input that several layers read, and of
+// parameters in sub-batches.
+double SumSeconds(const Program& program, const Step& step, const DeviceDescription& device) {
   double seconds = 0;
-  for (const Use& use : step.accumulates) {
-    if (use.operand.slot != Slot::kParamGrad || !KernelOverwrites(step, use)) continue;
+  const auto add = [&](const Use& use) {
     seconds += PredictAdditionSeconds(program.tensor(use.tensor).spec, device);
+  };
+  for (const Use& use : step.reads) {
+    if (use.operand.slot == Slot::kAddend) add(use);
+  }
+  for (const Use& use : step.accumulates) {
+    if (KernelOverwrites(step, use)) add(use);
   }
   return seconds;
 }
@@ -74,7 +80,7 @@ double PredictSeconds(const StepSignature& signature, double flops,
 
 double PredictSeconds(const Program& program, const Step& step, const DeviceDescription& device,
                       bool rerun) {
-  const double sums = rerun ? 0 : ParamSumSeconds(program, step, device);
+  const double sums = rerun ? 0 : SumSeconds(program, step, device);
   return PredictSeconds(program.Signature(step, rerun), step.flops, device) + sums;
 }
 

@@ -33,8 +33,8 @@ namespace neap {
 double PredictSeconds(const StepSignature& signature, double flops,
                       const DeviceDescription& device);
 
-// Seconds for one run of the step, with the time of adding gradients of parameters to those of
-// earlier sub-batches. With `rerun`, the time of a recomputation, which touches fewer bytes
+// Seconds for one run of the step, with the time of adding gradients to sums where the kernel
+// does not. With `rerun`, the time of a recomputation, which touches fewer bytes
 // (ReadsOf, WritesOf).
 double PredictSeconds(const Program& program, const Step& step, const DeviceDescription& device,
                       bool rerun = false);

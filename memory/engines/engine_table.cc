@@ -40,6 +40,8 @@ double FastestOf(const StepConfigurations& list) {
       ->seconds;
 }
 
+constexpr char kNoEngine[] = "the library has no deterministic engine";
+
 // Leaves only the configuration that is used under every budget.
 void KeepOne(int64_t limit_bytes, std::vector<Configuration>& configurations) {
   const auto fixed =
@@ -162,7 +164,7 @@ class Lister {
     options.timings = nullptr;
     ASSIGN_OR_RETURN(known, EstimatedPartsOf(signature, engines, options, catalog_));
     if (!known.empty()) return known;
-    return absl::FailedPreconditionError("the library has no deterministic engine");
+    return absl::FailedPreconditionError(kNoEngine);
   }
 
   // The fastest first.
@@ -178,6 +180,7 @@ class Lister {
     };
     ASSIGN_OR_RETURN(std::vector<Configuration> front,
                      ChooseListed(signature, front_of, catalog_, known));
+    if (front.empty()) return absl::FailedPreconditionError(kNoEngine);
     std::reverse(front.begin(), front.end());
     if (is_divisible) KeepWithin(options_.workspace_limit_bytes, front);
     return front;
@@ -204,8 +207,7 @@ class Lister {
       }
       configurations.push_back(std::move(configuration));
     }
-    if (configurations.empty())
-      return absl::FailedPreconditionError("the library has no deterministic engine");
+    if (configurations.empty()) return absl::FailedPreconditionError(kNoEngine);
     return configurations;
   }
 

@@ -342,7 +342,6 @@ TEST_CASE("the predicted time contains the waits of the pools") {
     LayOutApart(apart);
     apart.actions = WithWaits(apart);
     const double apart_ms = PredictTimeline(apart, result.costs).total_us / 1e3;
-    CHECK(apart.host_pool_bytes >= result.plan.host_pool_bytes);
     if (apart.host_pool_bytes == result.plan.host_pool_bytes)
       CHECK(apart_ms == doctest::Approx(result.plan.predicted_ms));
     if (apart_ms < 0.999 * result.plan.predicted_ms) ++waiting;

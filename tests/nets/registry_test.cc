@@ -123,7 +123,7 @@ TEST_CASE("densenets without a number in their name take a growth rate, blocks o
             .shape("features.denseblock1.cat") == "1x24x32x32");
   CHECK(BuildResolved("densenet", {.depth = 201}).graph().options.name == "densenet201");
   CHECK(BuildResolved("densenet", {.depth = 47, .growth_rate = 8})
-            .shape("features.denseblock3.cat") == "1x88x14x14");
+            .shape("features.denseblock3.cat") == "1x84x14x14");
   CHECK(Contains(Refusal("densenet", {.depth = 120}), "depth must be 2n + 43"));
   CHECK(Contains(Refusal("densenet", {.depth = 121, .blocks = {{1, 1, 1, 1}}}), "exclude"));
   CHECK(Contains(Refusal("densenet121", {.growth_rate = 8}), "takes no growth-rate"));

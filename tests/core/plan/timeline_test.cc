@@ -363,9 +363,9 @@ TEST_CASE("predicted costs: applying a batch-norm again is cheaper than computin
   for (const Step& step : program->steps) {
     const size_t i = step.id.index();
     const double seconds = PredictSeconds(*program, step, h200);
+    CAPTURE(program->StepName(step));
     CHECK(std::abs(costs.compute_seconds[i] - seconds) < 1e-12);  // whole picoseconds
     if (step.phase != Phase::kForward) continue;
-    CAPTURE(program->StepName(step));
     const double again = PredictSeconds(*program, step, h200, /*rerun=*/true);
     CHECK(again <= seconds);
     cheaper += !step.rerun_reads.empty() && again < seconds;

@@ -194,7 +194,7 @@ TEST_CASE("a batch norm that adds and averages has a mask of what it averages, a
   const LayerSpec spec = layer.Specify({.inputs = {x, x}}).value();
   CHECK(spec.output.shape == Shape{2, 3, 1, 1});
   CHECK(spec.saved[2].tensor.elements() == x.elements() / 4);
-  CHECK(spec.traits == LayerTraits{.checkpoint = true});
+  CHECK(spec.traits == LayerTraits{.checkpoint = true, .coupled_by_statistics = true});
   CHECK(spec.steps[0].in_place.empty());
   const std::vector<std::pair<Operand, Operand>> over_x = {{operands::Dx(), operands::X()}};
   CHECK(spec.steps[1].in_place == over_x);

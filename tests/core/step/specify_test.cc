@@ -228,7 +228,7 @@ TEST_CASE("layers declare the traits that the papers' policies and accounting us
     CHECK(Specified(layer, x).traits == LayerTraits{.independent_images = true});
   }
   CHECK(Specified(Multiply{}, {x[0], x[0]}).traits == LayerTraits{.independent_images = true});
-  CHECK(Specified(BatchNorm{}, x).traits == LayerTraits{});
+  CHECK(Specified(BatchNorm{}, x).traits == LayerTraits{.coupled_by_statistics = true});
 }
 
 TEST_CASE("a pooling index takes one byte up to 256 window elements") {

@@ -163,8 +163,8 @@ TEST_CASE("engines that were not measured are taken to be slower, the later they
 TEST_CASE("a rerun costs its own time, and what the first run loses because both have one engine") {
   const Program program = OneConvolution();
   testing::WorkspaceCatalog catalog;
-  const auto timings = std::make_shared<MadeUpTimings>(
-      std::vector<TimedEngine>{{"small", 2, 600, 9e-3}, {"fast", 2, 100 * kMiB, 1e-3}});
+  const auto timings = std::make_shared<MadeUpTimings>(std::vector<TimedEngine>{
+      {"small", 2, 600, 9e-3}, {"medium", 2, 4000, 12e-3}, {"fast", 2, 100 * kMiB, 1e-3}});
   EngineTable table = TableOf(program, catalog, {.timings = timings}).value();
   const RebuildPrices prices = table.PriceReruns(program, catalog).value();
   CHECK(prices.rerun_seconds[0] == doctest::Approx(9e-3));

@@ -304,7 +304,7 @@ TEST_CASE("a rank whose plan is refused leaves no other waiting") {
   REQUIRE(ranks[1].report.ok());
   CHECK(ranks[0].report->measured > 0);
   CHECK(ranks[1].report->measured == 0);
-  CHECK(ranks[1].report->from_others == ranks[0].report->measured);
+  CHECK(ranks[1].report->from_others == 0);  // with another budget, other kernels matter
 }
 
 }  // namespace
