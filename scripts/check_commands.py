@@ -61,7 +61,6 @@ SUBSTITUTIONS = [
     ("--epochs 10", None, "--epochs 1", "five steps of the small dataset"),
     ("--epochs 20", None, "--epochs 2", "five steps after those of the checkpoint"),
     ("peak-batch alexnet vgg16 resnet50", None, "--budget 2GiB --policy liveness --device cpu", "quick probes"),
-    ("peak-batch resnet50 --keep 80%", "peak-batch lenet --keep 80%", "--budget 6MiB --database none", "seconds instead of a minute"),
     ("peak-batch resnet50 --budget 12GiB --policy", "peak-batch resnet20 --budget 12GiB --policy", "--budget 16MB --database none",
      "seconds instead of a minute"),
     ("peak-batch resnet50", "peak-batch resnet20", "--budget 16MB --steps 1 --compare-batch 2 --device cpu",
