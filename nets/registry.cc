@@ -51,10 +51,12 @@ Graph BottleneckResNet(const NetOptions& options) {
   return ResNet(
       WithOverrides(ResNetOptions{.blocks = options.blocks.value_or(Blocks{kBlocks...})}, options));
 }
-template <int64_t kGroups, int64_t kWidthPerGroup>
-Graph WideResNet50(const NetOptions& options) {
-  return ResNet(
-      WithOverrides(ResNetOptions{.groups = kGroups, .width_per_group = kWidthPerGroup}, options));
+template <int64_t kThirdStage, int64_t kGroups, int64_t kWidthPerGroup>
+Graph WideResNet(const NetOptions& options) {
+  return ResNet(WithOverrides(
+      ResNetOptions{
+          .blocks = {3, 4, kThirdStage, 3}, .groups = kGroups, .width_per_group = kWidthPerGroup},
+      options));
 }
 Graph ResNetByBlocksOrDepth(const NetOptions& options) {
   if (!options.depth) return BottleneckResNet<3, 4, 6, 3>(options);
@@ -146,6 +148,9 @@ constexpr Entry kEntries[] = {
      kDropout},
     {ForImageNet("alexnet-torchvision", "AlexNet as in torchvision"),
      [](const NetOptions& o) { return AlexNet(WithOverrides(AlexNetOptions{}, o)); }, kDropout},
+    {ForImageNet("vgg13", "VGG-13 as in torchvision"),
+     [](const NetOptions& o) { return Vgg(WithOverrides(VggOptions{.convolutions = kVgg13}, o)); },
+     kDropout},
     {ForImageNet("vgg16", "VGG-16 as in torchvision"),
      [](const NetOptions& o) { return Vgg(WithOverrides(VggOptions{.convolutions = kVgg16}, o)); },
      kDropout},
@@ -172,8 +177,11 @@ constexpr Entry kEntries[] = {
     {ForImageNet("resnet50", "ResNet-50 as in torchvision"), BottleneckResNet<3, 4, 6, 3>},
     {ForImageNet("resnet101", "ResNet-101 as in torchvision"), BottleneckResNet<3, 4, 23, 3>},
     {ForImageNet("resnet152", "ResNet-152 as in torchvision"), BottleneckResNet<3, 8, 36, 3>},
-    {ForImageNet("wide_resnet50_2", "Wide ResNet-50-2 as in torchvision"), WideResNet50<1, 128>},
-    {ForImageNet("resnext50_32x4d", "ResNeXt-50 32x4d as in torchvision"), WideResNet50<32, 4>},
+    {ForImageNet("wide_resnet50_2", "Wide ResNet-50-2 as in torchvision"), WideResNet<6, 1, 128>},
+    {ForImageNet("wide_resnet101_2", "Wide ResNet-101-2 as in torchvision"),
+     WideResNet<23, 1, 128>},
+    {ForImageNet("resnext50_32x4d", "ResNeXt-50 32x4d as in torchvision"), WideResNet<6, 32, 4>},
+    {ForImageNet("resnext101_32x8d", "ResNeXt-101 32x8d as in torchvision"), WideResNet<23, 32, 8>},
     {ForImageNet("resnet",
                  "bottleneck ResNet with --blocks n1,n2,n3,n4 (3,4,6,3), or with --depth 3n+134: "
                  "SuperNeurons' 6,32,n,6"),
@@ -223,7 +231,12 @@ constexpr Entry kEntries[] = {
     {ForImageNet("efficientnet_b3", "EfficientNet-B3 as in torchvision", 300), EfficientNetOf<3>,
      kDropout},
     {ForImageNet("regnet_y_400mf", "RegNetY-400MF as in torchvision"),
-     [](const NetOptions& o) { return RegNetY400MF(WithOverrides(RegNetOptions{}, o)); }},
+     [](const NetOptions& o) { return RegNetY(WithOverrides(RegNetOptions{}, o)); }},
+    {ForImageNet("regnet_y_3_2gf", "RegNetY-3.2GF as in torchvision"),
+     [](const NetOptions& o) {
+       return RegNetY(
+           WithOverrides(RegNetOptions{.name = "regnet_y_3_2gf", .stages = kRegNetY3200MF}, o));
+     }},
     {{"fcn8s", "FCN-8s on VGG-16: a label for each pixel", 500, 3, 21},
      [](const NetOptions& o) { return Fcn8s(WithOverrides(Fcn8sOptions{}, o)); },
      kDropout},

@@ -13,19 +13,13 @@
 namespace neap::nets {
 namespace {
 
-// Of blocks, the first with stride 2. The channels are the paper's quantized linear function of the
-// block's number, as torchvision rounds it.
-struct RegNetStage {
-  int64_t blocks, channels;
-};
-constexpr RegNetStage kRegNetStages[] = {{1, 48}, {3, 104}, {6, 208}, {6, 440}};
 constexpr int64_t kStem = 32;
-constexpr int64_t kGroupWidth = 8;    // channels of a group of the 3x3 convolutions
 constexpr int64_t kSqueezedPart = 4;  // the squeezed channels are this part of the block's input's
 
 // 1x1, grouped 3x3, squeeze and excitation, 1x1; a shortcut, projected if the block changes the
 // shape; their sum and a ReLU.
-void AddBlock(MobileTrunk& trunk, const std::string& name, int64_t channels, int64_t stride) {
+void AddYBlock(MobileTrunk& trunk, const std::string& name, int64_t channels, int64_t stride,
+               int64_t group_width) {
   std::string shortcut = trunk.output();
   const int64_t in_channels = trunk.channels();
   if (stride != 1 || in_channels != channels) {
@@ -34,7 +28,7 @@ void AddBlock(MobileTrunk& trunk, const std::string& name, int64_t channels, int
     shortcut = projected.output();
   }
   trunk.AddUnit(name + ".f.a", UnitConvolution(1, channels), Relu{});
-  trunk.AddUnit(name + ".f.b", UnitConvolution(3, channels, stride, channels / kGroupWidth),
+  trunk.AddUnit(name + ".f.b", UnitConvolution(3, channels, stride, channels / group_width),
                 Relu{});
   trunk.AddSqueezeExcitation(name + ".f.se", {.channels = in_channels / kSqueezedPart});
   trunk.AddUnit(name + ".f.c", UnitConvolution(1, channels), std::nullopt);
@@ -44,21 +38,21 @@ void AddBlock(MobileTrunk& trunk, const std::string& name, int64_t channels, int
 
 }  // namespace
 
-Graph RegNetY400MF(const RegNetOptions& options) {
-  Graph net({.name = "regnet_y_400mf",
+Graph RegNetY(const RegNetOptions& options) {
+  Graph net({.name = std::string(options.name),
              .batch = options.batch,
              .dtype = options.dtype,
              .layout = options.layout});
   const std::string x = net.Input({options.channels, options.image, options.image});
   MobileTrunk trunk(net, {}, x, options.channels);
   trunk.AddUnit("stem", UnitConvolution(3, kStem, 2), Relu{});
-  int index = 1;
-  for (const RegNetStage& stage : kRegNetStages) {
-    for (int64_t i = 0; i < stage.blocks; ++i) {
-      AddBlock(trunk, absl::StrCat("trunk_output.block", index, ".block", index, "-", i),
-               stage.channels, i == 0 ? 2 : 1);
+  const RegNetStages& stages = options.stages;
+  for (size_t stage = 0; stage < stages.blocks.size(); ++stage) {
+    for (int64_t i = 0; i < stages.blocks[stage]; ++i) {
+      const size_t number = stage + 1;
+      AddYBlock(trunk, absl::StrCat("trunk_output.block", number, ".block", number, "-", i),
+                stages.channels[stage], i == 0 ? 2 : 1, stages.group_width);
     }
-    ++index;
   }
   std::string y = net.Add("avgpool", GlobalAveragePool{}, {trunk.output()});
   y = net.Add("fc", FullyConnected{.out_features = options.classes}, {y});

@@ -12,6 +12,7 @@
 
 namespace neap::nets {
 
+inline constexpr std::array<int64_t, 5> kVgg13 = {2, 2, 2, 2, 2};
 inline constexpr std::array<int64_t, 5> kVgg16 = {2, 2, 3, 3, 3};
 inline constexpr std::array<int64_t, 5> kVgg19 = {2, 2, 4, 4, 4};
 // moDNN's VGG-101, "created by increasing the convolutional layers of VGG-19" (TPDS 2019, section
@@ -35,10 +36,10 @@ struct VggOptions {
   Layout layout = Layout::kNchw;
 };
 
-// torchvision.models.vgg16 (138,357,544 parameters) and vgg19 (143,667,240), with layers named
-// features.0 ... classifier.6. The adaptive average pooling to 7x7, the identity at 224 (up to
-// 255), is omitted, so image sizes that do not give 7x7 change the number of classifier.0's
-// weights.
+// torchvision.models.vgg13 (133,047,848 parameters), vgg16 (138,357,544) and vgg19 (143,667,240),
+// with layers named features.0 ... classifier.6. The adaptive average pooling to 7x7, the identity
+// at 224 (up to 255), is omitted, so image sizes that do not give 7x7 change the number of
+// classifier.0's weights.
 Graph Vgg(const VggOptions& options);
 
 }  // namespace neap::nets

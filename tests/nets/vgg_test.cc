@@ -8,7 +8,8 @@
 namespace neap::nets {
 namespace {
 
-TEST_CASE("VGG-16 and VGG-19 have torchvision's numbers of parameters") {
+TEST_CASE("VGG-13, VGG-16 and VGG-19 have torchvision's numbers of parameters") {
+  CHECK(Parameters(Vgg({.convolutions = kVgg13})) == 133'047'848);
   CHECK(Parameters(Vgg({})) == 138'357'544);
   CHECK(Parameters(Vgg({.convolutions = kVgg19})) == 143'667'240);
 }
