@@ -11,6 +11,7 @@ complete `neap profile`, the speed beside that with the database. Results are al
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -41,6 +42,15 @@ def train(arguments, case, cache, measure, budget, database=None):
             "whole_seconds": time.monotonic() - begin}
 
 
+def keep_databases(to, case, folder):
+    """Copies what the runs in `folder` have measured to a file for each run."""
+    os.makedirs(to, exist_ok=True)
+    for run in ("spare", "third"):
+        database = os.path.join(folder, run, "neap", "profile.db")
+        if os.path.exists(database):
+            shutil.copy(database, os.path.join(to, f"{case.replace(':', '_')}_{run}.db"))
+
+
 def show(result, full):
     error = result["predicted"] / result["images_per_second"] - 1
     beside = f"{result['images_per_second'] / full['images_per_second']:7.1%}" if full else "      -"
@@ -60,6 +70,7 @@ def main():
     parser.add_argument("--measure", type=float, default=10, help="seconds")
     parser.add_argument("--full", help="a database of complete profiles")
     parser.add_argument("--results", help="a file to which a line of JSON is added for each run")
+    parser.add_argument("--databases", metavar="FOLDER", help="keep the databases that the runs have made in this folder")
     parser.add_argument("--limit", type=float, default=1e9, help="begin no case after so many seconds")
     arguments = parser.parse_args()
     begin = time.monotonic()
@@ -77,6 +88,8 @@ def main():
             results.append(spare)
             third = train(arguments, case, os.path.join(folder, "third"), arguments.measure, spare["peak_bytes"] // 3)
             failed += third is None
+            if arguments.databases:
+                keep_databases(arguments.databases, case, folder)
             for result in filter(None, (spare, third)):
                 full = train(arguments, case, folder, 0, result["budget"], arguments.full) if arguments.full else None
                 show(result, full)
