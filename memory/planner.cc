@@ -355,20 +355,12 @@ absl::StatusOr<PlanAttempt> AttemptPlan(double limit_ms, const Program& program,
   return Planning(program, chosen, among_ranks).Make(limit_ms, catalog);
 }
 
-absl::StatusOr<std::optional<PlanResult>> MakePlanBelow(double limit_ms, const Program& program,
-                                                        const PlannerOptions& options,
-                                                        const DeviceDescription& device,
-                                                        EngineCatalog& catalog) {
-  ASSIGN_OR_RETURN(PlanAttempt attempt, AttemptPlan(limit_ms, program, options, device, catalog));
-  RETURN_IF_ERROR(attempt.refusal);
-  return std::move(attempt.plan);
-}
-
 absl::StatusOr<PlanResult> MakePlan(const Program& program, const PlannerOptions& options,
                                     const DeviceDescription& device, EngineCatalog& catalog) {
-  ASSIGN_OR_RETURN(std::optional<PlanResult> result,
-                   MakePlanBelow(kNoTimeLimit, program, options, device, catalog));
-  return *std::move(result);
+  ASSIGN_OR_RETURN(PlanAttempt attempt,
+                   AttemptPlan(kNoTimeLimit, program, options, device, catalog));
+  RETURN_IF_ERROR(attempt.refusal);
+  return *std::move(attempt.plan);
 }
 
 absl::StatusOr<int64_t> MinimumBudget(const Program& program, const PlannerOptions& options,

@@ -60,14 +60,9 @@ std::shared_ptr<const Planner> PlannerFor(PlannerOptions options);
 absl::StatusOr<PlanResult> MakePlan(const Program& program, const PlannerOptions& options,
                                     const DeviceDescription& device, EngineCatalog& catalog);
 
-// The same plan if an iteration with it, and with the batch's copy, takes less than `limit_ms`.
-// Otherwise maybe none, which takes less planning: to compare programs.
-absl::StatusOr<std::optional<PlanResult>> MakePlanBelow(double limit_ms, const Program& program,
-                                                        const PlannerOptions& options,
-                                                        const DeviceDescription& device,
-                                                        EngineCatalog& catalog);
-
-// What MakePlanBelow() finds, if only too small a budget is in the way.
+// The plan of MakePlan() if an iteration with it, and with the batch's copy, takes less than
+// `limit_ms`. Otherwise maybe none, which takes less planning: to compare programs. Too small a
+// budget is no error.
 struct PlanAttempt {
   std::optional<PlanResult> plan;
   absl::Status refusal;   // of MakePlan(), if it is RESOURCE_EXHAUSTED

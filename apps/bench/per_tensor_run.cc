@@ -14,7 +14,7 @@ namespace {
 
 // The arena that does not exist: only distances from it count.
 constexpr uintptr_t kNowhere = uintptr_t{1} << 46;
-constexpr int64_t kMostBytes = int64_t{1} << 45;
+constexpr int64_t kMaxBytes = int64_t{1} << 45;
 
 std::byte* Nowhere() { return reinterpret_cast<std::byte*>(kNowhere); }
 
@@ -28,7 +28,7 @@ const size_t* ActionOf(const BoundPlan::Operation& operation) {
 
 absl::StatusOr<PerTensorRun> PerTensorRun::Create(const Program& program, const Plan& plan,
                                                   Device& device) {
-  if (plan.arena_bytes > kMostBytes) return absl::ResourceExhaustedError("the arena is too large");
+  if (plan.arena_bytes > kMaxBytes) return absl::ResourceExhaustedError("the arena is too large");
   ASSIGN_OR_RETURN(BoundPlan bound, BindPlan(program, plan, device, {.arena = Nowhere()}));
   PerTensorRun run(program, plan, device, std::move(bound));
   ASSIGN_OR_RETURN(run.persistent_, device.Allocate(MemoryKind::kDevice,
@@ -111,7 +111,7 @@ absl::Status PerTensorRun::WaitBeforeFree() {
 
 void* PerTensorRun::Translated(const void* address) const {
   const auto at = reinterpret_cast<uintptr_t>(address);
-  if (at < kNowhere || at >= kNowhere + static_cast<uintptr_t>(kMostBytes))
+  if (at < kNowhere || at >= kNowhere + static_cast<uintptr_t>(kMaxBytes))
     return const_cast<void*>(address);
   const auto offset = static_cast<int64_t>(at - kNowhere);
   if (offset < persistent_bytes()) return persistent_.data() + offset;

@@ -141,8 +141,7 @@ absl::StatusOr<PaperReport> Figure13(const PaperRun& run) {
   report.charts = {std::move(chart)};
   report.notes = {
       "Workspaces are those of the device's engines; without --device those of convolutions are "
-      "not "
-      "known.",
+      "not known.",
       "neap's offloading also evicts gradients that are partly summed, and its results go in "
       "place."};
   return report;

@@ -85,8 +85,7 @@ Net PartOf(Net net) {
 constexpr char kSumsNote[] =
     "neap sums gradients on the GPUs, in a ring over the shared bus beside backward; the paper's "
     "approach sums them on the CPU. The naive way sends all gradients to one GPU after backward, "
-    "and "
-    "the weights back.";
+    "and the weights back.";
 
 // The speedups in a budget for each GPU (absent: the ideal case), and their means.
 struct Means {

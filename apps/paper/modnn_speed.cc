@@ -89,14 +89,17 @@ PaperFigure ImagesFigure(const std::optional<Rounds>& rounds) {
   return figure;
 }
 
+std::string SettingIn12(const PaperRun& run, const PlanTarget& target) {
+  return absl::StrCat("one batch, fp32, in ",
+                      run.small ? "half of the ideal case's memory" : FormatBytes(kK40Bytes), ", ",
+                      TargetText(target));
+}
+
 }  // namespace
 
 absl::StatusOr<PaperReport> Figure10(const PaperRun& run) {
   ASSIGN_OR_RETURN(const PlanTarget target, OpenPaperTarget(run, TeslaK40c()));
-  PaperReport report = {.setting = absl::StrCat(
-                            "one batch, fp32, in ",
-                            run.small ? "half of the ideal case's memory" : FormatBytes(kK40Bytes),
-                            ", ", TargetText(target))};
+  PaperReport report = {.setting = SettingIn12(run, target)};
   PaperChart chart = {.title = "time of a batch, as part of the ideal case's",
                       .y_label = "%",
                       .series = {{.name = "vDNN"}, {.name = "moDNN"}}};
@@ -132,10 +135,7 @@ absl::StatusOr<PaperReport> Figure10(const PaperRun& run) {
 
 absl::StatusOr<PaperReport> Figure11(const PaperRun& run) {
   ASSIGN_OR_RETURN(const PlanTarget target, OpenPaperTarget(run, TeslaK40c()));
-  PaperReport report = {.setting = absl::StrCat(
-                            "one batch, fp32, in ",
-                            run.small ? "half of the ideal case's memory" : FormatBytes(kK40Bytes),
-                            ", ", TargetText(target))};
+  PaperReport report = {.setting = SettingIn12(run, target)};
   PaperChart chart = {.title = "bytes moved, both ways",
                       .y_label = "GB",
                       .series = {{.name = "vDNN"}, {.name = "moDNN"}}};

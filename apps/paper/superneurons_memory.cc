@@ -190,8 +190,7 @@ absl::StatusOr<PaperReport> Table1(const PaperRun& run) {
   }
   report.notes = {
       "AlexNet's six figures come out as published. The batch and the blocks of the ResNets are "
-      "not "
-      "stated.",
+      "not stated.",
       "Their published counts rise by 5 and 7 for each bottleneck, as if segments had two, two and "
       "one layers. In torchvision's ResNet-50 there are 20 layers more to rebuild: 15 ReLUs behind "
       "sums, four batch norms behind projections, and one in the stem (37 in ResNet-101).",
@@ -247,8 +246,7 @@ absl::StatusOr<PaperReport> Figure8(const PaperRun& run) {
   report.charts = {std::move(time), std::move(memory)};
   report.notes = {
       "The paper draws these shares. Its text says that Dropout, Softmax and FC use less than 1% "
-      "of "
-      "the memory; the other percentages of its text are not in the copy that was read."};
+      "of the memory; the other percentages of its text are not in the copy that was read."};
   return report;
 }
 

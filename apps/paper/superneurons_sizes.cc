@@ -43,7 +43,7 @@ constexpr std::array<int64_t, kFrameworks.size()> kDepths = {148, 480, 152, 592}
 constexpr double kSuperNeuronsDepth = 1920;
 // Of section 4.2's text: the mean over Table 5 of its batch over the second best.
 constexpr double kMeanGain = 1.8947;
-constexpr double kMostOverCaffe = 19.8;
+constexpr double kMaxOverCaffe = 19.8;
 
 int64_t SecondBest(const Peaks& peaks) {
   int64_t most = 0;
@@ -113,8 +113,7 @@ absl::StatusOr<PaperReport> Table4(const PaperRun& run) {
   report.notes = {
       "neap's row for SuperNeurons is policy superneurons. It evicts any activation, by need, and "
       "reads less in backward, so it goes deeper; parameters, gradients and momentum count in "
-      "both. "
-      "Parameters stay on the device here: with --offload-params depth has no such limit.",
+      "both. Parameters stay on the device here: with --offload-params depth has no such limit.",
       "The 2500 residual units at batch 1 of the paper's abstract have no entry in its Table 4."};
   return report;
 }
@@ -188,14 +187,13 @@ absl::StatusOr<PaperReport> Figure13(const PaperRun& run) {
   }
   report.tables.push_back({.title = "all networks",
                            .figures = {{.what = "SuperNeurons over Caffe, at most",
-                                        .paper = Published(run, kMostOverCaffe),
+                                        .paper = Published(run, kMaxOverCaffe),
                                         .ours = most,
                                         .decimals = 1}}});
   report.charts = {std::move(chart)};
   report.notes = {
       "The paper draws the bars and adds the workspaces that each framework chose, which is why "
-      "its "
-      "largest ratio is above the ratio of the batches."};
+      "its largest ratio is above the ratio of the batches."};
   return report;
 }
 

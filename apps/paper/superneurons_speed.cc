@@ -339,8 +339,7 @@ absl::StatusOr<PaperReport> Figure12(const PaperRun& run) {
   report.charts = {std::move(chart)};
   report.notes = {
       "In the paper speed rises from 203 to 240 images/s with additional workspace. At batch 300 "
-      "in "
-      "3 GB its tensors take what workspaces had at batch 100; the sizes are only drawn.",
+      "in 3 GB its tensors take what workspaces had at batch 100; the sizes are only drawn.",
       "neap bench workspace alexnet has the same with every rule that chooses workspaces."};
   return report;
 }

@@ -306,8 +306,7 @@ absl::StatusOr<PaperReport> Figure10(const PaperRun& run) {
   report.charts = {std::move(chart)};
   report.notes = {
       "In the paper, on a P100, cuDNN takes GEMM with 4.3 KiB, powerOfTwo FFT in parts of 32 "
-      "images "
-      "where 256 would need 213 MiB, and all also Winograd.",
+      "images where 256 would need 213 MiB, and all also Winograd.",
       kGroupsNote};
   return report;
 }

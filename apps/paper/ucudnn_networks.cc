@@ -187,8 +187,8 @@ absl::StatusOr<PaperReport> Figure11(const PaperRun& run) {
   }
   report.notes = {
       "The published speedups are those of the convolutions on a P100: AlexNet with all in 120 "
-      "MiB, "
-      "ResNet-50 in 2,544 MiB. neap's equal part for ResNet-50 is 16 and 32 MiB for each kernel.",
+      "MiB, ResNet-50 in 2,544 MiB. neap's equal part for ResNet-50 is 16 and 32 MiB for each "
+      "kernel.",
       "neap's plans do not divide one workspace among kernels: its steps run one after another on "
       "one stream and take turns in the free bytes of the arena, so each can have all of them."};
   return report;
@@ -239,8 +239,7 @@ absl::StatusOr<PaperReport> Figure12(const PaperRun& run) {
   report.charts = {std::move(chart)};
   report.notes = {
       "In the paper conv4 and conv5 get no more than 3 MiB each. Its AlexNet is Caffe's, with "
-      "groups "
-      "in the second, fourth and fifth convolution."};
+      "groups in the second, fourth and fifth convolution."};
   return report;
 }
 
@@ -255,8 +254,8 @@ absl::StatusOr<PaperReport> Table5(const PaperRun& run) {
   }
   report.notes = {
       "The published times are those of TensorFlow 1.4.1 on a P100. AlexNet is the network's "
-      "second "
-      "version, as in torchvision. For the other two neap measures parts of powers of two only.",
+      "second version, as in torchvision. For the other two neap measures parts of powers of two "
+      "only.",
       "Iterations are trained if the device is here, else predicted from the database."};
   return report;
 }

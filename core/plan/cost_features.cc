@@ -127,7 +127,7 @@ void DescribeExtents(const Tensors& tensors, double flops, CostFeatures& feature
   values[F::kPixels] = LogOf(tensors.output->shape.n() * PixelsOf(*tensors.output), kFullPixels);
   values[F::kStride] = std::clamp(
       (LogOf(PixelsOf(*tensors.input), 24) - LogOf(PixelsOf(*tensors.output), 24)) / 2, -3.0, 3.0);
-  values[F::kMostChannels] = std::max(values[F::kInputChannels], values[F::kOutputChannels]);
+  values[F::kMaxChannels] = std::max(values[F::kInputChannels], values[F::kOutputChannels]);
   values[F::kFewInputChannels] = in / groups < 16 ? 1 : 0;
   values[F::kFewOutputChannels] = out / groups < 32 ? 1 : 0;
   values[F::kRaggedInputChannels] = in % 64 == 0 ? 0 : 1;

@@ -41,7 +41,7 @@ struct CostFeatures {
     kTaps,              // log of the window's pixels
     kStride,            // log of input pixels per output pixel, halved
     kAsymmetric,        // 1 if the window is not a square
-    kMostChannels,      // the larger of kInputChannels and kOutputChannels
+    kMaxChannels,       // the larger of kInputChannels and kOutputChannels
     kFewInputChannels,  // 1 if there are fewer than 16 or 32 of them: less than a tile
     kFewOutputChannels,
     kRaggedInputChannels,  // 1 unless 64 divides the channels

@@ -46,22 +46,6 @@ const CoefficientRow* FindRow(absl::Span<const CoefficientRow> rows, const CostF
   return nullptr;
 }
 
-// Adding gradients to sums, where the kernel does not: of an input that several layers read, and of
-// parameters in sub-batches.
-double SumSeconds(const Program& program, const Step& step, const DeviceDescription& device) {
-  double seconds = 0;
-  const auto add = [&](const Use& use) {
-    seconds += PredictAdditionSeconds(program.tensor(use.tensor).spec, device);
-  };
-  for (const Use& use : step.reads) {
-    if (use.operand.slot == Slot::kAddend) add(use);
-  }
-  for (const Use& use : step.accumulates) {
-    if (KernelOverwrites(step, use)) add(use);
-  }
-  return seconds;
-}
-
 }  // namespace
 
 double PredictSeconds(const StepSignature& signature, double flops,
@@ -80,8 +64,11 @@ double PredictSeconds(const StepSignature& signature, double flops,
 
 double PredictSeconds(const Program& program, const Step& step, const DeviceDescription& device,
                       bool rerun) {
-  const double sums = rerun ? 0 : SumSeconds(program, step, device);
-  return PredictSeconds(program.Signature(step, rerun), step.flops, device) + sums;
+  double seconds = PredictSeconds(program.Signature(step, rerun), step.flops, device);
+  if (rerun) return seconds;
+  for (const TensorSpec& sum : program.Additions(step))
+    seconds += PredictAdditionSeconds(sum, device);
+  return seconds;
 }
 
 double PredictAdditionSeconds(const TensorSpec& spec, const DeviceDescription& device) {

@@ -98,4 +98,15 @@ int64_t Program::AccumulationScratchBytes(const Step& step) const {
   return bytes;
 }
 
+std::vector<TensorSpec> Program::Additions(const Step& step) const {
+  std::vector<TensorSpec> additions;
+  for (const Use& use : step.accumulates) {
+    if (KernelOverwrites(step, use)) additions.push_back(tensor(use.tensor).spec);
+  }
+  for (const Use& use : step.reads) {
+    if (use.operand.slot == Slot::kAddend) additions.push_back(tensor(use.tensor).spec);
+  }
+  return additions;
+}
+
 }  // namespace neap

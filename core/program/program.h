@@ -230,6 +230,10 @@ struct Program {
   // but the step accumulates. They lie one after another at the beginning of the step's workspace,
   // each rounded up to kScratchAlignment.
   int64_t AccumulationScratchBytes(const Step& step) const;
+  // The gradients that are added to sums when the step runs, each by a kernel of
+  // AdditionSignature() besides the step's own: those that its kernel overwrites but the step
+  // accumulates, and its addends.
+  std::vector<TensorSpec> Additions(const Step& step) const;
 
   friend bool operator==(const Program&, const Program&) = default;
 };

@@ -52,8 +52,8 @@ absl::Status CheckParts(const Plan& plan, const Site& site);
 // a part.
 absl::Status CheckPart(const Plan& plan, const Site& site, const PlanTensor& tensor);
 absl::Status CheckPart(const Plan& plan, const Site& site, const PlanStep& step);
-// How many images the step computes; of a step of the optimizer, those of the first part. The plan
-// has passed CheckTables().
+// The images of the part that the step computes; a step of the optimizer has those of the first
+// part. The plan has passed CheckTables().
 int64_t ImagesOf(const Plan& plan, const PlanStep& step);
 
 }  // namespace neap::verifier

@@ -62,13 +62,7 @@ std::vector<StepSignature> KernelsOf(const Program& program) {
     // The rerun of a convolution is the same kernel, and inference has no reruns.
     if (is_training && step.phase == Phase::kForward && !IsDivisible(signature))
       set.Add(program.Signature(step, /*rerun=*/true));
-    for (const Use& use : step.accumulates) {
-      if (KernelOverwrites(step, use)) set.Add(AdditionSignature(program.tensor(use.tensor).spec));
-    }
-    for (const Use& use : step.reads) {
-      if (use.operand.slot == Slot::kAddend)
-        set.Add(AdditionSignature(program.tensor(use.tensor).spec));
-    }
+    for (const TensorSpec& sum : program.Additions(step)) set.Add(AdditionSignature(sum));
   }
   return set.Take();
 }

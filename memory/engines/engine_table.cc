@@ -225,18 +225,11 @@ class Lister {
 
   Sums SumsOf(const Step& step) const {
     Sums sums;
-    const auto add = [&](const Use& use) {
-      const TensorSpec& spec = program_.tensor(use.tensor).spec;
+    for (const TensorSpec& sum : program_.Additions(step)) {
       std::optional<double> seconds;
-      if (options_.timings != nullptr) seconds = AdditionSeconds(spec, *options_.timings);
-      sums.seconds += seconds.value_or(PredictAdditionSeconds(spec, device_));
+      if (options_.timings != nullptr) seconds = AdditionSeconds(sum, *options_.timings);
+      sums.seconds += seconds.value_or(PredictAdditionSeconds(sum, device_));
       if (!seconds.has_value()) sums.source = TimeSource::kModel;
-    };
-    for (const Use& use : step.reads) {
-      if (use.operand.slot == Slot::kAddend) add(use);
-    }
-    for (const Use& use : step.accumulates) {
-      if (KernelOverwrites(step, use)) add(use);
     }
     return sums;
   }

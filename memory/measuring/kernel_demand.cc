@@ -186,14 +186,7 @@ absl::flat_hash_map<StepSignature, Runs> RunsOf(const Program& program, const Pl
 absl::flat_hash_map<StepSignature, Runs> AdditionsOf(const Program& program) {
   absl::flat_hash_map<StepSignature, Runs> all;
   for (const Step& step : program.steps) {
-    for (const Use& use : step.accumulates) {
-      if (KernelOverwrites(step, use))
-        ++all[AdditionSignature(program.tensor(use.tensor).spec)].count;
-    }
-    for (const Use& use : step.reads) {
-      if (use.operand.slot == Slot::kAddend)
-        ++all[AdditionSignature(program.tensor(use.tensor).spec)].count;
-    }
+    for (const TensorSpec& sum : program.Additions(step)) ++all[AdditionSignature(sum)].count;
   }
   return all;
 }

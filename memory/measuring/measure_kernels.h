@@ -1,7 +1,7 @@
 // Measures the kernels on which a session's plan depends, before its first step (SuperNeurons 3.5
 // and u-cuDNN III-D do this in the first iteration; here it is bounded and reported).
 //
-// Plans are as good as the times behind them, and nobody measures a network before the first run.
+// A plan is only as good as its kernel times, and few users measure a network before the first run.
 // So a session does: it plans by what is known, measures the kernels that matter most
 // (memory/measuring/kernel_demand.h) within some seconds and within the bytes of the budget, and
 // plans again. The times go into the database, so the next session measures nothing. What was not

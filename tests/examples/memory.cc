@@ -19,8 +19,6 @@
 #include "neap/memory/create_session.h"
 #include "neap/memory/engines/gain_rule.h"
 #include "neap/memory/engines/kernel_options.h"
-#include "neap/memory/measuring/kernel_demand.h"
-#include "neap/memory/measuring/measure_kernels.h"
 #include "neap/memory/parts_search.h"
 #include "neap/memory/placement/heap.h"
 #include "neap/memory/placement/offline_allocator.h"
@@ -56,27 +54,6 @@ absl::Status ChooseExample(const Graph& graph, const std::unique_ptr<Device>& de
   ASSIGN_OR_RETURN(
       const ChosenProgram chosen,
       ChooseProgram(lower, {.budget_bytes = 4 * kGiB}, device->description(), device->backend()));
-  return absl::OkStatus();
-}
-
-// memory/measuring/kernel_demand.h
-absl::Status DemandExample(const Program& program, const PlanResult& result,
-                           std::shared_ptr<const KernelTimings> timings,
-                           const DeviceDescription& device, EngineCatalog& catalog) {
-  ASSIGN_OR_RETURN(std::vector<KernelDemand> demands,
-                   DemandsOf(program, result.plan, {.timings = timings}, device, catalog));
-  demands.front().signature;  // of a part of the batch, if its engine is for a part
-  return absl::OkStatus();
-}
-
-// memory/measuring/measure_kernels.h
-absl::Status MeasureExample(LowerWith lower, const PlannerOptions& planning, Device& device,
-                            ProfileDatabase& database) {
-  MeasuringOptions options = {.seconds = 10};
-  ASSIGN_OR_RETURN(
-      MeasuringReport report,
-      MeasureKernels(lower, planning, {.budget_bytes = 12 * kGiB}, device, database, options));
-  report.measured;  // engines
   return absl::OkStatus();
 }
 

@@ -24,6 +24,7 @@
 #include "neap/memory/policies/policies.h"
 #include "neap/memory/program_choice.h"
 #include "neap/nets/registry.h"
+#include "tests/memory/planning.h"
 
 namespace neap::testing {
 namespace {
@@ -97,16 +98,13 @@ class Sweep {
                    {.offload_params = choice.offload_params, .sub_batches = choice.sub_batches},
                    target_.description);
     };
-    const auto ms_of = [](const PlanResult& result) {
-      return result.plan.predicted_ms + result.stats.batch_copy_ms;
-    };
     ASSIGN_OR_RETURN(const ChosenProgram chosen,
                      ChooseProgram(lower, options, target_.description, target_.engines()));
-    if (chosen.plan.has_value()) return ms_of(*chosen.plan);
+    if (chosen.plan.has_value()) return IterationMs(*chosen.plan);
     ASSIGN_OR_RETURN(const Program program, lower(chosen.choice));
     ASSIGN_OR_RETURN(const PlanResult result,
                      MakePlan(program, options, target_.description, target_.engines()));
-    return ms_of(result);
+    return IterationMs(result);
   }
 
   void Check(PlannerOptions options, int count) const {

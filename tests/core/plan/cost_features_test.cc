@@ -52,7 +52,7 @@ TEST_CASE("the features of a convolution are those computed by hand") {
   CHECK(At(features, F::kImbalance) == Approx(std::log2(arithmetic / memory)));
   CHECK(At(features, F::kInputChannels) == 6);
   CHECK(At(features, F::kOutputChannels) == 7);
-  CHECK(At(features, F::kMostChannels) == 7);
+  CHECK(At(features, F::kMaxChannels) == 7);
   CHECK(At(features, F::kMoreInputChannels) == 0);
   CHECK(At(features, F::kMoreOutputChannels) == 1);
   CHECK(At(features, F::kPixels) == Approx(std::log2(32 * 28 * 28)));
