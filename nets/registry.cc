@@ -234,8 +234,7 @@ constexpr Entry kEntries[] = {
      [](const NetOptions& o) { return RegNetY(WithOverrides(RegNetOptions{}, o)); }},
     {ForImageNet("regnet_y_3_2gf", "RegNetY-3.2GF as in torchvision"),
      [](const NetOptions& o) {
-       return RegNetY(
-           WithOverrides(RegNetOptions{.name = "regnet_y_3_2gf", .stages = kRegNetY3200MF}, o));
+       return RegNetY(WithOverrides(RegNetOptions{.variant = kRegNetY3200MF}, o));
      }},
     {{"fcn8s", "FCN-8s on VGG-16: a label for each pixel", 500, 3, 21},
      [](const NetOptions& o) { return Fcn8s(WithOverrides(Fcn8sOptions{}, o)); },

@@ -39,19 +39,19 @@ void AddYBlock(MobileTrunk& trunk, const std::string& name, int64_t channels, in
 }  // namespace
 
 Graph RegNetY(const RegNetOptions& options) {
-  Graph net({.name = std::string(options.name),
+  Graph net({.name = std::string(options.variant.name),
              .batch = options.batch,
              .dtype = options.dtype,
              .layout = options.layout});
   const std::string x = net.Input({options.channels, options.image, options.image});
   MobileTrunk trunk(net, {}, x, options.channels);
   trunk.AddUnit("stem", UnitConvolution(3, kStem, 2), Relu{});
-  const RegNetStages& stages = options.stages;
-  for (size_t stage = 0; stage < stages.blocks.size(); ++stage) {
-    for (int64_t i = 0; i < stages.blocks[stage]; ++i) {
-      const size_t number = stage + 1;
+  const RegNetVariant& variant = options.variant;
+  for (size_t stage = 0; stage < variant.blocks.size(); ++stage) {
+    const size_t number = stage + 1;
+    for (int64_t i = 0; i < variant.blocks[stage]; ++i) {
       AddYBlock(trunk, absl::StrCat("trunk_output.block", number, ".block", number, "-", i),
-                stages.channels[stage], i == 0 ? 2 : 1, stages.group_width);
+                variant.channels[stage], i == 0 ? 2 : 1, variant.group_width);
     }
   }
   std::string y = net.Add("avgpool", GlobalAveragePool{}, {trunk.output()});

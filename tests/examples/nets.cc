@@ -106,7 +106,7 @@ absl::Status BuildByName() {
 }
 
 // nets/regnet.h
-void BuildRegNet() { Graph net = nets::RegNetY({.stages = nets::kRegNetY400MF, .batch = 128}); }
+void BuildRegNet() { Graph net = nets::RegNetY({.variant = nets::kRegNetY400MF, .batch = 128}); }
 
 // nets/resnet.h
 void BuildResNets() {

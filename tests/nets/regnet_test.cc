@@ -35,7 +35,7 @@ TEST_CASE("RegNetY-400MF has groups of 8 channels, and halves the image in every
 }
 
 TEST_CASE("RegNetY-3.2GF has torchvision's number of parameters, with groups of 24 channels") {
-  const Resolved net(RegNetY({.stages = kRegNetY3200MF}));
+  const Resolved net(RegNetY({.variant = kRegNetY3200MF}));
   CHECK(ParameterCount(net.graph()) == 19'436'338);
   CHECK(net.layer("trunk_output.block4.block4-0.f.b.0").spec.params[0].tensor.shape ==
         Shape{1512, 24, 3, 3});
