@@ -11,7 +11,7 @@ complete `neap profile`, the speed beside that with the database. Results are al
 import argparse
 import json
 import os
-import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -48,7 +48,8 @@ def keep_databases(to, case, folder):
     for run in ("spare", "third"):
         database = os.path.join(folder, run, "neap", "profile.db")
         if os.path.exists(database):
-            shutil.copy(database, os.path.join(to, f"{case.replace(':', '_')}_{run}.db"))
+            with sqlite3.connect(database) as source, sqlite3.connect(os.path.join(to, f"{case.replace(':', '_')}_{run}.db")) as copy:
+                source.backup(copy)  # a copy of the file alone lacks what is still in its log
 
 
 def show(result, full):

@@ -22,6 +22,8 @@ namespace {
 constexpr double kUnsureOfModel = 0.3;
 constexpr double kUnsureBetween = 0.1;
 constexpr double kOfAlternatives = 0.2;  // of what the same doubt is worth where the plan runs it
+// Nor is one demanded that is expected to take so many times as long as the fastest that fits.
+constexpr double kTooSlow = 3;
 constexpr double kNextEngines[] = {0.06, 0.06, 0.05, 0.04, 0.03, 0.02, 0.015, 0.01};
 constexpr double kMakingSeconds = 5e-3;
 constexpr double kLoadingSeconds = 100e-3;
@@ -59,14 +61,16 @@ class Demands {
     const std::vector<Configuration> front = DesirableConfigurations(
         known, BatchOf(signature), is_divisible ? BatchGranularity(signature) : 1,
         runs.most_free_bytes);
+    const double fastest = front.empty() ? 0 : front.back().seconds;
     for (const Configuration& configuration : front) {
+      if (configuration.seconds > kTooSlow * fastest) continue;
       for (const EngineUse& part : configuration.parts) {
         RETURN_IF_ERROR(AddPart(signature, part, known,
                                 kOfAlternatives * static_cast<double>(runs.count),
                                 /*in_plan=*/false));
       }
     }
-    AddNextEngines(signature, engines, known, runs, front.empty() ? 0 : front.back().seconds);
+    AddNextEngines(signature, engines, known, runs, fastest);
     return absl::OkStatus();
   }
 
@@ -138,7 +142,7 @@ class Demands {
   // Engines for the whole batch that are not known to be slower than the best.
   void AddNextEngines(const StepSignature& signature, const std::vector<Engine>& engines,
                       const std::vector<TimedEngine>& known, const Runs& runs,
-                      double best_seconds) {
+                      double fastest) {
     const std::vector<Engine> usable =
         UsableEngines(signature, engines, /*deterministic=*/true, kernels_.timings.get());
     size_t place = 0;
@@ -151,8 +155,9 @@ class Demands {
         return other.engine == engine.id && other.batch == BatchOf(signature) && !other.adds;
       });
       if (timed == known.end() || timed->source == TimeSource::kMeasured) continue;
+      if (timed->seconds > kTooSlow * fastest) continue;
       Demand(signature, engine, timed->seconds,
-             gain * static_cast<double>(runs.count) * best_seconds, /*in_plan=*/false);
+             gain * static_cast<double>(runs.count) * fastest, /*in_plan=*/false);
     }
   }
 

@@ -10,6 +10,9 @@
 //   another configuration that fits        the same, times 0.2
 //   the library's next engines             count * seconds * 0.06, 0.05, ... by place
 //
+// What is expected to take more than three times as long as the fastest that fits is not worth
+// measuring, unless the plan runs it: cuDNN lists engines that take thousands of times as long.
+//
 // A kernel of several of these sorts is worth their sum: the plan's own engine is also one of the
 // configurations that fit, and mostly the library's first. Measuring it costs the time of making
 // the kernel and of some runs. Of a library's engine whose code the process has not used yet, the

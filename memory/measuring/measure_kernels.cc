@@ -28,8 +28,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The second plan may run kernels that the first did not.
+// The second plan may run kernels that the first did not. If the time does not suffice for all of
+// the first, this part of it is kept for them.
 constexpr int kPasses = 2;
+constexpr double kKeptForLastPass = 0.25;
 // Times of a round are used to choose what the next one measures.
 constexpr double kRoundSeconds = 1.0;
 // A measurement that is worth less than this part of an iteration is not made.
@@ -75,6 +77,7 @@ class Measuring {
     RETURN_IF_ERROR(FindPeers(lower, request));
     absl::Status own;
     for (int pass = 0; pass < kPasses; ++pass) {
+      limit_seconds_ = (pass + 1 < kPasses ? 1 - kKeptForLastPass : 1) * options_.seconds;
       if (own.ok()) own = Pass(lower, request);
       report_.seconds = Seconds();
       // As often on all ranks, also after an error of this one.
@@ -88,7 +91,7 @@ class Measuring {
 
  private:
   double Seconds() const { return start_.has_value() ? SecondsSince(*start_) : 0; }
-  bool TimeIsOver() const { return is_over_ || Seconds() >= options_.seconds; }
+  bool TimeIsOver() const { return is_over_ || Seconds() >= limit_seconds_; }
 
   absl::Status Pass(LowerWith lower, const PlanRequest& request) {
     if (TimeIsOver()) return absl::OkStatus();
@@ -254,6 +257,7 @@ class Measuring {
   // When the first demands were known: to list engines and to plan takes time that the session
   // saves.
   std::optional<Clock::time_point> start_;
+  double limit_seconds_ = 0;  // of the pass
   std::optional<KernelBench> bench_;
   absl::flat_hash_map<StepSignature, double> fastest_;  // seconds, of its measured engines
   LoadedEngines loaded_;

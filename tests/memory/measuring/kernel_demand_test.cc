@@ -186,6 +186,24 @@ TEST_CASE("measured kernels are demanded no more, interpolated ones for less") {
   CHECK(fast.worth_seconds == Approx(2 * 0.198e-3 * (0.1 + 0.2 * 0.1 + 0.06)));
 }
 
+TEST_CASE("what is expected to take three times as long as the fastest is not demanded") {
+  Demanded demanded;
+  // Of 8 images; for all 16 the times are those of twice as many after a launch of 2 us.
+  const auto half = std::make_shared<MadeUpTimings>(std::vector<TimedEngine>{
+      {"fast", 8, 3 * kMiB, 1e-3}, {"medium", 8, 3 * kMiB, 2.9e-3}, {"small", 8, 0, 3.1e-3}});
+  const std::vector<KernelDemand> demands = demanded.With(half, {}, DivisionPolicy::kUndivided);
+  const StepSignature forward = demanded.Of("first forward");
+  CHECK(Find(demands, forward, "fast") != nullptr);
+  CHECK(Find(demands, forward, "medium") != nullptr);
+  CHECK(Find(demands, forward, "small") == nullptr);
+
+  // Unless the plan runs it.
+  demanded.budget_bytes =
+      MinimumBudget(demanded.program, {}, demanded.device, demanded.catalog).value();
+  const std::vector<KernelDemand> tight = demanded.With(half, {}, DivisionPolicy::kUndivided);
+  CHECK(Get(tight, forward, "small").is_in_plan);
+}
+
 TEST_CASE("engines that failed are not demanded") {
   Demanded demanded;
   const auto timings = std::make_shared<MadeUpTimings>(std::vector<TimedEngine>{});
