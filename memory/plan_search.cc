@@ -366,7 +366,8 @@ double PlanSearch::PredictedUs(const Candidate& candidate, double best_us, Plan&
 
 double PlanSearch::PoolsApartUs(std::vector<Action> actions, TimelineCosts costs,
                                 Plan& scratch) const {
-  costs.slowdown_by_copies = costs.slowdown_by_sums = costs.doubled_by_sums_seconds = 0;
+  costs.slowdown_by_offloads = costs.slowdown_by_prefetches = 0;
+  costs.slowdown_by_sums = costs.doubled_by_sums_seconds = 0;
   scratch.actions = std::move(actions);
   ChoosePools(options_->peer_budget_bytes, scratch);
   LayOutApart(scratch);

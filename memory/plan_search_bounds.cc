@@ -42,7 +42,8 @@ void PlanSearch::PriceCopies(RebuildPrices& prices) const {
   const double bytes_per_second =
       std::min(transfers_.d2h_bytes_per_second, transfers_.h2d_bytes_per_second);
   if (bytes_per_second > 0) prices.copy_seconds_per_byte = 1 / bytes_per_second;
-  prices.slowdown_by_copies = transfers_.slowdown_by_copies;
+  prices.slowdown_by_copies_out = transfers_.slowdown_by_offloads;
+  prices.slowdown_by_copies_back = transfers_.slowdown_by_prefetches;
 }
 
 double PlanSearch::CopiesUs(const Residency& residency) const {

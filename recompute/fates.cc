@@ -118,8 +118,9 @@ double Fates::SecondsOf(const ComputeSequence& runs, int64_t moved_bytes) const 
   double seconds = 0;
   if (moved_bytes > 0) {
     const double copies = static_cast<double>(moved_bytes) * prices_.copy_seconds_per_byte;
-    const double hidden = std::min(copies, forward_seconds_) + copies;
-    seconds = std::max(copies - forward_seconds_, 0.0) + prices_.slowdown_by_copies * hidden;
+    seconds = std::max(copies - forward_seconds_, 0.0) +
+              prices_.slowdown_by_copies_out * std::min(copies, forward_seconds_) +
+              prices_.slowdown_by_copies_back * copies;
   }
   std::vector<bool> is_rerun(program_.steps.size(), false);
   for (const auto& [step, recompute] : runs) {

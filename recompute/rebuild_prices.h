@@ -14,7 +14,8 @@ struct RebuildPrices {
   std::vector<double> first_run_seconds;
   // To the host, and as much back again; infinite if nothing is moved.
   double copy_seconds_per_byte = std::numeric_limits<double>::infinity();
-  double slowdown_by_copies = 0;  // DeviceDescription::slowdown_by_copies
+  double slowdown_by_copies_out = 0;  // as in DeviceDescription
+  double slowdown_by_copies_back = 0;
 };
 
 }  // namespace neap

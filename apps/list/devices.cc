@@ -96,7 +96,9 @@ Json ToJson(const Listed& device) {
                {"memory_bandwidth", d.memory_bandwidth},
                {"copy_bandwidth", d.copy_bandwidth},
                {"peer_bandwidth", d.peer_bandwidth},
-               {"slowdown_by_copies", d.slowdown_by_copies},
+               {"copy_latency_seconds", d.copy_latency_seconds},
+               {"slowdown_by_copies_out", d.slowdown_by_copies_out},
+               {"slowdown_by_copies_back", d.slowdown_by_copies_back},
                {"peers", Json::array()}};
   if (device.copies.has_value()) json["measured_copies"] = ToJson(*device.copies, "to_host");
   for (const Peer& peer : device.peers) json["peers"].push_back(ToJson(peer));

@@ -52,11 +52,14 @@ struct DeviceDescription {
                                   // equal to fp32_flops without tensor cores for them
   // Per second, in bf16, where it is not that of fp16: tensor cores before Ampere lack the type.
   std::optional<double> bf16_flops = {};
-  double memory_bandwidth = 0;  // bytes per second, read plus written
-  double copy_bandwidth = 0;    // bytes per second, one way, between pinned host and its memory
-  double peer_bandwidth = 0;    // bytes per second, one way, to a peer's memory; 0: no peer
-  // Relative slowdown of a kernel while one copy to or from the host or a peer runs; 0.02: 2%.
-  double slowdown_by_copies = 0;
+  double memory_bandwidth = 0;      // bytes per second, read plus written
+  double copy_bandwidth = 0;        // bytes per second, one way, between pinned host and its memory
+  double peer_bandwidth = 0;        // bytes per second, one way, to a peer's memory; 0: no peer
+  double copy_latency_seconds = 0;  // of each such copy, in addition to the time of its bytes
+  // Relative slowdown of a kernel while a copy to the host or a peer runs, and while one from there
+  // does; 0.02: 2%.
+  double slowdown_by_copies_out = 0;
+  double slowdown_by_copies_back = 0;
   // Of sums over the ranks that it is one of: bytes of the tensors per second, and what each takes
   // in addition. 0 for a single rank.
   double collective_bandwidth = 0;

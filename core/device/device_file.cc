@@ -154,7 +154,9 @@ DeviceDescription ReadDevice(JsonFields& fields) {
       .memory_bandwidth = Rate("memory_bytes_per_second", fields),
       .copy_bandwidth = Rate("copy_bytes_per_second", fields),
       .peer_bandwidth = RateOrNone("peer_bytes_per_second", fields),
-      .slowdown_by_copies = Between(0.0, kMaxSlowdown, "slowdown_by_copies", fields),
+      .copy_latency_seconds = Between(0.0, kMaxSeconds, "copy_latency_seconds", fields),
+      .slowdown_by_copies_out = Between(0.0, kMaxSlowdown, "slowdown_by_copies_out", fields),
+      .slowdown_by_copies_back = Between(0.0, kMaxSlowdown, "slowdown_by_copies_back", fields),
       .collective_bandwidth = RateOrNone("collective_bytes_per_second", fields),
       .collective_latency_seconds = Between(0.0, kMaxSeconds, "collective_latency_seconds", fields),
       .slowdown_by_sums = Between(0.0, kMaxSlowdown, "slowdown_by_sums", fields),
@@ -182,7 +184,9 @@ std::string DeviceToJson(const DeviceDescription& device) {
   json["peer_bytes_per_second"] = device.peer_bandwidth;
   json["collective_bytes_per_second"] = device.collective_bandwidth;
   json["collective_latency_seconds"] = device.collective_latency_seconds;
-  json["slowdown_by_copies"] = device.slowdown_by_copies;
+  json["copy_latency_seconds"] = device.copy_latency_seconds;
+  json["slowdown_by_copies_out"] = device.slowdown_by_copies_out;
+  json["slowdown_by_copies_back"] = device.slowdown_by_copies_back;
   json["slowdown_by_sums"] = device.slowdown_by_sums;
   json["doubled_by_sums_seconds"] = device.doubled_by_sums_seconds;
   json["folding_types"] = Json::array();

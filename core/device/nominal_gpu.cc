@@ -65,10 +65,13 @@ DeviceDescription NominalGpu(std::string name, const GpuProperties& gpu) {
       .half_flops = clocks * rates.half,
       .memory_bandwidth =
           2 * 1e3 * static_cast<double>(gpu.memory_clock_khz * gpu.memory_bus_bits) / 8,
-      // Measured on an H200 with copies to the host: networks in half of their memory and less take
-      // 1 to 5% of the time of their copies longer than their kernels alone, most of them 2%
-      // (docs/results.md).
-      .slowdown_by_copies = 0.02,
+      // Measured on an H200, in a third of the memory of RegNetY-3.2GF, ResNeXt-101 and Inception
+      // v4 (docs/results/first-run.md): copies of a few bytes take 4 us to the host and 5 to 9 us
+      // from it. Kernels of 60 us and more take 0 to 2% longer beside copies to the host, and 5 to
+      // 8% beside copies from it, which write to the memory that they read.
+      .copy_latency_seconds = 5e-6,
+      .slowdown_by_copies_out = 0.02,
+      .slowdown_by_copies_back = 0.06,
       // Measured: VGG-16 and ResNet-50 in bf16 on two H200.
       .slowdown_by_sums = 0.25,
       .doubled_by_sums_seconds = 90e-6,

@@ -103,35 +103,24 @@ class PredictedSeconds {
   size_t computed_ = 0;        // compute actions so far
 };
 
-// When transfers or collectives run. Spans of time must be asked for in the order of their
-// beginnings, and the actions of a stream added in order.
+// When a stream of transfers or collectives is busy. Its actions must be added in order, and spans
+// of time asked for in the order of their beginnings.
 class BusySpans {
  public:
-  void Add(Stream stream, const ActionTime& time) { Of(stream).times.push_back(time); }
+  void Add(const ActionTime& time) { times_.push_back(time); }
 
-  // How long they run within a span of time; time in which two streams do counts twice.
+  // How long it is busy within a span of time.
   double Within(double begin_us, double end_us) {
+    while (ended_ < times_.size() && times_[ended_].end_us <= begin_us) ++ended_;
     double within_us = 0;
-    for (OfStream& stream : streams_) {
-      while (stream.ended < stream.times.size() && stream.times[stream.ended].end_us <= begin_us)
-        ++stream.ended;
-      for (size_t i = stream.ended; i < stream.times.size() && stream.times[i].begin_us < end_us;
-           ++i) {
-        within_us +=
-            std::min(end_us, stream.times[i].end_us) - std::max(begin_us, stream.times[i].begin_us);
-      }
-    }
+    for (size_t i = ended_; i < times_.size() && times_[i].begin_us < end_us; ++i)
+      within_us += std::min(end_us, times_[i].end_us) - std::max(begin_us, times_[i].begin_us);
     return within_us;
   }
 
  private:
-  struct OfStream {
-    std::vector<ActionTime> times;
-    size_t ended = 0;  // so many have ended before the last span
-  };
-  OfStream& Of(Stream stream) { return streams_[static_cast<size_t>(stream)]; }
-
-  std::array<OfStream, kStreamCount> streams_;
+  std::vector<ActionTime> times_;
+  size_t ended_ = 0;  // so many have ended before the last span
 };
 
 // The time at which a stream begins or ends an action.
@@ -166,18 +155,23 @@ std::vector<Edge> EdgesInOrder(const Plan& plan, const Timeline& timeline) {
 
 Timeline PredictTimeline(const Plan& plan, const TimelineCosts& costs) {
   PredictedSeconds predicted(plan, costs);
-  BusySpans copies, sums;
+  BusySpans offloads, prefetches, sums;
   const auto time_of = [&](size_t index, double clock_us) {
     const Stream stream = *StreamOf(plan.actions[index]);
     const double seconds = predicted.Next(plan.actions[index]);
     ActionTime time = {.begin_us = clock_us, .end_us = clock_us + kMicrosecondsPerSecond * seconds};
     if (stream == Stream::kCompute) {
-      const double by_copies = costs.slowdown_by_copies * copies.Within(time.begin_us, time.end_us);
+      const double by_copies =
+          costs.slowdown_by_offloads * offloads.Within(time.begin_us, time.end_us) +
+          costs.slowdown_by_prefetches * prefetches.Within(time.begin_us, time.end_us);
       const double by_sums =
           SlowdownBySums(seconds, costs) * sums.Within(time.begin_us, time.end_us);
       time.end_us += by_copies + by_sums;
     } else {
-      (stream == Stream::kCollective ? sums : copies).Add(stream, time);
+      (stream == Stream::kCollective ? sums
+       : stream == Stream::kD2h      ? offloads
+                                     : prefetches)
+          .Add(time);
     }
     return time;
   };

@@ -39,9 +39,11 @@ struct TimelineCosts {
   double peer_bytes_per_second = 0;     // to a peer, and back
   double device_bytes_per_second = 0;   // of the device's memory, read plus written
   double transfer_latency_seconds = 0;  // of each transfer, in addition to the time of its bytes
-  // Relative slowdown of a step while a transfer runs, twice that while one runs in each direction.
-  // Only transfers that are issued before the step count, and the batch's copy does not.
-  double slowdown_by_copies = 0;
+  // Relative slowdown of a step while a tensor is offloaded, and while one is prefetched; the sum
+  // while both run. Only transfers that are issued before the step count, and the batch's copy does
+  // not.
+  double slowdown_by_offloads = 0;
+  double slowdown_by_prefetches = 0;
   double collective_bytes_per_second = 0;  // summed over the ranks; 0 stands for infinite
   double collective_latency_seconds = 0;   // of each, in addition to the time of its bytes
   // Relative slowdown of a long step while a collective runs that is issued before it, and the time

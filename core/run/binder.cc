@@ -190,7 +190,9 @@ class Binder {
     const Step& step = program_.steps[compute.step.index()];
     RETURN_IF_ERROR(CheckRunnable(step, compute));
     const StepSignature signature = program_.Signature(step, compute.recompute);
-    Launch launch = {.action = action_, .operands = OperandAddresses(step, signature, compute)};
+    Launch launch = {.action = action_,
+                     .parts = std::max<int64_t>(std::ssize(compute.engines), 1),
+                     .operands = OperandAddresses(step, signature, compute)};
     const int64_t scratch = compute.recompute ? 0 : program_.AccumulationScratchBytes(step);
     if (compute.workspace.has_value()) {
       launch.workspace = memory_.arena + compute.workspace->offset + scratch;

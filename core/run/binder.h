@@ -41,6 +41,7 @@ struct BoundPlan {
   struct Launch {
     size_t action = 0;  // index
     size_t kernel = 0;  // index into `kernels`
+    int64_t parts = 1;  // of the batch, which the kernel runs one after another
     std::vector<void*> operands;
     void* workspace = nullptr;
     int64_t workspace_bytes = 0;

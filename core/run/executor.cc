@@ -79,12 +79,14 @@ absl::Status Executor::Run() {
 absl::StatusOr<std::vector<Executor::RecordedKernels>> Executor::Record() {
   std::vector<RecordedKernels> recorded;
   const std::vector<BoundPlan::Operation>& operations = bound_.operations;
-  const auto is_launch = [](const BoundPlan::Operation& operation) {
-    return std::holds_alternative<BoundPlan::Launch>(operation);
-  };
   for (auto begin = operations.begin(), end = begin; begin != operations.end(); begin = end) {
-    end = std::find_if_not(begin, operations.end(), is_launch);
-    if (end - begin < kMinRecorded) {
+    int64_t parts = 0;
+    for (; end != operations.end(); ++end) {
+      const auto* const launch = std::get_if<BoundPlan::Launch>(&*end);
+      if (launch == nullptr) break;
+      parts += launch->parts;
+    }
+    if (parts < kMinRecorded) {
       end = std::max(end, begin + 1);
       continue;
     }

@@ -58,8 +58,8 @@ namespace neap {
 
 class Executor {
  public:
-  // The kernels of the shortest run that is recorded.
-  static constexpr std::ptrdiff_t kMinRecorded = 4;
+  // The kernels of the shortest run that is recorded. One that runs a batch in parts counts as many.
+  static constexpr int64_t kMinRecorded = 4;
 
   // `host_residents` is pinned memory of Plan::host_resident_bytes for the tensors that are on the
   // host between iterations; it may be null if there are none. `communicator` is that of the

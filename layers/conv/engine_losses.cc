@@ -27,6 +27,7 @@ constexpr std::string_view kOthers = "*";
 constexpr double kSlowerPerPlace = 0.1;
 // So much at least: equal losses do not change the library's order.
 constexpr double kMinSlowerPerPlace = 0.01;
+constexpr double kMuch = 1.4;  // the logarithm of four times the time
 
 std::optional<double> FindLoss(std::string_view group, std::string_view family) {
   const auto* const found = std::lower_bound(
@@ -44,6 +45,13 @@ bool UsesMatrixUnits(const Engine& engine) {
   return engine.notes.find("tensor-core") != std::string::npos;
 }
 
+// Whether nothing but engines that are far slower than usual first ones is listed.
+bool AllLoseMuch(absl::Span<const Engine> engines, std::string_view group) {
+  return std::all_of(engines.begin(), engines.end(), [group](const Engine& engine) {
+    return !engine.deterministic || FindLoss(group, FamilyOf(engine.id)).value_or(0) >= kMuch;
+  });
+}
+
 double SlowdownOf(const Engine& engine, const Engine& first, size_t place, std::string_view group) {
   const auto distance = static_cast<double>(place);
   std::optional<double> loss = FindLoss(group, FamilyOf(engine.id));
@@ -59,6 +67,7 @@ std::vector<double> SlowdownsOf(absl::Span<const Engine> engines, std::string_vi
   std::vector<double> slowdowns;
   const Engine* firsts[2] = {};
   size_t seen[2] = {};
+  const bool all_lose_much = AllLoseMuch(engines, group);
   for (const Engine& engine : engines) {
     if (!engine.deterministic) {
       slowdowns.push_back(1);
@@ -67,7 +76,8 @@ std::vector<double> SlowdownsOf(absl::Span<const Engine> engines, std::string_vi
     const bool kind = ComputesRelu(engine.id);
     if (firsts[kind] == nullptr) firsts[kind] = &engine;
     const size_t place = seen[kind]++;
-    slowdowns.push_back(place == 0 ? 1 : SlowdownOf(engine, *firsts[kind], place, group));
+    const bool is_usual_first = place == 0 && !all_lose_much;
+    slowdowns.push_back(is_usual_first ? 1 : SlowdownOf(engine, *firsts[kind], place, group));
   }
   return slowdowns;
 }

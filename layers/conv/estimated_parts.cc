@@ -49,6 +49,7 @@ class Estimator {
       for (const TimedEngine& row : options_.timings->Of(signature_))
         measured_[row.engine].emplace_back(row.batch, row.seconds);
     }
+    whole_is_slow_ = LoseMuch(engines);
     Calibrate(engines);
     Add(signature_, engines);
     if (MayGainFromParts()) RETURN_IF_ERROR(AddParts());
@@ -71,6 +72,10 @@ class Estimator {
     Listed listed = {.engines = engines, .seconds = SlowdownsOf(engines, GroupOf(part))};
     for (double& seconds : listed.seconds) seconds *= first;
     return listed;
+  }
+  bool LoseMuch(const std::vector<Engine>& engines) const {
+    const std::vector<double> slowdowns = SlowdownsOf(engines, GroupOf(signature_));
+    return !slowdowns.empty() && *std::min_element(slowdowns.begin(), slowdowns.end()) > 1;
   }
   std::string GroupOf(const StepSignature& part) const {
     return FeaturesOf(part, options_.flops, options_.device).group;
@@ -194,7 +199,8 @@ class Estimator {
     return addition;
   }
 
-  // Whether a slower engine for the whole batch needs much less workspace than the fastest.
+  // Whether a slower engine for the whole batch needs much less workspace than the fastest, or the
+  // fast ones are not listed for so large a batch.
   bool MayGainFromParts() const {
     if (!IsDivisible(signature_) || options_.divisions == DivisionPolicy::kUndivided) return false;
     if (options_.device.kind == "cpu") return false;
@@ -204,6 +210,7 @@ class Estimator {
         fastest = &known;
     }
     if (fastest == nullptr) return false;
+    if (whole_is_slow_) return true;
     double least = std::numeric_limits<double>::infinity();  // with less workspace
     for (const TimedEngine& known : known_) {
       if (known.batch == batch_ &&
@@ -233,6 +240,7 @@ class Estimator {
   // Images and seconds of the measured engines that do not add.
   absl::flat_hash_map<std::string, std::vector<std::pair<int64_t, double>>> measured_;
   double calibration_ = 1;
+  bool whole_is_slow_ = false;  // all engines for the whole batch
 };
 
 }  // namespace

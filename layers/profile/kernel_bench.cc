@@ -20,6 +20,9 @@ constexpr int64_t kPatternBytes = 4 * kMiB;
 constexpr int kPatterns = 4;
 constexpr int64_t kPatternsBytes = kPatterns * kPatternBytes;
 static_assert(kPatternsBytes == KernelBench::kOwnBytes);
+// Of operands that kernels take in turn. The operands of steps that would need more are in the cache
+// in an iteration, too.
+constexpr int64_t kMaxSets = 16;
 
 // Integers are 0, and so are the values of a scaled loss, which would otherwise skip updates.
 bool IsZero(const OperandSpec& operand) {
@@ -37,11 +40,44 @@ void FillWithNumbers(std::byte* bytes) {
     numbers[i] = T(static_cast<float>(random()) * 0x1p-31F - 1.0F);
 }
 
+int64_t BlockBytes(const OperandSpec& operand) {
+  return RoundUp(operand.tensor.size_bytes(), kBlockBytes);
+}
+
 int64_t OperandBytes(const StepSignature& signature) {
   int64_t bytes = 0;
-  for (const OperandSpec& operand : signature.operands)
-    bytes += RoundUp(operand.tensor.size_bytes(), kBlockBytes);
+  for (const OperandSpec& operand : signature.operands) bytes += BlockBytes(operand);
   return bytes;
+}
+
+// Whether the step before has written the operand.
+bool IsInCache(const StepSignature& signature, const OperandSpec& operand) {
+  switch (operand.operand.slot) {
+    case Slot::kInput:
+      return signature.phase == Phase::kForward && operand.operand.index == 0;
+    case Slot::kOutputGrad:
+    case Slot::kLinearGrad:
+      return true;
+    default:
+      return false;
+  }
+}
+
+int64_t BytesElsewhere(const StepSignature& signature) {
+  int64_t bytes = 0;
+  for (const OperandSpec& operand : signature.operands)
+    bytes += IsInCache(signature, operand) ? 0 : BlockBytes(operand);
+  return bytes;
+}
+
+int64_t CacheBytes(const DeviceDescription& device) {
+  return device.gpu.has_value() ? device.gpu->l2_cache_bytes : 0;
+}
+
+// As many sets of so many bytes as make a cache forget one until its next turn.
+int64_t SetsBeyondCache(int64_t bytes, int64_t cache_bytes) {
+  if (bytes == 0 || bytes >= 2 * cache_bytes) return 1;
+  return std::min(1 + (cache_bytes + bytes - 1) / bytes, kMaxSets);
 }
 
 }  // namespace
@@ -77,20 +113,56 @@ const std::byte* KernelBench::PatternFor(const OperandSpec& operand) const {
   return memory_.data() + pattern * kPatternBytes;
 }
 
-absl::Status KernelBench::Place(const StepSignature& signature) {
-  operands_.clear();
-  std::byte* place = memory_.data() + kPatternsBytes;
-  for (const OperandSpec& operand : signature.operands) {
-    const std::byte* const pattern = PatternFor(operand);
-    const int64_t bytes = operand.tensor.size_bytes();
-    for (int64_t at = 0; at < bytes; at += kPatternBytes) {
-      RETURN_IF_ERROR(device_->Copy(Stream::kCompute, place + at, pattern,
-                                    std::min(kPatternBytes, bytes - at)));
-    }
-    operands_.push_back(place);
-    place += RoundUp(bytes, kBlockBytes);
+absl::Status KernelBench::Fill(const OperandSpec& operand, std::byte* place) {
+  const std::byte* const pattern = PatternFor(operand);
+  const int64_t bytes = operand.tensor.size_bytes();
+  for (int64_t at = 0; at < bytes; at += kPatternBytes) {
+    RETURN_IF_ERROR(
+        device_->Copy(Stream::kCompute, place + at, pattern, std::min(kPatternBytes, bytes - at)));
   }
   return absl::OkStatus();
+}
+
+absl::Status KernelBench::Place(const StepSignature& signature) {
+  in_turn_.clear();
+  Operands first;
+  std::byte* place = memory_.data() + kPatternsBytes;
+  for (const OperandSpec& operand : signature.operands) {
+    RETURN_IF_ERROR(Fill(operand, place));
+    first.places.push_back(place);
+    place += BlockBytes(operand);
+  }
+  in_turn_.push_back(first);
+  const int64_t bytes = BytesElsewhere(signature);
+  const int64_t sets = SetsBeyondCache(bytes, CacheBytes(device_->description()));
+  std::byte* begin = memory_.data() + memory_.size_bytes() / kBlockBytes * kBlockBytes;
+  for (int64_t i = 1; i < sets && begin - bytes >= place; ++i) {
+    begin -= bytes;
+    Operands other = {.places = first.places, .begin = begin};
+    std::byte* next = begin;
+    for (size_t k = 0; k < signature.operands.size(); ++k) {
+      const OperandSpec& operand = signature.operands[k];
+      if (IsInCache(signature, operand)) continue;
+      RETURN_IF_ERROR(Fill(operand, next));
+      other.places[k] = next;
+      next += BlockBytes(operand);
+    }
+    in_turn_.push_back(std::move(other));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<KernelArgs> KernelBench::ArgsInTurn(const StepSignature& signature,
+                                                int64_t workspace_bytes) {
+  std::byte* const workspace = Workspace(signature);
+  while (in_turn_.size() > 1 && in_turn_.back().begin < workspace + workspace_bytes)
+    in_turn_.pop_back();
+  std::vector<KernelArgs> in_turn;
+  for (const Operands& operands : in_turn_) {
+    in_turn.push_back(
+        {.operands = operands.places, .workspace = workspace, .workspace_bytes = workspace_bytes});
+  }
+  return in_turn;
 }
 
 std::byte* KernelBench::Workspace(const StepSignature& signature) const {
@@ -108,10 +180,8 @@ absl::StatusOr<Measurement> KernelBench::Measure(const StepSignature& signature,
     measurement.failure = std::string(kernel.status().message());
     return measurement;
   }
-  const KernelArgs args = {.operands = operands_,
-                           .workspace = Workspace(signature),
-                           .workspace_bytes = engine.workspace_bytes};
-  const absl::StatusOr<KernelTime> time = timer_.Time(**kernel, args, hopeless_seconds, go_on);
+  const absl::StatusOr<KernelTime> time =
+      timer_.Time(**kernel, ArgsInTurn(signature, engine.workspace_bytes), hopeless_seconds, go_on);
   if (absl::IsCancelled(time.status())) return time.status();
   if (!time.ok()) {
     measurement.failure = std::string(time.status().message());
@@ -128,10 +198,8 @@ absl::StatusOr<double> KernelBench::MedianSeconds(const StepSignature& signature
   ASSIGN_OR_RETURN(const std::unique_ptr<Kernel> kernel,
                    MakeDividedKernel(device_->backend(), signature, configuration.parts,
                                      configuration.workspace_bytes));
-  const KernelArgs args = {.operands = operands_,
-                           .workspace = Workspace(signature),
-                           .workspace_bytes = configuration.workspace_bytes};
-  ASSIGN_OR_RETURN(const KernelTime time, timer_.Time(*kernel, args));
+  ASSIGN_OR_RETURN(const KernelTime time,
+                   timer_.Time(*kernel, ArgsInTurn(signature, configuration.workspace_bytes)));
   return time.median_seconds;
 }
 

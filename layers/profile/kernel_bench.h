@@ -1,10 +1,15 @@
 // Runs kernels one at a time on operands of its own, in one block of device memory, and measures
 // how long they take.
 //
-//   memory   [numbers in each type, zeros)[operands of the kernel)[workspace ........ free)
+//   memory   [numbers in each type, zeros)[operands of the kernel)[workspace ....)[other operands)
 //
 // Operands are filled with random numbers before each step's first kernel, because kernels run
 // faster on zeros, and because infinities that one kernel leaves would change the next one's time.
+//
+// Run after run with the same operands, a kernel would find them in the cache. In an iteration only
+// what the step before has written is there: the input of a forward step, the gradient of the output
+// of a backward one. So the other operands are in several places, as far as there is memory, and
+// runs take them in turn.
 //
 //   ASSIGN_OR_RETURN(KernelBench bench, KernelBench::Create(device, 2 * kGiB, /*samples=*/7));
 //   RETURN_IF_ERROR(bench.Place(signature));
@@ -47,7 +52,8 @@ class KernelBench {
   // What is left beside the operands; negative if they do not fit.
   int64_t WorkspaceBytes(const StepSignature& signature) const;
 
-  // Fills the operands of the step, which must fit, for the calls that follow.
+  // Fills the operands of the step, which must fit, for the calls that follow: in all the places
+  // that its kernels take in turn.
   absl::Status Place(const StepSignature& signature);
 
   // Times one engine of the step that was placed, within WorkspaceBytes(). If it does not build or
@@ -67,11 +73,20 @@ class KernelBench {
   KernelBench(Device& device, int64_t samples) : device_(&device), timer_(device, samples) {}
   const std::byte* PatternFor(const OperandSpec& operand) const;
   std::byte* Workspace(const StepSignature& signature) const;
+  absl::Status Fill(const OperandSpec& operand, std::byte* place);
+  // For so many bytes of workspace. Places whose bytes they are hold no operands from then on.
+  std::vector<KernelArgs> ArgsInTurn(const StepSignature& signature, int64_t workspace_bytes);
+
+  // Operands of the step that was placed.
+  struct Operands {
+    std::vector<void*> places;
+    const std::byte* begin = nullptr;  // of those that other runs have elsewhere
+  };
 
   Device* device_;
   KernelTimer timer_;
   Buffer memory_;
-  std::vector<void*> operands_;  // of the step that was placed
+  std::vector<Operands> in_turn_;  // the first before the workspace, the others from the end down
 };
 
 }  // namespace neap

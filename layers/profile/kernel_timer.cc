@@ -24,10 +24,12 @@ double Quantile(const std::vector<double>& sorted, double part) {
   return sorted[below] + (sorted[above] - sorted[below]) * (at - static_cast<double>(below));
 }
 
-// The number of runs in a sample, for runs of `seconds`.
-int64_t RunsOf(double seconds) {
-  return static_cast<int64_t>(
+// The number of runs in a sample, for runs of `seconds`, with at least one for each set of
+// arguments.
+int64_t RunsOf(double seconds, const std::vector<KernelArgs>& in_turn) {
+  const auto runs = static_cast<int64_t>(
       std::clamp(kSampleSeconds / std::max(seconds, 1e-9), 1.0, double{kMaxRuns}));
+  return std::max<int64_t>(runs, std::ssize(in_turn));
 }
 
 KernelTime TimeOf(std::vector<double> samples) {
@@ -40,10 +42,11 @@ KernelTime TimeOf(std::vector<double> samples) {
 
 }  // namespace
 
-absl::StatusOr<KernelTime> KernelTimer::Time(Kernel& kernel, const KernelArgs& args,
+absl::StatusOr<KernelTime> KernelTimer::Time(Kernel& kernel, const std::vector<KernelArgs>& in_turn,
                                              double hopeless_seconds,
                                              const std::function<bool()>& go_on) {
-  ASSIGN_OR_RETURN(std::vector<double> samples, Samples({kernel, args, go_on}, hopeless_seconds));
+  ASSIGN_OR_RETURN(std::vector<double> samples,
+                   Samples({kernel, in_turn, go_on}, hopeless_seconds));
   return TimeOf(std::move(samples));
 }
 
@@ -60,14 +63,14 @@ absl::StatusOr<std::vector<double>> KernelTimer::Samples(const Timed& timed,
       shorter_run >= std::max(hopeless_seconds, kMaxWarmUpSeconds)) {
     return std::vector<double>{shorter_run};
   }
-  int64_t runs = std::max<int64_t>(2, RunsOf(first));
+  int64_t runs = std::max<int64_t>(2, RunsOf(first, timed.in_turn));
   std::unique_ptr<Recording> recording = Recorded(timed, runs);
   ASSIGN_OR_RETURN(const double second, Sample(timed, runs, recording.get()));
   const auto [shorter, longer] = std::minmax(first, second);
   if (shorter >= hopeless_seconds) return std::vector<double>{shorter};
   std::vector<double> samples = {shorter, longer};
-  if (RunsOf(shorter) != runs) {
-    runs = RunsOf(shorter);
+  if (RunsOf(shorter, timed.in_turn) != runs) {
+    runs = RunsOf(shorter, timed.in_turn);
     recording = Recorded(timed, runs);
   }
   const auto wanted = static_cast<size_t>(samples_);
@@ -81,7 +84,10 @@ absl::StatusOr<std::vector<double>> KernelTimer::Samples(const Timed& timed,
 }
 
 absl::Status KernelTimer::Run(const Timed& timed, int64_t runs) {
-  for (int64_t i = 0; i < runs; ++i) RETURN_IF_ERROR(timed.kernel.Run(timed.args));
+  for (int64_t i = 0; i < runs; ++i) {
+    const auto turn = static_cast<size_t>(i) % timed.in_turn.size();
+    RETURN_IF_ERROR(timed.kernel.Run(timed.in_turn[turn]));
+  }
   return absl::OkStatus();
 }
 

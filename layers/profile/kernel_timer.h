@@ -4,10 +4,11 @@
 // launch and to the clock's resolution. The result is the median of several samples, which other
 // load on the machine disturbs least. Iterations are replayed as one recording where the device can
 // record, so the runs of a sample are too: otherwise the host's launches, which take longer than a
-// small kernel, would be measured instead of the kernel.
+// small kernel, would be measured instead of the kernel. Runs may have several sets of operands in
+// turn, so that a cache does not hold all that the next run reads.
 //
 //   KernelTimer timer(device, /*samples=*/7);
-//   ASSIGN_OR_RETURN(KernelTime time, timer.Time(*kernel, args));
+//   ASSIGN_OR_RETURN(KernelTime time, timer.Time(*kernel, {args}));
 //
 // *Ownership*: borrows the device. *Threads*: one at a time.
 #pragma once
@@ -35,19 +36,19 @@ class KernelTimer {
   // Takes at least `samples`, and up to three times as many if they disagree.
   KernelTimer(Device& device, int64_t samples) : device_(&device), samples_(samples) {}
 
-  // Runs on the compute stream. Stops after two samples, keeping the shorter, if both reach
+  // Runs on the compute stream, with at least one set of arguments. Stops after two samples, keeping the shorter, if both reach
   // `hopeless_seconds`; after one if the warm-up did too and neither can be start-up cost, or if
   // both took ten times that; after the warm-up if that took so long that no start-up explains it.
   // Errors: the kernel's and the device's; CANCELLED if `go_on`, called before each sample, returns
   // false.
-  absl::StatusOr<KernelTime> Time(Kernel& kernel, const KernelArgs& args,
+  absl::StatusOr<KernelTime> Time(Kernel& kernel, const std::vector<KernelArgs>& in_turn,
                                   double hopeless_seconds = std::numeric_limits<double>::infinity(),
                                   const std::function<bool()>& go_on = nullptr);
 
  private:
   struct Timed {
     Kernel& kernel;
-    const KernelArgs& args;
+    const std::vector<KernelArgs>& in_turn;
     const std::function<bool()>& go_on;
   };
   absl::StatusOr<std::vector<double>> Samples(const Timed& timed, double hopeless_seconds);

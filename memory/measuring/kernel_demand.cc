@@ -141,8 +141,7 @@ class Demands {
 
   // Engines for the whole batch that are not known to be slower than the best.
   void AddNextEngines(const StepSignature& signature, const std::vector<Engine>& engines,
-                      const std::vector<TimedEngine>& known, const Runs& runs,
-                      double fastest) {
+                      const std::vector<TimedEngine>& known, const Runs& runs, double fastest) {
     const std::vector<Engine> usable =
         UsableEngines(signature, engines, /*deterministic=*/true, kernels_.timings.get());
     size_t place = 0;
@@ -156,8 +155,8 @@ class Demands {
       });
       if (timed == known.end() || timed->source == TimeSource::kMeasured) continue;
       if (timed->seconds > kTooSlow * fastest) continue;
-      Demand(signature, engine, timed->seconds,
-             gain * static_cast<double>(runs.count) * fastest, /*in_plan=*/false);
+      Demand(signature, engine, timed->seconds, gain * static_cast<double>(runs.count) * fastest,
+             /*in_plan=*/false);
     }
   }
 

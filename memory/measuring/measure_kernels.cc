@@ -90,7 +90,9 @@ class Measuring {
   }
 
  private:
-  double Seconds() const { return start_.has_value() ? SecondsSince(*start_) : 0; }
+  double Seconds() const {
+    return seconds_before_ + (start_.has_value() ? SecondsSince(*start_) : 0);
+  }
   bool TimeIsOver() const { return is_over_ || Seconds() >= limit_seconds_; }
 
   absl::Status Pass(LowerWith lower, const PlanRequest& request) {
@@ -111,7 +113,10 @@ class Measuring {
     }
     const Plan& plan = chosen->plan->plan;
     if (report_.planned_ms == 0) report_.planned_ms = plan.predicted_ms;
-    return MeasureFor(*program, plan, request.budget_bytes);
+    const absl::Status status = MeasureFor(*program, plan, request.budget_bytes);
+    seconds_before_ = Seconds();
+    start_.reset();
+    return status;
   }
 
   absl::Status MeasureFor(const Program& program, const Plan& plan, int64_t budget_bytes) {
@@ -254,10 +259,10 @@ class Measuring {
   Device& device_;
   ProfileDatabase& database_;
   const MeasuringOptions& options_;
-  // When the first demands were known: to list engines and to plan takes time that the session
-  // saves.
-  std::optional<Clock::time_point> start_;
-  double limit_seconds_ = 0;  // of the pass
+  // To list engines and to plan takes time that the session saves.
+  double seconds_before_ = 0;               // of the passes before
+  std::optional<Clock::time_point> start_;  // when the first demands of this pass were known
+  double limit_seconds_ = 0;                // of the pass
   std::optional<KernelBench> bench_;
   absl::flat_hash_map<StepSignature, double> fastest_;  // seconds, of its measured engines
   LoadedEngines loaded_;

@@ -38,7 +38,7 @@ struct MeasuringReport {
   int64_t failed = 0;       // that did not build or run
   int64_t from_others = 0;  // measured by other ranks
   int64_t left = 0;         // kernels that would have been worth measuring
-  double seconds = 0;       // that all of it took
+  double seconds = 0;       // that all of it took, without planning
   double planned_ms = 0;    // predicted for an iteration before
 };
 

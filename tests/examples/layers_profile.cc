@@ -39,7 +39,7 @@ absl::Status RunBench(Device& device, const StepSignature& signature,
 // layers/profile/kernel_timer.h
 absl::Status TimeKernel(Device& device, std::unique_ptr<Kernel> kernel, const KernelArgs& args) {
   KernelTimer timer(device, /*samples=*/7);
-  ASSIGN_OR_RETURN(KernelTime time, timer.Time(*kernel, args));
+  ASSIGN_OR_RETURN(KernelTime time, timer.Time(*kernel, {args}));
   return absl::OkStatus();
 }
 

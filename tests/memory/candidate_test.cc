@@ -73,7 +73,8 @@ TEST_CASE(
     "random networks: in an arena without end everything moves as in a placed one, and sooner") {
   testing::WorkspaceCatalog catalog;
   DeviceDescription device = H200();
-  device.slowdown_by_copies = 0;  // a wait may move a copy to where nothing runs
+  device.slowdown_by_copies_out = device.slowdown_by_copies_back =
+      0;  // a wait may move a copy to where nothing runs
   int sooner = 0;
   for (uint32_t seed = 0; seed < testing::RandomSeeds(40); ++seed) {
     CAPTURE(seed);

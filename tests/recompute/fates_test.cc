@@ -52,7 +52,7 @@ TEST_CASE("what copies slow down others by counts, for as long as others run") {
   double forward = 0;
   for (const Step& step : program.steps)
     forward += step.phase == Phase::kForward ? prices.run_seconds[step.id.index()] : 0;
-  prices.slowdown_by_copies = 0.25;
+  prices.slowdown_by_copies_out = prices.slowdown_by_copies_back = 0.25;
   const auto seconds = [&](double copy_seconds) {
     prices.copy_seconds_per_byte = copy_seconds / bytes;
     Fates fates(program, prices);

@@ -30,7 +30,9 @@ DeviceDescription FullDescription() {
           .memory_bandwidth = 1008e9,
           .copy_bandwidth = 25.1e9,
           .peer_bandwidth = 1.0 / 3 * 1e12,
-          .slowdown_by_copies = 0.02,
+          .copy_latency_seconds = 5e-6,
+          .slowdown_by_copies_out = 0.02,
+          .slowdown_by_copies_back = 0.06,
           .collective_bandwidth = 235e9,
           .collective_latency_seconds = 4e-5,
           .slowdown_by_sums = 0.25,
@@ -124,7 +126,7 @@ TEST_CASE("a field that is missing is named, except for the two that may be") {
     CHECK(ErrorOf(file) == "device: has no field \"" + key + "\"");
     ++refused;
   }
-  CHECK(refused == 19);
+  CHECK(refused == 21);
   for (const auto& [key, value] : whole["gpu"].items()) {
     Json file = FullFile();
     file["gpu"].erase(key);
@@ -188,7 +190,8 @@ TEST_CASE("numbers that no device has are refused with the range") {
         "device: copy_bytes_per_second is 0, not from 1 to 1e+24");
   for (const char* const part :
        {"peer_bytes_per_second", "collective_bytes_per_second", "collective_latency_seconds",
-        "slowdown_by_copies", "slowdown_by_sums", "doubled_by_sums_seconds"}) {
+        "copy_latency_seconds", "slowdown_by_copies_out", "slowdown_by_copies_back",
+        "slowdown_by_sums", "doubled_by_sums_seconds"}) {
     CHECK(refusal(part, -1e-9).find(std::string(part) + " is -1e-09, not from 0 to ") !=
           std::string::npos);
     CHECK(refusal(part, 1e25).find(std::string(part) + " is 1e+25") != std::string::npos);

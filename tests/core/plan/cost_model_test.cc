@@ -233,7 +233,9 @@ TEST_CASE("transfers take the device's rates") {
   CHECK(costs.h2d_bytes_per_second == 55.5e9);
   CHECK(costs.peer_bytes_per_second == 450e9);
   CHECK(costs.device_bytes_per_second == 4.3e12);
-  CHECK(costs.slowdown_by_copies == 0.02);
+  CHECK(costs.transfer_latency_seconds == 5e-6);
+  CHECK(costs.slowdown_by_offloads == 0.02);
+  CHECK(costs.slowdown_by_prefetches == 0.06);
 }
 
 }  // namespace

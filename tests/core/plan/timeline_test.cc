@@ -202,17 +202,17 @@ TEST_CASE("steps take longer while a copy runs") {
   )");
   TimelineCosts costs = Seconds(plan);
   costs.compute_seconds = {1, 2, 1};
-  costs.slowdown_by_copies = 0.5;
+  costs.slowdown_by_offloads = 0.5;
   // The offload runs from 1 to 5, `next` from 1 to 4 and `last` from 4 to 5.5.
   const Timeline timeline = PredictTimeline(plan, costs);
   CHECK(timeline.total_us == doctest::Approx(5.5e6));
   CHECK(timeline.busy_us[0] == doctest::Approx(5.5e6));
 }
 
-//   compute |big|second|      |next~~|      ~ what two copies take from it: twice a half
+//   compute |big|second|      |next~~|      ~ what two copies take from it: a half and a quarter
 //   d2h         |offload a    |offload b    |
 //   h2d                       |back a|
-TEST_CASE("a step takes longer by twice as much while copies run in both directions") {
+TEST_CASE("a step takes longer for the copies of each direction that run beside it") {
   const Plan plan = PlanFromScript(R"(
     batch 1 budget 4 arena 12 peak 12 activations 12288 host 8 host_pool 8
     tensor a activation 4096
@@ -240,10 +240,13 @@ TEST_CASE("a step takes longer by twice as much while copies run in both directi
     free a
   )");
   TimelineCosts costs = Seconds(plan);
-  costs.slowdown_by_copies = 0.5;
-  // `second` was issued before the first offload, beside which it runs; `next` runs from 5 to 7.
-  const Timeline timeline = PredictTimeline(plan, costs);
-  CHECK(timeline.busy_us[0] == doctest::Approx(1e6 + 1e6 + 2e6));
+  costs.slowdown_by_offloads = 0.5;
+  costs.slowdown_by_prefetches = 0.25;
+  // `second` was issued before the first offload, beside which it runs; `next` begins at 5, beside
+  // an offload that ends at 7.
+  CHECK(PredictTimeline(plan, costs).busy_us[0] == doctest::Approx(1e6 + 1e6 + 1.75e6));
+  costs.slowdown_by_offloads = 0;
+  CHECK(PredictTimeline(plan, costs).busy_us[0] == doctest::Approx(1e6 + 1e6 + 1.25e6));
 }
 
 //   compute    |first|short~~~~|long ~  |

@@ -1,15 +1,21 @@
 // Iterations on a device that records work: what is recorded, and when.
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <memory>
 #include <set>
+#include <string>
 #include <variant>
+#include <vector>
 
 #include "neap/core/plan/plan.h"
+#include "neap/core/program/passes.h"
 #include "neap/core/run/executor.h"
 #include "neap/core/run/session.h"
 #include "neap/memory/create_session.h"
+#include "neap/memory/planner.h"
 #include "tests/forwarding_device.h"
+#include "tests/small_net.h"
 #include "tests/small_training.h"
 
 namespace neap {
@@ -111,6 +117,37 @@ TEST_CASE("long runs of kernels are recorded between copies, and copies are not"
   Train(session, 2);
   CHECK(device.captures == recordings);
   CHECK(device.replays == 3 * recordings);
+}
+
+// Recordings of the plan's second iteration.
+int RecordingsOf(const Program& program, const Plan& plan, Device& cpu) {
+  RecordingDevice device(cpu);
+  std::vector<std::byte> arena(static_cast<size_t>(plan.arena_bytes));  // zeros are labels, too
+  Executor executor = Executor::Create(program, plan, device, arena.data()).value();
+  for (int iteration = 0; iteration < 2; ++iteration) REQUIRE(executor.Run().ok());
+  return device.captures;
+}
+
+TEST_CASE("a kernel that runs a batch in four parts is recorded, also if it is alone") {
+  const auto cpu = OpenCpu();
+  const Program program = Lower(SmallNet(), {}, cpu->description()).value();
+  Plan plan = MakePlan(program, {.policy = "offload"}, cpu->description(), cpu->backend())->plan;
+  const int undivided = RecordingsOf(program, plan, *cpu);
+  const auto divide = [&plan](int parts) {
+    for (Action& action : plan.actions) {
+      auto* const compute = std::get_if<ComputeAction>(&action);
+      if (compute == nullptr || compute->engines.empty()) continue;
+      const PlanStep& step = plan.steps[compute->step.index()];
+      if (step.type != "convolution" || step.phase == Phase::kBackwardParams) continue;
+      const std::string engine = compute->engines.front().engine;
+      compute->engines.assign(static_cast<size_t>(parts), {engine, plan.batch / parts});
+    }
+  };
+  REQUIRE(plan.batch == Executor::kMinRecorded);
+  divide(4);
+  CHECK(RecordingsOf(program, plan, *cpu) > undivided);
+  divide(1);
+  CHECK(RecordingsOf(program, plan, *cpu) == undivided);
 }
 
 TEST_CASE("a device that does not record enqueues every iteration, and is asked once") {

@@ -35,6 +35,24 @@ Engine Named(std::string id, std::string notes = {}) {
   return {.id = std::move(id), .notes = std::move(notes)};
 }
 
+TEST_CASE("where only families that lose much are listed, the first has lost it, too") {
+  constexpr std::string_view kWeights = "dense backward_params 16-bit nhwc";
+  const double lost = LossOf(kWeights, "cast:eng0");
+  REQUIRE(lost > 100);
+  CHECK(SlowdownsOf(std::vector<Engine>{Named("cast:eng0")}, kWeights).front() == Approx(lost));
+  const std::vector<double> both =
+      SlowdownsOf(std::vector<Engine>{Named("cast:eng1"), Named("cast:eng0_k1=2")}, kWeights);
+  CHECK(both.front() == Approx(LossOf(kWeights, "cast:eng1")));
+  CHECK(both.back() == Approx(lost));
+  // One that is not known to be slow makes the first an ordinary one.
+  const std::vector<Engine> usual = {Named("cast:eng0"), Named("cast:eng33", "tensor-core")};
+  CHECK(SlowdownsOf(usual, kWeights).front() == 1);
+  // What is not deterministic says nothing.
+  std::vector<Engine> unstable = {Named("cast:eng33", "tensor-core"), Named("cast:eng0")};
+  unstable.front().deterministic = false;
+  CHECK(SlowdownsOf(unstable, kWeights).back() == Approx(lost));
+}
+
 TEST_CASE("the rows are in order, each once, and no loss is a gain") {
   REQUIRE(std::size(kRows) > 50);
   for (size_t i = 0; i < std::size(kRows); ++i) {

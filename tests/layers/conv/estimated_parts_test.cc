@@ -259,6 +259,11 @@ TEST_CASE("parts are estimated only where they may save time or workspace") {
                                 {"medium", kBatch, 64 * kMiB, 1.1e-3},
                                 {"small", kBatch, 0, 1.2e-3}}))
             .size() > 1);
+  // Only an engine that is far slower than those of usual lists is listed for the whole batch.
+  const Estimate slow = {.engines = {{"eng0", 0}}};
+  const std::vector<TimedEngine> known = slow.With(nullptr);
+  CHECK(Of(known, "eng0", kBatch).seconds > 4 * slow.Model(kBatch));
+  CHECK(SizesOf(known).size() > 1);
   // No part of a pass over memory is run alone.
   CHECK(SizesOf(Estimate{.step = AdditionSignature({{kBatch, 64, 56, 56}})}.With(nullptr)) ==
         whole);

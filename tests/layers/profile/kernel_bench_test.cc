@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -13,11 +14,14 @@
 
 #include "neap/core/base/float16.h"
 #include "neap/core/base/units.h"
+#include "neap/core/device/gpu_properties.h"
 #include "neap/core/step/divided_kernel.h"
+#include "neap/core/step/operands.h"
 #include "neap/core/step/signature_text.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/cpu/cpu_device.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "tests/forwarding_device.h"
 #include "tests/layers/profile/scripted_device.h"
 
 namespace neap {
@@ -154,6 +158,92 @@ TEST_CASE("labels are zeros, and an operand larger than the numbers has copies o
       KernelBench::Create(shows_copies, KernelBench::BytesFor(large, 0), 1).value();
   REQUIRE(copies.Place(large).ok());
   REQUIRE(!copies.Measure(large, {.id = "shows"})->failed());
+}
+
+// A device with such a cache, and the operands of all runs of a kernel on it, in their order.
+struct ShownRuns {
+  explicit ShownRuns(Device& cpu, int64_t cache_bytes)
+      : shown(cpu,
+              [this](const KernelArgs& args) {
+                runs.emplace_back(args.operands.begin(), args.operands.end());
+                for (size_t i = 0; i < args.operands.size(); ++i)
+                  CHECK(NumbersOf(args.operands[i], step.operands[i].tensor).size() > 100);
+                std::memset(args.workspace, 0, static_cast<size_t>(args.workspace_bytes));
+              }),
+        device(shown, WithCache(cpu.description(), cache_bytes)) {}
+  static DeviceDescription WithCache(DeviceDescription description, int64_t bytes) {
+    description.gpu = GpuProperties{.l2_cache_bytes = bytes};
+    return description;
+  }
+  // The different places of an operand.
+  std::set<const void*> PlacesOf(Operand operand) const {
+    std::set<const void*> places;
+    for (const std::vector<const void*>& run : runs) places.insert(run[step.Find(operand).value()]);
+    return places;
+  }
+
+  StepSignature step = SmallStep();
+  std::vector<std::vector<const void*>> runs;
+  ShownDevice shown;
+  DescribedAs device;
+};
+
+TEST_CASE(
+    "what a step before has not written is elsewhere in every run, as far as the cache goes") {
+  const std::unique_ptr<CpuDevice> cpu = CpuDevice::Open().value();
+  const auto measured = [&](StepSignature step, int64_t cache_bytes, int64_t free_bytes,
+                            int64_t workspace_bytes) {
+    ShownRuns runs(*cpu, cache_bytes);
+    runs.step = std::move(step);
+    const int64_t bytes = KernelBench::BytesFor(runs.step, workspace_bytes) + free_bytes;
+    KernelBench bench = KernelBench::Create(runs.device, bytes, 1).value();
+    REQUIRE(bench.Place(runs.step).ok());
+    const Engine engine = {.id = "shows", .workspace_bytes = workspace_bytes};
+    REQUIRE(!bench.Measure(runs.step, engine)->failed());
+    return std::array{runs.PlacesOf(operands::X()).size(), runs.PlacesOf(operands::Y()).size(),
+                      runs.PlacesOf(operands::Param(0)).size()};
+  };
+  const auto forward = [&](int64_t cache_bytes, int64_t free_bytes, int64_t workspace_bytes = 0) {
+    return measured(SmallStep(), cache_bytes, free_bytes, workspace_bytes);
+  };
+  using Places = std::array<size_t, 3>;  // of x, y and the weight
+  // Results and weights have 35 KiB, so three sets are more than 70.
+  CHECK(forward(70 * kKiB, kMiB) == Places{1, 3, 3});
+  CHECK(forward(17 * kKiB, kMiB) == Places{1, 1, 1});  // two caches are less than a set
+  CHECK(forward(0, kMiB) == Places{1, 1, 1});          // no cache
+  CHECK(forward(10 * kMiB, kMiB) == Places{1, 16, 16});
+  CHECK(forward(70 * kKiB, 69 * kKiB) == Places{1, 2, 2});  // memory for one more
+  CHECK(forward(70 * kKiB, 34 * kKiB) == Places{1, 1, 1});
+  CHECK(forward(70 * kKiB, 70 * kKiB, 5 * kKiB) == Places{1, 3, 3});
+
+  // Of a backward step the gradient of the output stays where it is.
+  ShownRuns runs(*cpu, 10 * kMiB);
+  runs.step = SmallStep(DType::kFp32, Phase::kBackwardData);
+  KernelBench bench =
+      KernelBench::Create(runs.device, KernelBench::BytesFor(runs.step, 0) + kMiB, 1).value();
+  REQUIRE(bench.Place(runs.step).ok());
+  REQUIRE(!bench.Measure(runs.step, {.id = "shows"})->failed());
+  CHECK(runs.PlacesOf(operands::Dy()).size() == 1);
+  CHECK(runs.PlacesOf(operands::Dx()).size() == 16);
+}
+
+TEST_CASE("operands that a workspace has overwritten are not used any more") {
+  const std::unique_ptr<CpuDevice> cpu = CpuDevice::Open().value();
+  ShownRuns runs(*cpu, 70 * kKiB);
+  const int64_t bytes = KernelBench::BytesFor(runs.step, 0) + 70 * kKiB;
+  KernelBench bench = KernelBench::Create(runs.device, bytes, 1).value();
+  REQUIRE(bench.Place(runs.step).ok());
+  const auto places = [&](int64_t workspace_bytes) {
+    runs.runs.clear();
+    const Engine engine = {.id = "shows", .workspace_bytes = workspace_bytes};
+    REQUIRE(!bench.Measure(runs.step, engine)->failed());
+    return runs.PlacesOf(operands::Y()).size();
+  };
+  CHECK(places(0) == 3);
+  CHECK(places(kKiB) == 2);
+  CHECK(places(0) == 2);
+  CHECK(places(36 * kKiB) == 1);
+  CHECK(places(0) == 1);
 }
 
 TEST_CASE("an engine's time is the median of its samples, with the numbers of the engine") {

@@ -21,7 +21,7 @@ absl::StatusOr<KernelTime> TimeOf(std::vector<double> run_us, double hopeless_se
   const std::unique_ptr<CpuDevice> cpu = CpuDevice::Open().value();
   ScriptedDevice device(*cpu, {{{.id = "engine"}, std::move(run_us)}});
   const std::unique_ptr<Kernel> kernel = device.MakeKernel(AdditionSignature({}), "engine").value();
-  return KernelTimer(device, 7).Time(*kernel, {}, hopeless_seconds);
+  return KernelTimer(device, 7).Time(*kernel, {KernelArgs{}}, hopeless_seconds);
 }
 
 TEST_CASE("a kernel's time is the median of samples, without the warm-up") {
@@ -48,7 +48,7 @@ TEST_CASE("the runs of a sample are replayed where the device records, so launch
   device.launch_us = 5;
   const auto seconds_of = [&](std::string_view engine) {
     const std::unique_ptr<Kernel> kernel = device.MakeKernel(AdditionSignature({}), engine).value();
-    return KernelTimer(device, 7).Time(*kernel, {}).value().median_seconds;
+    return KernelTimer(device, 7).Time(*kernel, {KernelArgs{}}).value().median_seconds;
   };
   CHECK(seconds_of("engine") == doctest::Approx(15e-6));
   device.records = true;
@@ -95,8 +95,9 @@ int64_t RunsOf(std::vector<double> run_us, double hopeless_seconds) {
   ScriptedDevice device(*cpu, {{{.id = "engine"}, std::move(run_us)}});
   const std::unique_ptr<Kernel> kernel = device.MakeKernel(AdditionSignature({}), "engine").value();
   int64_t runs = 0;
-  CHECK(
-      KernelTimer(device, 7).Time(*kernel, {}, hopeless_seconds, [&] { return ++runs > 0; }).ok());
+  CHECK(KernelTimer(device, 7)
+            .Time(*kernel, {KernelArgs{}}, hopeless_seconds, [&] { return ++runs > 0; })
+            .ok());
   return runs;
 }
 
@@ -114,7 +115,8 @@ TEST_CASE("timing can be stopped between two samples") {
   ScriptedDevice device(*cpu, {{{.id = "engine"}, {1000}}});
   const std::unique_ptr<Kernel> kernel = device.MakeKernel(AdditionSignature({}), "engine").value();
   int left = 3;
-  const auto time = KernelTimer(device, 7).Time(*kernel, {}, 1, [&] { return left-- > 0; });
+  const auto time =
+      KernelTimer(device, 7).Time(*kernel, {KernelArgs{}}, 1, [&] { return left-- > 0; });
   CHECK(absl::IsCancelled(time.status()));
   CHECK(left == -1);
 }
