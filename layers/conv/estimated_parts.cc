@@ -20,6 +20,9 @@ namespace {
 
 // Engines that the library expects to be slower than its first by more than this do not calibrate.
 constexpr double kMaxCalibrating = 1.6;
+// A kernel that takes so many times the model's time is of another kind, as are those for more than
+// 2^31 elements: it says nothing of parts.
+constexpr double kOtherKind = 16;
 // Parts are estimated where the fastest engine needs so much more workspace than one that is slower
 // by this factor.
 constexpr int64_t kMinSpareBytes = 16 * kMiB;
@@ -92,7 +95,7 @@ class Estimator {
       if (rows == measured_.end() || slowdowns[i] > kMaxCalibrating) continue;
       for (const auto& [images, seconds] : rows->second) {
         const double model = slowdowns[i] * ModelSeconds(PartOf(images));
-        logarithms.push_back(std::log(seconds / model));
+        if (seconds < kOtherKind * model) logarithms.push_back(std::log(seconds / model));
       }
     }
     if (!logarithms.empty()) calibration_ = std::exp(MedianOf(std::move(logarithms)));
@@ -210,7 +213,7 @@ class Estimator {
         fastest = &known;
     }
     if (fastest == nullptr) return false;
-    if (whole_is_slow_) return true;
+    if (whole_is_slow_ || fastest->seconds >= kOtherKind * ModelSeconds(signature_)) return true;
     double least = std::numeric_limits<double>::infinity();  // with less workspace
     for (const TimedEngine& known : known_) {
       if (known.batch == batch_ &&

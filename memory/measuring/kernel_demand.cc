@@ -178,7 +178,9 @@ absl::flat_hash_map<StepSignature, Runs> RunsOf(const Program& program, const Pl
     const StepMemory& at = memory[position++];
     const Step& step = program.steps[compute->step.index()];
     if (IsCollective(step.phase)) continue;
-    Runs& runs = all[program.Signature(step, compute->recompute)];
+    // A rerun that reads the same is the same kernel, and has the time of the first run.
+    const bool is_other_kernel = compute->recompute && !step.rerun_reads.empty();
+    Runs& runs = all[program.Signature(step, is_other_kernel)];
     if (runs.count++ == 0) runs.parts = compute->engines;
     runs.flops = step.flops;
     runs.most_free_bytes = std::max(runs.most_free_bytes, at.free_bytes + at.workspace_bytes);

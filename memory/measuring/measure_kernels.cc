@@ -39,7 +39,9 @@ constexpr double kMinWorth = 2e-4;
 // Workspace of engines where the budget does not limit it.
 constexpr int64_t kWorkspaceBytes = 2 * kGiB;
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kHopeless = 3;  // times as slow as what is known: not worth more samples
+// Not worth more samples: times as slow as what was measured, or as was predicted, if that is long.
+constexpr double kHopeless = 3, kUnpredicted = 30;
+constexpr double kLongSeconds = 50e-3;
 
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -211,8 +213,10 @@ class Measuring {
     RETURN_IF_ERROR(bench_->Place(demand.signature));
     const auto go_on = [this] { return !TimeIsOver(); };
     double& fastest = fastest_.try_emplace(demand.signature, kNever).first->second;
+    const double hopeless_seconds =
+        std::min(kHopeless * fastest, std::max(kUnpredicted * demand.run_seconds, kLongSeconds));
     const absl::StatusOr<Measurement> measured =
-        bench_->Measure(demand.signature, demand.engine, kHopeless * fastest, go_on);
+        bench_->Measure(demand.signature, demand.engine, hopeless_seconds, go_on);
     if (absl::IsCancelled(measured.status())) return absl::OkStatus();
     if (absl::IsResourceExhausted(measured.status())) {
       is_over_ = true;

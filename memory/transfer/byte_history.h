@@ -8,14 +8,17 @@
 //   last_use.Set(region, action);
 //   last_use.ForEach(region, [&](int64_t action) { wait_for = std::max(wait_for, action); });
 //
-// *Complexity*: O((1 + pieces cut or visited) log pieces); a Set() adds at most two pieces.
+// *Complexity*: O(log pieces + pieces cut or visited), and a move of the pieces behind them in one
+// array, which is faster than a tree for the thousands of an arena; a Set() adds at most two pieces.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <limits>
-#include <map>
 #include <utility>
+#include <vector>
 
 #include "neap/core/base/region.h"
 
@@ -30,35 +33,47 @@ class ByteHistory {
   // Visits the values of the region's bytes in address order, each piece once.
   template <typename Visit>
   void ForEach(const Region& region, const Visit& visit) const {
-    auto piece = pieces_.upper_bound(region.offset);
+    auto piece = FirstAfter(region.offset);
     if (piece != pieces_.begin()) --piece;
-    for (; piece != pieces_.end() && piece->first < region.end(); ++piece) {
-      if (EndOf(piece) > region.offset) visit(piece->second);
+    for (; piece != pieces_.end() && piece->begin < region.end(); ++piece) {
+      if (EndOf(piece) > region.offset) visit(piece->value);
     }
   }
 
   void Set(const Region& region, const Value& value) {
-    Split(region.offset);
-    Split(region.end());
-    pieces_.erase(pieces_.lower_bound(region.offset), pieces_.lower_bound(region.end()));
-    pieces_.emplace(region.offset, value);
+    if (region.bytes == 0) return;
+    auto first =
+        std::lower_bound(pieces_.begin(), pieces_.end(), region.offset,
+                         [](const Piece& piece, int64_t offset) { return piece.begin < offset; });
+    const Place last = FirstAfter(region.end());
+    const Piece behind = {region.end(),
+                          last == pieces_.begin() ? nothing_ : std::prev(last)->value};
+    // Two pieces take the places of those that begin in the region, or at its end.
+    const std::ptrdiff_t replaced = last - first;
+    if (replaced > 2) pieces_.erase(first + 2, last);
+    if (replaced < 2) first = pieces_.insert(first, static_cast<size_t>(2 - replaced), behind);
+    first[0] = {region.offset, value};
+    first[1] = behind;
   }
 
  private:
-  using Pieces = std::map<int64_t, Value>;  // by first byte; each extends to the next
+  struct Piece {
+    int64_t begin = 0;  // it extends to the next one
+    Value value;
+  };
+  using Place = typename std::vector<Piece>::const_iterator;
 
-  int64_t EndOf(typename Pieces::const_iterator piece) const {
-    const auto next = std::next(piece);
-    return next == pieces_.end() ? std::numeric_limits<int64_t>::max() : next->first;
+  Place FirstAfter(int64_t offset) const {
+    return std::upper_bound(pieces_.begin(), pieces_.end(), offset,
+                            [](int64_t at, const Piece& piece) { return at < piece.begin; });
   }
-  void Split(int64_t at) {
-    auto after = pieces_.upper_bound(at);
-    const Value value = after == pieces_.begin() ? nothing_ : std::prev(after)->second;
-    pieces_.emplace(at, value);
+  int64_t EndOf(Place piece) const {
+    const Place next = std::next(piece);
+    return next == pieces_.end() ? std::numeric_limits<int64_t>::max() : next->begin;
   }
 
   Value nothing_;
-  Pieces pieces_;
+  std::vector<Piece> pieces_;  // in order
 };
 
 }  // namespace neap

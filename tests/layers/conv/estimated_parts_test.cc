@@ -264,6 +264,13 @@ TEST_CASE("parts are estimated only where they may save time or workspace") {
   const std::vector<TimedEngine> known = slow.With(nullptr);
   CHECK(Of(known, "eng0", kBatch).seconds > 4 * slow.Model(kBatch));
   CHECK(SizesOf(known).size() > 1);
+  // What was measured for the whole batch takes much longer than a kernel of the model's kind.
+  const Estimate usual = {.engines = {{"only", 0}}};
+  const auto measured_as = [&](double times) {
+    return usual.WithRows({{"only", kBatch, 0, times * usual.Model(kBatch)}});
+  };
+  CHECK(SizesOf(measured_as(15)) == whole);
+  CHECK(Of(measured_as(17), "only", kBatch / 2).seconds < usual.Model(kBatch));
   // No part of a pass over memory is run alone.
   CHECK(SizesOf(Estimate{.step = AdditionSignature({{kBatch, 64, 56, 56}})}.With(nullptr)) ==
         whole);

@@ -15,6 +15,7 @@
 #include "neap/core/step/divided_kernel.h"
 #include "neap/core/step/signature_text.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/softmax_cross_entropy.h"
@@ -166,9 +167,9 @@ TEST_CASE("measured kernels are demanded no more, interpolated ones for less") {
   Demanded demanded;
   const StepSignature forward = demanded.Of("first forward");
   const auto all =
-      std::make_shared<MadeUpTimings>(std::vector<TimedEngine>{{"fast", kBatch, 3 * kMiB, 1e-3},
-                                                               {"medium", kBatch, 3 * kMiB, 2e-3},
-                                                               {"small", kBatch, 3 * kMiB, 3e-3}});
+      std::make_shared<MadeUpTimings>(std::vector<TimedEngine>{{"fast", kBatch, 3 * kMiB, 1e-5},
+                                                               {"medium", kBatch, 3 * kMiB, 2e-5},
+                                                               {"small", kBatch, 3 * kMiB, 3e-5}});
   for (const KernelDemand& demand : demanded.With(all)) {
     CAPTURE(SignatureText(demand.signature));
     CAPTURE(demand.engine.id);
@@ -237,6 +238,41 @@ TEST_CASE("collectives have no kernels to measure, and neither has the paper's a
 
   demanded.program = TwoConvolutions({.accounting = Accounting::kPaper});
   CHECK(demanded.With(nullptr).empty());
+}
+
+TEST_CASE("a rerun counts as a run of the same kernel, unless it reads what the first has saved") {
+  Demanded demanded;
+  Graph net({.name = "reruns", .batch = kBatch});
+  std::string x = net.Input({8, 12, 12});
+  const Convolution same = {.out_channels = 8, .kernel = 3, .padding = 1, .bias = false};
+  for (const std::string name : {"a", "b", "c"}) {
+    x = net.Add(name, same, {x});
+    x = net.Add(name + "_bn", BatchNorm{}, {x});
+    x = net.Add(name + "_relu", Relu{}, {x});
+  }
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {x}), SoftmaxCrossEntropy{});
+  demanded.program = BuildProgram(net, {}).value();
+  const PlannerOptions chen = {.budget_bytes = kGiB, .policy = "chen"};
+  const PlanResult result =
+      MakePlan(demanded.program, chen, demanded.device, demanded.catalog).value();
+  int64_t convolutions = 0, norms = 0;  // with the reruns of convolutions
+  for (const Action& action : result.plan.actions) {
+    const auto* const compute = std::get_if<ComputeAction>(&action);
+    if (compute == nullptr) continue;
+    const Step& step = demanded.program.steps[compute->step.index()];
+    const std::string name = demanded.program.StepName(step);
+    convolutions += name == "a forward" || name == "b forward" || name == "c forward" ? 1 : 0;
+    norms += compute->recompute && name == "a_bn forward" ? 1 : 0;
+  }
+  REQUIRE(convolutions > 3);
+  REQUIRE(norms > 0);
+  const std::vector<KernelDemand> demands =
+      DemandsOf(demanded.program, result.plan, {}, demanded.device, demanded.catalog).value();
+  for (const KernelDemand& demand : demands)
+    CHECK((!demand.signature.rerun || demand.signature.layer.type() == "batch_norm"));
+  const double seconds = demanded.Model("a forward");
+  CHECK(Get(demands, demanded.Of("a forward"), "fast").worth_seconds ==
+        Approx(static_cast<double>(convolutions) * seconds * 0.42));
 }
 
 TEST_CASE("every kernel of a plan is demanded, and the additions of gradients") {
