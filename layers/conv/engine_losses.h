@@ -24,9 +24,9 @@ namespace neap {
 // By position: the engine's time over that of the first deterministic engine, at least 1; 1 for the
 // others, of which nothing is known. If all listed families lose much, it is the time over that of
 // the first engine of usual lists: for tensors of more than 2^31 elements cuDNN may list only an
-// engine that is hundreds of times as slow. `group` is CostFeatures::group of the step. Engines that
-// compute a ReLU, too (kWithRelu), and others have orders of their own, and the firsts of both are
-// taken to be equally fast.
+// engine that is hundreds of times as slow. `group` is CostFeatures::group of the step. Engines
+// that compute a ReLU, too (kWithRelu), and others have orders of their own, and the firsts of both
+// are taken to be equally fast.
 std::vector<double> SlowdownsOf(absl::Span<const Engine> engines, std::string_view group);
 
 }  // namespace neap

@@ -20,7 +20,7 @@ constexpr int64_t kPatternBytes = 4 * kMiB;
 constexpr int kPatterns = 4;
 constexpr int64_t kPatternsBytes = kPatterns * kPatternBytes;
 static_assert(kPatternsBytes == KernelBench::kOwnBytes);
-// Of operands that kernels take in turn. The operands of steps that would need more are in the cache
+// Of operands that kernels take in turn. Those of a step that would need more sets are in the cache
 // in an iteration, too.
 constexpr int64_t kMaxSets = 16;
 

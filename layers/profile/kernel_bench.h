@@ -7,9 +7,9 @@
 // faster on zeros, and because infinities that one kernel leaves would change the next one's time.
 //
 // Run after run with the same operands, a kernel would find them in the cache. In an iteration only
-// what the step before has written is there: the input of a forward step, the gradient of the output
-// of a backward one. So the other operands are in several places, as far as there is memory, and
-// runs take them in turn.
+// what the step before has written is there: the input of a forward step, the gradient of a
+// backward step's output. So the other operands are in several places, as far as there is memory,
+// and runs take them in turn.
 //
 //   ASSIGN_OR_RETURN(KernelBench bench, KernelBench::Create(device, 2 * kGiB, /*samples=*/7));
 //   RETURN_IF_ERROR(bench.Place(signature));

@@ -36,11 +36,11 @@ class KernelTimer {
   // Takes at least `samples`, and up to three times as many if they disagree.
   KernelTimer(Device& device, int64_t samples) : device_(&device), samples_(samples) {}
 
-  // Runs on the compute stream, with at least one set of arguments. Stops after two samples, keeping the shorter, if both reach
-  // `hopeless_seconds`; after one if the warm-up did too and neither can be start-up cost, or if
-  // both took ten times that; after the warm-up if that took so long that no start-up explains it.
-  // Errors: the kernel's and the device's; CANCELLED if `go_on`, called before each sample, returns
-  // false.
+  // Runs on the compute stream, with at least one set of arguments. Stops after two samples,
+  // keeping the shorter, if both reach `hopeless_seconds`; after one if the warm-up did too and
+  // neither can be start-up cost, or if both took ten times that; after the warm-up if that took so
+  // long that no start-up explains it. Errors: the kernel's and the device's; CANCELLED if `go_on`,
+  // called before each sample, returns false.
   absl::StatusOr<KernelTime> Time(Kernel& kernel, const std::vector<KernelArgs>& in_turn,
                                   double hopeless_seconds = std::numeric_limits<double>::infinity(),
                                   const std::function<bool()>& go_on = nullptr);
