@@ -9,7 +9,7 @@
 //   last_use.ForEach(region, [&](int64_t action) { wait_for = std::max(wait_for, action); });
 //
 // *Complexity*: O(log pieces + pieces cut or visited), and a move of the pieces behind them in one
-// array, which is faster than a tree for the thousands of an arena; a Set() adds at most two pieces.
+// array, which is faster than a tree for the thousands of an arena. A Set() adds at most two.
 #pragma once
 
 #include <algorithm>
