@@ -20,9 +20,15 @@ namespace {
 
 // Engines that the library expects to be slower than its first by more than this do not calibrate.
 constexpr double kMaxCalibrating = 1.6;
-// A kernel that takes so many times the model's time is of another kind, as are those for more than
-// 2^31 elements: it says nothing of parts.
+// A kernel for more than 2^31 elements that takes so many times the model's time is of another kind
+// than those for fewer: it says nothing of parts.
 constexpr double kOtherKind = 16;
+
+bool HasLongIndices(const StepSignature& signature) {
+  return std::any_of(signature.operands.begin(), signature.operands.end(), [](const auto& operand) {
+    return operand.tensor.elements() > std::numeric_limits<int32_t>::max();
+  });
+}
 // Parts are estimated where the fastest engine needs so much more workspace than one that is slower
 // by this factor.
 constexpr int64_t kMinSpareBytes = 16 * kMiB;
@@ -49,10 +55,14 @@ class Estimator {
       for (TimedEngine& known : known_) {
         if (!known.addition.seconds.has_value()) known.addition = AdditionOf(PartOf(known.batch));
       }
-      for (const TimedEngine& row : options_.timings->Of(signature_))
-        measured_[row.engine].emplace_back(row.batch, row.seconds);
+      for (const TimedEngine& row : options_.timings->Of(signature_)) {
+        if (!IsOfOtherKind(row)) measured_[row.engine].emplace_back(row.batch, row.seconds);
+      }
     }
-    whole_is_slow_ = LoseMuch(engines);
+    whole_is_slow_ = LoseMuch(engines) ||
+                     std::any_of(known_.begin(), known_.end(), [this](const TimedEngine& known) {
+                       return known.batch == batch_ && IsOfOtherKind(known);
+                     });
     Calibrate(engines);
     Add(signature_, engines);
     if (MayGainFromParts()) RETURN_IF_ERROR(AddParts());
@@ -76,6 +86,10 @@ class Estimator {
     for (double& seconds : listed.seconds) seconds *= first;
     return listed;
   }
+  bool IsOfOtherKind(const TimedEngine& measured) const {
+    const StepSignature part = PartOf(measured.batch);
+    return HasLongIndices(part) && measured.seconds >= kOtherKind * ModelSeconds(part);
+  }
   bool LoseMuch(const std::vector<Engine>& engines) const {
     const std::vector<double> slowdowns = SlowdownsOf(engines, GroupOf(signature_));
     return !slowdowns.empty() && *std::min_element(slowdowns.begin(), slowdowns.end()) > 1;
@@ -95,7 +109,7 @@ class Estimator {
       if (rows == measured_.end() || slowdowns[i] > kMaxCalibrating) continue;
       for (const auto& [images, seconds] : rows->second) {
         const double model = slowdowns[i] * ModelSeconds(PartOf(images));
-        if (seconds < kOtherKind * model) logarithms.push_back(std::log(seconds / model));
+        logarithms.push_back(std::log(seconds / model));
       }
     }
     if (!logarithms.empty()) calibration_ = std::exp(MedianOf(std::move(logarithms)));
@@ -135,8 +149,9 @@ class Estimator {
     }
   }
 
-  // The engine's time for the whole batch; 0 if it is not listed for it.
+  // The engine's time for the whole batch; 0 if it is not listed for it, or of another kind.
   double WholeSeconds(const std::string& engine) const {
+    if (whole_is_slow_) return 0;
     for (const TimedEngine& known : known_) {
       if (known.batch == batch_ && known.engine == engine && !known.adds) return known.seconds;
     }
@@ -213,7 +228,7 @@ class Estimator {
         fastest = &known;
     }
     if (fastest == nullptr) return false;
-    if (whole_is_slow_ || fastest->seconds >= kOtherKind * ModelSeconds(signature_)) return true;
+    if (whole_is_slow_) return true;
     double least = std::numeric_limits<double>::infinity();  // with less workspace
     for (const TimedEngine& known : known_) {
       if (known.batch == batch_ &&
@@ -243,7 +258,7 @@ class Estimator {
   // Images and seconds of the measured engines that do not add.
   absl::flat_hash_map<std::string, std::vector<std::pair<int64_t, double>>> measured_;
   double calibration_ = 1;
-  bool whole_is_slow_ = false;  // all engines for the whole batch
+  bool whole_is_slow_ = false;  // far slower than parts, of which it says nothing
 };
 
 }  // namespace

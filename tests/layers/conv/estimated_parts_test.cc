@@ -264,16 +264,21 @@ TEST_CASE("parts are estimated only where they may save time or workspace") {
   const std::vector<TimedEngine> known = slow.With(nullptr);
   CHECK(Of(known, "eng0", kBatch).seconds > 4 * slow.Model(kBatch));
   CHECK(SizesOf(known).size() > 1);
-  // What was measured for the whole batch takes much longer than a kernel of the model's kind.
-  const Estimate usual = {.engines = {{"only", 0}}};
-  const auto measured_as = [&](double times) {
-    return usual.WithRows({{"only", kBatch, 0, times * usual.Model(kBatch)}});
-  };
-  CHECK(SizesOf(measured_as(15)) == whole);
-  CHECK(Of(measured_as(17), "only", kBatch / 2).seconds < usual.Model(kBatch));
   // No part of a pass over memory is run alone.
   CHECK(SizesOf(Estimate{.step = AdditionSignature({{kBatch, 64, 56, 56}})}.With(nullptr)) ==
         whole);
+}
+
+TEST_CASE("a slow kernel for more than 2^31 elements says nothing of parts") {
+  const auto measured = [](int64_t batch, double times) {
+    Estimate estimate = {.step = PartedStep(Phase::kForward, batch), .engines = {{"only", 0}}};
+    return estimate.WithRows({{"only", batch, 0, times * estimate.Model(batch)}});
+  };
+  constexpr int64_t kLong = 16384;  // times 64 x 56 x 56 are 3.3e9
+  const double model = Estimate{}.Model(kLong / 2);
+  CHECK(Of(measured(kLong, 17), "only", kLong / 2).seconds == Approx(model));
+  CHECK(SizesOf(measured(kLong, 15)) == std::set<int64_t>{kLong});
+  CHECK(SizesOf(measured(kLong / 2, 17)) == std::set<int64_t>{kLong / 2});
 }
 
 TEST_CASE("engines that failed, that give other bits or that are not listed are not estimated") {
