@@ -9,6 +9,7 @@ complete `neap profile`, the speed beside that with the database. Results are al
 """
 
 import argparse
+import contextlib
 import json
 import os
 import sqlite3
@@ -48,7 +49,8 @@ def keep_databases(to, case, folder):
     for run in ("spare", "third"):
         database = os.path.join(folder, run, "neap", "profile.db")
         if os.path.exists(database):
-            with sqlite3.connect(database) as source, sqlite3.connect(os.path.join(to, f"{case.replace(':', '_')}_{run}.db")) as copy:
+            name = os.path.join(to, f"{case.replace(':', '_')}_{run}.db")
+            with contextlib.closing(sqlite3.connect(database)) as source, contextlib.closing(sqlite3.connect(name)) as copy:
                 source.backup(copy)  # a copy of the file alone lacks what is still in its log
 
 

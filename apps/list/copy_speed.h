@@ -17,7 +17,7 @@ struct CopySpeed {
   double both_ways = 0;  // the sum of both directions, running together
   // Relative slowdown of copies within the device, which are bound by its memory, while copies run
   // in one direction (the larger of the two) and in both. Most kernels of a network are slowed down
-  // less (DeviceDescription::slowdown_by_copies_back).
+  // less (DeviceDescription::slowdown_by_copies_out and _back).
   double slowdown = 0;
   double slowdown_both_ways = 0;
 };

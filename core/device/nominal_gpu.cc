@@ -67,8 +67,9 @@ DeviceDescription NominalGpu(std::string name, const GpuProperties& gpu) {
           2 * 1e3 * static_cast<double>(gpu.memory_clock_khz * gpu.memory_bus_bits) / 8,
       // Measured on an H200, in a third of the memory of RegNetY-3.2GF, ResNeXt-101 and Inception
       // v4 (docs/results/first-run.md): copies of a few bytes take 4 us to the host and 5 to 9 us
-      // from it. Kernels of 60 us and more take 0 to 2% longer beside copies to the host, and 5 to
-      // 8% beside copies from it, which write to the memory that they read.
+      // from it. Kernels of 60 us and more take no longer beside copies to the host in two of them,
+      // 6% in the third, and 4 to 7% beside copies from it, which write to the memory that they
+      // read.
       .copy_latency_seconds = 5e-6,
       .slowdown_by_copies_out = 0.02,
       .slowdown_by_copies_back = 0.06,

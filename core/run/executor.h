@@ -58,8 +58,8 @@ namespace neap {
 
 class Executor {
  public:
-  // The kernels of the shortest run that is recorded. One that runs a batch in parts counts as so
-  // many.
+  // The kernels of the shortest run that is recorded. One that runs a batch in parts counts as its
+  // number of parts.
   static constexpr int64_t kMinRecorded = 4;
 
   // `host_residents` is pinned memory of Plan::host_resident_bytes for the tensors that are on the

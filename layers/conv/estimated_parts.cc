@@ -59,10 +59,7 @@ class Estimator {
         if (!IsOfOtherKind(row)) measured_[row.engine].emplace_back(row.batch, row.seconds);
       }
     }
-    whole_is_slow_ = LoseMuch(engines) ||
-                     std::any_of(known_.begin(), known_.end(), [this](const TimedEngine& known) {
-                       return known.batch == batch_ && IsOfOtherKind(known);
-                     });
+    whole_is_slow_ = LoseMuch(engines) || FastestWholeIsOfOtherKind();
     Calibrate(engines);
     Add(signature_, engines);
     if (MayGainFromParts()) RETURN_IF_ERROR(AddParts());
@@ -90,9 +87,23 @@ class Estimator {
     const StepSignature part = PartOf(measured.batch);
     return HasLongIndices(part) && measured.seconds >= kOtherKind * ModelSeconds(part);
   }
+  // Of the engines for the whole batch that were measured.
+  bool FastestWholeIsOfOtherKind() const {
+    const TimedEngine* fastest = nullptr;
+    for (const TimedEngine& known : known_) {
+      if (known.batch == batch_ && (fastest == nullptr || known.seconds < fastest->seconds))
+        fastest = &known;
+    }
+    return fastest != nullptr && IsOfOtherKind(*fastest);
+  }
   bool LoseMuch(const std::vector<Engine>& engines) const {
     const std::vector<double> slowdowns = SlowdownsOf(engines, GroupOf(signature_));
-    return !slowdowns.empty() && *std::min_element(slowdowns.begin(), slowdowns.end()) > 1;
+    bool loses_much = false;
+    for (size_t i = 0; i < engines.size(); ++i) {
+      if (engines[i].deterministic && slowdowns[i] == 1) return false;
+      loses_much |= engines[i].deterministic;
+    }
+    return loses_much;
   }
   std::string GroupOf(const StepSignature& part) const {
     return FeaturesOf(part, options_.flops, options_.device).group;
@@ -151,9 +162,9 @@ class Estimator {
 
   // The engine's time for the whole batch; 0 if it is not listed for it, or of another kind.
   double WholeSeconds(const std::string& engine) const {
-    if (whole_is_slow_) return 0;
     for (const TimedEngine& known : known_) {
-      if (known.batch == batch_ && known.engine == engine && !known.adds) return known.seconds;
+      if (known.batch == batch_ && known.engine == engine && !known.adds)
+        return IsOfOtherKind(known) ? 0 : known.seconds;
     }
     return 0;
   }

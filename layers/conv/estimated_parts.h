@@ -36,7 +36,8 @@ struct EstimateOptions {
   const DeviceDescription& device;
   double flops = 0;  // of the whole batch (core/step/layer_spec.h)
   // Sizes of parts. Those that were not measured are powers of two, and are only estimated if the
-  // fastest engine for the whole batch needs more workspace than a slower one.
+  // fastest engine for the whole batch needs more workspace than a slower one, or only engines that
+  // are far slower than those of parts are listed or measured for it.
   DivisionPolicy divisions = DivisionPolicy::kAll;
   bool deterministic = true;  // leaves out measured engines whose bits may differ; others always
 };

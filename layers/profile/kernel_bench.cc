@@ -20,8 +20,8 @@ constexpr int64_t kPatternBytes = 4 * kMiB;
 constexpr int kPatterns = 4;
 constexpr int64_t kPatternsBytes = kPatterns * kPatternBytes;
 static_assert(kPatternsBytes == KernelBench::kOwnBytes);
-// Of operands that kernels take in turn. Those of a step that would need more sets are in the cache
-// in an iteration, too.
+// Of operands that kernels take in turn, which limits the runs of a sample. Small operands stay in
+// the cache, in part.
 constexpr int64_t kMaxSets = 16;
 
 // Integers are 0, and so are the values of a scaled loss, which would otherwise skip updates.
@@ -141,24 +141,36 @@ absl::Status KernelBench::Place(const StepSignature& signature) {
     Operands other = {.places = first.places, .begin = begin};
     std::byte* next = begin;
     for (size_t k = 0; k < signature.operands.size(); ++k) {
-      const OperandSpec& operand = signature.operands[k];
-      if (IsInCache(signature, operand)) continue;
-      RETURN_IF_ERROR(Fill(operand, next));
+      if (IsInCache(signature, signature.operands[k])) continue;
       other.places[k] = next;
-      next += BlockBytes(operand);
+      next += BlockBytes(signature.operands[k]);
     }
+    RETURN_IF_ERROR(FillElsewhere(signature, other));
     in_turn_.push_back(std::move(other));
   }
   return absl::OkStatus();
 }
 
-std::vector<KernelArgs> KernelBench::ArgsInTurn(const StepSignature& signature,
-                                                int64_t workspace_bytes) {
+absl::Status KernelBench::FillElsewhere(const StepSignature& signature, const Operands& operands) {
+  for (size_t k = 0; k < signature.operands.size(); ++k) {
+    if (IsInCache(signature, signature.operands[k])) continue;
+    RETURN_IF_ERROR(Fill(signature.operands[k], static_cast<std::byte*>(operands.places[k])));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<KernelArgs>> KernelBench::ArgsInTurn(const StepSignature& signature,
+                                                                int64_t workspace_bytes) {
   std::byte* const workspace = Workspace(signature);
-  while (in_turn_.size() > 1 && in_turn_.back().begin < workspace + workspace_bytes)
-    in_turn_.pop_back();
   std::vector<KernelArgs> in_turn;
-  for (const Operands& operands : in_turn_) {
+  for (Operands& operands : in_turn_) {
+    const bool is_first = in_turn.empty();
+    if (!is_first && operands.begin < workspace + workspace_bytes) {
+      operands.is_filled = false;
+      continue;
+    }
+    if (!operands.is_filled) RETURN_IF_ERROR(FillElsewhere(signature, operands));
+    operands.is_filled = true;
     in_turn.push_back(
         {.operands = operands.places, .workspace = workspace, .workspace_bytes = workspace_bytes});
   }
@@ -180,8 +192,9 @@ absl::StatusOr<Measurement> KernelBench::Measure(const StepSignature& signature,
     measurement.failure = std::string(kernel.status().message());
     return measurement;
   }
-  const absl::StatusOr<KernelTime> time =
-      timer_.Time(**kernel, ArgsInTurn(signature, engine.workspace_bytes), hopeless_seconds, go_on);
+  ASSIGN_OR_RETURN(const std::vector<KernelArgs> in_turn,
+                   ArgsInTurn(signature, engine.workspace_bytes));
+  const absl::StatusOr<KernelTime> time = timer_.Time(**kernel, in_turn, hopeless_seconds, go_on);
   if (absl::IsCancelled(time.status())) return time.status();
   if (!time.ok()) {
     measurement.failure = std::string(time.status().message());
@@ -198,8 +211,9 @@ absl::StatusOr<double> KernelBench::MedianSeconds(const StepSignature& signature
   ASSIGN_OR_RETURN(const std::unique_ptr<Kernel> kernel,
                    MakeDividedKernel(device_->backend(), signature, configuration.parts,
                                      configuration.workspace_bytes));
-  ASSIGN_OR_RETURN(const KernelTime time,
-                   timer_.Time(*kernel, ArgsInTurn(signature, configuration.workspace_bytes)));
+  ASSIGN_OR_RETURN(const std::vector<KernelArgs> in_turn,
+                   ArgsInTurn(signature, configuration.workspace_bytes));
+  ASSIGN_OR_RETURN(const KernelTime time, timer_.Time(*kernel, in_turn));
   return time.median_seconds;
 }
 

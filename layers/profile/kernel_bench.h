@@ -71,17 +71,21 @@ class KernelBench {
 
  private:
   KernelBench(Device& device, int64_t samples) : device_(&device), timer_(device, samples) {}
-  const std::byte* PatternFor(const OperandSpec& operand) const;
-  std::byte* Workspace(const StepSignature& signature) const;
-  absl::Status Fill(const OperandSpec& operand, std::byte* place);
-  // For so many bytes of workspace. Places whose bytes they are hold no operands from then on.
-  std::vector<KernelArgs> ArgsInTurn(const StepSignature& signature, int64_t workspace_bytes);
-
   // Operands of the step that was placed.
   struct Operands {
     std::vector<void*> places;
     const std::byte* begin = nullptr;  // of those that other runs have elsewhere
+    bool is_filled = true;
   };
+
+  const std::byte* PatternFor(const OperandSpec& operand) const;
+  std::byte* Workspace(const StepSignature& signature) const;
+  absl::Status Fill(const OperandSpec& operand, std::byte* place);
+  // For so many bytes of workspace: all operands that they leave a place. Those that a larger
+  // workspace has overwritten are filled again.
+  absl::StatusOr<std::vector<KernelArgs>> ArgsInTurn(const StepSignature& signature,
+                                                     int64_t workspace_bytes);
+  absl::Status FillElsewhere(const StepSignature& signature, const Operands& operands);
 
   Device* device_;
   KernelTimer timer_;

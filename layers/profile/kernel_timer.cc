@@ -11,6 +11,7 @@ namespace {
 
 constexpr double kSampleSeconds = 400e-6;  // wanted length of a sample: clocks are coarse
 constexpr int64_t kMaxRuns = 100;          // in one sample
+constexpr double kMaxSamples = 4;          // so many times as long, for all sets of arguments
 constexpr double kMaxWarmUpSeconds = 5;    // libraries load their code in less
 constexpr double kFarBeyond = 10;          // times what is hopeless: no disturbance does that twice
 constexpr double kSteady = 0.02;           // spread at which no more samples are taken
@@ -24,12 +25,14 @@ double Quantile(const std::vector<double>& sorted, double part) {
   return sorted[below] + (sorted[above] - sorted[below]) * (at - static_cast<double>(below));
 }
 
-// The number of runs in a sample, for runs of `seconds`, with at least one for each set of
-// arguments.
+// The number of runs in a sample, for runs of `seconds`, with one for each set of arguments unless
+// that takes much longer: a long run does not find its operands in the cache because of the last.
 int64_t RunsOf(double seconds, const std::vector<KernelArgs>& in_turn) {
   const auto runs = static_cast<int64_t>(
       std::clamp(kSampleSeconds / std::max(seconds, 1e-9), 1.0, double{kMaxRuns}));
-  return std::max<int64_t>(runs, std::ssize(in_turn));
+  const auto most =
+      static_cast<int64_t>(kMaxSamples * kSampleSeconds / std::max(seconds, 1e-9)) + 1;
+  return std::max(runs, std::min<int64_t>(most, std::ssize(in_turn)));
 }
 
 KernelTime TimeOf(std::vector<double> samples) {

@@ -86,7 +86,9 @@ absl::Status CheckRows(SqliteConnection& connection);
 enum class OnConflict : uint8_t {
   kReplace,
   // A time wins over a failure, and both win over an ignored row. The shorter of two times wins,
-  // because disturbances only make a measurement longer; between equals, the newer wins.
+  // because other load only makes a measurement longer; between equals, the newer wins. A bench
+  // with little memory measures shorter times, too, because it leaves operands in the cache
+  // (layers/profile/kernel_bench.h).
   kKeepBetter,
 };
 

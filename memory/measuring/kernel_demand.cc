@@ -22,7 +22,8 @@ namespace {
 constexpr double kUnsureOfModel = 0.3;
 constexpr double kUnsureBetween = 0.1;
 constexpr double kOfAlternatives = 0.2;  // of what the same doubt is worth where the plan runs it
-// Nor is one demanded that is expected to take so many times as long as the fastest that fits.
+// An engine that is expected to take so many times as long as the fastest that fits is not
+// demanded.
 constexpr double kTooSlow = 3;
 constexpr double kNextEngines[] = {0.06, 0.06, 0.05, 0.04, 0.03, 0.02, 0.015, 0.01};
 constexpr double kMakingSeconds = 5e-3;

@@ -7,8 +7,8 @@
 // plans again. The times go into the database, so the next session measures nothing. What was not
 // reached is estimated from what was (layers/conv/estimated_parts.h).
 //
-//   seconds         0                                                            10
-//            | plan | conv2 f, conv1 b, ... the rest by worth | plan again, measure what is new |
+//   seconds         0                                        7.5     7.5              10
+//            | plan | conv2 f, conv1 b, ... the rest by worth | plan again | what is new |
 //
 //   MeasuringOptions options = {.seconds = 10};
 //   ASSIGN_OR_RETURN(MeasuringReport report,
@@ -43,7 +43,7 @@ struct MeasuringReport {
 };
 
 struct MeasuringOptions {
-  double seconds = kDefaultMeasuringSeconds;  // at most; 0: nothing is measured
+  double seconds = kDefaultMeasuringSeconds;  // at most, without planning; 0: nothing is measured
   int64_t samples = 3;                        // minimum per median
   // Called after each kernel with what was done so far; measuring ends if it returns false.
   std::function<bool(const MeasuringReport&)> on_progress = nullptr;

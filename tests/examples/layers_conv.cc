@@ -39,7 +39,7 @@ absl::Status OrderEngines(const StepSignature& signature, const Step& step,
   ASSIGN_OR_RETURN(const std::vector<Engine> engines, catalog.Engines(signature));
   const CostFeatures features = FeaturesOf(signature, step.flops, device);
   const std::vector<double> slower = SlowdownsOf(engines, features.group);
-  const double first = slower.front();  // 1
+  const double first = slower.front();  // 1 in usual lists
   return absl::OkStatus();
 }
 

@@ -52,7 +52,8 @@ TEST_CASE("what copies slow down others by counts, for as long as others run") {
   double forward = 0;
   for (const Step& step : program.steps)
     forward += step.phase == Phase::kForward ? prices.run_seconds[step.id.index()] : 0;
-  prices.slowdown_by_copies_out = prices.slowdown_by_copies_back = 0.25;
+  prices.slowdown_by_copies_out = 0.25;
+  prices.slowdown_by_copies_back = 0.5;
   const auto seconds = [&](double copy_seconds) {
     prices.copy_seconds_per_byte = copy_seconds / bytes;
     Fates fates(program, prices);
@@ -60,8 +61,8 @@ TEST_CASE("what copies slow down others by counts, for as long as others run") {
     return fates.Order(/*hidden=*/false).seconds;
   };
   // Hidden, to the host and back; then an eighth of forward longer than that.
-  CHECK(seconds(forward / 2) == doctest::Approx(0.25 * forward));
-  CHECK(seconds(1.125 * forward) == doctest::Approx((0.125 + 0.25 * (1 + 1.125)) * forward));
+  CHECK(seconds(forward / 2) == doctest::Approx((0.125 + 0.25) * forward));
+  CHECK(seconds(1.125 * forward) == doctest::Approx((0.125 + 0.25 + 0.5 * 1.125) * forward));
 }
 
 }  // namespace neap

@@ -264,6 +264,8 @@ TEST_CASE("parts are estimated only where they may save time or workspace") {
   const std::vector<TimedEngine> known = slow.With(nullptr);
   CHECK(Of(known, "eng0", kBatch).seconds > 4 * slow.Model(kBatch));
   CHECK(SizesOf(known).size() > 1);
+  const Estimate unstable = {.engines = {{"eng0", 0}, {.id = "other", .deterministic = false}}};
+  CHECK(SizesOf(unstable.With(nullptr)).size() > 1);
   // No part of a pass over memory is run alone.
   CHECK(SizesOf(Estimate{.step = AdditionSignature({{kBatch, 64, 56, 56}})}.With(nullptr)) ==
         whole);
@@ -279,6 +281,13 @@ TEST_CASE("a slow kernel for more than 2^31 elements says nothing of parts") {
   CHECK(Of(measured(kLong, 17), "only", kLong / 2).seconds == Approx(model));
   CHECK(SizesOf(measured(kLong, 15)) == std::set<int64_t>{kLong});
   CHECK(SizesOf(measured(kLong / 2, 17)) == std::set<int64_t>{kLong / 2});
+
+  // Unless another one is fast.
+  Estimate two = {.step = PartedStep(Phase::kForward, kLong),
+                  .engines = {{"slow", 0}, {"fast", 0}}};
+  const std::vector<TimedEngine> known = two.WithRows(
+      {{"slow", kLong, 0, 17 * two.Model(kLong)}, {"fast", kLong, 0, two.Model(kLong)}});
+  CHECK(SizesOf(known) == std::set<int64_t>{kLong});
 }
 
 TEST_CASE("engines that failed, that give other bits or that are not listed are not estimated") {
