@@ -22,11 +22,15 @@
 namespace neap {
 
 // By position: the engine's time over that of the first deterministic engine, at least 1; 1 for the
-// others, of which nothing is known. If all listed families lose much, it is the time over that of
-// the first engine of usual lists: for tensors of more than 2^31 elements cuDNN may list only an
-// engine that is hundreds of times as slow. `group` is CostFeatures::group of the step. Engines
+// others, of which nothing is known. If AllLoseMuch(), it is the time over that of the first engine
+// of usual lists. `group` is CostFeatures::group of the step. Engines
 // that compute a ReLU, too (kWithRelu), and others have orders of their own, and the firsts of both
 // are taken to be equally fast.
 std::vector<double> SlowdownsOf(absl::Span<const Engine> engines, std::string_view group);
+
+// Whether there are deterministic engines, and all of them are of families that take four times as
+// long as usual first ones, or more: for tensors of more than 2^31 elements cuDNN may list only an
+// engine that is hundreds of times as slow.
+bool AllLoseMuch(absl::Span<const Engine> engines, std::string_view group);
 
 }  // namespace neap

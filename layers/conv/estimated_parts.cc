@@ -59,7 +59,9 @@ class Estimator {
         if (!IsOfOtherKind(row)) measured_[row.engine].emplace_back(row.batch, row.seconds);
       }
     }
-    whole_is_slow_ = LoseMuch(engines) || FastestWholeIsOfOtherKind();
+    const TimedEngine* const measured = FastestWhole();
+    whole_is_slow_ = AllLoseMuch(engines, GroupOf(signature_)) ||
+                     (measured != nullptr && IsOfOtherKind(*measured));
     Calibrate(engines);
     Add(signature_, engines);
     if (MayGainFromParts()) RETURN_IF_ERROR(AddParts());
@@ -87,23 +89,14 @@ class Estimator {
     const StepSignature part = PartOf(measured.batch);
     return HasLongIndices(part) && measured.seconds >= kOtherKind * ModelSeconds(part);
   }
-  // Of the engines for the whole batch that were measured.
-  bool FastestWholeIsOfOtherKind() const {
+  // Of the engines for the whole batch that are known so far; null if there are none.
+  const TimedEngine* FastestWhole() const {
     const TimedEngine* fastest = nullptr;
     for (const TimedEngine& known : known_) {
       if (known.batch == batch_ && (fastest == nullptr || known.seconds < fastest->seconds))
         fastest = &known;
     }
-    return fastest != nullptr && IsOfOtherKind(*fastest);
-  }
-  bool LoseMuch(const std::vector<Engine>& engines) const {
-    const std::vector<double> slowdowns = SlowdownsOf(engines, GroupOf(signature_));
-    bool loses_much = false;
-    for (size_t i = 0; i < engines.size(); ++i) {
-      if (engines[i].deterministic && slowdowns[i] == 1) return false;
-      loses_much |= engines[i].deterministic;
-    }
-    return loses_much;
+    return fastest;
   }
   std::string GroupOf(const StepSignature& part) const {
     return FeaturesOf(part, options_.flops, options_.device).group;
@@ -233,11 +226,7 @@ class Estimator {
   bool MayGainFromParts() const {
     if (!IsDivisible(signature_) || options_.divisions == DivisionPolicy::kUndivided) return false;
     if (options_.device.kind == "cpu") return false;
-    const TimedEngine* fastest = nullptr;
-    for (const TimedEngine& known : known_) {
-      if (known.batch == batch_ && (fastest == nullptr || known.seconds < fastest->seconds))
-        fastest = &known;
-    }
+    const TimedEngine* const fastest = FastestWhole();
     if (fastest == nullptr) return false;
     if (whole_is_slow_) return true;
     double least = std::numeric_limits<double>::infinity();  // with less workspace
