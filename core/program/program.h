@@ -93,6 +93,8 @@ struct Step {
   std::vector<Operand> summed = {};                          // StepSpec::summed
   bool states_of_all_ranks = false;                          // StepSpec::states_of_all_ranks
   double flops = 0;
+  // Whether a rerun is another kernel, with times of its own. One that reads the same is the same.
+  bool has_rerun_kernel() const { return !rerun_reads.empty(); }
   friend bool operator==(const Step&, const Step&) = default;
 };
 

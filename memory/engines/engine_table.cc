@@ -306,7 +306,7 @@ absl::Status EngineTable::AddRerun(const Step& step, ListRun list) {
   Again again;
   ASSIGN_OR_RETURN(StepConfigurations first, list({step.id}));
   again.first = again.rerun = std::make_shared<const StepConfigurations>(std::move(first));
-  if (!step.rerun_reads.empty()) {
+  if (step.has_rerun_kernel()) {
     ASSIGN_OR_RETURN(StepConfigurations rerun, list({.step = step.id, .recompute = true}));
     again.rerun = std::make_shared<const StepConfigurations>(std::move(rerun));
   }

@@ -179,8 +179,7 @@ absl::flat_hash_map<StepSignature, Runs> RunsOf(const Program& program, const Pl
     const StepMemory& at = memory[position++];
     const Step& step = program.steps[compute->step.index()];
     if (IsCollective(step.phase)) continue;
-    // A rerun that reads the same is the same kernel, and has the time of the first run.
-    const bool is_other_kernel = compute->recompute && !step.rerun_reads.empty();
+    const bool is_other_kernel = compute->recompute && step.has_rerun_kernel();
     Runs& runs = all[program.Signature(step, is_other_kernel)];
     if (runs.count++ == 0) runs.parts = compute->engines;
     runs.flops = step.flops;
