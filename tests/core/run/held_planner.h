@@ -11,7 +11,8 @@
 #include <mutex>
 #include <utility>
 
-#include "tests/core/run/forwarding_planner.h"
+#include "neap/core/plan/forwarding_planner.h"
+#include "neap/memory/planner.h"
 
 namespace neap {
 
@@ -20,7 +21,7 @@ namespace neap {
 class HeldPlanner final : public ForwardingPlanner {
  public:
   explicit HeldPlanner(int64_t held_budget_bytes, PlannerOptions options = {})
-      : ForwardingPlanner(std::move(options)), held_budget_bytes_(held_budget_bytes) {}
+      : ForwardingPlanner(PlannerFor(std::move(options))), held_budget_bytes_(held_budget_bytes) {}
 
   // Waits until the planner is asked for the budget.
   void AwaitAsked() const {

@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "neap/core/plan/forwarding_planner.h"
 #include "neap/core/run/session.h"
 #include "neap/memory/create_session.h"
 #include "neap/memory/planner.h"
-#include "tests/core/run/forwarding_planner.h"
 #include "tests/core/run/held_planner.h"
 #include "tests/guarded_device.h"
 #include "tests/no_threads.h"
@@ -146,6 +146,7 @@ TEST_CASE("a budget that is too small is refused in the background, and training
 TEST_CASE("plans are verified in the background, and a wrong one is refused") {
   class WrongPlanner final : public ForwardingPlanner {
    public:
+    WrongPlanner() : ForwardingPlanner(PlannerFor({})) {}
     absl::StatusOr<PlanResult> Plan(const Program& program, const PlanRequest& request,
                                     const DeviceDescription& device,
                                     EngineCatalog& catalog) const override {

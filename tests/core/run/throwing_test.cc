@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "neap/core/plan/forwarding_planner.h"
 #include "neap/core/run/session.h"
 #include "neap/core/step/operands.h"
 #include "neap/layers/catalog/custom_kernel.h"
@@ -17,7 +18,6 @@
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/memory/create_session.h"
 #include "neap/memory/planner.h"
-#include "tests/core/run/forwarding_planner.h"
 #include "tests/forwarding_device.h"
 #include "tests/scratch_directory.h"
 #include "tests/small_training.h"
@@ -168,6 +168,7 @@ TEST_CASE("a layer, or what prepares its kernels, that throws refuses the sessio
 // Throws when it is asked for another budget than that of the session's beginning.
 class ThrowingPlanner final : public ForwardingPlanner {
  public:
+  ThrowingPlanner() : ForwardingPlanner(PlannerFor({})) {}
   absl::StatusOr<PlanResult> Plan(const Program& program, const PlanRequest& request,
                                   const DeviceDescription& device,
                                   EngineCatalog& catalog) const override {

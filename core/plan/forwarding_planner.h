@@ -1,19 +1,20 @@
-// A planner that forwards all calls to the default one: the base of planners that differ in a call.
+// A planner that forwards all calls to another one: the base of planners that differ from it in
+// one.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "neap/core/plan/planner.h"
-#include "neap/memory/planner.h"
 
 namespace neap {
 
 class ForwardingPlanner : public Planner {
  public:
-  explicit ForwardingPlanner(PlannerOptions options = {})
-      : planner_(PlannerFor(std::move(options))) {}
+  explicit ForwardingPlanner(std::shared_ptr<const Planner> planner)
+      : planner_(std::move(planner)) {}
 
   int64_t budget_bytes() const override { return planner_->budget_bytes(); }
   absl::StatusOr<ChosenProgram> Choose(LowerWith lower, const PlanRequest& request,
