@@ -93,7 +93,8 @@ class PlanSearch {
   // The fastest candidate in a budget, with its actions. `smallest` must fit the budget. The
   // options' budget does not count.
   absl::StatusOr<Candidate> Best(const Candidate& smallest, int64_t budget_bytes) const;
-  // The same one if it takes less than `limit_us`. Otherwise maybe none, which takes less planning.
+  // The same one if it takes less than `limit_us`. Otherwise, or if the likely candidates take
+  // longer, maybe none, which takes less planning.
   absl::StatusOr<std::optional<Candidate>> BestBelow(double limit_us, const Candidate& smallest,
                                                      int64_t budget_bytes) const;
   // A candidate of Smallest() or Closest() with its actions. It must fit the budget.

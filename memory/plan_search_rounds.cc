@@ -1,5 +1,6 @@
 // The rounds of the plan search: candidates that are tried side by side.
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <iterator>
 #include <limits>
@@ -22,6 +23,11 @@ constexpr size_t kMinOfRound = 2, kMaxOfRound = 8;
 constexpr size_t kMaxOfLadders = 4;
 // The levels that are tried one after another, as one part of a round, walk over so many runs.
 constexpr size_t kRunsOfPart = 5'000;
+// A part of a round is vain that makes the plan faster by less than kMinGainOfPart. A search for
+// something faster than another plan ends with so many vain parts before it has found anything: the
+// likely orders of runs come first. A quick search ends with kMaxVainPartsOfQuick in any case.
+constexpr double kMinGainOfPart = 0.005;
+constexpr size_t kMaxVainParts = 64, kMaxVainPartsOfQuick = 32;
 
 }  // namespace
 
@@ -78,6 +84,7 @@ absl::Status PlanSearch::TryLadders(int64_t budget_bytes, Fastest& best) const {
   size_t next = 0;
   std::deque<Rungs> rungs;  // of the orders before `next`, still to be tried
   const size_t most_of_round = MostOfRound();
+  size_t vain_parts = 0;
   for (size_t of_round = std::min(kMinOfRound, most_of_round);;
        of_round = std::min(2 * of_round, most_of_round)) {
     std::erase_if(rungs, [&](const Rungs& part) { return part.least_us >= best.us; });
@@ -93,7 +100,13 @@ absl::Status PlanSearch::TryLadders(int64_t budget_bytes, Fastest& best) const {
     const auto try_part = [&](size_t i, Plan& scratch, Fastest& fastest) {
       return TryRungs(rungs[i], budget_bytes, scratch, fastest);
     };
+    const double us_before = best.us;
     RETURN_IF_ERROR(TryRound(count, try_part, best));
+    const bool has_gained = best.us <= (1 - kMinGainOfPart) * us_before;
+    vain_parts = has_gained || std::isinf(best.us) ? 0 : vain_parts + count;
+    const bool has_found = best.candidate.has_value();
+    if (options_->quick && vain_parts >= kMaxVainPartsOfQuick) return absl::OkStatus();
+    if (!has_found && vain_parts >= kMaxVainParts) return absl::OkStatus();
     rungs.erase(rungs.begin(), rungs.begin() + static_cast<ptrdiff_t>(count));
   }
 }

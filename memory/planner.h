@@ -61,8 +61,9 @@ absl::StatusOr<PlanResult> MakePlan(const Program& program, const PlannerOptions
                                     const DeviceDescription& device, EngineCatalog& catalog);
 
 // The plan of MakePlan() if an iteration with it, and with the batch's copy, takes less than
-// `limit_ms`. Otherwise maybe none, which takes less planning: to compare programs. If the
-// budget is too small, that is the attempt's `refusal`, not an error.
+// `limit_ms`. Otherwise, or if the likely candidates take longer, maybe none, which takes less
+// planning: to compare programs. If the budget is too small, that is the attempt's `refusal`, not
+// an error.
 struct PlanAttempt {
   std::optional<PlanResult> plan;
   absl::Status refusal;   // of MakePlan(), if it is RESOURCE_EXHAUSTED

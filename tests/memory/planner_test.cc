@@ -372,8 +372,9 @@ TEST_CASE("persistent tensors lie in the same place in every plan of a network")
   for (const auto& place : places) CHECK(place == places.front());
 }
 
-TEST_CASE("a plan below a limit of time is the plan without one; a lower limit has none") {
-  DefaultCatalog catalog;
+// Calls `check(program, options, plan)` for random networks in budgets from the smallest up.
+template <typename Check>
+void InBudgets(EngineCatalog& catalog, const Check& check) {
   for (uint32_t seed = 0; seed < testing::RandomSeeds(4); ++seed) {
     CAPTURE(seed);
     const Program program = BuildProgram(testing::RandomGraph(seed), {}).value();
@@ -383,19 +384,38 @@ TEST_CASE("a plan below a limit of time is the plan without one; a lower limit h
       CAPTURE(part);
       const PlannerOptions options = {
           .budget_bytes = least + (roomy.plan.peak_bytes - least) * part / 4, .policy = "auto"};
-      const PlanResult plan = MakePlan(program, options, H200(), catalog).value();
-      const double ms = testing::IterationMs(plan);
-      const auto below = [&](double limit_ms) {
-        PlanAttempt attempt = AttemptPlan(limit_ms, program, options, H200(), catalog).value();
-        CHECK(attempt.refusal.ok());
-        return attempt.plan;
-      };
-      const std::optional<PlanResult> found = below(1.001 * ms);
-      REQUIRE(found.has_value());
-      CHECK(found->plan == plan.plan);
-      CHECK(!below(0.999 * ms).has_value());
+      check(program, options, MakePlan(program, options, H200(), catalog).value());
     }
   }
+}
+
+TEST_CASE("a plan below a limit of time is the plan without one; a lower limit has none") {
+  DefaultCatalog catalog;
+  InBudgets(
+      catalog, [&](const Program& program, const PlannerOptions& options, const PlanResult& plan) {
+        const double ms = testing::IterationMs(plan);
+        const auto below = [&](double limit_ms) {
+          PlanAttempt attempt = AttemptPlan(limit_ms, program, options, H200(), catalog).value();
+          CHECK(attempt.refusal.ok());
+          return attempt.plan;
+        };
+        const std::optional<PlanResult> found = below(1.001 * ms);
+        REQUIRE(found.has_value());
+        CHECK(found->plan == plan.plan);
+        CHECK(!below(0.999 * ms).has_value());
+      });
+}
+
+TEST_CASE("a quick plan fits, and the full search finds no slower one") {
+  DefaultCatalog catalog;
+  InBudgets(catalog, [&](const Program& program, PlannerOptions options, const PlanResult& full) {
+    options.quick = true;
+    const PlanResult quick = MakePlan(program, options, H200(), catalog).value();
+    CHECK(Verify(quick.plan).ok());
+    CHECK(quick.plan.peak_bytes <= options.budget_bytes);
+    CHECK(quick.stats.minimum_budget_bytes == full.stats.minimum_budget_bytes);
+    CHECK(testing::IterationMs(quick) >= testing::IterationMs(full) * (1 - 1e-9));
+  });
 }
 
 }  // namespace
