@@ -113,10 +113,13 @@ absl::StatusOr<std::shared_ptr<const Planner>> TrainPlanning::Measured(
                                   setup.planning, request, device_, *database, options));
   line.reset();
   const MeasuringReport& report = *setup.measured;
-  if (report.measured + report.failed + report.from_others == 0) return planner;
-  ASSIGN_OR_RETURN(setup.planning.kernels,
-                   flags_.planning.kernels.Options(device_.description(), device_.backend()));
-  return PlannerFor(setup.planning);
+  const bool has_news = report.measured + report.failed + report.from_others > 0;
+  if (has_news) {
+    ASSIGN_OR_RETURN(setup.planning.kernels,
+                     flags_.planning.kernels.Options(device_.description(), device_.backend()));
+    planner = PlannerFor(setup.planning);
+  }
+  return report.planner != nullptr ? report.planner : planner;
 }
 
 absl::StatusOr<double> TrainPlanning::PredictSeconds() const {

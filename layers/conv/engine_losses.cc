@@ -38,13 +38,6 @@ std::optional<double> FindLoss(std::string_view group, std::string_view family) 
   return found->logarithm;
 }
 
-// "eng67" of "eng67_k2=4_k5=3".
-std::string_view FamilyOf(std::string_view engine) { return engine.substr(0, engine.find('_')); }
-
-bool UsesMatrixUnits(const Engine& engine) {
-  return engine.notes.find("tensor-core") != std::string::npos;
-}
-
 double SlowdownOf(const Engine& engine, const Engine& first, size_t place, std::string_view group) {
   const auto distance = static_cast<double>(place);
   std::optional<double> loss = FindLoss(group, FamilyOf(engine.id));
@@ -55,6 +48,12 @@ double SlowdownOf(const Engine& engine, const Engine& first, size_t place, std::
 }
 
 }  // namespace
+
+std::string_view FamilyOf(std::string_view engine) { return engine.substr(0, engine.find('_')); }
+
+bool UsesMatrixUnits(const Engine& engine) {
+  return engine.notes.find("tensor-core") != std::string::npos;
+}
 
 bool AllLoseMuch(absl::Span<const Engine> engines, std::string_view group) {
   bool any = false;

@@ -33,4 +33,10 @@ std::vector<double> SlowdownsOf(absl::Span<const Engine> engines, std::string_vi
 // engine that is hundreds of times as slow.
 bool AllLoseMuch(absl::Span<const Engine> engines, std::string_view group);
 
+// The engine without its knobs: "eng67" of "eng67_k2=4_k5=3". Engines of a family run the same
+// sort of kernel.
+std::string_view FamilyOf(std::string_view engine);
+
+bool UsesMatrixUnits(const Engine& engine);
+
 }  // namespace neap

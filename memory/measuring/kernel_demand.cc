@@ -3,18 +3,21 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/types/span.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/plan/cost_model.h"
 #include "neap/core/plan/plan_memory.h"
 #include "neap/core/step/divided_kernel.h"
 #include "neap/core/step/signature_text.h"
+#include "neap/layers/conv/engine_losses.h"
 #include "neap/layers/conv/estimated_parts.h"
 #include "neap/layers/conv/measured_parts.h"
 #include "neap/layers/conv/micro_batching.h"
-#include "neap/layers/profile/profile_steps.h"
 
 namespace neap {
 namespace {
@@ -23,9 +26,13 @@ constexpr double kUnsureOfModel = 0.3;
 constexpr double kUnsureBetween = 0.1;
 constexpr double kOfAlternatives = 0.2;  // of what the same doubt is worth where the plan runs it
 // An engine that is expected to take so many times as long as the fastest that fits is not
-// demanded.
-constexpr double kTooSlow = 3;
-constexpr double kNextEngines[] = {0.06, 0.06, 0.05, 0.04, 0.03, 0.02, 0.015, 0.01};
+// demanded. What is expected is the median of other networks: of engines that use the matrix units
+// it says less, because all of them could be as fast as these are.
+constexpr double kTooSlow = 3, kTooSlowOfMatrixUnits = 10;
+// Of the library's next engines, by place: the first of each family, and others, which have only
+// other knobs.
+constexpr double kNextFamilies[] = {0.06, 0.06, 0.05, 0.05, 0.04, 0.04, 0.03, 0.03};
+constexpr double kNextOfFamily[] = {0.05, 0.03, 0.02, 0.01};
 constexpr double kMakingSeconds = 5e-3;
 constexpr double kLoadingSeconds = 100e-3;
 constexpr double kMinSampleSeconds = 0.5e-3;
@@ -56,8 +63,7 @@ class Demands {
                      EstimatedPartsOf(signature, engines, options, catalog_));
     if (known.empty()) return absl::OkStatus();
     for (const EngineUse& part : Running(signature, runs, engines))
-      RETURN_IF_ERROR(
-          AddPart(signature, part, known, static_cast<double>(runs.count), /*in_plan=*/true));
+      RETURN_IF_ERROR(AddPart(signature, part, known, runs.count, /*in_plan=*/true));
     const bool is_divisible = IsDivisible(signature);
     const std::vector<Configuration> front = DesirableConfigurations(
         known, BatchOf(signature), is_divisible ? BatchGranularity(signature) : 1,
@@ -66,9 +72,7 @@ class Demands {
     for (const Configuration& configuration : front) {
       if (configuration.seconds > kTooSlow * fastest) continue;
       for (const EngineUse& part : configuration.parts) {
-        RETURN_IF_ERROR(AddPart(signature, part, known,
-                                kOfAlternatives * static_cast<double>(runs.count),
-                                /*in_plan=*/false));
+        RETURN_IF_ERROR(AddPart(signature, part, known, runs.count, /*in_plan=*/false));
       }
     }
     AddNextEngines(signature, engines, known, runs, fastest);
@@ -113,7 +117,7 @@ class Demands {
   }
 
   absl::Status AddPart(const StepSignature& signature, const EngineUse& part,
-                       const std::vector<TimedEngine>& known, double count, bool in_plan) {
+                       const std::vector<TimedEngine>& known, int64_t count, bool in_plan) {
     if (part.adds) return absl::OkStatus();  // known only if it was measured
     const auto timed = std::find_if(known.begin(), known.end(), [&](const TimedEngine& engine) {
       return engine.use() == part;
@@ -121,9 +125,11 @@ class Demands {
     if (timed == known.end() || timed->source == TimeSource::kMeasured) return absl::OkStatus();
     const double doubt =
         timed->source == TimeSource::kInterpolated ? kUnsureBetween : kUnsureOfModel;
+    const double share = in_plan ? doubt : kOfAlternatives * doubt;
     Demand(PartOf(signature, part.batch),
-           {.id = timed->engine, .workspace_bytes = timed->workspace_bytes}, timed->seconds,
-           count * doubt * timed->seconds, in_plan);
+           {.id = timed->engine, .workspace_bytes = timed->workspace_bytes},
+           {.seconds = timed->seconds, .count = count, .in_plan = in_plan},
+           share * static_cast<double>(count) * timed->seconds);
     return absl::OkStatus();
   }
 
@@ -131,33 +137,46 @@ class Demands {
     return batch == BatchOf(signature) ? signature : WithBatch(signature, batch);
   }
 
-  void Demand(StepSignature signature, Engine engine, double seconds, double worth, bool in_plan) {
+  // What is expected of a kernel.
+  struct Expected {
+    double seconds = 0;  // of a run
+    int64_t count = 0;
+    bool in_plan = false;
+  };
+
+  void Demand(StepSignature signature, Engine engine, const Expected& expected, double worth) {
     const Key key = {signature, engine.id};
     KernelDemand none = {.signature = std::move(signature), .engine = std::move(engine)};
     KernelDemand& demand = demands_.try_emplace(key, std::move(none)).first->second;
     demand.worth_seconds += worth;
-    demand.run_seconds = seconds;
-    demand.is_in_plan = demand.is_in_plan || in_plan;
+    demand.run_seconds = expected.seconds;
+    demand.runs = std::max(demand.runs, expected.count);
+    demand.is_in_plan = demand.is_in_plan || expected.in_plan;
   }
 
   // Engines for the whole batch that are not known to be slower than the best.
   void AddNextEngines(const StepSignature& signature, const std::vector<Engine>& engines,
                       const std::vector<TimedEngine>& known, const Runs& runs, double fastest) {
+    absl::flat_hash_set<std::string_view> families;
+    size_t of_families = 0, of_others = 0;
     const std::vector<Engine> usable =
         UsableEngines(signature, engines, /*deterministic=*/true, kernels_.timings.get());
-    size_t place = 0;
-    for (const Engine& engine :
-         FirstEngines(usable, static_cast<int64_t>(std::size(kNextEngines)))) {
-      if (place == std::size(kNextEngines)) break;
-      const double gain = kNextEngines[place++];
+    for (const Engine& engine : usable) {
+      const bool is_new = families.insert(FamilyOf(engine.id)).second;
+      size_t& place = is_new ? of_families : of_others;
+      const absl::Span<const double> gains =
+          is_new ? absl::MakeConstSpan(kNextFamilies) : absl::MakeConstSpan(kNextOfFamily);
+      if (place == gains.size()) continue;
+      const double gain = gains[place++];
       if (engine.workspace_bytes > runs.most_free_bytes) continue;
       const auto timed = std::find_if(known.begin(), known.end(), [&](const TimedEngine& other) {
         return other.engine == engine.id && other.batch == BatchOf(signature) && !other.adds;
       });
       if (timed == known.end() || timed->source == TimeSource::kMeasured) continue;
-      if (timed->seconds > kTooSlow * fastest) continue;
-      Demand(signature, engine, timed->seconds, gain * static_cast<double>(runs.count) * fastest,
-             /*in_plan=*/false);
+      if (timed->seconds > (UsesMatrixUnits(engine) ? kTooSlowOfMatrixUnits : kTooSlow) * fastest)
+        continue;
+      Demand(signature, engine, {.seconds = timed->seconds, .count = runs.count},
+             gain * static_cast<double>(runs.count) * fastest);
     }
   }
 

@@ -8,10 +8,14 @@
 //   runs in the plan, by the cost model    count * seconds * 0.3
 //   runs in the plan, interpolated         count * seconds * 0.1
 //   another configuration that fits        the same, times 0.2
-//   the library's next engines             count * seconds * 0.06, 0.05, ... by place
+//   the library's next engines             count * seconds * 0.06, 0.06, ... by place
 //
-// What is expected to take more than three times as long as the fastest that fits is not worth
-// measuring, unless the plan runs it: cuDNN lists engines that take thousands of times as long.
+// The library's next engines are the first of each family (layers/conv/engine_losses.h), and a few
+// of those families with other knobs, which are worth less: a library lists many of the family that
+// it recommends, and the fastest may be of another one. What is expected to take more than three
+// times as long as the fastest that fits is not worth measuring, unless the plan runs it: cuDNN
+// lists engines that take thousands of times as long. Those that use the matrix units may be
+// expected to take ten times as long.
 //
 // A kernel of several of these sorts is worth their sum: the plan's own engine is also one of the
 // configurations that fit, and mostly the library's first. Measuring it costs the time of making
@@ -25,6 +29,7 @@
 //   demands.front().signature;  // of a part of the batch, if its engine is for a part
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -43,6 +48,7 @@ struct KernelDemand {
   Engine engine;
   double worth_seconds = 0;  // of an iteration
   double run_seconds = 0;    // what one run probably takes
+  int64_t runs = 0;          // in an iteration, of it or of what the plan runs instead
   bool is_in_plan = false;   // the plan runs it: a session loads its code anyway
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -20,6 +21,7 @@
 #include "neap/core/step/signature_text.h"
 #include "neap/layers/profile/kernel_bench.h"
 #include "neap/layers/profile/profiled_timings.h"
+#include "neap/memory/known_plan.h"
 #include "neap/memory/measuring/kernel_demand.h"
 #include "neap/memory/planner.h"
 
@@ -28,9 +30,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The second plan may run kernels that the first did not. If the time does not suffice for all of
-// the first, this part of it is kept for them.
-constexpr int kPasses = 2;
+// The first plans are quick ones. Each may run kernels that the one before did not, because it
+// knows more times. If the time does not suffice for all of the first, this part of it is kept for
+// the last. That is the session's unless the times change it: kernels that have been measured since
+// would have to take longer, or less time, by kMinSurprise of the iteration.
+constexpr int kPasses = 3;
+constexpr double kMinSurprise = 5e-3;
 constexpr double kKeptForLastPass = 0.25;
 // Times of a round are used to choose what the next one measures.
 constexpr double kRoundSeconds = 1.0;
@@ -45,6 +50,14 @@ constexpr double kLongSeconds = 50e-3;
 
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// By how much a run differs from what the plan takes it to be: nothing if it is of a kernel that
+// the plan does not run, and now has less reason to.
+double SurpriseOf(const KernelDemand& demand, const Measurement& measured) {
+  if (measured.failed()) return demand.is_in_plan ? kNever : 0;
+  const double gain = demand.run_seconds - measured.median_seconds;
+  return demand.is_in_plan ? std::abs(gain) : std::max(gain, 0.0);
 }
 
 // A measured row as a line of text, and back.
@@ -80,7 +93,10 @@ class Measuring {
     absl::Status own;
     for (int pass = 0; pass < kPasses; ++pass) {
       limit_seconds_ = (pass + 1 < kPasses ? 1 - kKeptForLastPass : 1) * options_.seconds;
-      if (own.ok()) own = Pass(lower, request);
+      const bool is_last = pass + 1 == kPasses;
+      const bool would_repeat = pass > 0 && !is_last && options_.ranks == nullptr && !has_measured_;
+      if (would_repeat) continue;
+      if (own.ok()) own = Pass(lower, request, is_last);
       report_.seconds = Seconds();
       // As often on all ranks, also after an error of this one.
       RETURN_IF_ERROR(Exchange());
@@ -97,9 +113,10 @@ class Measuring {
   }
   bool TimeIsOver() const { return is_over_ || Seconds() >= limit_seconds_; }
 
-  absl::Status Pass(LowerWith lower, const PlanRequest& request) {
+  absl::Status Pass(LowerWith lower, const PlanRequest& request, bool is_last) {
     if (TimeIsOver()) return absl::OkStatus();
     RETURN_IF_ERROR(ReadTimings());
+    planning_.quick = !is_last;
     const std::shared_ptr<const Planner> planner = PlannerFor(planning_);
     const DeviceDescription& description = device_.description();
     absl::StatusOr<ChosenProgram> chosen =
@@ -115,9 +132,14 @@ class Measuring {
     }
     const Plan& plan = chosen->plan->plan;
     if (report_.planned_ms == 0) report_.planned_ms = plan.predicted_ms;
+    has_measured_ = false;
+    surprise_seconds_ = 0;
     const absl::Status status = MeasureFor(*program, plan, request.budget_bytes);
     seconds_before_ = Seconds();
     start_.reset();
+    const bool still_holds = surprise_seconds_ <= kMinSurprise * plan.predicted_ms * 1e-3;
+    if (is_last && still_holds && options_.ranks == nullptr)
+      report_.planner = WithKnownPlan(planner, request, *std::move(chosen));
     return status;
   }
 
@@ -226,6 +248,8 @@ class Measuring {
     if (measured->failed()) RETURN_IF_ERROR(device_.Synchronize());  // fails if the device did
     loaded_.insert(demand.engine.id);
     ++(measured->failed() ? report_.failed : report_.measured);
+    has_measured_ = true;
+    surprise_seconds_ += static_cast<double>(demand.runs) * SurpriseOf(demand, *measured);
     if (!measured->failed()) fastest = std::min(fastest, measured->median_seconds);
     const std::string operation = SignatureText(demand.signature);
     if (!database_.Record(operation, *measured, OnConflict::kKeepBetter).ok()) is_over_ = true;
@@ -274,6 +298,8 @@ class Measuring {
   size_t place_ = 0;           // of this rank among them
   std::string news_;           // lines that the other ranks do not have yet
   MeasuringReport report_;
+  bool has_measured_ = false;    // in this pass
+  double surprise_seconds_ = 0;  // in this pass, of an iteration
   bool is_over_ = false;
 };
 

@@ -19,6 +19,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
@@ -40,6 +41,9 @@ struct MeasuringReport {
   int64_t left = 0;         // kernels that would have been worth measuring
   double seconds = 0;       // that all of it took, without planning
   double planned_ms = 0;    // predicted for an iteration before
+  // If what was measured after the last plan hardly changes it: a planner whose Choose() gives that
+  // plan. Null also among ranks, which tell each other times until the end.
+  std::shared_ptr<const Planner> planner = nullptr;
 };
 
 struct MeasuringOptions {

@@ -10,6 +10,7 @@
 #include "neap/layers/profile/profile_database.h"
 #include "neap/layers/profile/profiled_timings.h"
 #include "neap/memory/create_session.h"
+#include "neap/memory/planner.h"
 
 namespace neap {
 namespace {
@@ -20,11 +21,12 @@ class Preparation {
               const SessionMeasuring& measuring)
       : graph_(graph), device_(device), training_(training), measuring_(measuring) {}
 
-  // Gives `planning` the times. To be called by all ranks.
-  absl::Status AddTimes(PlannerOptions& planning) {
+  // A planner by the times, the measured ones included. To be called by all ranks.
+  absl::StatusOr<std::shared_ptr<const Planner>> MakePlanner(PlannerOptions planning) {
     absl::Status own = measuring_.seconds > 0 ? Measure(planning) : absl::OkStatus();
     if (own.ok()) own = ReadTimes(planning);
-    return Agree(own, {}, training_.communicator);
+    RETURN_IF_ERROR(Agree(own, {}, training_.communicator));
+    return planner_ != nullptr ? planner_ : PlannerFor(std::move(planning));
   }
 
  private:
@@ -68,6 +70,7 @@ class Preparation {
     ASSIGN_OR_RETURN(const MeasuringReport report,
                      MeasureKernels(lower, planning, {.budget_bytes = planning.budget_bytes},
                                     device_, *database, options));
+    planner_ = report.planner;
     if (measuring_.report != nullptr) *measuring_.report = report;
     for (const std::string& notice : database->notices()) Note(notice);
     return absl::OkStatus();
@@ -91,6 +94,7 @@ class Preparation {
   Device& device_;
   const TrainingOptions& training_;
   const SessionMeasuring& measuring_;
+  std::shared_ptr<const Planner> planner_;  // of measuring, if its last plan is the session's
 };
 
 }  // namespace
@@ -100,10 +104,11 @@ absl::StatusOr<Session> CreateMeasuredSession(const Graph& graph, Device& device
                                               const TrainingOptions& training,
                                               const SessionMeasuring& measuring) {
   const bool depends_on_times = device.description().kind != "cpu" && !planning.strict;
-  if (depends_on_times && planning.kernels.timings == nullptr) {
-    RETURN_IF_ERROR(Preparation(graph, device, training, measuring).AddTimes(planning));
-  }
-  return CreateSession(graph, device, std::move(planning), training);
+  if (!depends_on_times || planning.kernels.timings != nullptr)
+    return CreateSession(graph, device, std::move(planning), training);
+  ASSIGN_OR_RETURN(std::shared_ptr<const Planner> planner,
+                   Preparation(graph, device, training, measuring).MakePlanner(planning));
+  return Session::Create(graph, device, std::move(planner), training);
 }
 
 }  // namespace neap

@@ -19,6 +19,7 @@
 #include "neap/memory/create_session.h"
 #include "neap/memory/engines/gain_rule.h"
 #include "neap/memory/engines/kernel_options.h"
+#include "neap/memory/known_plan.h"
 #include "neap/memory/parts_search.h"
 #include "neap/memory/placement/heap.h"
 #include "neap/memory/placement/offline_allocator.h"
@@ -264,6 +265,14 @@ absl::Status ModnnSubBatchExample(
   memory.LeastBytes(1);       // equation 7
   ASSIGN_OR_RETURN(const ModnnSubBatch selected, SelectSubBatch(256, 12 * kGiB, profile));
   return absl::OkStatus();
+}
+
+// memory/known_plan.h
+absl::Status KnownPlanExample(std::shared_ptr<const Planner> planner, const PlanRequest& request,
+                              const ChosenProgram& chosen, LowerWith lower,
+                              const DeviceDescription& description, EngineCatalog& catalog) {
+  planner = WithKnownPlan(planner, request, chosen);
+  return planner->Choose(lower, request, description, catalog).status();
 }
 
 void TimeBoundExample(const Program& program, const TimePrices& prices, int64_t capacity_bytes) {

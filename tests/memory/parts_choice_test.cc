@@ -13,6 +13,7 @@
 #include "neap/core/plan/budget_refusal.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/program/sub_batches.h"
+#include "neap/core/step/signature_text.h"
 #include "neap/core/verifier/verifier.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/catalog/default_catalog.h"

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "neap/core/device/device_description.h"
 #include "neap/core/plan/cost_model.h"
 #include "neap/core/program/passes.h"
@@ -203,6 +204,39 @@ TEST_CASE("what is expected to take three times as long as the fastest is not de
       MinimumBudget(demanded.program, {}, demanded.device, demanded.catalog).value();
   const std::vector<KernelDemand> tight = demanded.With(half, {}, DivisionPolicy::kUndivided);
   CHECK(Get(tight, forward, "small").is_in_plan);
+}
+
+// Engines of three families, as a library lists them: many of the one that it recommends.
+class FamiliesCatalog final : public EngineCatalog {
+ public:
+  absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
+    if (!IsDivisible(signature)) return std::vector<Engine>{{.id = std::string(kOwnEngine)}};
+    std::vector<Engine> engines;
+    for (int i = 0; i < 9; ++i) engines.push_back({.id = absl::StrCat("eng1_k2=", i)});
+    engines.push_back({.id = "eng2_k2=0"});
+    engines.push_back({.id = "eng3_k2=0"});
+    engines.push_back({.id = "eng3_k2=1"});
+    return engines;
+  }
+  std::string Versions() const override { return ""; }
+};
+
+TEST_CASE("the first engine of each family is demanded, however late the library lists it") {
+  FamiliesCatalog catalog;
+  const Demanded demanded;
+  const PlanResult result = MakePlan(demanded.program, {}, demanded.device, catalog).value();
+  const std::vector<KernelDemand> demands =
+      DemandsOf(demanded.program, result.plan, {}, demanded.device, catalog).value();
+  const StepSignature forward = demanded.Of("first forward");
+  const double seconds = demanded.Model("first forward");
+  CHECK(Get(demands, forward, "eng1_k2=0").is_in_plan);
+  // In two runs, by its place among the families.
+  CHECK(Get(demands, forward, "eng2_k2=0").worth_seconds == Approx(2 * 0.06 * seconds));
+  CHECK(Get(demands, forward, "eng3_k2=0").worth_seconds == Approx(2 * 0.05 * seconds));
+  CHECK(Get(demands, forward, "eng3_k2=0").runs == 2);
+  CHECK(Find(demands, forward, "eng1_k2=1") != nullptr);
+  CHECK(Find(demands, forward, "eng1_k2=8") == nullptr);
+  CHECK(Find(demands, forward, "eng3_k2=1") == nullptr);
 }
 
 TEST_CASE("engines that failed are not demanded") {

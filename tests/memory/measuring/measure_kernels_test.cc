@@ -120,6 +120,32 @@ TEST_CASE("what a plan depends on is measured and recorded, and not measured aga
   CHECK(bench.device.measured.empty());
 }
 
+TEST_CASE("a plan after which nothing was measured is the session's, without a second search") {
+  Bench bench;
+  for (const int64_t budget_bytes : {kUnlimited, int64_t{400 * 1024}}) {
+    CAPTURE(budget_bytes);
+    bench.planning.budget_bytes = bench.request.budget_bytes = budget_bytes;
+    REQUIRE(bench.Measure().ok());
+    const MeasuringReport again = bench.Measure().value();
+    REQUIRE(again.measured == 0);
+    REQUIRE(again.planner != nullptr);
+    CHECK(again.planner->budget_bytes() == budget_bytes);
+    const auto lowers_nothing = [](const ProgramChoice&) {
+      return absl::StatusOr<Program>(absl::InternalError("a search"));
+    };
+    const DeviceDescription& description = bench.device.description();
+    const ChosenProgram known =
+        again.planner->Choose(lowers_nothing, bench.request, description, bench.device).value();
+    const std::shared_ptr<const Planner> fresh = PlannerFor(bench.Options());
+    const ChosenProgram chosen =
+        fresh->Choose(LowerNet, bench.request, description, bench.device).value();
+    const Program program = LowerNet(chosen.choice).value();
+    CHECK(known.choice == chosen.choice);
+    REQUIRE(known.plan.has_value());
+    CHECK(known.plan->plan == fresh->Plan(program, bench.request, description, bench.device)->plan);
+  }
+}
+
 TEST_CASE("the recorded times are those of the kernels") {
   Bench bench;
   REQUIRE(bench.Measure().ok());
