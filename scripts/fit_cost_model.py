@@ -24,7 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TABLE = ROOT / "core/plan/cost_coefficients.inc"
 LOSSES = ROOT / "layers/conv/engine_losses.inc"
 MIN_LOSSES = 3  # measured kernels behind a loss
-STRENGTH = 1.0  # of the pull of a kind's coefficients towards its group's, and of a group's towards its family's, in kernels
+STRENGTH = 10  # of the pull of a kind's coefficients towards its group's, and of a group's towards its family's, in kernels
 MAX_MISSING = 10  # kernels of a network whose iteration is compared
 MARGIN = 0.2  # beyond the least and the largest logarithm that was measured
 

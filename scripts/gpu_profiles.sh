@@ -17,7 +17,8 @@ cases() {
     case "$net" in *:*) echo "$net:bf16:nhwc" ;; *) echo "$net:128:bf16:nhwc" ;; esac
   done
   for net in alexnet:256 vgg16:64 resnet50:64 resnet101:32 densenet121:32 googlenet:64 inception_v4:32 resnet18:128 unet:8 \
-    resnext50_32x4d:32 mobilenet_v2:64; do
+    resnext50_32x4d:32 mobilenet_v2:64 alexnet-torchvision:256 regnet_y_400mf:64 regnet_y_3_2gf:32 resnext101_32x8d:32 \
+    efficientnet_b0:32 fcn8s:4 vgg13:64; do
     echo "$net:fp32:nchw"
   done
   for net in resnet50:128 vgg16:64 densenet121:64 inception_v4:64 alexnet:256 resnext50_32x4d:64 efficientnet_b0:128 \
