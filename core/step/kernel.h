@@ -52,6 +52,10 @@ inline bool ComputesRelu(std::string_view engine) {
   return engine.substr(0, kWithRelu.size()) == kWithRelu;
 }
 
+// The notes of an engine that a library has to compare others with: it takes any operands, without
+// workspace, and hundreds of times as long.
+inline constexpr std::string_view kReference = "reference";
+
 // The alignment of workspaces, and of operands that a kernel keeps in one.
 inline constexpr int64_t kWorkspaceAlignment = 256;
 

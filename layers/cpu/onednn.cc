@@ -221,10 +221,12 @@ bool Converts(const dnnl::primitive_desc_base& desc, const std::vector<Binding>&
                      [&](const Binding& binding) { return Wanted(desc, binding) != binding.desc; });
 }
 
-bool HasBf16() {
-  const auto wanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+bool HasInstructions(dnnl::cpu_isa isa) {
+  const auto wanted = static_cast<unsigned>(isa);
   return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
 }
+
+bool HasBf16() { return HasInstructions(dnnl::cpu_isa::avx512_core_bf16); }
 
 Candidate PrimitiveCandidate(const StepSignature& signature, std::string id, const Origin& origin,
                              const dnnl::primitive_desc_base& desc, std::vector<Binding> bindings) {

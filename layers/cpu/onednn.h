@@ -44,6 +44,8 @@ struct Binding {
   Operand operand;
 };
 
+// Whether oneDNN's kernels use these instructions.
+bool HasInstructions(dnnl::cpu_isa isa);
 // Whether the CPU multiplies bf16 numbers (AVX-512 BF16).
 bool HasBf16();
 
@@ -65,9 +67,10 @@ inline bool UsesAmx(std::string_view implementation) {
 
 // Appends one candidate per implementation in oneDNN's order that does not use AMX: those that
 // convert operands if `converting`, otherwise those that do not. An id is the implementation's
-// name, with "+reorder" if it converts. The function takes `operation`, which must be alive during
-// the iteration, instead of a primitive_desc. The iteration returns an implementation that has run
-// before twice, the first time from oneDNN's primitive cache; the duplicate is skipped.
+// name, with "+reorder" if it converts; oneDNN's plain loops are noted as such (kReference). The
+// function takes `operation`, which must be alive during the iteration, instead of a
+// primitive_desc. The iteration returns an implementation that has run before twice, the first time
+// from oneDNN's primitive cache; the duplicate is skipped.
 template <typename PrimitiveDesc, typename Operation, typename... Hint>
 void AppendImplementations(const StepSignature& signature, const Origin& origin,
                            const std::vector<Binding>& bindings, bool converting,
@@ -78,13 +81,15 @@ void AppendImplementations(const StepSignature& signature, const Origin& origin,
     if (Converts(desc, bindings) != converting) continue;
     const std::string_view implementation = desc.impl_info_str();
     if (UsesAmx(implementation)) continue;
-    if (converting && implementation.starts_with("ref")) continue;  // accepts any format as it is
+    const bool is_reference = implementation.starts_with("ref");
+    if (converting && is_reference) continue;  // accepts any format as it is
     const std::string id = std::string(implementation) + (converting ? "+reorder" : "");
     const bool is_listed =
         std::any_of(candidates.begin(), candidates.end(),
                     [&](const Candidate& other) { return other.engine.id == id; });
     if (is_listed) continue;
     candidates.push_back(PrimitiveCandidate(signature, id, origin, desc, bindings));
+    if (is_reference) candidates.back().engine.notes = kReference;
   } while (desc.next_impl());
 }
 

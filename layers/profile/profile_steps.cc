@@ -84,6 +84,7 @@ std::vector<Engine> FirstEngines(const std::vector<Engine>& engines, int64_t cou
   Kind kinds[2][2];
   std::vector<Engine> first;
   for (const Engine& engine : engines) {
+    if (engine.notes == kReference && !first.empty()) continue;
     Kind& kind = kinds[AccumulatesInHalf(engine.id)][ComputesRelu(engine.id)];
     if (kind.seen++ < count || engine.workspace_bytes < kind.least_bytes) first.push_back(engine);
     kind.least_bytes = std::min(kind.least_bytes, engine.workspace_bytes);

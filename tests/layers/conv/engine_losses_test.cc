@@ -53,6 +53,16 @@ TEST_CASE("where only families that lose much are listed, the first has lost it,
   CHECK(SlowdownsOf(unstable, kWeights).back() == Approx(lost));
 }
 
+TEST_CASE("a library's reference takes hundreds of times as long as any other engine") {
+  const std::string reference(kReference);
+  const std::vector<Engine> engines = {Named("jit"), Named("gemm"), Named("ref", reference)};
+  const std::vector<double> slower = SlowdownsOf(engines, "dense forward fp32 nchw");
+  CHECK(slower[0] == 1);
+  CHECK(slower[1] < 2);
+  CHECK(slower[2] > 200);
+  CHECK(SlowdownsOf(std::vector<Engine>{engines[2]}, "dense forward fp32 nchw")[0] == 1);
+}
+
 TEST_CASE("the rows are in order, each once, and no loss is a gain") {
   REQUIRE(std::size(kRows) > 50);
   for (size_t i = 0; i < std::size(kRows); ++i) {

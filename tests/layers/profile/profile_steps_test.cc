@@ -25,6 +25,14 @@ TEST_CASE("the first engines are joined by those that need less workspace than a
   CHECK(FirstEngines({}, 7).empty());
 }
 
+TEST_CASE("a library's reference is among the first engines only if there is no other") {
+  const std::vector<Engine> engines = {
+      {"a", 100}, {"b", 50}, {.id = "ref", .notes = std::string(kReference)}};
+  CHECK(IdsOf(FirstEngines(engines, 1)) == Ids{"a", "b"});
+  CHECK(IdsOf(FirstEngines(engines, 3)) == Ids{"a", "b"});
+  CHECK(IdsOf(FirstEngines({engines.back()}, 1)) == Ids{"ref"});
+}
+
 TEST_CASE("engines that add in fp16 or compute a ReLU are counted apart from the others") {
   const std::vector<Engine> engines = {{"half:a", 9}, {"a", 9},      {"half:b", 9},
                                        {"relu:a", 9}, {"relu:b", 9}, {"b", 9}};
