@@ -1,22 +1,21 @@
 #include "neap/layers/cpu/cpu_description.h"
 
-#include <sched.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <fstream>
 #include <iterator>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "neap/core/base/parallel.h"
 #include "neap/core/device/host_memory.h"
+#include "neap/layers/cpu/onednn.h"
 
 namespace neap {
 namespace {
 
 constexpr double kNominalHertz = 2.5e9;
-constexpr double kFlopsPerCycle = 16;
 constexpr double kNominalMemoryBandwidth = 20e9;
 constexpr double kNominalCopyBandwidth = 8e9;
 constexpr double kNominalPeerBandwidth = 16e9;
@@ -26,17 +25,10 @@ std::string Contents(const char* path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-int ProcessorCount() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return 1;
-  return std::max(1, CPU_COUNT(&allowed));
-}
-
 }  // namespace
 
 DeviceDescription DescribeCpu() {
-  const double flops = ProcessorCount() * kNominalHertz * kFlopsPerCycle;
+  const double flops = static_cast<double>(AvailableCores()) * kNominalHertz * FlopsPerCycle();
   return {.name = CpuModelName(Contents("/proc/cpuinfo")),
           .kind = "cpu",
           .memory_bytes = HostMemoryBytes(),
@@ -47,6 +39,11 @@ DeviceDescription DescribeCpu() {
           .memory_bandwidth = kNominalMemoryBandwidth,
           .copy_bandwidth = kNominalCopyBandwidth,
           .peer_bandwidth = kNominalPeerBandwidth};
+}
+
+double FlopsPerCycle() {
+  if (cpu::HasInstructions(dnnl::cpu_isa::avx512_core)) return 64;
+  return cpu::HasInstructions(dnnl::cpu_isa::avx2) ? 32 : 16;
 }
 
 std::string CpuModelName(std::string_view cpuinfo) {

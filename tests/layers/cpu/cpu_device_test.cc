@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "neap/core/base/parallel.h"
 #include "neap/layers/cpu/copy_queue.h"
 #include "neap/layers/cpu/cpu_description.h"
 #include "tests/layers/device_conformance.h"
@@ -110,6 +111,12 @@ TEST_CASE("the model name is taken from /proc/cpuinfo") {
   CHECK(CpuModelName("processor\t: 0\nmodel name\t: Fast CPU: v2\nflags: a\n") == "Fast CPU: v2");
   CHECK(CpuModelName("processor\t: 0\nBogoMIPS\t: 48.00\n") == "CPU");
   CHECK(CpuModelName("") == "CPU");
+}
+
+TEST_CASE("the rate of arithmetic is that of the processors and of the width of their arithmetic") {
+  const double flops = DescribeCpu().fp32_flops;
+  CHECK(FlopsPerCycle() >= 16);
+  CHECK(flops == doctest::Approx(static_cast<double>(AvailableCores()) * 2.5e9 * FlopsPerCycle()));
 }
 
 TEST_CASE("work of other kinds runs on a stream in its turn, and its error ends the device") {
