@@ -4,9 +4,10 @@ predicts networks that were left out of the fit.
 
   scripts/fit_cost_model.py --database h200.db                   the error of each network when it is left out of the fit
   scripts/fit_cost_model.py --database h200.db --write           also writes the two tables of coefficients
+  scripts/fit_cost_model.py --device cpu --database cpu.db       the same for CPUs, on the CPU that was measured
 
-The database comes from scripts/gpu_profiles.sh. A network is left out with all kernels that it runs, also those that it shares
-with others. Only numpy is needed.
+The database comes from scripts/gpu_profiles.sh or scripts/cpu_profiles.sh. A network is left out with all kernels that it runs,
+also those that it shares with others. Only numpy is needed. CPUs have no table of engines' losses.
 """
 
 import argparse
@@ -17,12 +18,23 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import typing
 
 import numpy
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TABLE = ROOT / "core/plan/cost_coefficients.inc"
-LOSSES = ROOT / "layers/conv/engine_losses.inc"
+
+
+class Target(typing.NamedTuple):
+    """A sort of devices."""
+
+    cases: pathlib.Path  # the script that measures, and prints its cases with --list
+    table: pathlib.Path  # of coefficients
+    losses: typing.Optional[pathlib.Path]  # the table of what engines lose, if there is one
+
+
+GPU = Target(ROOT / "scripts/gpu_profiles.sh", ROOT / "core/plan/cost_coefficients.inc", ROOT / "layers/conv/engine_losses.inc")
+CPU = Target(ROOT / "scripts/cpu_profiles.sh", ROOT / "core/plan/cpu_cost_coefficients.inc", None)
 MIN_LOSSES = 3  # measured kernels behind a loss
 STRENGTH = 10  # of the pull of a kind's coefficients towards its group's, and of a group's towards its family's, in kernels
 MAX_MISSING = 10  # kernels of a network whose iteration is compared
@@ -69,8 +81,12 @@ def losses_of(listed):
     return losses
 
 
-def read_cases():
-    text = subprocess.run([ROOT / "scripts/gpu_profiles.sh", "--list"], check=True, capture_output=True, text=True).stdout
+def target_of(device):
+    return CPU if device == "cpu" else GPU
+
+
+def read_cases(target):
+    text = subprocess.run([target.cases, "--list"], check=True, capture_output=True, text=True).stdout
     return [line.split(":")[:4] for line in text.split()]
 
 
@@ -94,7 +110,7 @@ class Data:
     def __init__(self, arguments):
         self.kernels = {}
         self.counts = collections.defaultdict(dict)
-        for case in dict.fromkeys(tuple(case) for case in read_cases()):
+        for case in dict.fromkeys(tuple(case) for case in read_cases(target_of(arguments.device))):
             name = ":".join(case)
             missing = 0
             for listed in list_kernels(arguments, case):
@@ -203,25 +219,25 @@ def engine_losses(kernels):
             for family, losses in families.items() if len(losses) >= MIN_LOSSES}
 
 
-def write_losses(losses):
+def write_losses(path, losses):
     lines = ["// Written by scripts/fit_cost_model.py: the rows of layers/conv/engine_losses.cc. Do not edit."]
     lines += [f'{{"{group}", "{family}", {max(losses[group, family], 0):.3f}}},' for group, family in sorted(losses)]
-    LOSSES.write_text("\n".join(lines) + "\n")
+    path.write_text("\n".join(lines) + "\n")
 
 
-def write(table):
+def write_table(path, table):
     lines = ["// Written by scripts/fit_cost_model.py: the rows of core/plan/cost_model.cc. Do not edit."]
     for name in sorted(table):
         coefficients, least, most = table[name]
         numbers = ", ".join(f"{number:.4g}" for number in coefficients)
         lines.append(f'{{"{name}", {least:.3f}, {most:.3f}, {{{numbers}}}}},')
-    TABLE.write_text("\n".join(lines) + "\n")
+    path.write_text("\n".join(lines) + "\n")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--database", required=True)
-    parser.add_argument("--device", default="h200")
+    parser.add_argument("--device", default="h200", help="a GPU (h200), or cpu")
     parser.add_argument("--neap", default=str(ROOT / "build/release/neap"))
     parser.add_argument("--kinds", type=int, default=0, metavar="N", help="show the N worst kinds of each network")
     parser.add_argument("--write", action="store_true", help="write the tables")
@@ -229,8 +245,10 @@ def main():
     data = Data(arguments)
     show_left_out(data, arguments.kinds)
     if arguments.write:
-        write(fit(data.kernels.values()))
-        write_losses(engine_losses(data.kernels.values()))
+        target = target_of(arguments.device)
+        write_table(target.table, fit(data.kernels.values()))
+        if target.losses is not None:
+            write_losses(target.losses, engine_losses(data.kernels.values()))
 
 
 if __name__ == "__main__":

@@ -2,10 +2,11 @@
 // from which the model predicts by how much the kernel exceeds that bound.
 //
 // A kernel cannot take less time than its arithmetic at the device's rate, nor than its bytes at
-// the device's bandwidth (the roofline). Real kernels take 1.1 to 5 times as long, and by how much
-// depends on few properties: few channels leave matrix units idle, few pixels leave multiprocessors
-// idle, and a small tensor stays in the cache. Such factors multiply, so the model is linear in the
-// logarithms (core/plan/cost_model.h).
+// the device's bandwidth (the roofline). On a GPU real kernels take 1.1 to 5 times as long, and by
+// how much depends on few properties: few channels leave matrix units idle, few pixels leave
+// multiprocessors idle, and a small tensor stays in the cache. Such factors multiply, so the model
+// is linear in the logarithms (core/plan/cost_model.h). Of a CPU only nominal rates are known,
+// which kernels may exceed.
 //
 // Only the signature, the arithmetic and the device's rates are used, not the layer's definition:
 // extents of operands, types, the layer's type and the name of its activation. A user's own layer

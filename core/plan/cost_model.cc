@@ -28,9 +28,14 @@ constexpr CoefficientRow kCudaRows[] = {
 #include "neap/core/plan/cost_coefficients.inc"
 };
 
+constexpr CoefficientRow kCpuRows[] = {
+#include "neap/core/plan/cpu_cost_coefficients.inc"
+};
+
 // No rows for a device whose times are those of the roofline: of a GPU that is known only by its
 // rates, these are taken to be what kernels reach.
 CoefficientTable TableOf(const DeviceDescription& device) {
+  if (device.kind == "cpu") return {"AMD EPYC", kCpuRows};
   if (device.kind == "cuda" && device.gpu.has_value()) return {"NVIDIA H200", kCudaRows};
   return {};
 }

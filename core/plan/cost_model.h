@@ -9,12 +9,15 @@
 // measured, in the cache, is faster than the memory; so a pass over memory takes at least the time
 // of the bytes beyond the cache.
 //
-// The coefficients (core/plan/cost_coefficients.inc) are fitted to measured times of the library's
-// first engine, by scripts/fit_cost_model.py, which also shows the error for networks that are left
-// out of the fit. They hold for devices of the same sort at other rates, because they are relative
-// to these. Kinds without coefficients of their own have those of their group or family. A device
-// without any has the roofline, and so has a GPU whose description has rates and no more
-// (DeviceDescription::gpu), because these are taken to be rates that kernels reach.
+// GPUs have one table of coefficients (core/plan/cost_coefficients.inc) and CPUs another
+// (cpu_cost_coefficients.inc). They are fitted to measured times of the library's first engine, by
+// scripts/fit_cost_model.py, which also shows the error for networks that are left out of the fit.
+// They hold for devices of the same sort at other rates, because they are relative to these. A
+// CPU's rates are nominal (layers/cpu/cpu_description.h), and kernels may exceed them; its
+// coefficients hold for CPUs that are described by the same rule. Kinds without coefficients of
+// their own have those of their group or family. A GPU whose description has rates and no more
+// (DeviceDescription::gpu) has the roofline, because these are taken to be rates that kernels
+// reach.
 //
 //   const double seconds = PredictSeconds(signature, step.flops, device.description());
 #pragma once
@@ -42,7 +45,8 @@ double PredictSeconds(const Program& program, const Step& step, const DeviceDesc
 // Seconds for adding a gradient to a sum, both of this spec.
 double PredictAdditionSeconds(const TensorSpec& spec, const DeviceDescription& device);
 
-// By which model times of the device are predicted: "fitted to NVIDIA H200", "roofline".
+// By which model times of the device are predicted: "fitted to NVIDIA H200", "fitted to AMD
+// EPYC", "roofline".
 std::string CostModelOf(const DeviceDescription& device);
 
 // The costs of transfers only, at the device's bandwidths: of its memory, to host and peer.

@@ -80,16 +80,17 @@ class FitCostModel(unittest.TestCase):
         printed, errors = io.StringIO(), io.StringIO()
         arguments = ["fit_cost_model.py", "--database", "unused.db", "--neap", str(neap), *flags]
         cases = [[net, "8", "bf16", "nhwc"] for net in NETS]
-        with mock.patch.object(fit_cost_model, "read_cases", lambda: cases), mock.patch.object(sys, "argv", arguments), \
-                mock.patch.object(fit_cost_model, "TABLE", self.folder / "table.inc"), \
-                mock.patch.object(fit_cost_model, "LOSSES", self.folder / "losses.inc"), \
+        gpu = fit_cost_model.GPU._replace(table=self.folder / "table.inc", losses=self.folder / "losses.inc")
+        cpu = fit_cost_model.CPU._replace(table=self.folder / "cpu_table.inc")
+        with mock.patch.object(fit_cost_model, "read_cases", lambda target: cases), mock.patch.object(sys, "argv", arguments), \
+                mock.patch.object(fit_cost_model, "GPU", gpu), mock.patch.object(fit_cost_model, "CPU", cpu), \
                 contextlib.redirect_stdout(printed), contextlib.redirect_stderr(errors):
             fit_cost_model.main()
         return printed.getvalue(), errors.getvalue()
 
-    def written(self):
+    def written(self, table="table.inc"):
         rows = {}
-        for line in (self.folder / "table.inc").read_text().splitlines()[1:]:
+        for line in (self.folder / table).read_text().splitlines()[1:]:
             match = re.fullmatch(r'\{"(.+)", (\S+), (\S+), \{(.+)\}\},', line)
             self.assertIsNotNone(match, line)
             rows[match[1]] = (float(match[2]), float(match[3]), [float(number) for number in match[4].split(", ")])
@@ -113,6 +114,16 @@ class FitCostModel(unittest.TestCase):
                 self.assertAlmostEqual(coefficients[index], expected.get(index, 0), delta=0.005)
             self.assertAlmostEqual(least, min(logarithms) - 0.2, places=3)
             self.assertAlmostEqual(most, max(logarithms) + 0.2, places=3)
+
+    def test_cpus_have_a_table_of_their_own_and_no_losses(self):
+        self.run_script("--write", "--device", "cpu")
+        self.assertEqual(set(self.written("cpu_table.inc")), set(NAMES) | {name for names in NAMES.values() for name in names})
+        self.assertEqual([path.name for path in self.folder.glob("*.inc")], ["cpu_table.inc"])
+
+    def test_the_cases_are_those_of_the_script_that_measures(self):
+        for device, dtypes in (("h200", {"bf16", "fp32", "tf32", "fp16"}), ("cpu", {"fp32"})):
+            cases = fit_cost_model.read_cases(fit_cost_model.target_of(device))
+            self.assertEqual({dtype for _, _, dtype, _ in cases}, dtypes)
 
     def test_networks_that_are_left_out_are_predicted(self):
         printed, errors = self.run_script()
@@ -176,8 +187,9 @@ class FitCostModel(unittest.TestCase):
         self.assertEqual(fit_cost_model.losses_of(listed), {})  # the first was not measured
 
     def test_the_number_of_features_is_that_of_the_table(self):
-        for line in fit_cost_model.TABLE.read_text().splitlines()[1:]:
-            self.assertEqual(line.count(",") - 4, FEATURES - 1, line)
+        for target in (fit_cost_model.GPU, fit_cost_model.CPU):
+            for line in target.table.read_text().splitlines()[1:]:
+                self.assertEqual(line.count(",") - 4, FEATURES - 1, line)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "neap/core/base/units.h"
 #include "neap/core/device/device_description.h"
 #include "neap/core/graph/graph.h"
@@ -19,6 +20,7 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 
 namespace neap {
@@ -34,24 +36,38 @@ struct Row {
 constexpr Row kRows[] = {
 #include "neap/core/plan/cost_coefficients.inc"
 };
+constexpr Row kCpuRows[] = {
+#include "neap/core/plan/cpu_cost_coefficients.inc"
+};
 
-std::optional<Row> RowOf(const std::string& name) {
-  for (const Row& row : kRows) {
+std::optional<Row> RowOf(const std::string& name, absl::Span<const Row> rows = kRows) {
+  for (const Row& row : rows) {
     if (row.name == name) return row;
   }
   return std::nullopt;
 }
 
 // The most particular of the rows for a kernel.
-std::optional<Row> RowFor(const CostFeatures& features) {
+std::optional<Row> RowFor(const CostFeatures& features, absl::Span<const Row> rows = kRows) {
   for (const std::string& name : {features.kind, features.group, features.family}) {
-    if (const std::optional<Row> row = RowOf(name); row.has_value()) return row;
+    if (const std::optional<Row> row = RowOf(name, rows); row.has_value()) return row;
   }
   return std::nullopt;
 }
 
 const DeviceDescription& H200() {
   static const DeviceDescription device = DescribedDevice("h200").value();
+  return device;
+}
+
+// Two processors with AVX-512, as layers/cpu/cpu_description.h describes them.
+const DeviceDescription& Cpu() {
+  static const DeviceDescription device = {.name = "AMD EPYC",
+                                           .kind = "cpu",
+                                           .fp32_flops = 320e9,
+                                           .tf32_flops = 320e9,
+                                           .half_flops = 320e9,
+                                           .memory_bandwidth = 20e9};
   return device;
 }
 
@@ -73,7 +89,9 @@ struct RandomStep {
     return 2.0 * static_cast<double>(step.Spec(result).elements()) *
            static_cast<double>(input.shape.c() / layer.groups * layer.kernel.h * layer.kernel.w);
   }
-  double Seconds(int64_t batch) const { return PredictSeconds(At(batch), Flops(batch), H200()); }
+  double Seconds(int64_t batch, const DeviceDescription& device = H200()) const {
+    return PredictSeconds(At(batch), Flops(batch), device);
+  }
 };
 
 class RandomSteps {
@@ -110,16 +128,18 @@ class RandomSteps {
 };
 
 TEST_CASE("the rows are in order of their names, each once, with limits in order") {
-  REQUIRE(std::size(kRows) > 100);
-  for (size_t i = 0; i < std::size(kRows); ++i) {
-    CAPTURE(kRows[i].name);
-    if (i > 0) CHECK(kRows[i - 1].name < kRows[i].name);
-    CHECK(kRows[i].least < kRows[i].most);
-    for (const double coefficient : kRows[i].coefficients) CHECK(std::isfinite(coefficient));
+  for (const absl::Span<const Row> rows : {absl::Span<const Row>(kRows), {kCpuRows}}) {
+    REQUIRE(rows.size() > 100);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      CAPTURE(rows[i].name);
+      if (i > 0) CHECK(rows[i - 1].name < rows[i].name);
+      CHECK(rows[i].least < rows[i].most);
+      for (const double coefficient : rows[i].coefficients) CHECK(std::isfinite(coefficient));
+    }
+    for (const char* family : {"pass", "dense forward", "dense backward_data",
+                               "dense backward_params", "depthwise forward"})
+      CHECK_MESSAGE(RowOf(family, rows).has_value(), family);
   }
-  for (const char* family : {"pass", "dense forward", "dense backward_data",
-                             "dense backward_params", "depthwise forward"})
-    CHECK_MESSAGE(RowOf(family).has_value(), family);
 }
 
 TEST_CASE("a prediction is the bound times the exponential of the most particular row's product") {
@@ -130,14 +150,18 @@ TEST_CASE("a prediction is the bound times the exponential of the most particula
     const StepSignature signature = step.At(batch);
     CAPTURE(SignatureText(signature));
     CAPTURE(batch);
-    const CostFeatures features = FeaturesOf(signature, step.Flops(batch), H200());
-    const std::optional<Row> row = RowFor(features);
-    REQUIRE(row.has_value());
-    double product = 0;
-    for (size_t k = 0; k < CostFeatures::kCount; ++k)
-      product += row->coefficients[k] * features.values[k];
-    const double limited = std::clamp(product, row->least, row->most);
-    CHECK(step.Seconds(batch) == Approx(features.bound_seconds * std::exp(limited)));
+    for (const DeviceDescription& device : {H200(), Cpu()}) {
+      CAPTURE(device.kind);
+      const CostFeatures features = FeaturesOf(signature, step.Flops(batch), device);
+      const std::optional<Row> row =
+          device.kind == "cpu" ? RowFor(features, kCpuRows) : RowFor(features);
+      REQUIRE(row.has_value());
+      double product = 0;
+      for (size_t k = 0; k < CostFeatures::kCount; ++k)
+        product += row->coefficients[k] * features.values[k];
+      const double limited = std::clamp(product, row->least, row->most);
+      CHECK(step.Seconds(batch, device) == Approx(features.bound_seconds * std::exp(limited)));
+    }
   }
 }
 
@@ -174,19 +198,58 @@ TEST_CASE("no pass over a large tensor is faster than the memory, whatever was m
   }
 }
 
-TEST_CASE(
-    "a kernel without a row, and every kernel of a device without a table, has the roofline") {
+TEST_CASE("a device without a table has the roofline, and the model says what it was fitted to") {
   const StepSignature relu = SignatureOf(Relu{}, Phase::kForward, {{{64, 64, 56, 56}}}).value();
   const double bytes = 2.0 * 64 * 64 * 56 * 56 * 4;
   DeviceDescription rates_only = H200();
   rates_only.gpu.reset();
   CHECK(PredictSeconds(relu, 0, rates_only) == Approx(2e-6 + bytes / 4.3e12));
-  DeviceDescription cpu = H200();
-  cpu.kind = "cpu";
-  CHECK(PredictSeconds(relu, 0, cpu) == Approx(2e-6 + bytes / 4.3e12));
   CHECK(CostModelOf(H200()) == "fitted to NVIDIA H200");
   CHECK(CostModelOf(rates_only) == "roofline");
-  CHECK(CostModelOf(cpu) == "roofline");
+  CHECK(CostModelOf(Cpu()) == "fitted to AMD EPYC");
+}
+
+TEST_CASE("kernels of a CPU are predicted within a factor of two of their measured times") {
+  // Two cores of an AMD EPYC (Zen 5) and oneDNN 2.6.3, measured by scripts/cpu_profiles.sh.
+  struct Measured {
+    RandomStep step;
+    int64_t batch;
+    double milliseconds;
+  };
+  constexpr Phase kForward = Phase::kForward;
+  const Convolution around = {.out_channels = 64, .kernel = 3, .padding = 1, .bias = false};
+  const Convolution halving = {
+      .out_channels = 128, .kernel = 3, .stride = 2, .padding = 1, .bias = false};
+  const Convolution wide = {.out_channels = 256, .kernel = 3, .padding = 1, .bias = false};
+  const Convolution across = {.out_channels = 96, .kernel = 1, .bias = false};
+  const Convolution depthwise = {
+      .out_channels = 384, .kernel = 3, .padding = 1, .groups = 384, .bias = false};
+  for (const Measured& kernel :
+       {Measured{{around, kForward, {{1, 64, 56, 56}}}, 4, 2.162},
+        Measured{{halving, kForward, {{1, 64, 56, 56}}}, 4, 1.325},
+        Measured{{halving, Phase::kBackwardData, {{1, 64, 56, 56}}}, 4, 1.370},
+        Measured{{wide, Phase::kBackwardParams, {{1, 256, 14, 14}}}, 4, 2.292},
+        Measured{{across, kForward, {{1, 576, 14, 14}}}, 4, 0.486},
+        Measured{{across, Phase::kBackwardParams, {{1, 576, 14, 14}}}, 4, 0.544},
+        Measured{{depthwise, kForward, {{1, 384, 14, 14}}}, 4, 0.284},
+        Measured{{depthwise, Phase::kBackwardData, {{1, 384, 14, 14}}}, 4, 0.320}}) {
+    CAPTURE(SignatureText(kernel.step.At(kernel.batch)));
+    const double milliseconds = 1e3 * kernel.step.Seconds(kernel.batch, Cpu());
+    CHECK(milliseconds < 2 * kernel.milliseconds);
+    CHECK(milliseconds > kernel.milliseconds / 2);
+  }
+}
+
+TEST_CASE("passes over memory on a CPU, too, which take longer than the memory would") {
+  const TensorSpec images = {{4, 256, 28, 28}};
+  const StepSignature pool =
+      SignatureOf(MaxPool{.kernel = 3, .stride = 1, .padding = 1}, Phase::kForward, {images})
+          .value();
+  const double flops = 9.0 * 4 * 256 * 28 * 28;
+  const double measured = 17.155e-3, roofline = FeaturesOf(pool, flops, Cpu()).bound_seconds;
+  CHECK(measured > 20 * roofline);
+  CHECK(PredictSeconds(pool, flops, Cpu()) < 2 * measured);
+  CHECK(PredictSeconds(pool, flops, Cpu()) > measured / 2);
 }
 
 TEST_CASE("coefficients are relative to rates: a device at half of them takes twice as long") {
