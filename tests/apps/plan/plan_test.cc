@@ -85,6 +85,18 @@ TEST_CASE("a plan for a GPU whose engines are unknown says that they are placeho
   }
 }
 
+TEST_CASE("a plan says by which model the times that were not measured are predicted") {
+  for (const std::string device : {"h200", "cpu"}) {
+    CAPTURE(device);
+    const std::string model = device == "cpu" ? "AMD EPYC" : "NVIDIA H200";
+    const std::vector<std::string> plan = {"plan", "alexnet",    "--device",
+                                           device, "--database", "none"};
+    CHECK(RunForJson(plan).at(0).at("cost_model") == "fitted to " + model);
+    CHECK(RunNeap(plan).out.find("\n  cost model           fitted to " + model + "\n") !=
+          std::string::npos);
+  }
+}
+
 TEST_CASE("the minimum budget is feasible, a block less is refused with that minimum") {
   const std::vector<std::string> plan = {"plan", "resnet-cifar", "--device",
                                          "cpu",  "--policy",     "liveness"};
