@@ -31,12 +31,16 @@ class Target(typing.NamedTuple):
     cases: pathlib.Path  # the script that measures, and prints its cases with --list
     table: pathlib.Path  # of coefficients
     losses: typing.Optional[pathlib.Path]  # the table of what engines lose, if there is one
+    grows: bool  # the time of an image in a product of matrices, with the batch: a CPU's caches are small
 
 
-GPU = Target(ROOT / "scripts/gpu_profiles.sh", ROOT / "core/plan/cost_coefficients.inc", ROOT / "layers/conv/engine_losses.inc")
-CPU = Target(ROOT / "scripts/cpu_profiles.sh", ROOT / "core/plan/cpu_cost_coefficients.inc", None)
+GPU = Target(ROOT / "scripts/gpu_profiles.sh", ROOT / "core/plan/cost_coefficients.inc", ROOT / "layers/conv/engine_losses.inc", False)
+CPU = Target(ROOT / "scripts/cpu_profiles.sh", ROOT / "core/plan/cpu_cost_coefficients.inc", None, True)
 MIN_LOSSES = 3  # measured kernels behind a loss
-STRENGTH = 10  # of the pull of a kind's coefficients towards its group's, and of a group's towards its family's, in kernels
+STRENGTH = 1.0  # of the pull of a kind's coefficients towards its group's, and of a group's towards its family's, in kernels
+GROWTH = 0.002  # of the logarithm of the time of an image
+FIRM = 1e6  # the weight of a limit, in kernels
+PIXELS, MORE_PIXELS, BYTES, MANY_BYTES, VERY_MANY_BYTES = 5, 8, 17, 18, 19  # features (core/plan/cost_features.h)
 MAX_MISSING = 10  # kernels of a network whose iteration is compared
 MARGIN = 0.2  # beyond the least and the largest logarithm that was measured
 
@@ -110,7 +114,8 @@ class Data:
     def __init__(self, arguments):
         self.kernels = {}
         self.counts = collections.defaultdict(dict)
-        for case in dict.fromkeys(tuple(case) for case in read_cases(target_of(arguments.device))):
+        self.target = target_of(arguments.device)
+        for case in dict.fromkeys(tuple(case) for case in read_cases(self.target)):
             name = ":".join(case)
             missing = 0
             for listed in list_kernels(arguments, case):
@@ -129,19 +134,39 @@ class Data:
                 self.counts.pop(name, None)
 
 
-def ridge(features, ratios, weights, towards):
-    """Coefficients near `towards` with the least weighted squares of the errors."""
+def doublings(size):
+    """What a batch of twice as many images adds to the features, by ranges of pixels and bytes."""
+    rows = []
+    for pixels in ((), (PIXELS,), (PIXELS, MORE_PIXELS)):
+        for of_bytes in ((), (BYTES,), (BYTES, MANY_BYTES), (BYTES, MANY_BYTES, VERY_MANY_BYTES)):
+            row = numpy.zeros(size)
+            row[list(pixels + of_bytes)] = 1
+            rows.append(row)
+    return rows
+
+
+def ridge(features, ratios, weights, towards, grows=True):
+    """Coefficients near `towards` with the least weighted squares of the errors. Unless the time of an image `grows` with the
+    batch, it does not by more than GROWTH for twice as many images."""
     scale = features.std(axis=0)
     scale[scale < 1e-9] = 1
     scaled = features / scale
     penalty = STRENGTH * numpy.eye(features.shape[1])
     penalty[0, 0] *= 0.1
     matrix = scaled.T @ (weights[:, None] * scaled) + penalty
-    change = numpy.linalg.solve(matrix, scaled.T @ (weights * (ratios - features @ towards)))
-    return towards + change / scale
+    right = scaled.T @ (weights * (ratios - features @ towards))
+    left = [] if grows else doublings(features.shape[1])
+    while True:
+        coefficients = towards + numpy.linalg.solve(matrix, right) / scale
+        worst = max(left, key=lambda row: row @ coefficients, default=None)
+        if worst is None or worst @ coefficients <= GROWTH:
+            return coefficients
+        left = [row for row in left if row is not worst]
+        matrix += FIRM * numpy.outer(worst / scale, worst / scale)
+        right -= FIRM * (worst @ towards) * worst / scale
 
 
-def fit(kernels):
+def fit(kernels, target):
     """(coefficients, least, most) by the name of a family, group or kind."""
     table = {}
     for level in range(3):
@@ -151,16 +176,17 @@ def fit(kernels):
         for name, group in members.items():
             if name not in table:
                 towards = table[group[0].names[level - 1]][0] if level else numpy.zeros(len(group[0].features))
-                table[name] = fit_group(group, towards)
+                table[name] = fit_group(group, towards, target)
     return table
 
 
-def fit_group(kernels, towards):
+def fit_group(kernels, towards, target):
     features = numpy.array([kernel.features for kernel in kernels])
     ratios = numpy.array([kernel.log_ratio for kernel in kernels])
     seconds = numpy.array([kernel.seconds for kernel in kernels])
     weights = numpy.sqrt(seconds / seconds.mean())
-    return ridge(features, ratios, weights, towards), ratios.min() - MARGIN, ratios.max() + MARGIN
+    grows = target.grows or kernels[0].names[0] == "pass"  # small tensors are in the cache
+    return ridge(features, ratios, weights, towards, grows), ratios.min() - MARGIN, ratios.max() + MARGIN
 
 
 def predict(table, kernel):
@@ -184,10 +210,10 @@ def iteration_seconds(data, name, table):
 def show_left_out(data, worst_kinds):
     errors = []
     print(f"{'network':34} {'measured':>10} {'roofline':>10} {'left out':>10} {'error':>7}   {'fitted':>10} {'error':>7}")
-    whole = fit(data.kernels.values())
+    whole = fit(data.kernels.values(), data.target)
     for name in data.counts:
         net = name.split(":")[0]
-        table = fit([kernel for kernel in data.kernels.values() if net not in kernel.networks])
+        table = fit([kernel for kernel in data.kernels.values() if net not in kernel.networks], data.target)
         measured, predicted, bound = iteration_seconds(data, name, table)
         fitted = iteration_seconds(data, name, whole)[1]
         errors.append(predicted / measured - 1)
@@ -245,10 +271,9 @@ def main():
     data = Data(arguments)
     show_left_out(data, arguments.kinds)
     if arguments.write:
-        target = target_of(arguments.device)
-        write_table(target.table, fit(data.kernels.values()))
-        if target.losses is not None:
-            write_losses(target.losses, engine_losses(data.kernels.values()))
+        write_table(data.target.table, fit(data.kernels.values(), data.target))
+        if data.target.losses is not None:
+            write_losses(data.target.losses, engine_losses(data.kernels.values()))
 
 
 if __name__ == "__main__":

@@ -27,8 +27,7 @@
 namespace neap {
 
 struct CostFeatures {
-  // The logarithms are to base 2. scripts/fit_cost_model.py knows the features by their numbers
-  // only.
+  // The logarithms are to base 2. scripts/fit_cost_model.py knows the features by their numbers.
   enum Index : int {
     kOne,
     kBalance,        // log of arithmetic time over memory time, within -6 and 6
