@@ -60,12 +60,14 @@ absl::StatusOr<std::vector<double>> KernelTimer::Samples(const Timed& timed,
   ASSIGN_OR_RETURN(const double warm_up, Sample(timed, 1));
   if (warm_up >= std::max(far_beyond_seconds, 2 * kMaxWarmUpSeconds))
     return std::vector<double>{warm_up};
-  ASSIGN_OR_RETURN(const double first, Sample(timed, 1));
+  const double too_long_seconds = std::max(hopeless_seconds, kMaxWarmUpSeconds);
+  const absl::StatusOr<double> second_run = Sample(timed, 1);
+  if (absl::IsCancelled(second_run.status()) && warm_up >= too_long_seconds)
+    return std::vector<double>{warm_up};
+  ASSIGN_OR_RETURN(const double first, second_run);
   const double shorter_run = std::min(warm_up, first);
-  if (shorter_run >= far_beyond_seconds ||
-      shorter_run >= std::max(hopeless_seconds, kMaxWarmUpSeconds)) {
+  if (shorter_run >= far_beyond_seconds || shorter_run >= too_long_seconds)
     return std::vector<double>{shorter_run};
-  }
   int64_t runs = std::max<int64_t>(2, RunsOf(first, timed.in_turn));
   std::unique_ptr<Recording> recording = Recorded(timed, runs);
   ASSIGN_OR_RETURN(const double second, Sample(timed, runs, recording.get()));

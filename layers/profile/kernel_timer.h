@@ -40,7 +40,8 @@ class KernelTimer {
   // keeping the shorter, if both reach `hopeless_seconds`; after one if the warm-up did too and
   // neither can be start-up cost, or if both took ten times that; after the warm-up if that took so
   // long that no start-up explains it. Errors: the kernel's and the device's; CANCELLED if `go_on`,
-  // called before each sample, returns false.
+  // called before each sample, returns false, unless the warm-up is hopeless and no start-up
+  // explains it.
   absl::StatusOr<KernelTime> Time(Kernel& kernel, const std::vector<KernelArgs>& in_turn,
                                   double hopeless_seconds = std::numeric_limits<double>::infinity(),
                                   const std::function<bool()>& go_on = nullptr);

@@ -110,6 +110,22 @@ TEST_CASE("what takes ten times as long as is hopeless runs twice, or once if it
   CHECK(RunsOf({11e6}, 2) == 2);  // five times as long
 }
 
+TEST_CASE("a hopeless warm-up that is too long for a start-up is a time, if it is all there is") {
+  const std::unique_ptr<CpuDevice> cpu = CpuDevice::Open().value();
+  const auto stopped_after_one = [&](double run_us, double hopeless_seconds) {
+    ScriptedDevice device(*cpu, {{{.id = "engine"}, {run_us}}});
+    const std::unique_ptr<Kernel> kernel =
+        device.MakeKernel(AdditionSignature({}), "engine").value();
+    int left = 1;
+    return KernelTimer(device, 7).Time(*kernel, {KernelArgs{}}, hopeless_seconds,
+                                       [&] { return left-- > 0; });
+  };
+  CHECK(stopped_after_one(8e6, 1)->median_seconds == doctest::Approx(8));
+  CHECK(stopped_after_one(8e6, 1)->samples == 1);
+  CHECK(absl::IsCancelled(stopped_after_one(4e6, 1).status()));  // may be a start-up
+  CHECK(absl::IsCancelled(stopped_after_one(8e6, 9).status()));  // not hopeless
+}
+
 TEST_CASE("timing can be stopped between two samples") {
   const std::unique_ptr<CpuDevice> cpu = CpuDevice::Open().value();
   ScriptedDevice device(*cpu, {{{.id = "engine"}, {1000}}});
