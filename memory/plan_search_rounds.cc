@@ -25,7 +25,8 @@ constexpr size_t kMaxOfLadders = 4;
 constexpr size_t kRunsOfPart = 5'000;
 // A part of a round is vain that makes the plan faster by less than kMinGainOfPart. A search for
 // something faster than another plan ends with so many vain parts before it has found anything: the
-// likely orders of runs come first. A quick search ends with kMaxVainPartsOfQuick in any case.
+// likely orders of runs come first. Short orders, of which all are tried soon, do not end it. A
+// quick search ends with kMaxVainPartsOfQuick in any case.
 constexpr double kMinGainOfPart = 0.005;
 constexpr size_t kMaxVainParts = 64, kMaxVainPartsOfQuick = 32;
 
@@ -106,7 +107,7 @@ absl::Status PlanSearch::TryLadders(int64_t budget_bytes, Fastest& best) const {
     vain_parts = has_gained || std::isinf(best.us) ? 0 : vain_parts + count;
     const bool has_found = best.candidate.has_value();
     if (options_->quick && vain_parts >= kMaxVainPartsOfQuick) return absl::OkStatus();
-    if (!has_found && vain_parts >= kMaxVainParts) return absl::OkStatus();
+    if (!has_found && most_of_round > 1 && vain_parts >= kMaxVainParts) return absl::OkStatus();
     rungs.erase(rungs.begin(), rungs.begin() + static_cast<ptrdiff_t>(count));
   }
 }
