@@ -11,6 +11,8 @@
 #include "neap/core/device/device.h"
 #include "neap/core/program/program.h"
 #include "neap/core/step/signature_text.h"
+#include "neap/layers/profile/installed_profile.h"
+#include "neap/layers/profile/installed_timings.h"
 #include "neap/layers/profile/kernel_bench.h"
 #include "neap/layers/profile/kernel_timer.h"
 #include "neap/layers/profile/profile_database.h"
@@ -21,8 +23,21 @@
 #include "neap/layers/profile/profiled_timings.h"
 #include "neap/layers/profile/profiler.h"
 #include "neap/layers/profile/sqlite.h"
+#include "neap/memory/engines/kernel_options.h"
 
 namespace neap::examples {
+
+// layers/profile/installed_profile.h
+void UseInstalledProfile(const StepSignature& signature) {
+  const InstalledProfile* profile = FindInstalledProfile("NVIDIA H200");
+  if (profile != nullptr) profile->Of(SignatureText(signature));
+}
+
+// layers/profile/installed_timings.h
+void AddInstalledTimings(KernelOptions& kernels, std::shared_ptr<const KernelTimings> measured,
+                         const DeviceDescription& device, const EngineCatalog& catalog) {
+  kernels.timings = WithInstalledTimings(std::move(measured), {device.name, catalog.Versions()});
+}
 
 // layers/profile/kernel_bench.h
 absl::Status RunBench(Device& device, const StepSignature& signature,
