@@ -11,7 +11,7 @@ namespace neap {
 std::vector<Engine> MeasuredCatalog::Measured(const StepSignature& signature) const {
   std::vector<TimedEngine> timed = timings_->Of(signature);
   std::erase_if(timed, [&](const TimedEngine& engine) {
-    return engine.batch != BatchOf(signature) ||
+    return engine.batch != BatchOf(signature) || engine.source != TimeSource::kMeasured ||
            (AccumulatesInHalf(engine.engine) && !options_.half_accumulation);
   });
   std::stable_sort(timed.begin(), timed.end(), [](const TimedEngine& a, const TimedEngine& b) {

@@ -56,8 +56,13 @@ class Estimator {
         if (!known.addition.seconds.has_value()) known.addition = AdditionOf(PartOf(known.batch));
       }
       for (const TimedEngine& row : options_.timings->Of(signature_)) {
-        if (!IsOfOtherKind(row)) measured_[row.engine].emplace_back(row.batch, row.seconds);
+        if (IsOfOtherKind(row)) continue;
+        measured_[row.engine].emplace_back(row.batch, row.seconds);
+        if (row.source == TimeSource::kMeasured)
+          calibrating_[row.engine].emplace_back(row.batch, row.seconds);
       }
+      // Times of other versions of the library say more than none.
+      if (calibrating_.empty()) calibrating_ = measured_;
     }
     const TimedEngine* const measured = FastestWhole();
     whole_is_slow_ = AllLoseMuch(engines, GroupOf(signature_)) ||
@@ -104,13 +109,13 @@ class Estimator {
 
   // By which factor the model is wrong about the measured engines of the whole batch and its parts.
   void Calibrate(const std::vector<Engine>& engines) {
-    if (measured_.empty()) return;
+    if (calibrating_.empty()) return;
     const std::vector<double> slowdowns = SlowdownsOf(engines, GroupOf(signature_));
     std::vector<double> logarithms;
     for (size_t i = 0; i < engines.size(); ++i) {
-      const auto rows = measured_.find(engines[i].id);
+      const auto rows = calibrating_.find(engines[i].id);
       // By how much a slow engine is slower says little about the fast ones.
-      if (rows == measured_.end() || slowdowns[i] > kMaxCalibrating) continue;
+      if (rows == calibrating_.end() || slowdowns[i] > kMaxCalibrating) continue;
       for (const auto& [images, seconds] : rows->second) {
         const double model = slowdowns[i] * ModelSeconds(PartOf(images));
         logarithms.push_back(std::log(seconds / model));
@@ -255,8 +260,10 @@ class Estimator {
   EngineCatalog& catalog_;
   const int64_t batch_;
   std::vector<TimedEngine> known_;
-  // Images and seconds of the measured engines that do not add.
-  absl::flat_hash_map<std::string, std::vector<std::pair<int64_t, double>>> measured_;
+  // Images and seconds of the engines that do not add and have times, and of those by which the
+  // model is calibrated.
+  using Sizes = std::vector<std::pair<int64_t, double>>;
+  absl::flat_hash_map<std::string, Sizes> measured_, calibrating_;
   double calibration_ = 1;
   bool whole_is_slow_ = false;  // far slower than parts, of which it says nothing
 };

@@ -137,6 +137,30 @@ TEST_CASE("measured times are used exactly, and nothing is estimated in their pl
   }
 }
 
+TEST_CASE("times of other versions keep their source, and calibrate only where there are no own") {
+  const auto other = [](const char* engine, int64_t bytes, double seconds) {
+    return TimedEngine{.engine = engine,
+                       .batch = kBatch,
+                       .workspace_bytes = bytes,
+                       .seconds = seconds,
+                       .source = TimeSource::kInterpolated};
+  };
+  const Estimate estimate;
+  const double model = estimate.Model(kBatch);
+  // The model is wrong by 3 about the other version's engine, and by 2 about the measured one.
+  const TimedEngine fast = other("fast", 256 * kMiB, 3 * model);
+  const std::vector<TimedEngine> only_other = estimate.WithRows({fast});
+  CHECK(Of(only_other, "fast", kBatch).source == TimeSource::kInterpolated);
+  CHECK(Of(only_other, "fast", kBatch).seconds == 3 * model);
+  CHECK(Of(only_other, "medium", kBatch).seconds == Approx(3 * 1.1 * model));
+  const std::vector<TimedEngine> both =
+      estimate.WithRows({fast, {"medium", kBatch, 64 * kMiB, 2 * 1.1 * model}});
+  CHECK(Of(both, "fast", kBatch).seconds == 3 * model);
+  CHECK(Of(both, "fast", kBatch).source == TimeSource::kInterpolated);
+  CHECK(Of(both, "medium", kBatch).source == TimeSource::kMeasured);
+  CHECK(Of(both, "small", kBatch).seconds == Approx(2 * 1.2 * model));
+}
+
 TEST_CASE("between measured sizes times lie on a line, and below the smallest above one") {
   // 128 images: 8 ms, 32 images: 2.6 ms, so 64 images take 2.6 + 32 * 5.4 / 96.
   const std::vector<TimedEngine> two = Estimate{}.WithRows({{"fast", kBatch, 256 * kMiB, 8e-3},
