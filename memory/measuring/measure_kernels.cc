@@ -19,6 +19,7 @@
 #include "neap/core/base/stable_hash.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/signature_text.h"
+#include "neap/layers/profile/installed_timings.h"
 #include "neap/layers/profile/kernel_bench.h"
 #include "neap/layers/profile/profiled_timings.h"
 #include "neap/memory/known_plan.h"
@@ -279,7 +280,8 @@ class Measuring {
     absl::StatusOr<ProfileDatabase> read =
         ProfileDatabase::OpenToRead(database_.path(), database_.device());
     RETURN_IF_ERROR(read.status());
-    planning_.kernels.timings = std::make_shared<ProfiledTimings>(*std::move(read));
+    planning_.kernels.timings = WithInstalledTimings(
+        std::make_shared<ProfiledTimings>(*std::move(read)), database_.device());
     return absl::OkStatus();
   }
 

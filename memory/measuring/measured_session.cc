@@ -7,6 +7,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/run/lower_session.h"
 #include "neap/core/run/ranks.h"
+#include "neap/layers/profile/installed_timings.h"
 #include "neap/layers/profile/profile_database.h"
 #include "neap/layers/profile/profiled_timings.h"
 #include "neap/memory/create_session.h"
@@ -76,7 +77,15 @@ class Preparation {
     return absl::OkStatus();
   }
 
+  // The database's times, and those that come with the library.
   absl::Status ReadTimes(PlannerOptions& planning) const {
+    RETURN_IF_ERROR(ReadDatabase(planning));
+    planning.kernels.timings =
+        WithInstalledTimings(std::move(planning.kernels.timings), Profiled());
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadDatabase(PlannerOptions& planning) const {
     const absl::StatusOr<std::string> path = Path();
     if (!path.ok()) return absl::OkStatus();  // noted already, or there is nothing to read
     absl::StatusOr<ProfileDatabase> database = ProfileDatabase::OpenToRead(*path, Profiled());

@@ -1,10 +1,10 @@
 // A session that first measures the kernels on which its plan depends.
 //
 // CreateSession() (memory/create_session.h) plans by the times that it is given, and without any by
-// those of a model (core/plan/cost_model.h). This reads the times of a profile database, measures
-// for some seconds what it lacks (memory/measuring/measure_kernels.h), and then creates the
-// session, whose first plan is that of `neap train`. Times are kept, so the next session of the
-// network measures nothing.
+// those of a model (core/plan/cost_model.h). This reads the times of a profile database and those
+// that come with the library (layers/profile/installed_timings.h), measures for some seconds what
+// they lack (memory/measuring/measure_kernels.h), and then creates the session, whose first plan is
+// that of `neap train`. Times are kept, so the next session of the network measures nothing.
 //
 //   // On a GPU at most 10 s, into the default database; on a CPU this is CreateSession().
 //   ASSIGN_OR_RETURN(Session session,
@@ -36,7 +36,7 @@ struct SessionMeasuring {
   MeasuringReport* report = nullptr;  // filled in at the end. *Ownership*: borrowed
 };
 
-// Session::Create() with a planner of these options that knows the database's times. Where a plan
+// Session::Create() with a planner of these options that knows these times. Where a plan
 // does not depend on these, on the CPU and in strict mode, and where `planning` has times of its
 // own, it is CreateSession(), and no database is opened. The memory that measuring takes is freed
 // before the session reserves its arena. With a communicator, all ranks call this with the same
