@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "apps/cli/outcome.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/layers/profile/installed_timings.h"
 
 namespace neap::apps {
 namespace {
@@ -91,7 +92,7 @@ FlagValue ReadWorkspaceRule(std::string* rule) {
 void KernelFlags::AddDatabaseTo(FlagSet& flags) {
   flags.Add("database", "FILE",
             "choose kernels by the times in this database (profile.db in ~/.cache/neap, if it "
-            "exists); none: by the cost model",
+            "exists) and those that come with neap; none: by the cost model alone",
             Text(&database));
   flags.Add("divisions", "POLICY", "parts of a batch in which convolutions may run",
             ReadDivisions(&divisions));
@@ -149,6 +150,10 @@ absl::StatusOr<KernelOptions> KernelFlags::Options(const DeviceDescription& devi
                    OpenDatabase({.name = device.name, .versions = catalog.Versions()}));
   if (opened.has_value())
     options.timings = std::make_shared<ProfiledTimings>(*std::move(opened), std::move(on_unread));
+  if (reads_database()) {
+    options.timings =
+        WithInstalledTimings(std::move(options.timings), {device.name, catalog.Versions()});
+  }
   return options;
 }
 

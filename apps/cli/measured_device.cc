@@ -13,6 +13,7 @@
 #include "neap/layers/catalog/measured_catalog.h"
 #include "neap/layers/cpu/cpu_backend.h"
 #include "neap/layers/cuda/described_catalog.h"
+#include "neap/layers/profile/installed_profile.h"
 
 namespace neap::apps {
 namespace {
@@ -62,6 +63,20 @@ absl::StatusOr<ProfiledDevice> Choose(const std::vector<ProfiledDevice>& measure
       absl::StrCat("nothing was measured on ", name, ", only on ", absl::StrJoin(names, ", ")));
 }
 
+// The database's times of a device, and in `timed` the versions that they are of; null if it has
+// none. Errors: those of KernelFlags::OpenDatabase().
+absl::StatusOr<std::shared_ptr<const KernelTimings>> OwnTimes(const KernelFlags& kernels,
+                                                              ProfiledDevice& timed,
+                                                              ProfiledTimings::OnError on_unread) {
+  ASSIGN_OR_RETURN(std::optional<ProfileDatabase> database, kernels.OpenDatabase({}));
+  if (!database.has_value()) return nullptr;
+  ASSIGN_OR_RETURN(const std::vector<ProfiledDevice> measured, database->Devices());
+  const ProfiledDevice* const found = Find(measured, timed.name);
+  if (found == nullptr) return nullptr;
+  timed = *found;
+  return std::make_shared<ProfiledTimings>(std::move(*database).For(*found), std::move(on_unread));
+}
+
 }  // namespace
 
 absl::StatusOr<MeasuredDevice> OpenMeasuredDevice(const std::string& database,
@@ -98,23 +113,32 @@ absl::StatusOr<PlanTarget> OpenPlanTargetBy(const KernelFlags& kernels, const st
     return target;
   }
   target.kernels = kernels.WithoutTimes();
-  ASSIGN_OR_RETURN(std::optional<ProfileDatabase> database, kernels.OpenDatabase({}));
-  if (!database.has_value()) return target;
-  ASSIGN_OR_RETURN(const std::vector<ProfiledDevice> measured, database->Devices());
-  const ProfiledDevice* const found = Find(measured, target.description.name);
-  if (found == nullptr) return target;
-  if (target.engines().Versions() != found->versions)
+  if (!kernels.reads_database()) return target;
+  ProfiledDevice timed = {.name = target.description.name, .versions = target.engines().Versions()};
+  ASSIGN_OR_RETURN(target.kernels.timings, OwnTimes(kernels, timed, std::move(on_unread)));
+  // Without the library, the engines are those with times.
+  const InstalledProfile* const installed = FindInstalledProfile(timed.name);
+  if (target.kernels.timings == nullptr && installed != nullptr && !target.unlisted.ok())
+    timed = installed->device();
+  target.kernels.timings = WithInstalledTimings(std::move(target.kernels.timings), timed);
+  if (target.kernels.timings == nullptr) return target;
+  if (target.engines().Versions() != timed.versions)
     target.other_versions = target.engines().Versions();
-  target.kernels.timings =
-      std::make_shared<ProfiledTimings>(std::move(*database).For(*found), std::move(on_unread));
-  target.catalog = std::make_unique<MeasuredCatalog>(*target.kernels.timings, found->versions,
+  target.catalog = std::make_unique<MeasuredCatalog>(*target.kernels.timings, timed.versions,
                                                      std::move(target.catalog), kernels.engines);
   return target;
 }
 
+const InstalledTimings* UsedInstalledTimings(const PlanTarget& target) {
+  const auto* const installed = dynamic_cast<const InstalledTimings*>(target.kernels.timings.get());
+  return installed != nullptr && installed->has_added() ? installed : nullptr;
+}
+
 std::string MeasuredWith(const PlanTarget& target, const PlanningStats& stats) {
-  const bool uses_times = stats.measured_runs + stats.interpolated_runs > 0;
-  return uses_times ? target.engines().Versions() : "";
+  if (stats.measured_runs + stats.interpolated_runs == 0) return "";
+  const InstalledTimings* const installed = UsedInstalledTimings(target);
+  const bool only_installed = installed != nullptr && stats.measured_runs == 0;
+  return only_installed ? installed->device().versions : target.engines().Versions();
 }
 
 std::string PlaceholderEnginesText(const PlanTarget& target) {

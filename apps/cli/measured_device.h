@@ -14,6 +14,7 @@
 #include "apps/cli/kernel_flags.h"
 #include "neap/core/step/kernel.h"
 #include "neap/layers/catalog/kernel_timings.h"
+#include "neap/layers/profile/installed_timings.h"
 #include "neap/layers/profile/profile_database.h"
 #include "neap/layers/profile/profiled_timings.h"
 #include "neap/memory/planner.h"
@@ -37,13 +38,18 @@ absl::StatusOr<MeasuredDevice> OpenMeasuredDevice(const std::string& database,
                                                   const EngineOptions& engines = {},
                                                   ProfiledTimings::OnError on_unread = PrintUnread);
 
-// OpenPlanTarget() with the measured times. A device of which only a description exists gets the
-// engines of layers/catalog/measured_catalog.h, with versions chosen as above. `cpu_kernels` is
+// OpenPlanTarget() with the measured times: those of the database, and where it has none those that
+// come with the library. A device of which only a description exists gets the engines of
+// layers/catalog/measured_catalog.h, with versions chosen as above. `cpu_kernels` is
 // that of DeviceChoices. Errors: those of OpenPlanTarget() and KernelFlags::Options().
 absl::StatusOr<PlanTarget> OpenPlanTargetBy(const KernelFlags& kernels, const std::string& device,
                                             const std::string& peer,
                                             ProfiledTimings::OnError on_unread = PrintUnread,
                                             std::vector<CustomKernel> cpu_kernels = {});
+
+// The times that come with the library, if plans for the target have used any so far; otherwise
+// null. *Ownership*: the target's.
+const InstalledTimings* UsedInstalledTimings(const PlanTarget& target);
 
 // The library versions that a plan's times were measured with; empty if none was measured.
 std::string MeasuredWith(const PlanTarget& target, const PlanningStats& stats);

@@ -138,6 +138,12 @@ absl::StatusOr<PlanReport> MakeReport(const Graph& graph, const Program& program
   report.result = std::move(result);
   report.share = program.options.share;
   report.measured_with = MeasuredWith(target, report.result.stats);
+  const InstalledTimings* const installed = UsedInstalledTimings(target);
+  if (installed != nullptr && !report.measured_with.empty()) {
+    report.installed = {.versions = installed->device().versions,
+                        .same_versions = installed->is_of_same_versions(),
+                        .alone = !installed->has_own()};
+  }
   report.cost_model = CostModelOf(target.description);
   report.placeholder_engines = PlaceholderEngines(target, report.result.stats);
   const auto start = std::chrono::steady_clock::now();

@@ -15,11 +15,25 @@ namespace neap::apps {
 namespace {
 
 // How many kernel times are measured, and how many lie between measured ones.
-std::string TimeSourcesText(const PlanningStats& stats) {
+std::string TimeSourcesText(const PlanReport& report) {
+  const PlanningStats& stats = report.result.stats;
   std::string text =
       absl::StrFormat("%d of %d kernel times measured", stats.measured_runs, stats.runs);
-  if (stats.interpolated_runs > 0)
-    absl::StrAppend(&text, ", ", stats.interpolated_runs, " between measured sizes");
+  if (stats.interpolated_runs == 0) return text;
+  absl::StrAppend(&text, ", ", stats.interpolated_runs, " between measured sizes");
+  const bool has_others = report.installed.has_value() && !report.installed->same_versions;
+  if (has_others) text += " or with other versions";
+  return text;
+}
+
+// "cuDNN 9.19.0, cuBLASLt 13.1.0; times that come with neap"
+std::string MeasuredWithText(const PlanReport& report) {
+  std::string text = report.measured_with;
+  if (!report.installed.has_value()) return text;
+  absl::StrAppend(&text, report.installed->alone ? "; " : "; some are ",
+                  "times that come with neap");
+  if (report.installed->versions != report.measured_with)
+    absl::StrAppend(&text, ", of ", report.installed->versions);
   return text;
 }
 
@@ -186,7 +200,7 @@ std::string ToText(const PlanReport& report) {
                         "  planning time        engines listed in %.1f ms, planned in %.1f ms\n",
                         stats.engines_ms, stats.planning_ms);
   absl::StrAppendFormat(&text, "  predicted time       %.3f ms; %s\n",
-                        report.result.plan.predicted_ms, TimeSourcesText(stats));
+                        report.result.plan.predicted_ms, TimeSourcesText(report));
   if (stats.measured_runs < stats.runs)
     absl::StrAppendFormat(&text, "  cost model           %s\n", report.cost_model);
   if (stats.time_bound_ms > 0) {
@@ -195,7 +209,7 @@ std::string ToText(const PlanReport& report) {
   }
   if (report.share.ranks > 1) text += RanksText(report);
   if (!report.measured_with.empty())
-    absl::StrAppendFormat(&text, "  measured with        %s\n", report.measured_with);
+    absl::StrAppendFormat(&text, "  measured with        %s\n", MeasuredWithText(report));
   if (!report.placeholder_engines.empty())
     absl::StrAppendFormat(&text, "  engines              %s\n", report.placeholder_engines);
   absl::StrAppendFormat(&text, "  batch's copy         %.3f ms, %s\n", stats.batch_copy_ms,
@@ -243,6 +257,8 @@ Json ToJson(const PlanReport& report, bool per_step) {
   json["cost_model"] = report.cost_model;
   json["runs"] = stats.runs;
   json["measured_with"] = report.measured_with.empty() ? Json() : Json(report.measured_with);
+  json["installed_times"] =
+      report.installed.has_value() ? Json(report.installed->versions) : Json();
   json["engines_known"] = report.placeholder_engines.empty();
   json["engines_ms"] = stats.engines_ms;
   json["planning_ms"] = stats.planning_ms;

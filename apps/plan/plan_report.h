@@ -12,12 +12,20 @@
 
 namespace neap::apps {
 
+// Times of a plan that come with neap (layers/profile/installed_profile.h).
+struct InstalledUse {
+  std::string versions;       // of the libraries that they were measured with
+  bool same_versions = true;  // as those of the plan's engines; otherwise they are estimates
+  bool alone = true;          // the database has no times of the device
+};
+
 struct PlanReport {
   PlanResult result = {};
   std::string placement;
   std::string accounting;
   HostBudget host_budget = {};
-  std::string measured_with;        // library versions; empty: no measured times were used
+  std::string measured_with;  // library versions; empty: no measured times were used
+  std::optional<InstalledUse> installed = std::nullopt;
   std::string cost_model;           // by which times that were not measured are predicted
   std::string placeholder_engines;  // PlaceholderEngines(): empty if all engines are known
   double verify_ms = 0;

@@ -1,6 +1,7 @@
 #include "neap/layers/profile/installed_timings.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "neap/core/step/signature_text.h"
 

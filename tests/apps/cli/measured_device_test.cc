@@ -97,6 +97,40 @@ TEST_CASE("plan prints the versions of its measured times, and whether others ar
   }
 }
 
+TEST_CASE("a plan for an H200 uses the times that come with neap, unless it is to use none") {
+  constexpr char kMeasured[] = "cuDNN 9.19.0, cuBLASLt 13.1.0";
+  constexpr char kSaid[] = "times that come with neap";
+  const std::vector<std::string> plan = {"plan", "alexnet", "--batch", "256", "--device", "h200"};
+  const Json by_default = RunForJson(plan).at(0);
+  CHECK(by_default.at("installed_times") == kMeasured);
+  CHECK(by_default.at("measured_with") == kMeasured);
+  // Times of other versions than those of the library here count as estimated. Without a library,
+  // a convolution may run in parts that only have a placeholder.
+  const std::string here = DescribedCatalog("h200").value()->Versions();
+  const int64_t runs = by_default.at("runs"), measured_runs = by_default.at("measured_runs");
+  if (here == kMeasured) CHECK(measured_runs == runs);
+  if (here.empty()) CHECK(measured_runs > runs * 9 / 10);
+  if (here != kMeasured && !here.empty()) CHECK(by_default.at("interpolated_runs") > runs / 2);
+  CHECK(RunNeap(plan).out.find(kSaid) != std::string::npos);
+  // A database without times of the device changes nothing.
+  const ScratchDirectory directory;
+  const std::string path = directory.File("other.db");
+  Record(path, {.name = "NVIDIA A100", .versions = "cuDNN 1"});
+  const Json by_other = RunForJson(Joined(plan, {"--database", path})).at(0);
+  CHECK(by_other.at("plan_hash") == by_default.at("plan_hash"));
+  CHECK(by_other.at("installed_times") == kMeasured);
+
+  for (const std::vector<std::string>& without :
+       {Joined(plan, {"--database", "none"}), Joined(plan, {"--device", "b200"})}) {
+    const Json json = RunForJson(without).at(0);
+    CHECK(json.at("installed_times").is_null());
+    CHECK(json.at("measured_with").is_null());
+    CHECK(json.at("measured_runs") == 0);
+    CHECK(json.at("interpolated_runs") == 0);
+    CHECK(RunNeap(without).out.find(kSaid) == std::string::npos);
+  }
+}
+
 TEST_CASE("peak-batch and bench workspace print the versions of measured times too") {
   const OtherLibrary measured;
   const std::vector<std::string> target = {"--device", "h200", "--database", measured.path};
