@@ -17,7 +17,7 @@ def command_plan(*arguments):
 
 @pytest.fixture(scope="module")
 def tight():
-    return neap.plan(neap.nets.resnet_cifar(depth=8, batch=64), budget="14MiB", device="h200")
+    return neap.plan(neap.nets.resnet_cifar(depth=8, batch=64), budget="14MiB", device="h200", database="none")
 
 
 def test_a_plan_is_that_of_the_command(tight):
@@ -110,7 +110,7 @@ def test_batch_norms_have_the_statistics_of_parts_by_choice():
 
 
 def test_the_largest_batches_are_those_of_the_command():
-    table = neap.peak_batch(neap.nets.lenet(), ["8MiB", 24 << 20], device="h200", policy="superneurons")
+    table = neap.peak_batch(neap.nets.lenet(), ["8MiB", 24 << 20], device="h200", policy="superneurons", database="none")
     assert list(table["budget_bytes"]) == [8 << 20, 24 << 20]
     for row in table:
         run = subprocess.run([COMMAND, "peak-batch", "lenet", "--budget", str(row["budget_bytes"]), "--policy", "superneurons",
@@ -126,13 +126,13 @@ def test_the_largest_batches_are_those_of_the_command():
     ({"clip_norm": 1}, ["--clip-norm", "1"]),
 ])
 def test_the_optimizer_is_planned_as_by_the_command(arguments, flags):
-    plan = neap.plan(neap.nets.lenet(batch=64), device="h200", **arguments)
+    plan = neap.plan(neap.nets.lenet(batch=64), device="h200", database="none", **arguments)
     run = subprocess.run([COMMAND, "plan", "lenet", "--batch", "64", "--device", "h200", "--database", "none", "--json", *flags],
                          capture_output=True, text=True, check=True)
     assert plan.peak_bytes == json.loads(run.stdout)["peak_bytes"]
-    momentum = neap.plan(neap.nets.lenet(batch=64), device="h200")
+    momentum = neap.plan(neap.nets.lenet(batch=64), device="h200", database="none")
     assert (plan.peak_bytes, len(plan.steps)) != (momentum.peak_bytes, len(momentum.steps))
-    largest = neap.peak_batch(neap.nets.lenet(), "16MiB", device="h200", **arguments)["batch"][0]
+    largest = neap.peak_batch(neap.nets.lenet(), "16MiB", device="h200", database="none", **arguments)["batch"][0]
     run = subprocess.run([COMMAND, "peak-batch", "lenet", "--budget", "16MiB", "--device", "h200", "--database", "none", "--json",
                           *flags], capture_output=True, text=True, check=True)
     assert largest == json.loads(run.stdout)["results"][0]["batch"]
