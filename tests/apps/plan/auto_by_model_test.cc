@@ -41,7 +41,7 @@ struct ComparedNet {
 
 constexpr double kMaxLoss = 0.11;  // MobileNetV3-Large; the others lose at most 7%
 
-const std::vector<ComparedNet> kNets = {{"vgg16", 128},
+const std::vector<ComparedNet> kNets = {{"resnet101", 128},
                                         {"resnet50", 128},
                                         {"densenet121", 128},
                                         {"inception_v4", 128},
