@@ -10,8 +10,9 @@
 
 namespace neap {
 
-// Choose() returns `known` for an equal request. Everything else is the planner's. `known` must be
-// a result of its Choose(), and the caller's programs those that it was chosen for.
+// Choose() returns `known` for an equal request. Everything else is the planner's. `known` is a
+// result of Choose() of a planner by the same options, which may know fewer times; the caller's
+// programs must be those that it was chosen for.
 std::shared_ptr<const Planner> WithKnownPlan(std::shared_ptr<const Planner> planner,
                                              const PlanRequest& request, ChosenProgram known);
 

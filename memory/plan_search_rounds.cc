@@ -23,11 +23,11 @@ constexpr size_t kMinOfRound = 2, kMaxOfRound = 8;
 constexpr size_t kMaxOfLadders = 4;
 // The levels that are tried one after another, as one part of a round, walk over so many runs.
 constexpr size_t kRunsOfPart = 5'000;
-// A part of a round is vain that makes the plan faster by less than kMinGainOfPart. A search for
-// something faster than another plan ends with so many vain parts before it has found anything: the
-// likely orders of runs come first. Short orders, of which all are tried soon, do not end it. A
-// quick search ends with kMaxVainPartsOfQuick in any case.
-constexpr double kMinGainOfPart = 0.005;
+// Parts of rounds are vain if all together make the plan faster by less than kMinGainOfParts. A
+// search for something faster than another plan ends with so many vain parts before it has found
+// anything: the likely orders of runs come first. Short orders, of which all are tried soon, do not
+// end it. A quick search ends with kMaxVainPartsOfQuick in any case.
+constexpr double kMinGainOfParts = 0.005;
 constexpr size_t kMaxVainParts = 64, kMaxVainPartsOfQuick = 32;
 
 }  // namespace
@@ -85,7 +85,8 @@ absl::Status PlanSearch::TryLadders(int64_t budget_bytes, Fastest& best) const {
   size_t next = 0;
   std::deque<Rungs> rungs;  // of the orders before `next`, still to be tried
   const size_t most_of_round = MostOfRound();
-  size_t vain_parts = 0;
+  size_t vain_parts = 0;  // since the time was so much longer, or absent
+  double us_at_gain = best.us;
   for (size_t of_round = std::min(kMinOfRound, most_of_round);;
        of_round = std::min(2 * of_round, most_of_round)) {
     std::erase_if(rungs, [&](const Rungs& part) { return part.least_us >= best.us; });
@@ -101,10 +102,12 @@ absl::Status PlanSearch::TryLadders(int64_t budget_bytes, Fastest& best) const {
     const auto try_part = [&](size_t i, Plan& scratch, Fastest& fastest) {
       return TryRungs(rungs[i], budget_bytes, scratch, fastest);
     };
-    const double us_before = best.us;
     RETURN_IF_ERROR(TryRound(count, try_part, best));
-    const bool has_gained = best.us <= (1 - kMinGainOfPart) * us_before;
-    vain_parts = has_gained || std::isinf(best.us) ? 0 : vain_parts + count;
+    vain_parts += count;
+    if (std::isinf(best.us) || best.us <= (1 - kMinGainOfParts) * us_at_gain) {
+      vain_parts = 0;
+      us_at_gain = best.us;
+    }
     const bool has_found = best.candidate.has_value();
     if (options_->quick && vain_parts >= kMaxVainPartsOfQuick) return absl::OkStatus();
     if (!has_found && most_of_round > 1 && vain_parts >= kMaxVainParts) return absl::OkStatus();

@@ -68,7 +68,7 @@ class Planning {
       : program_(program), options_(options), device_(device) {}
 
   // A refusal for lack of memory ends with a policy that can be planned, if there is one. There is
-  // no plan if no iteration takes less than `limit_ms`, with the batch's copy.
+  // no plan if no likely iteration takes less than `limit_ms`, with the batch's copy.
   absl::StatusOr<PlanAttempt> Make(double limit_ms, EngineCatalog& catalog) const {
     const auto start = std::chrono::steady_clock::now();
     ASSIGN_OR_RETURN(const Policy policy, CheckedPolicy());
@@ -127,7 +127,7 @@ class Planning {
   // without them and with the batch's copy before it. In a budget they are not worth a second
   // search where that copy takes a tiny part of the iteration. Without a budget, the bytes must
   // also fit into the device's memory. What is feasible without them stays so.
-  // Maybe none if it takes as long as `limit_us`, with the batch's copy.
+  // Maybe none if it takes as long as `limit_us`, with the batch's copy, or is not a likely one.
   absl::StatusOr<std::optional<PlanResult>> Fastest(const PlanSearch& search,
                                                     const Candidate& smallest, const Policy& policy,
                                                     double limit_us) const {
@@ -160,7 +160,7 @@ class Planning {
   }
 
   // The fastest plan that leaves `incoming` bytes of the budget to the incoming batch; maybe none
-  // if it takes as long as `limit_us`.
+  // if it takes as long as `limit_us` or is not a likely one.
   absl::StatusOr<std::optional<PlanResult>> Within(const PlanSearch& search,
                                                    const Candidate& smallest, const Policy& policy,
                                                    int64_t incoming, double limit_us) const {

@@ -48,8 +48,8 @@ struct PlannerOptions {
   // Whether a refusal for lack of memory names the policy that can be planned instead, which takes
   // a second plan. A search that tries many sizes has no use for that.
   bool suggest_policy = true;
-  // Ends the search once candidates of a round make the plan hardly faster, which takes a tenth of
-  // the time: for a plan that is to be compared or measured, not run.
+  // Ends the search once the next candidates make the plan hardly faster, which takes a tenth to a
+  // half of the time: for a plan that is to be compared or measured, not run.
   bool quick = false;
   KernelOptions kernels = {};
   // Whether a tensor can be anywhere but in the budget.

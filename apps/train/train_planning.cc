@@ -13,6 +13,7 @@
 #include "neap/core/program/passes.h"
 #include "neap/core/program/shards.h"
 #include "neap/core/run/file_planner.h"
+#include "neap/memory/known_plan.h"
 #include "neap/memory/planner.h"
 
 namespace neap::apps {
@@ -100,6 +101,7 @@ absl::StatusOr<std::shared_ptr<const Planner>> TrainPlanning::Measured(
   if (ranks == nullptr || ranks->rank() == 0)
     line.emplace(absl::StrCat("measure ", flags_.net.name), "engines");
   const MeasuringOptions options = {.seconds = flags_.measure_seconds,
+                                    .with_installed_times = true,
                                     .on_progress =
                                         [&](const MeasuringReport& report) {
                                           if (line.has_value()) ShowProgress(report, *line);
@@ -119,7 +121,9 @@ absl::StatusOr<std::shared_ptr<const Planner>> TrainPlanning::Measured(
                      flags_.planning.kernels.Options(device_.description(), device_.backend()));
     planner = PlannerFor(setup.planning);
   }
-  return report.planner != nullptr ? report.planner : planner;
+  std::optional<ChosenProgram> chosen = std::exchange(setup.measured->chosen, std::nullopt);
+  if (!chosen.has_value()) return planner;
+  return WithKnownPlan(std::move(planner), request, *std::move(chosen));
 }
 
 absl::StatusOr<double> TrainPlanning::PredictSeconds() const {

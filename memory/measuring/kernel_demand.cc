@@ -123,11 +123,16 @@ class Demands {
       return engine.use() == part;
     });
     if (timed == known.end() || timed->source == TimeSource::kMeasured) return absl::OkStatus();
+    StepSignature of_part = PartOf(signature, part.batch);
+    ASSIGN_OR_RETURN(const std::vector<Engine> engines, catalog_.Engines(of_part));
+    const auto listed = std::find_if(engines.begin(), engines.end(), [&](const Engine& engine) {
+      return engine.id == part.engine;
+    });
+    if (listed == engines.end()) return absl::OkStatus();  // its time is of another version
     const double doubt =
         timed->source == TimeSource::kInterpolated ? kUnsureBetween : kUnsureOfModel;
     const double share = in_plan ? doubt : kOfAlternatives * doubt;
-    Demand(PartOf(signature, part.batch),
-           {.id = timed->engine, .workspace_bytes = timed->workspace_bytes},
+    Demand(std::move(of_part), *listed,
            {.seconds = timed->seconds, .count = count, .in_plan = in_plan},
            share * static_cast<double>(count) * timed->seconds);
     return absl::OkStatus();
@@ -150,7 +155,8 @@ class Demands {
     KernelDemand& demand = demands_.try_emplace(key, std::move(none)).first->second;
     demand.worth_seconds += worth;
     demand.run_seconds = expected.seconds;
-    demand.runs = std::max(demand.runs, expected.count);
+    demand.runs =
+        expected.in_plan ? demand.runs + expected.count : std::max(demand.runs, expected.count);
     demand.is_in_plan = demand.is_in_plan || expected.in_plan;
   }
 
@@ -162,19 +168,20 @@ class Demands {
     const std::vector<Engine> usable =
         UsableEngines(signature, engines, /*deterministic=*/true, kernels_.timings.get());
     for (const Engine& engine : usable) {
+      if (engine.workspace_bytes > runs.most_free_bytes) continue;
+      const auto timed = std::find_if(known.begin(), known.end(), [&](const TimedEngine& other) {
+        return other.engine == engine.id && other.batch == BatchOf(signature) && !other.adds;
+      });
+      if (timed == known.end()) continue;
+      const double too_slow = UsesMatrixUnits(engine) ? kTooSlowOfMatrixUnits : kTooSlow;
+      if (timed->seconds > too_slow * fastest) continue;
       const bool is_new = families.insert(FamilyOf(engine.id)).second;
+      if (timed->source == TimeSource::kMeasured) continue;
       size_t& place = is_new ? of_families : of_others;
       const absl::Span<const double> gains =
           is_new ? absl::MakeConstSpan(kNextFamilies) : absl::MakeConstSpan(kNextOfFamily);
       if (place == gains.size()) continue;
       const double gain = gains[place++];
-      if (engine.workspace_bytes > runs.most_free_bytes) continue;
-      const auto timed = std::find_if(known.begin(), known.end(), [&](const TimedEngine& other) {
-        return other.engine == engine.id && other.batch == BatchOf(signature) && !other.adds;
-      });
-      if (timed == known.end() || timed->source == TimeSource::kMeasured) continue;
-      if (timed->seconds > (UsesMatrixUnits(engine) ? kTooSlowOfMatrixUnits : kTooSlow) * fastest)
-        continue;
       Demand(signature, engine, {.seconds = timed->seconds, .count = runs.count},
              gain * static_cast<double>(runs.count) * fastest);
     }

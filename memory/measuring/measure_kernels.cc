@@ -22,7 +22,6 @@
 #include "neap/layers/profile/installed_timings.h"
 #include "neap/layers/profile/kernel_bench.h"
 #include "neap/layers/profile/profiled_timings.h"
-#include "neap/memory/known_plan.h"
 #include "neap/memory/measuring/kernel_demand.h"
 #include "neap/memory/planner.h"
 
@@ -55,9 +54,10 @@ double SecondsSince(Clock::time_point start) {
 
 // By how much a run differs from what the plan takes it to be: nothing if it is of a kernel that
 // the plan does not run, and now has less reason to.
-double SurpriseOf(const KernelDemand& demand, const Measurement& measured) {
+double SurpriseOf(const KernelDemand& demand, double expected_seconds,
+                  const Measurement& measured) {
   if (measured.failed()) return demand.is_in_plan ? kNever : 0;
-  const double gain = demand.run_seconds - measured.median_seconds;
+  const double gain = expected_seconds - measured.median_seconds;
   return demand.is_in_plan ? std::abs(gain) : std::max(gain, 0.0);
 }
 
@@ -134,13 +134,13 @@ class Measuring {
     const Plan& plan = chosen->plan->plan;
     if (report_.planned_ms == 0) report_.planned_ms = plan.predicted_ms;
     has_measured_ = false;
+    expected_seconds_.clear();
     surprise_seconds_ = 0;
     const absl::Status status = MeasureFor(*program, plan, request.budget_bytes);
     seconds_before_ = Seconds();
     start_.reset();
     const bool still_holds = surprise_seconds_ <= kMinSurprise * plan.predicted_ms * 1e-3;
-    if (is_last && still_holds && options_.ranks == nullptr)
-      report_.planner = WithKnownPlan(planner, request, *std::move(chosen));
+    if (is_last && still_holds && options_.ranks == nullptr) report_.chosen = *std::move(chosen);
     return status;
   }
 
@@ -150,6 +150,8 @@ class Measuring {
       ASSIGN_OR_RETURN(std::vector<KernelDemand> demands,
                        DemandsOf(program, plan, planning_.kernels, device_.description(),
                                  device_.backend(), loaded_));
+      for (const KernelDemand& demand : demands)
+        expected_seconds_.try_emplace({demand.signature, demand.engine.id}, demand.run_seconds);
       std::erase_if(demands, [&](const KernelDemand& demand) {
         return demand.worth_seconds < least_worth || !IsMine(demand);
       });
@@ -250,7 +252,9 @@ class Measuring {
     loaded_.insert(demand.engine.id);
     ++(measured->failed() ? report_.failed : report_.measured);
     has_measured_ = true;
-    surprise_seconds_ += static_cast<double>(demand.runs) * SurpriseOf(demand, *measured);
+    const double expected_seconds = expected_seconds_.at({demand.signature, demand.engine.id});
+    surprise_seconds_ +=
+        static_cast<double>(demand.runs) * SurpriseOf(demand, expected_seconds, *measured);
     if (!measured->failed()) fastest = std::min(fastest, measured->median_seconds);
     const std::string operation = SignatureText(demand.signature);
     if (!database_.Record(operation, *measured, OnConflict::kKeepBetter).ok()) is_over_ = true;
@@ -280,8 +284,11 @@ class Measuring {
     absl::StatusOr<ProfileDatabase> read =
         ProfileDatabase::OpenToRead(database_.path(), database_.device());
     RETURN_IF_ERROR(read.status());
-    planning_.kernels.timings = WithInstalledTimings(
-        std::make_shared<ProfiledTimings>(*std::move(read)), database_.device());
+    planning_.kernels.timings = std::make_shared<ProfiledTimings>(*std::move(read));
+    if (options_.with_installed_times) {
+      planning_.kernels.timings =
+          WithInstalledTimings(std::move(planning_.kernels.timings), database_.device());
+    }
     return absl::OkStatus();
   }
 
@@ -300,6 +307,8 @@ class Measuring {
   size_t place_ = 0;           // of this rank among them
   std::string news_;           // lines that the other ranks do not have yet
   MeasuringReport report_;
+  // In this pass: what the plan took a run to be, by kernel and engine.
+  absl::flat_hash_map<std::pair<StepSignature, std::string>, double> expected_seconds_;
   bool has_measured_ = false;    // in this pass
   double surprise_seconds_ = 0;  // in this pass, of an iteration
   bool is_over_ = false;

@@ -4,11 +4,12 @@
 // A plan is only as good as its kernel times, and few users measure a network before the first run.
 // So a session does: it plans by what is known, measures the kernels that matter most
 // (memory/measuring/kernel_demand.h) within some seconds and within the bytes of the budget, and
-// plans again. The times go into the database, so the next session measures nothing. What was not
-// reached is estimated from what was (layers/conv/estimated_parts.h).
+// plans again: twice by a search that ends early (PlannerOptions::quick), then by a whole one. The
+// times go into the database, so the next session measures nothing. What was not reached is
+// estimated from what was (layers/conv/estimated_parts.h).
 //
-//   seconds         0                                        7.5     7.5              10
-//            | plan | conv2 f, conv1 b, ... the rest by worth | plan again | what is new |
+//   seconds          0                      7.5                               7.5             10
+//            | quick | conv2 f, conv1 b, ... | quick | what is new, up to 7.5 s | plan | the rest |
 //
 //   MeasuringOptions options = {.seconds = 10};
 //   ASSIGN_OR_RETURN(MeasuringReport report,
@@ -19,7 +20,7 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -40,15 +41,18 @@ struct MeasuringReport {
   int64_t from_others = 0;  // measured by other ranks
   int64_t left = 0;         // kernels that would have been worth measuring
   double seconds = 0;       // that all of it took, without planning
-  double planned_ms = 0;    // predicted for an iteration before
-  // If what was measured after the last plan hardly changes it: a planner whose Choose() gives that
-  // plan. Null also among ranks, which tell each other times until the end.
-  std::shared_ptr<const Planner> planner = nullptr;
+  double planned_ms = 0;    // predicted for an iteration by the first, quick plan
+  // The last plan, if what was measured after it hardly changes it (memory/known_plan.h). Absent
+  // also among ranks, which tell each other times until the end.
+  std::optional<ChosenProgram> chosen = {};
 };
 
 struct MeasuringOptions {
   double seconds = kDefaultMeasuringSeconds;  // at most, without planning; 0: nothing is measured
   int64_t samples = 3;                        // minimum per median
+  // Times that come with the library count as known (layers/profile/installed_timings.h): for
+  // callers that plan by them, too.
+  bool with_installed_times = false;
   // Called after each kernel with what was done so far; measuring ends if it returns false.
   std::function<bool(const MeasuringReport&)> on_progress = nullptr;
   // Ranks measure different kernels and tell each other the times. All call MeasureKernels() with

@@ -1,6 +1,7 @@
 #include "neap/memory/measuring/measured_session.h"
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,7 @@
 #include "neap/layers/profile/profile_database.h"
 #include "neap/layers/profile/profiled_timings.h"
 #include "neap/memory/create_session.h"
+#include "neap/memory/known_plan.h"
 #include "neap/memory/planner.h"
 
 namespace neap {
@@ -27,7 +29,10 @@ class Preparation {
     absl::Status own = measuring_.seconds > 0 ? Measure(planning) : absl::OkStatus();
     if (own.ok()) own = ReadTimes(planning);
     RETURN_IF_ERROR(Agree(own, {}, training_.communicator));
-    return planner_ != nullptr ? planner_ : PlannerFor(std::move(planning));
+    const PlanRequest request = {.budget_bytes = planning.budget_bytes};
+    std::shared_ptr<const Planner> planner = PlannerFor(std::move(planning));
+    if (!chosen_.has_value()) return planner;
+    return WithKnownPlan(std::move(planner), request, *std::move(chosen_));
   }
 
  private:
@@ -66,12 +71,13 @@ class Preparation {
       return LowerChosen(graph_, training_, share, device_.description(), choice);
     };
     const MeasuringOptions options = {.seconds = measuring_.seconds,
+                                      .with_installed_times = true,
                                       .on_progress = measuring_.on_progress,
                                       .ranks = training_.communicator};
-    ASSIGN_OR_RETURN(const MeasuringReport report,
+    ASSIGN_OR_RETURN(MeasuringReport report,
                      MeasureKernels(lower, planning, {.budget_bytes = planning.budget_bytes},
                                     device_, *database, options));
-    planner_ = report.planner;
+    chosen_ = std::exchange(report.chosen, std::nullopt);
     if (measuring_.report != nullptr) *measuring_.report = report;
     for (const std::string& notice : database->notices()) Note(notice);
     return absl::OkStatus();
@@ -103,7 +109,7 @@ class Preparation {
   Device& device_;
   const TrainingOptions& training_;
   const SessionMeasuring& measuring_;
-  std::shared_ptr<const Planner> planner_;  // of measuring, if its last plan is the session's
+  std::optional<ChosenProgram> chosen_;  // by measuring, if its last plan is the session's
 };
 
 }  // namespace

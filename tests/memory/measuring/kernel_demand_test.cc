@@ -206,16 +206,16 @@ TEST_CASE("what is expected to take three times as long as the fastest is not de
   CHECK(Get(tight, forward, "small").is_in_plan);
 }
 
-// Engines of three families, as a library lists them: many of the one that it recommends.
+// Engines of twelve families, as a library lists them: many of the one that it recommends. The
+// first engine of the second family needs more workspace than there is.
 class FamiliesCatalog final : public EngineCatalog {
  public:
   absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
     if (!IsDivisible(signature)) return std::vector<Engine>{{.id = std::string(kOwnEngine)}};
     std::vector<Engine> engines;
     for (int i = 0; i < 9; ++i) engines.push_back({.id = absl::StrCat("eng1_k2=", i)});
-    engines.push_back({.id = "eng2_k2=0"});
-    engines.push_back({.id = "eng3_k2=0"});
-    engines.push_back({.id = "eng3_k2=1"});
+    engines.push_back({.id = "eng2_k2=0", .workspace_bytes = 100 * kGiB});
+    for (int i = 2; i <= 12; ++i) engines.push_back({.id = absl::StrCat("eng", i, "_k2=1")});
     return engines;
   }
   std::string Versions() const override { return ""; }
@@ -224,19 +224,25 @@ class FamiliesCatalog final : public EngineCatalog {
 TEST_CASE("the first engine of each family is demanded, however late the library lists it") {
   FamiliesCatalog catalog;
   const Demanded demanded;
-  const PlanResult result = MakePlan(demanded.program, {}, demanded.device, catalog).value();
+  const KernelOptions kernels = {.divisions = DivisionPolicy::kUndivided};
+  const PlanResult result =
+      MakePlan(demanded.program, {.budget_bytes = 32 * kMiB, .kernels = kernels}, demanded.device,
+               catalog)
+          .value();
   const std::vector<KernelDemand> demands =
-      DemandsOf(demanded.program, result.plan, {}, demanded.device, catalog).value();
+      DemandsOf(demanded.program, result.plan, kernels, demanded.device, catalog).value();
   const StepSignature forward = demanded.Of("first forward");
   const double seconds = demanded.Model("first forward");
   CHECK(Get(demands, forward, "eng1_k2=0").is_in_plan);
-  // In two runs, by its place among the families.
-  CHECK(Get(demands, forward, "eng2_k2=0").worth_seconds == Approx(2 * 0.06 * seconds));
-  CHECK(Get(demands, forward, "eng3_k2=0").worth_seconds == Approx(2 * 0.05 * seconds));
-  CHECK(Get(demands, forward, "eng3_k2=0").runs == 2);
+  CHECK(Get(demands, forward, "eng1_k2=0").runs == 2);
+  // In two runs, by their places among the families.
+  CHECK(Find(demands, forward, "eng2_k2=0") == nullptr);
+  CHECK(Get(demands, forward, "eng2_k2=1").worth_seconds == Approx(2 * 0.06 * seconds));
+  CHECK(Get(demands, forward, "eng3_k2=1").worth_seconds == Approx(2 * 0.05 * seconds));
+  CHECK(Get(demands, forward, "eng8_k2=1").worth_seconds == Approx(2 * 0.03 * seconds));
+  CHECK(Find(demands, forward, "eng9_k2=1") == nullptr);
   CHECK(Find(demands, forward, "eng1_k2=1") != nullptr);
   CHECK(Find(demands, forward, "eng1_k2=8") == nullptr);
-  CHECK(Find(demands, forward, "eng3_k2=1") == nullptr);
 }
 
 TEST_CASE("engines that failed are not demanded") {
