@@ -11,9 +11,14 @@ namespace neap {
 std::vector<Engine> MeasuredCatalog::Measured(const StepSignature& signature) const {
   std::vector<TimedEngine> timed = timings_->Of(signature);
   std::erase_if(timed, [&](const TimedEngine& engine) {
-    return engine.batch != BatchOf(signature) || engine.source != TimeSource::kMeasured ||
+    return engine.batch != BatchOf(signature) ||
            (AccumulatesInHalf(engine.engine) && !options_.half_accumulation);
   });
+  const auto is_measured = [](const TimedEngine& engine) {
+    return engine.source == TimeSource::kMeasured;
+  };
+  if (library_ != nullptr || std::any_of(timed.begin(), timed.end(), is_measured))
+    std::erase_if(timed, [&](const TimedEngine& engine) { return !is_measured(engine); });
   std::stable_sort(timed.begin(), timed.end(), [](const TimedEngine& a, const TimedEngine& b) {
     return a.seconds < b.seconds;
   });

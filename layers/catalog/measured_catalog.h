@@ -33,9 +33,10 @@ class MeasuredCatalog final : public EngineCatalog {
 
   // If the library has the same versions: its engines in its order, with the workspace that they
   // had when measured, followed by the other measured engines, fastest first. Engines whose times
-  // are not of these versions (TimeSource::kInterpolated) do not count as measured. If nothing was
-  // measured for the step: the library's engines, whatever its versions; without a library, one
-  // engine without workspace (layers/catalog/default_catalog.h), and none that adds to gradients.
+  // are not of these versions (TimeSource::kInterpolated) count as measured only where there is no
+  // library and no other one. If nothing was measured for the step: the library's engines, whatever
+  // its versions; without a library, one engine without workspace
+  // (layers/catalog/default_catalog.h), and none that adds to gradients.
   absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override;
   std::string Versions() const override { return versions_; }
 

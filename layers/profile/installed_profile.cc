@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -109,7 +110,8 @@ class InstalledProfileParser {
   absl::StatusOr<uint64_t> ReadText(std::string_view text) {
     const std::optional<size_t> before = ReadNumber<size_t>(Cut(text, ' '), kBase);
     const std::optional<size_t> after = ReadNumber<size_t>(Cut(text, ' '), kBase);
-    if (!before.has_value() || !after.has_value() || *before + *after > line_before_.size())
+    const size_t most = line_before_.size();
+    if (!before.has_value() || !after.has_value() || *before > most || *after > most - *before)
       return Malformed("an operation");
     last_pieces_.assign(line_before_.end() - static_cast<ptrdiff_t>(*after), line_before_.end());
     line_before_.resize(*before);
@@ -131,7 +133,8 @@ class InstalledProfileParser {
   // "BATCH,ROW,ROW..."
   absl::Status ReadBatch(std::string_view text) {
     const std::optional<int64_t> batch = ReadNumber<int64_t>(Cut(text, ','), 10);
-    if (!batch.has_value()) return Malformed("a batch");
+    if (!batch.has_value() || *batch > std::numeric_limits<uint32_t>::max())
+      return Malformed("a batch");
     while (!text.empty()) RETURN_IF_ERROR(ReadRow(*batch, Cut(text, ',')));
     return absl::OkStatus();
   }

@@ -29,8 +29,8 @@ std::vector<TimedEngine> InstalledTimings::Of(const StepSignature& signature) co
                     [&](const TimedEngine& own) { return own.use() == engine.use(); });
     if (is_known || (own_ != nullptr && HasFailed(signature, engine))) continue;
     if (!is_of_same_versions_) engine.source = TimeSource::kInterpolated;
+    if (engine.batch == BatchOf(signature)) has_added_ = true;
     known.push_back(std::move(engine));
-    has_added_ = true;
   }
   return known;
 }

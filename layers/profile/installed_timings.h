@@ -35,7 +35,7 @@ class InstalledTimings final : public KernelTimings {
   bool has_own() const { return own_ != nullptr; }
   const ProfiledDevice& device() const { return profile_.device(); }
   bool is_of_same_versions() const { return is_of_same_versions_; }
-  // Whether any row was added so far.
+  // Whether any row of a whole batch was added so far.
   bool has_added() const { return has_added_; }
 
  private:

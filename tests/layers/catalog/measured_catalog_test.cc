@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/step/step_signature.h"
@@ -58,6 +60,18 @@ TEST_CASE("without a library, an unmeasured step has one engine, and none that a
   CHECK(Text(catalog.Engines(Images(4))) == "fast:32 only there:16 first:9 ");
   CHECK(Text(catalog.Engines(Images(5))) == "default:0 ");
   CHECK(Text(catalog.Engines(AddingSignature(Images(4, Phase::kBackwardParams)))).empty());
+}
+
+TEST_CASE("engines with times of other versions are listed where there is nothing else") {
+  const std::vector<TimedEngine> others = {
+      {.engine = "other", .batch = 4, .seconds = 1, .source = TimeSource::kInterpolated}};
+  const MadeUpTimings only_others(others);
+  CHECK(Text(MeasuredCatalog(only_others, "lib 2", nullptr).Engines(Images(4))) == "other:0 ");
+  CHECK(
+      Text(MeasuredCatalog(only_others, "lib 2", std::make_unique<Library>()).Engines(Images(4))) ==
+      "first:8 second:0 ");
+  const MadeUpTimings both({others.front(), {"own", 4, 0, 2}});
+  CHECK(Text(MeasuredCatalog(both, "lib 2", nullptr).Engines(Images(4))) == "own:0 ");
 }
 
 TEST_CASE("engines that add in fp16 are listed on request only") {

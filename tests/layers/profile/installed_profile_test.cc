@@ -13,6 +13,7 @@
 #include "neap/core/device/device_description.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/step/signature_text.h"
+#include "neap/layers/catalog/default_catalog.h"
 #include "neap/layers/catalog/measured_catalog.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/profile/installed_timings.h"
@@ -210,10 +211,12 @@ TEST_CASE("without own times the installed ones are measured, of other versions 
   for (const TimedEngine& row : others->Of(step)) CHECK(row.source == TimeSource::kInterpolated);
   CHECK(same->FailedOn(step).empty());
   CHECK(same->Sums(2).empty());
-  // Engines of other versions are not listed as if they had been measured.
-  MeasuredCatalog catalog(*others, "cuDNN 9.20.0", nullptr);
+  // Engines of other versions are listed only where no library lists its own.
+  MeasuredCatalog catalog(*others, "cuDNN 9.20.0", std::make_unique<DefaultCatalog>());
   REQUIRE(catalog.Engines(step).value().size() == 1);
   CHECK(catalog.Engines(step).value().front().id == "default");
+  MeasuredCatalog alone(*others, "cuDNN 9.20.0", nullptr);
+  CHECK(alone.Engines(step).value().front().id == "eng3_k11=2");
   MeasuredCatalog measured(*same, kVersions, nullptr);
   CHECK(measured.Engines(step).value().front().id == "eng3_k11=2");
 }
