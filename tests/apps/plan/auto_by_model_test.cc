@@ -39,7 +39,7 @@ struct ComparedNet {
   int64_t batch;
 };
 
-constexpr double kMaxLoss = 0.11;  // MobileNetV3-Large; the others lose at most 7%
+constexpr double kMaxLoss = 0.11;  // MobileNetV3-Large; the others lose at most 8%
 
 const std::vector<ComparedNet> kNets = {{"resnet101", 128},
                                         {"resnet50", 128},
