@@ -85,7 +85,7 @@ absl::Status PlanSearch::TryLadders(int64_t budget_bytes, Fastest& best) const {
   size_t next = 0;
   std::deque<Rungs> rungs;  // of the orders before `next`, still to be tried
   const size_t most_of_round = MostOfRound();
-  size_t vain_parts = 0;  // since the time was so much longer, or absent
+  size_t vain_parts = 0;  // since the last gain of that part, or the first candidate
   double us_at_gain = best.us;
   for (size_t of_round = std::min(kMinOfRound, most_of_round);;
        of_round = std::min(2 * of_round, most_of_round)) {

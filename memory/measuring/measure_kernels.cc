@@ -93,10 +93,10 @@ class Measuring {
     RETURN_IF_ERROR(FindPeers(lower, request));
     absl::Status own;
     for (int pass = 0; pass < kPasses; ++pass) {
-      limit_seconds_ = (pass + 1 < kPasses ? 1 - kKeptForLastPass : 1) * options_.seconds;
       const bool is_last = pass + 1 == kPasses;
       const bool would_repeat = pass > 0 && !is_last && options_.ranks == nullptr && !has_measured_;
       if (would_repeat) continue;
+      limit_seconds_ = (is_last ? 1 : 1 - kKeptForLastPass) * options_.seconds;
       if (own.ok()) own = Pass(lower, request, is_last);
       report_.seconds = Seconds();
       // As often on all ranks, also after an error of this one.

@@ -1,4 +1,5 @@
-// Kernel times that come with the library: as text, those of the H200, and behind measured ones.
+// Kernel times that come with the library: how their text is read, that the times of the H200 are
+// right, and that measured times come before them.
 #include "neap/layers/profile/installed_profile.h"
 
 #include <doctest/doctest.h>
