@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Measures what a newcomer's first run of neap gives: `neap train` with an empty database, which measures kernels by itself.
+"""Measures what a first run of neap gives on a GPU of which neap has no times: `neap train` with an empty database, which
+measures kernels by itself.
 
 For each case NET:BATCH:DTYPE:LAYOUT it trains with memory to spare, then in a third of that run's peak, each beginning with an
 empty database, and prints the seconds spent on measuring, the step's time beside the predicted one, and, with --full DATABASE of a
@@ -23,7 +24,7 @@ def train(arguments, case, cache, measure, budget, database=None):
     net, batch, dtype, layout = case.split(":")
     command = [arguments.neap, "train", net, "--batch", batch, "--dtype", dtype, "--layout", layout, "--device", arguments.device,
                "--data", "synthetic", "--repeat-batch", "--steps", str(arguments.steps), "--json",
-               "--measure", str(measure)]
+               "--measure", str(measure), "--no-installed-times"]
     if database:
         command += ["--database", database]
     if budget:

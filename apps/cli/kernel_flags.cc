@@ -94,6 +94,7 @@ void KernelFlags::AddDatabaseTo(FlagSet& flags) {
             "choose kernels by the times in this database (profile.db in ~/.cache/neap, if it "
             "exists) and those that come with neap; none: by the cost model alone",
             Text(&database));
+  flags.Add("no-installed-times", "without the times that come with neap", &no_installed_times);
   flags.Add("divisions", "POLICY", "parts of a batch in which convolutions may run",
             ReadDivisions(&divisions));
   flags.Add("nondeterministic", "also use engines whose bits differ from run to run, if measured",
@@ -113,6 +114,7 @@ void KernelFlags::AddTo(FlagSet& flags) {
 }
 
 bool KernelFlags::reads_database() const { return database != kNone; }
+bool KernelFlags::reads_installed_times() const { return reads_database() && !no_installed_times; }
 
 std::string KernelFlags::ProfileArguments() const {
   std::string text;
@@ -150,7 +152,7 @@ absl::StatusOr<KernelOptions> KernelFlags::Options(const DeviceDescription& devi
                    OpenDatabase({.name = device.name, .versions = catalog.Versions()}));
   if (opened.has_value())
     options.timings = std::make_shared<ProfiledTimings>(*std::move(opened), std::move(on_unread));
-  if (reads_database()) {
+  if (reads_installed_times()) {
     options.timings =
         WithInstalledTimings(std::move(options.timings), {device.name, catalog.Versions()});
   }

@@ -66,6 +66,7 @@ FlagValue ReadWorkspaceRule(std::string* rule);
 // For commands that plan.
 struct KernelFlags {
   std::string database;  // empty: the default, if it exists; "none": no measured times
+  bool no_installed_times = false;
   DivisionPolicy divisions = DivisionPolicy::kAll;
   std::optional<int64_t> workspace_limit_bytes = {};
   std::string workspace_rule = "best";
@@ -74,8 +75,10 @@ struct KernelFlags {
 
   void AddTo(FlagSet& flags);
   void AddDatabaseTo(FlagSet& flags);  // only the database and which engines count
-  // Whether measured times are used, including those that come with the library.
+  // Whether measured times are used.
   bool reads_database() const;
+  // Whether those that come with the library are.
+  bool reads_installed_times() const;
   // The arguments of the `neap profile` that measures for these plans, as typed; only for plans
   // that read a database: " --database h200.db".
   std::string ProfileArguments() const;
@@ -83,8 +86,8 @@ struct KernelFlags {
   // Empty if no database is used. Errors: those of reading the database that --database names. If
   // the default one cannot be read, a line on stderr says so and the result is empty.
   absl::StatusOr<std::optional<ProfileDatabase>> OpenDatabase(ProfiledDevice device) const;
-  // WithoutTimes() plus the database's times, and those that come with the library for this device,
-  // unless no database is to be read. Errors: those of OpenDatabase().
+  // WithoutTimes() plus the times that the flags allow: the database's, and those that come with
+  // the library for this device. Errors: those of OpenDatabase().
   absl::StatusOr<KernelOptions> Options(const DeviceDescription& device,
                                         const EngineCatalog& catalog,
                                         ProfiledTimings::OnError on_unread = PrintUnread) const;

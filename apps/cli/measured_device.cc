@@ -116,11 +116,13 @@ absl::StatusOr<PlanTarget> OpenPlanTargetBy(const KernelFlags& kernels, const st
   if (!kernels.reads_database()) return target;
   ProfiledDevice timed = {.name = target.description.name, .versions = target.engines().Versions()};
   ASSIGN_OR_RETURN(target.kernels.timings, OwnTimes(kernels, timed, std::move(on_unread)));
-  // Without the library, the engines are those with times.
-  const InstalledProfile* const installed = FindInstalledProfile(timed.name);
-  if (target.kernels.timings == nullptr && installed != nullptr && !target.unlisted.ok())
-    timed = installed->device();
-  target.kernels.timings = WithInstalledTimings(std::move(target.kernels.timings), timed);
+  if (kernels.reads_installed_times()) {
+    // Without the library, the engines are those with times.
+    const InstalledProfile* const installed = FindInstalledProfile(timed.name);
+    if (target.kernels.timings == nullptr && installed != nullptr && !target.unlisted.ok())
+      timed = installed->device();
+    target.kernels.timings = WithInstalledTimings(std::move(target.kernels.timings), timed);
+  }
   if (target.kernels.timings == nullptr) return target;
   if (target.engines().Versions() != timed.versions)
     target.other_versions = target.engines().Versions();

@@ -100,14 +100,15 @@ absl::StatusOr<std::shared_ptr<const Planner>> TrainPlanning::Measured(
   std::optional<ProgressLine> line;  // of the first rank
   if (ranks == nullptr || ranks->rank() == 0)
     line.emplace(absl::StrCat("measure ", flags_.net.name), "engines");
-  const MeasuringOptions options = {.seconds = flags_.measure_seconds,
-                                    .with_installed_times = true,
-                                    .on_progress =
-                                        [&](const MeasuringReport& report) {
-                                          if (line.has_value()) ShowProgress(report, *line);
-                                          return !Interrupted();
-                                        },
-                                    .ranks = ranks};
+  const MeasuringOptions options = {
+      .seconds = flags_.measure_seconds,
+      .with_installed_times = flags_.planning.kernels.reads_installed_times(),
+      .on_progress =
+          [&](const MeasuringReport& report) {
+            if (line.has_value()) ShowProgress(report, *line);
+            return !Interrupted();
+          },
+      .ranks = ranks};
   const PlanRequest request = {.budget_bytes = setup.planning.budget_bytes,
                                .strict = setup.planning.strict};
   ASSIGN_OR_RETURN(setup.measured,

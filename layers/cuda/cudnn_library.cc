@@ -10,6 +10,12 @@
 namespace neap {
 namespace {
 
+// cuDNN loads NVRTC to list the engines of a convolution, and unloads it again. If it stays loaded,
+// a list takes 9 ms instead of 14 (an AMD EPYC, cuDNN 9.19). Nothing else needs it.
+void KeepNvrtcLoaded() {
+  SharedLibrary::Open(absl::StrCat("libnvrtc.so.", CUDART_VERSION / 1000), "").IgnoreError();
+}
+
 absl::StatusOr<CudnnLibrary> Load() {
   ASSIGN_OR_RETURN(
       SharedLibrary library,
@@ -38,6 +44,7 @@ absl::StatusOr<CudnnLibrary> Load() {
     return absl::NotFoundError(absl::StrCat("the cuDNN found is version ", version, "; ",
                                             kOldestVersion, " or newer is needed"));
   }
+  KeepNvrtcLoaded();
   return loaded;
 }
 

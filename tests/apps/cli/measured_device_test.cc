@@ -121,7 +121,9 @@ TEST_CASE("a plan for an H200 uses the times that come with neap, unless it is t
   CHECK(by_other.at("installed_times") == kMeasured);
 
   for (const std::vector<std::string>& without :
-       {Joined(plan, {"--database", "none"}), Joined(plan, {"--device", "b200"})}) {
+       {Joined(plan, {"--database", "none"}), Joined(plan, {"--device", "b200"}),
+        Joined(plan, {"--no-installed-times"}),
+        Joined(plan, {"--database", path, "--no-installed-times"})}) {
     const Json json = RunForJson(without).at(0);
     CHECK(json.at("installed_times").is_null());
     CHECK(json.at("measured_with").is_null());
