@@ -3,10 +3,10 @@
 // The search tries a fixed ladder of memory limits, from the policy's minimum to the point where
 // nothing has to move. The ladder does not depend on the budget, and a candidate that fits is left
 // out only where a bound on its time says that another one is as fast. So a larger budget only adds
-// candidates, and each of them gets engines that its steps prefer at least as much. A plan in a
-// larger budget can be slower only where that costs time: a larger workspace may have to wait for a
-// copy that still uses its bytes, copies may run beside a run that did not before, and of engines
-// of which only some were measured the preferred one may be predicted to be slower.
+// candidates, and each of them gets engines that its steps prefer at least as much. These may cost
+// time: a larger workspace may have to wait for a copy that still uses its bytes, and of engines of
+// which only some were measured the preferred one may be predicted to be slower. So a candidate is
+// also written with the workspaces that smaller budgets would give it.
 //
 //   limit
 //   |====== nothing has to move       for each limit, each order of runs and its eviction rules:

@@ -15,6 +15,7 @@ import collections
 import json
 import math
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -68,20 +69,22 @@ def family_of(engine):
 
 def losses_of(listed):
     """The logarithms of the times over that of the library's first deterministic engine, by family of
-    engines and by class. Engines that compute a ReLU, too, have a first one of their own."""
-    ordered = sorted((engine for engine in listed["engines"] if engine["listed"] and engine["deterministic"]),
-                     key=lambda engine: engine["place"])
+    engines and by class. Engines that compute a ReLU, too, have a first one of their own. Of engines that
+    the library lists only with a GPU, the database does not know the class."""
+    deterministic = sorted((engine for engine in listed["engines"] if engine["deterministic"]), key=lambda engine: engine["place"])
     losses = collections.defaultdict(list)
     for with_relu in (False, True):
-        alike = [engine for engine in ordered if engine["engine"].startswith("relu:") == with_relu]
-        if not alike or alike[0]["median_ms"] is None:
+        alike = [engine for engine in deterministic if engine["engine"].startswith("relu:") == with_relu]
+        first = next((engine for engine in alike if engine["listed"]), None)
+        if first is None or first["median_ms"] is None:
             continue
-        for engine in alike[1:]:
-            if engine["median_ms"] is None:
+        for engine in alike:
+            if engine is first or engine["median_ms"] is None:
                 continue
-            loss = math.log(engine["median_ms"] / alike[0]["median_ms"])
+            loss = math.log(engine["median_ms"] / first["median_ms"])
             losses[family_of(engine["engine"])].append(loss)
-            losses["*tensor-core" if "tensor-core" in engine["notes"] else "*"].append(loss)
+            if engine["listed"]:
+                losses["*tensor-core" if "tensor-core" in engine["notes"] else "*"].append(loss)
     return losses
 
 
@@ -245,7 +248,14 @@ def engine_losses(kernels):
             for family, losses in families.items() if len(losses) >= MIN_LOSSES}
 
 
-def write_losses(path, losses):
+def read_losses(path):
+    rows = re.findall(r'\{"([^"]+)", "([^"]+)", (\S+)\}', path.read_text()) if path.exists() else []
+    return {(group, family): float(loss) for group, family, loss in rows}
+
+
+def write_losses(path, measured):
+    """Rows that are there stay: of the first few engines only, a profile has slow ones only where they are listed early."""
+    losses = {**measured, **read_losses(path)}
     lines = ["// Written by scripts/fit_cost_model.py: the rows of layers/conv/engine_losses.cc. Do not edit."]
     lines += [f'{{"{group}", "{family}", {max(losses[group, family], 0):.3f}}},' for group, family in sorted(losses)]
     path.write_text("\n".join(lines) + "\n")

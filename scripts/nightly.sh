@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # What takes too long for .ci/run, which checks every commit: clang-tidy on all sources, compilation of every source alone and of all
 # sources of a folder together, all tests with AddressSanitizer and UndefinedBehaviorSanitizer and the CUDA kernels on an emulated GPU,
-# both also with what .ci/run leaves out, and fuzzing for an hour for each file format, from the inputs that the nights before have
-# found. All parts run, whatever fails; the end says what did, and the exit code is 1.
+# both also with what .ci/run leaves out, plans for many requests and budgets, and fuzzing for an hour for each file format, from the
+# inputs that the nights before have found. All parts run, whatever fails; the end says what did, and the exit code is 1.
 #   scripts/nightly.sh                       all parts
 #   scripts/nightly.sh lint tests fuzz       some of them
 #   NEAP_FUZZ_SECONDS=60 scripts/nightly.sh  fuzzing for a minute
@@ -10,7 +10,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 exec </dev/null
-parts=(lint units tests emulation fuzz)
+parts=(lint units tests emulation plans fuzz)
 [ $# -gt 0 ] || set -- "${parts[@]}"
 for part in "$@"; do
   [[ " ${parts[*]} " == *" $part "* ]] || { echo "nightly: no part $part" >&2; exit 2; }
@@ -45,6 +45,15 @@ tests() {
 # CUDA kernels on an emulated GPU, also the cases that .ci/run leaves out.
 emulation() {
   scripts/build.sh dev && cmake --build build/dev --target emulated_cuda_tests emulated_cuda_rest
+}
+
+# Random requests against all numbers of parts, and budgets of which no larger one may be slower, of eight networks.
+plans() {
+  scripts/build.sh release || return
+  local failed=0
+  NEAP_RANDOM_SEEDS=300 build/release/tests/memory_tests --test-case='random requests*' || failed=1
+  NEAP_SWEEP_BUDGETS=200 NEAP_SWEEP_NETS=all build/release/tests/apps_tests --test-case='sweep:*' || failed=1
+  return "$failed"
 }
 
 # merge NAME: leaves, of the inputs of fuzz_NAME, the smallest ones that reach all code that any of them reaches.

@@ -128,7 +128,7 @@ absl::Status CheckMeasured(const std::vector<ConvKernel>& kernels, const Measure
       " kernels were not measured at their batch on ", measured.device.name, " (",
       measured.device.versions, "), for example ", missing->name, " ",
       std::string(Name(missing->signature.phase)), ", ", missing->Shapes(),
-      "; the same command on that device, without --plan-only, measures them"));
+      "; they are measured where that device is (bench conv: without --plan-only)"));
 }
 
 // Uses only a database.

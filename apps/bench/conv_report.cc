@@ -22,6 +22,10 @@ std::string TimesText(const ConvSeconds& seconds) {
   return absl::StrFormat("%.4f (%.4f)", Ms(*seconds.executed), Ms(seconds.predicted));
 }
 
+double TeraflopsOf(const ConvKernel& kernel, const ConvSeconds& seconds) {
+  return kernel.Flops() / seconds.best_known() / 1e12;
+}
+
 std::string TimesText(const std::optional<TimedConfiguration>& timed) {
   return timed.has_value() ? TimesText(timed->seconds) : kNothing;
 }
@@ -43,8 +47,9 @@ std::string KernelText(const ConvTimes& times, const std::vector<int64_t>& limit
     const ConvAtLimit& at = times.at_limits[i];
     std::string chosen = kNothing;
     if (at.divided.has_value()) {
-      chosen = absl::StrFormat("%12s  %s", FormatBytes(at.divided->configuration.workspace_bytes),
-                               ToString(at.divided->configuration.parts));
+      chosen = absl::StrFormat(
+          "%12s  %7.2f  %s", FormatBytes(at.divided->configuration.workspace_bytes),
+          TeraflopsOf(kernel, at.divided->seconds), ToString(at.divided->configuration.parts));
     }
     text += Row(FormatBytes(limits_bytes[i]), TimesText(at.undivided), TimesText(at.divided),
                 SpeedupText(at.speedup()), chosen);
@@ -133,7 +138,8 @@ std::string SegmentsText(const ConvBenchResult& result, bool executed) {
 std::string TablesText(const ConvBenchResult& result, bool executed) {
   std::string text = executed ? "ms as executed (as predicted)\n\n"
                               : "ms as predicted from the database; nothing was executed\n\n";
-  text += Row("limit", "undivided", "divided (WR)", "speedup", "   workspace  configuration");
+  text +=
+      Row("limit", "undivided", "divided (WR)", "speedup", "   workspace  TFLOP/s  configuration");
   for (const ConvTimes& times : result.kernels) text += KernelText(times, result.limits_bytes);
   if (!result.totals.empty()) text += "all kernels, each as often as it occurs\n";
   for (size_t i = 0; i < result.totals.size(); ++i)
@@ -172,12 +178,17 @@ Json ConfigurationJson(const std::optional<TimedConfiguration>& timed) {
 }
 
 Json KernelJson(const ConvTimes& times, const std::vector<int64_t>& limits_bytes) {
+  const auto configuration = [&](const std::optional<TimedConfiguration>& timed) {
+    Json json = ConfigurationJson(timed);
+    if (timed.has_value()) json["tflops"] = TeraflopsOf(times.kernel, timed->seconds);
+    return json;
+  };
   Json limits = Json::array();
   for (size_t i = 0; i < limits_bytes.size(); ++i) {
     const ConvAtLimit& at = times.at_limits[i];
     limits.push_back({{"limit_bytes", limits_bytes[i]},
-                      {"undivided", ConfigurationJson(at.undivided)},
-                      {"divided", ConfigurationJson(at.divided)},
+                      {"undivided", configuration(at.undivided)},
+                      {"divided", configuration(at.divided)},
                       {"speedup", OrNull(at.speedup())}});
   }
   Json front = Json::array();

@@ -45,8 +45,8 @@ class KernelSet {
   absl::flat_hash_map<std::pair<std::string, int64_t>, size_t> positions_;
 };
 
-std::string ShapeOf(const StepSignature& signature, Operand operand, Operand gradient) {
-  return signature.Spec(signature.Has(operand) ? operand : gradient).shape.ToString();
+const Shape& ShapeOf(const StepSignature& signature, Operand operand, Operand gradient) {
+  return signature.Spec(signature.Has(operand) ? operand : gradient).shape;
 }
 
 // The numbers of one row, in the order of the columns after the source.
@@ -90,9 +90,16 @@ absl::Status AddRow(const std::vector<std::string>& fields, const std::string& n
 }  // namespace
 
 std::string ConvKernel::Shapes() const {
-  return absl::StrCat(ShapeOf(signature, operands::X(), operands::Dx()), " * ",
-                      ShapeOf(signature, operands::Param(0), operands::ParamGrad(0)), " -> ",
-                      ShapeOf(signature, operands::Y(), operands::Dy()));
+  return absl::StrCat(ShapeOf(signature, operands::X(), operands::Dx()).ToString(), " * ",
+                      ShapeOf(signature, operands::Param(0), operands::ParamGrad(0)).ToString(),
+                      " -> ", ShapeOf(signature, operands::Y(), operands::Dy()).ToString());
+}
+
+double ConvKernel::Flops() const {
+  const Shape& weight = ShapeOf(signature, operands::Param(0), operands::ParamGrad(0));
+  const Shape& y = ShapeOf(signature, operands::Y(), operands::Dy());
+  return 2.0 * static_cast<double>(y.elements()) * static_cast<double>(weight.c() * weight.h()) *
+         static_cast<double>(weight.w());
 }
 
 std::vector<ConvKernel> ConvolutionsOf(const Program& program) {

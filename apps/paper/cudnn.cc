@@ -17,7 +17,6 @@
 #include "apps/paper/ucudnn.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
-#include "neap/core/step/operands.h"
 #include "neap/nets/registry.h"
 
 namespace neap::apps::cudnn {
@@ -63,13 +62,6 @@ std::string ShapeList(const PaperRun& run) {
   return csv;
 }
 
-double FlopsOf(const ConvKernel& kernel) {
-  const Shape& weight = kernel.signature.Spec(operands::Param(0)).shape;
-  const Shape& y = kernel.signature.Spec(operands::Y()).shape;
-  return 2.0 * static_cast<double>(y.elements()) * static_cast<double>(weight.c() * weight.h()) *
-         static_cast<double>(weight.w());
-}
-
 // The forward kernels without workspace and in 512 MiB, at the layers' own batch or another.
 absl::StatusOr<ConvBenchReport> MeasureLayers(const PaperRun& run, std::optional<int64_t> images) {
   ASSIGN_OR_RETURN(std::vector<ConvKernel> kernels,
@@ -86,7 +78,7 @@ absl::StatusOr<ConvBenchReport> MeasureLayers(const PaperRun& run, std::optional
 std::optional<double> TeraflopsAt(const ConvTimes& times, size_t limit) {
   const std::optional<TimedConfiguration>& chosen = times.at_limits[limit].undivided;
   if (!chosen.has_value()) return std::nullopt;
-  return FlopsOf(times.kernel) / chosen->seconds.best_known() / 1e12;
+  return times.kernel.Flops() / chosen->seconds.best_known() / 1e12;
 }
 
 PaperFigure Teraflops(const std::string& what, std::optional<double> ours,
@@ -134,7 +126,7 @@ absl::StatusOr<PaperReport> Table2(const PaperRun& run) {
   for (const ConvKernel& kernel : kernels) {
     if (kernel.signature.phase != Phase::kForward) continue;
     table.figures.push_back({.what = absl::StrCat(kernel.name, ": ", kernel.Shapes()),
-                             .ours = FlopsOf(kernel) / 1e9,
+                             .ours = kernel.Flops() / 1e9,
                              .decimals = run.small ? 4 : 2,
                              .unit = "GFLOP"});
   }

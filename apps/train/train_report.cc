@@ -62,9 +62,10 @@ TrainReport::TrainReport(const Plan& plan, bool json, int64_t log_every,
 namespace {
 
 Json ToJson(const MeasuringReport& report) {
-  return {{"engines", report.measured},       {"failed", report.failed},
-          {"from_ranks", report.from_others}, {"left", report.left},
-          {"seconds", report.seconds},        {"planned_ms", report.planned_ms}};
+  return {{"engines", report.measured},         {"failed", report.failed},
+          {"from_ranks", report.from_others},   {"left", report.left},
+          {"seconds", report.seconds},          {"planned_ms", report.planned_ms},
+          {"replanned_ms", report.replanned_ms}};
 }
 
 std::string ToText(const MeasuringReport& report) {
@@ -72,6 +73,8 @@ std::string ToText(const MeasuringReport& report) {
   std::string text =
       absl::StrFormat("%d engines in %.1f s", report.measured + report.from_others, report.seconds);
   if (report.left > 0) absl::StrAppend(&text, "; ", report.left, " others are estimated");
+  absl::StrAppendFormat(&text, "; an iteration takes %.4g ms by these times, and took %.4g before",
+                        report.replanned_ms, report.planned_ms);
   return text;
 }
 

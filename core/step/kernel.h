@@ -56,6 +56,12 @@ inline bool ComputesRelu(std::string_view engine) {
 // workspace, and hundreds of times as long.
 inline constexpr std::string_view kReference = "reference";
 
+// The word in the notes of an engine that multiplies matrices by tensor cores.
+inline constexpr std::string_view kTensorCore = "tensor-core";
+inline bool UsesTensorCores(const Engine& engine) {
+  return engine.notes.find(kTensorCore) != std::string::npos;
+}
+
 // The alignment of workspaces, and of operands that a kernel keeps in one.
 inline constexpr int64_t kWorkspaceAlignment = 256;
 

@@ -21,7 +21,7 @@ constexpr LossRow kRows[] = {
 };
 
 // The two rows of a group for engines that have none of their own.
-constexpr std::string_view kOfMatrixUnits = "*tensor-core";
+constexpr std::string_view kOfTensorCores = "*tensor-core";
 constexpr std::string_view kOthers = "*";
 
 constexpr double kSlowerPerPlace = 0.1;
@@ -44,8 +44,8 @@ double SlowdownOf(const Engine& engine, const Engine& first, size_t place, std::
   if (engine.notes == kReference && first.notes != kReference) return kSlowdownOfReference;
   const auto distance = static_cast<double>(place);
   std::optional<double> loss = FindLoss(group, FamilyOf(engine.id));
-  if (!loss.has_value() && UsesMatrixUnits(engine) != UsesMatrixUnits(first))
-    loss = FindLoss(group, UsesMatrixUnits(engine) ? kOfMatrixUnits : kOthers);
+  if (!loss.has_value() && UsesTensorCores(engine) != UsesTensorCores(first))
+    loss = FindLoss(group, UsesTensorCores(engine) ? kOfTensorCores : kOthers);
   if (!loss.has_value()) return 1 + kSlowerPerPlace * distance;
   return std::max(std::exp(*loss), 1 + kMinSlowerPerPlace * distance);
 }
@@ -53,10 +53,6 @@ double SlowdownOf(const Engine& engine, const Engine& first, size_t place, std::
 }  // namespace
 
 std::string_view FamilyOf(std::string_view engine) { return engine.substr(0, engine.find('_')); }
-
-bool UsesMatrixUnits(const Engine& engine) {
-  return engine.notes.find("tensor-core") != std::string::npos;
-}
 
 bool AllLoseMuch(absl::Span<const Engine> engines, std::string_view group) {
   bool any = false;

@@ -38,6 +38,4 @@ bool AllLoseMuch(absl::Span<const Engine> engines, std::string_view group);
 // sort of kernel.
 std::string_view FamilyOf(std::string_view engine);
 
-bool UsesMatrixUnits(const Engine& engine);
-
 }  // namespace neap

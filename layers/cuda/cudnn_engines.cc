@@ -11,8 +11,6 @@
 namespace neap {
 namespace {
 
-constexpr std::string_view kTensorCore = "tensor-core";
-
 struct NoteLetter {
   char letter;
   bool EngineNotes::*note;
@@ -150,10 +148,6 @@ std::string TextOf(const EngineNotes& notes) {
   if (notes.reduced_precision_reduction) texts.emplace_back("reduced-precision-reduction");
   if (notes.nondeterministic) texts.emplace_back("nondeterministic");
   return absl::StrJoin(texts, " ");
-}
-
-bool UsesTensorCores(const Engine& engine) {
-  return engine.notes.find(kTensorCore) != std::string::npos;
 }
 
 }  // namespace neap

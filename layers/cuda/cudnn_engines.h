@@ -94,8 +94,7 @@ bool IsAllowed(const EngineNotes& notes, const ConvolutionProblem& problem);
 // in fp16, more than one rounding.
 bool IsTrusted(std::string_view id, const ConvolutionProblem& problem);
 
-// "tensor-core winograd", for Engine::notes; and whether such an engine uses tensor cores.
+// "tensor-core winograd", for Engine::notes.
 std::string TextOf(const EngineNotes& notes);
-bool UsesTensorCores(const Engine& engine);
 
 }  // namespace neap

@@ -28,7 +28,7 @@ constexpr double kOfAlternatives = 0.2;  // of what the same doubt is worth wher
 // An engine that is expected to take so many times as long as the fastest that fits is not
 // demanded. What is expected is the median of other networks: of engines that use the matrix units
 // it says less, because all of them could be as fast as these are.
-constexpr double kTooSlow = 3, kTooSlowOfMatrixUnits = 10;
+constexpr double kTooSlow = 3, kTooSlowOfTensorCores = 10;
 // Of the library's next engines, by place: the first of each family, and others, which have only
 // other knobs.
 constexpr double kNextFamilies[] = {0.06, 0.06, 0.05, 0.05, 0.04, 0.04, 0.03, 0.03};
@@ -173,7 +173,7 @@ class Demands {
         return other.engine == engine.id && other.batch == BatchOf(signature) && !other.adds;
       });
       if (timed == known.end()) continue;
-      const double too_slow = UsesMatrixUnits(engine) ? kTooSlowOfMatrixUnits : kTooSlow;
+      const double too_slow = UsesTensorCores(engine) ? kTooSlowOfTensorCores : kTooSlow;
       if (timed->seconds > too_slow * fastest) continue;
       const bool is_new = families.insert(FamilyOf(engine.id)).second;
       if (timed->source == TimeSource::kMeasured) continue;

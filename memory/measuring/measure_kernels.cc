@@ -133,6 +133,7 @@ class Measuring {
     }
     const Plan& plan = chosen->plan->plan;
     if (report_.planned_ms == 0) report_.planned_ms = plan.predicted_ms;
+    report_.replanned_ms = plan.predicted_ms;
     has_measured_ = false;
     expected_seconds_.clear();
     surprise_seconds_ = 0;

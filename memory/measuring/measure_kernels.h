@@ -42,6 +42,7 @@ struct MeasuringReport {
   int64_t left = 0;         // kernels that would have been worth measuring
   double seconds = 0;       // that all of it took, without planning
   double planned_ms = 0;    // predicted for an iteration by the first, quick plan
+  double replanned_ms = 0;  // by the last plan so far
   // The last plan, if what was measured after it hardly changes it (memory/known_plan.h). Absent
   // also among ranks, which tell each other times until the end.
   std::optional<ChosenProgram> chosen = {};

@@ -185,6 +185,17 @@ class FitCostModel(unittest.TestCase):
             self.assertIn(f'{{"{group}", "*", {math.log(8):.3f}}},', lines)
         self.assertEqual(len(lines), 8)
 
+    def test_losses_of_engines_that_are_listed_only_with_a_gpu_have_no_class(self):
+        listed = {"engines": [engine("eng3", 5, 0.5, notes="", listed=False), engine("a", 0, 1.0), engine("eng16_k=1", 6, 4.0, listed=False)]}
+        self.assertEqual(fit_cost_model.losses_of(listed), {"eng3": [math.log(0.5)], "eng16": [math.log(4)]})
+
+    def test_losses_that_are_in_the_table_stay(self):
+        path = self.folder / "losses.inc"
+        fit_cost_model.write_losses(path, {("dense", "eng2"): 1.5, ("dense", "eng7"): -0.5})
+        fit_cost_model.write_losses(path, {("dense", "eng2"): 3.0, ("dense", "eng1"): 2.0})
+        self.assertEqual(path.read_text().splitlines()[1:],
+                         ['{"dense", "eng1", 2.000},', '{"dense", "eng2", 1.500},', '{"dense", "eng7", 0.000},'])
+
     def test_kernels_that_were_not_measured_are_left_out(self):
         unmeasured = [dict(kernel, operation=kernel["operation"] + "?", engines=[engine("eng1", 0, None)])
                       for kernel in self.kernels["beta"][:11]]

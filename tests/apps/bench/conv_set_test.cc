@@ -54,6 +54,8 @@ TEST_CASE("a shape is read by its columns, height and width in their places") {
   CHECK(kernels[1].signature.phase == Phase::kBackwardData);
   CHECK(kernels[2].signature.phase == Phase::kBackwardParams);
   CHECK(kernels[2].Shapes() == kernels[0].Shapes());
+  for (const ConvKernel& kernel : kernels)
+    CHECK(kernel.Flops() == 2.0 * (4 * 32 * 40 * 344) * (1 * 5 * 20));
 }
 
 TEST_CASE("batch, type and layout of a list of shapes can be changed") {

@@ -153,5 +153,14 @@ TEST_CASE("sweep: no policy is slower in a larger budget") {
   }
 }
 
+TEST_CASE("sweep: a workspace in bytes that are left over does not wait for a copy") {
+  const apps::PlanTarget target = Target();
+  const Sweep sweep({"alexnet", 256}, target);
+  PlannerOptions options = {.policy = "cost-aware", .kernels = target.kernels};
+  options.sub_batches = 1;
+  options.offload_params = false;
+  sweep.Check(options, 200);
+}
+
 }  // namespace
 }  // namespace neap::testing

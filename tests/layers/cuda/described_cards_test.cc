@@ -36,10 +36,6 @@ std::vector<StepSignature> Steps(DType dtype) {
   return steps;
 }
 
-bool HasTensorCores(const Engine& engine) {
-  return engine.notes.find("tensor-core") != std::string::npos;
-}
-
 TEST_CASE("cuDNN lists tensor-core engines with workspace for every card that it supports") {
   if (CatalogOrSkip() == nullptr) return;
   for (const std::string& name : DescribedDeviceNames()) {
@@ -55,14 +51,14 @@ TEST_CASE("cuDNN lists tensor-core engines with workspace for every card that it
         const absl::StatusOr<std::vector<Engine>> engines = catalog->Engines(step);
         REQUIRE_MESSAGE(engines.ok(), std::string(engines.status().message()));
         CHECK(std::any_of(engines->begin(), engines->end(), [](const Engine& engine) {
-          return HasTensorCores(engine) && engine.workspace_bytes > 0;
+          return UsesTensorCores(engine) && engine.workspace_bytes > 0;
         }));
       }
     }
     for (const StepSignature& step : Steps(DType::kFp32)) {
       const std::vector<Engine> engines = catalog->Engines(step).value();
       CHECK(!engines.empty());
-      CHECK(std::none_of(engines.begin(), engines.end(), HasTensorCores));
+      CHECK(std::none_of(engines.begin(), engines.end(), UsesTensorCores));
     }
   }
 }

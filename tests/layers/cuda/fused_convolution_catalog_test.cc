@@ -23,10 +23,6 @@ StepSignature Forward(const Layer& layer, const TensorSpec& x) {
 
 bool HasRelu(const Engine& engine) { return ComputesRelu(engine.id); }
 
-bool UsesTensorCores(const Engine& engine) {
-  return engine.notes.find("tensor-core") != std::string::npos;
-}
-
 // The engines with a ReLU, or those without.
 std::vector<Engine> Only(bool relu, const std::vector<Engine>& engines) {
   std::vector<Engine> found;
