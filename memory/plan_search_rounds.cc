@@ -95,6 +95,7 @@ absl::Status PlanSearch::TryLadders(int64_t budget_bytes, Fastest& best) const {
   std::deque<Rungs> rungs;  // of the orders before `next`, still to be tried
   const size_t most_of_round = MostOfRound();
   size_t vain_parts = 0;  // since the last gain of that part, or the first candidate
+  const bool is_limited = !best.candidate.has_value() && !std::isinf(best.us);
   double us_at_gain = best.us;
   for (size_t of_round = std::min(kMinOfRound, most_of_round);;
        of_round = std::min(2 * of_round, most_of_round)) {
@@ -117,9 +118,8 @@ absl::Status PlanSearch::TryLadders(int64_t budget_bytes, Fastest& best) const {
       vain_parts = 0;
       us_at_gain = best.us;
     }
-    const bool has_found = best.candidate.has_value();
     if (options_->quick && vain_parts >= kMaxVainPartsOfQuick) return absl::OkStatus();
-    if (!has_found && most_of_round > 1 && vain_parts >= kMaxVainParts) return absl::OkStatus();
+    if (is_limited && most_of_round > 1 && vain_parts >= kMaxVainParts) return absl::OkStatus();
     rungs.erase(rungs.begin(), rungs.begin() + static_cast<ptrdiff_t>(count));
   }
 }

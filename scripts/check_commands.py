@@ -42,7 +42,7 @@ SUBSTITUTIONS = [
     ("train resnet50 --batch 128 --policy offload", None, "--host-budget 1GiB", "on a CPU nothing moves to the host without one"),
     ("plan resnet50 --batch 64", None, "--batch 2 --image 32 --device cpu", "the plan is trained on the CPU by the next line"),
     ("--plan plan.json", None, "--image 32", "as the plan was made"),
-    ("plan resnet50 --batch 128 --device h200 --curve", None, "--batch 2 --image 32", "seconds instead of half a minute"),
+    ("plan resnet50 --batch 128 --device h200 --curve", None, "--batch 2 --image 32", "seconds instead of a minute"),
     ("plan resnet152 --batch 64", None, "--image 64", "seconds instead of ten"),
     ("plan", None, "--database none", "predictions do not depend on what other lines measured"),
     ("train", None, "--batch 2 --device cpu", "seconds, without a GPU"),

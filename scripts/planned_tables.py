@@ -121,7 +121,7 @@ def main():
     parser.add_argument("neap", metavar="NEAP")
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=", ".join(TABLES))
     parser.add_argument("--write", action="store_true")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     neap, differs = Neap(arguments.neap), False
     for page in sorted((ROOT / "docs").rglob("*.md")):
         lines = page.read_text(encoding="utf-8").split("\n")

@@ -90,9 +90,10 @@ std::optional<int> GpuIndex(const std::string& name) {
   return right ? std::optional<int>(static_cast<int>(*index)) : std::nullopt;
 }
 
+bool IsHere(const std::string& name) { return name == "cpu" || GpuIndex(name).has_value(); }
+
 NamedFile DeviceFile(const std::string& name) {
-  const bool is_device =
-      name.empty() || name == "cpu" || GpuIndex(name).has_value() || IsCard(name);
+  const bool is_device = name.empty() || IsHere(name) || IsCard(name);
   std::error_code ignored;
   const bool is_file = !is_device && (absl::EndsWith(name, ".json") ||
                                       std::filesystem::is_regular_file(name, ignored));
@@ -136,7 +137,7 @@ absl::StatusOr<PlanTarget> OpenPlanTarget(const std::string& name, const DeviceC
   const std::string chosen = !name.empty() ? name : HasGpu() ? "cuda:0" : "h200";
   RETURN_IF_ERROR(PeerIndex(chosen, choices.peer).status());
   PlanTarget target = {.name = chosen};
-  if (chosen == "cpu" || GpuIndex(chosen).has_value()) {
+  if (IsHere(chosen)) {
     ASSIGN_OR_RETURN(target.device, OpenDevice(chosen, choices));
     target.description = target.device->description();
     return target;

@@ -28,6 +28,8 @@ std::string PlannedDevices();
 
 // N of "cuda:N".
 std::optional<int> GpuIndex(const std::string& name);
+// Whether it is a device of this machine, cpu or cuda:N, and not only a described one.
+bool IsHere(const std::string& name);
 
 // The file with a description that --device names, as an input of the command: no path if it names
 // anything else. A name is a path if it ends in .json or a file has it, unless it is a device.

@@ -63,7 +63,7 @@ HostBudget MostHostMemory(const DeviceDescription& device);
 HostBudget DefaultHostBudget(const DeviceDescription& device);
 
 // The flags that control planning; none of them applies to a plan read from a file.
-inline constexpr std::array<const char*, 17> kPlanningChoices = {"budget",
+inline constexpr std::array<const char*, 18> kPlanningChoices = {"budget",
                                                                  "host-budget",
                                                                  "peer-budget",
                                                                  "policy",
@@ -75,6 +75,7 @@ inline constexpr std::array<const char*, 17> kPlanningChoices = {"budget",
                                                                  "offload-params",
                                                                  "strict",
                                                                  "database",
+                                                                 "no-installed-times",
                                                                  "divisions",
                                                                  "nondeterministic",
                                                                  "half-accumulation",

@@ -36,7 +36,7 @@ absl::StatusOr<double> CopyRate(Device& device, MemoryKind there) {
 }  // namespace
 
 absl::StatusOr<DeviceDescription> DescribeDevice(const std::string& name, bool measures_copies) {
-  if (name != "cpu" && !GpuIndex(name).has_value()) {
+  if (!IsHere(name)) {
     if (!measures_copies) return ReadDescription(name);
     return BadUsage(
         absl::StrCat("--measure-copies for device ", name.substr(0, 64), ": it is not here"));

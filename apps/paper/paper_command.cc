@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "apps/cli/device_flag.h"
 #include "apps/cli/flags.h"
 #include "apps/cli/interrupt.h"
 #include "apps/cli/kernel_flags.h"
@@ -17,6 +18,7 @@
 #include "apps/paper/paper_item.h"
 #include "apps/paper/paper_report.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/layers/profile/profile_database.h"
 
 namespace neap::apps {
 namespace {
@@ -93,6 +95,12 @@ absl::Status CheckNeeds(const PaperItem& item, const PaperRun& run) {
   return absl::OkStatus();
 }
 
+// Items that measure begin a new file of times if there is none.
+absl::Status MakeDatabase(const PaperRun& run) {
+  if (run.database.empty() || !IsHere(run.device)) return absl::OkStatus();
+  return ProfileDatabase::Open(run.database, {}).status();
+}
+
 // The files of --out: a picture, or all of an item's files in a folder.
 struct OutFiles {
   std::string text, json, svg;  // empty: not written
@@ -151,6 +159,7 @@ absl::Status Show(const PaperCommand& command) {
   ASSIGN_OR_RETURN(const PaperItem item, FindItem(command.name));
   RETURN_IF_ERROR(CheckNeeds(item, command.run));
   RETURN_IF_ERROR(CheckOut(command));
+  RETURN_IF_ERROR(MakeDatabase(command.run));
   ASSIGN_OR_RETURN(const PaperReport report, item.make(command.run));
   Json json = {{"item", item.name},
                {"paper", item.paper},

@@ -8,13 +8,6 @@
 #include "neap/core/base/units.h"
 
 namespace neap::apps::ucudnn {
-namespace {
-
-// Whether the device is one to measure on; others are only known to databases.
-bool IsHere(const std::string& device) { return device == "cpu" || GpuIndex(device).has_value(); }
-
-}  // namespace
-
 NetFlags NetAt(const std::string& name, int64_t batch) {
   NetFlags net = {.name = name};
   net.options.batch = batch;

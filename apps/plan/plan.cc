@@ -70,7 +70,7 @@ struct PlanFlags {
     flags.Add(
         "curve",
         "instead of one plan, print predicted images/s in a dozen budgets, for every policy or "
-        "the one of --policy; takes half a minute for resnet50, minutes for deeper networks",
+        "the one of --policy; takes a minute for resnet50, minutes for deeper networks",
         &curve);
     optimizer.AddMemoryTo(flags);
     ranks.AddTo(flags);

@@ -44,7 +44,7 @@ TEST_CASE("a network that is too large for the machine's memory ends with one li
 #ifdef NEAP_SANITIZED
   return SkipCase("a sanitizer needs more addresses than the limit leaves");
 #endif
-  CheckRefusedUnder("ulimit -d 300000", {"plan", "resnet-cifar", "--depth", "20000"},
+  CheckRefusedUnder("ulimit -d 400000", {"plan", "resnet-cifar", "--depth", "20000"},
                     "resnet20000: no memory of the host");
 }
 

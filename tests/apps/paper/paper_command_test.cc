@@ -57,6 +57,16 @@ TEST_CASE("an item that is measured is refused without a device or times") {
   CheckRefused({"paper", "sn-table1", "--database", "x.db"}, 2, {"--database needs --device"});
 }
 
+TEST_CASE("an item that is measured begins a new database") {
+  const ScratchDirectory directory;
+  const std::string database = directory.File("new.db");
+  const Json report = RunForJson({"paper", "sn-table2", "--small", "--device", "cpu", "--database",
+                                  database, "--steps", "1"})
+                          .at(0);
+  CHECK(report.at("item") == "sn-table2");
+  CHECK(std::filesystem::exists(database));
+}
+
 TEST_CASE("AlexNet's published figures come out exactly") {
   const Json report = RunForJson({"paper", "sn-table1", "--small"}).at(0);
   const Json& alexnet = report.at("tables").at(0);
