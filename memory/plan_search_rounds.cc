@@ -17,17 +17,17 @@
 namespace neap {
 namespace {
 
-// Rounds become longer: there is nothing to compare the first candidates to. Short orders are tried
-// one after another, so that each is compared with the fastest candidate of all before.
-constexpr size_t kMinOfRound = 2, kMaxOfRound = 8;
+// Rounds become longer: there is nothing to compare the first candidates to. Those of short orders
+// stay shorter, because one candidate soon rules out others.
+constexpr size_t kMinOfRound = 2, kMaxOfRound = 8, kMaxOfShortRound = 4;
 // The orders whose ladders are made side by side; later ones may turn out not to be needed.
 constexpr size_t kMaxOfLadders = 4;
 // The levels that are tried one after another, as one part of a round, walk over so many runs.
 constexpr size_t kRunsOfPart = 5'000;
 // Parts of rounds are vain if all together make the plan faster by less than kMinGainOfParts. A
-// search for something faster than another plan ends with so many vain parts before it has found
-// anything: the likely orders of runs come first. Short orders, of which all are tried soon, do not
-// end it. A quick search ends with kMaxVainPartsOfQuick in any case.
+// search for something faster than another plan ends with so many vain parts: the likely orders of
+// runs come first. Short orders, of which all are tried soon, do not end it. A quick search ends
+// with kMaxVainPartsOfQuick in any case.
 constexpr double kMinGainOfParts = 0.005;
 constexpr size_t kMaxVainParts = 64, kMaxVainPartsOfQuick = 32;
 // A candidate is written with smaller workspaces, too, while that may gain more than the one part
@@ -71,7 +71,9 @@ absl::StatusOr<std::optional<Candidate>> PlanSearch::BestBelow(double limit_us,
   return Write(smallest, budget_bytes);
 }
 
-size_t PlanSearch::MostOfRound() const { return IsShort(orders_.front()) ? 1 : kMaxOfRound; }
+size_t PlanSearch::MostOfRound() const {
+  return IsShort(orders_.front()) ? kMaxOfShortRound : kMaxOfRound;
+}
 
 absl::Status PlanSearch::TryRound(size_t parts, TryPart try_part, Fastest& best) const {
   std::vector<Fastest> found(parts, Fastest{.us = best.us});
@@ -95,6 +97,7 @@ absl::Status PlanSearch::TryLadders(int64_t budget_bytes, Fastest& best) const {
   std::deque<Rungs> rungs;  // of the orders before `next`, still to be tried
   const size_t most_of_round = MostOfRound();
   size_t vain_parts = 0;  // since the last gain of that part, or the first candidate
+  const bool is_short = IsShort(orders_.front());
   const bool is_limited = !best.candidate.has_value() && !std::isinf(best.us);
   double us_at_gain = best.us;
   for (size_t of_round = std::min(kMinOfRound, most_of_round);;
@@ -119,7 +122,7 @@ absl::Status PlanSearch::TryLadders(int64_t budget_bytes, Fastest& best) const {
       us_at_gain = best.us;
     }
     if (options_->quick && vain_parts >= kMaxVainPartsOfQuick) return absl::OkStatus();
-    if (is_limited && most_of_round > 1 && vain_parts >= kMaxVainParts) return absl::OkStatus();
+    if (is_limited && !is_short && vain_parts >= kMaxVainParts) return absl::OkStatus();
     rungs.erase(rungs.begin(), rungs.begin() + static_cast<ptrdiff_t>(count));
   }
 }

@@ -65,7 +65,7 @@ absl::StatusOr<std::optional<Rounds>> Modnn(const Net& net, int64_t images, int6
 constexpr char kTransfersNote[] =
     "neap's vDNN lets a copy overlap with any computation; the paper's waits after each layer "
     "(Fig. 4). vDNN is the fastest of vdnn-conv, vdnn-all and, where nothing has to move, "
-    "liveness.";
+    "liveness. Each round has an update.";
 
 // What Figures 10 and 11 have of a network.
 struct Compared {

@@ -191,11 +191,10 @@ class Measuring {
   }
 
   // Memory for operands and workspace: as much as the plan's arena, and no more than the budget,
-  // apart from the bench's own. Measuring is over if the device has not even that: the session says
-  // why.
+  // apart from the bench's own. A later plan's kernels may need more than those of the first.
+  // Measuring is over if the device has not even the arena: the session says why.
   absl::Status Reserve(const Plan& plan, const std::vector<KernelDemand>& demands,
                        int64_t budget_bytes) {
-    if (bench_.has_value()) return absl::OkStatus();
     int64_t bytes = 0;
     for (const KernelDemand& demand : demands) {
       bytes =
@@ -206,6 +205,9 @@ class Measuring {
                              ? arena + kWorkspaceBytes
                              : std::max(KernelBench::kOwnBytes + budget_bytes, arena);
     bytes = std::clamp(bytes, arena, most);
+    if (bench_.has_value() && asked_bytes_ >= bytes) return absl::OkStatus();
+    asked_bytes_ = bytes;
+    bench_.reset();
     for (const int64_t size : {bytes, arena}) {
       absl::StatusOr<KernelBench> bench = KernelBench::Create(device_, size, options_.samples);
       if (absl::IsResourceExhausted(bench.status())) continue;
@@ -302,6 +304,7 @@ class Measuring {
   std::optional<Clock::time_point> start_;  // when the first demands of this pass were known
   double limit_seconds_ = 0;                // of the pass
   std::optional<KernelBench> bench_;
+  int64_t asked_bytes_ = 0;  // for the bench, which has fewer if the device refused them
   absl::flat_hash_map<StepSignature, double> fastest_;  // seconds, of its measured engines
   LoadedEngines loaded_;
   std::vector<size_t> peers_;  // ranks that measure for each other, in order; none without ranks
