@@ -5,8 +5,9 @@
 absl::Status Train() {
   neap::Graph net = neap::nets::CifarResNet({.n = 1, .image = 8, .batch = 64, .channels = 1});
   ASSIGN_OR_RETURN(auto device, neap::CpuDevice::Open());  // or neap::CudaDevice::Open(0)
-  ASSIGN_OR_RETURN(auto session,
-                   neap::CreateMeasuredSession(net, *device, {.budget_bytes = 3 * neap::kMiB}));
+  neap::PlannerOptions planning = {.budget_bytes = 3 * neap::kMiB};
+  planning.host_budget_bytes = 0;  // on a CPU, what is moved to the host stays in the same memory
+  ASSIGN_OR_RETURN(auto session, neap::CreateMeasuredSession(net, *device, planning));
   std::cout << session.plan().Summary();  // what is where, and the exact peak
   ASSIGN_OR_RETURN(auto digits, neap::OpenDataset("idx:examples/data/digits", {}));
   ASSIGN_OR_RETURN(auto loader, neap::Loader::Create(*digits, {.batch = 64}));

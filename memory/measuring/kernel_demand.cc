@@ -49,8 +49,8 @@ struct Runs {
 class Demands {
  public:
   Demands(const KernelOptions& kernels, const DeviceDescription& device, EngineCatalog& catalog,
-          const LoadedEngines& loaded)
-      : kernels_(kernels), device_(device), catalog_(catalog), loaded_(loaded) {}
+          const MadeKernels& made)
+      : kernels_(kernels), device_(device), catalog_(catalog), made_(made) {}
 
   absl::Status Add(const StepSignature& signature, const Runs& runs) {
     ASSIGN_OR_RETURN(const std::vector<Engine> engines, catalog_.Engines(signature));
@@ -83,8 +83,8 @@ class Demands {
     std::vector<KernelDemand> demands;
     for (auto& [key, demand] : demands_) demands.push_back(std::move(demand));
     std::sort(demands.begin(), demands.end(), [this](const KernelDemand& a, const KernelDemand& b) {
-      const double left = a.worth_seconds * MeasuringSeconds(b, loaded_);
-      const double right = b.worth_seconds * MeasuringSeconds(a, loaded_);
+      const double left = a.worth_seconds * MeasuringSeconds(b, made_);
+      const double right = b.worth_seconds * MeasuringSeconds(a, made_);
       if (left != right) return left > right;
       const std::string of_a = SignatureText(a.signature), of_b = SignatureText(b.signature);
       return std::pair(of_a, a.engine.id) < std::pair(of_b, b.engine.id);
@@ -190,7 +190,7 @@ class Demands {
   const KernelOptions& kernels_;
   const DeviceDescription& device_;
   EngineCatalog& catalog_;
-  const LoadedEngines& loaded_;
+  const MadeKernels& made_;
   absl::flat_hash_map<Key, KernelDemand> demands_;
 };
 
@@ -225,19 +225,30 @@ absl::flat_hash_map<StepSignature, Runs> AdditionsOf(const Program& program) {
 
 }  // namespace
 
-double MeasuringSeconds(const KernelDemand& demand, const LoadedEngines& loaded) {
-  const bool loads = !demand.is_in_plan && !loaded.contains(demand.engine.id);
-  return kMakingSeconds + (loads ? kLoadingSeconds : 0) +
-         kSamples * std::max(kMinSampleSeconds, demand.run_seconds);
+void MadeKernels::Add(const std::string& engine, double making_seconds) {
+  engines_.insert(engine);
+  const auto [family, is_new] = by_family_.try_emplace(std::string(FamilyOf(engine)), making_seconds);
+  if (!is_new) family->second = std::min(family->second, making_seconds);
+}
+
+double MadeKernels::LeastSeconds(const std::string& engine) const {
+  const auto family = by_family_.find(std::string(FamilyOf(engine)));
+  return family == by_family_.end() ? 0 : family->second;
+}
+
+double MeasuringSeconds(const KernelDemand& demand, const MadeKernels& made) {
+  const bool loads = !demand.is_in_plan && !made.IsLoaded(demand.engine.id);
+  return std::max(kMakingSeconds, made.LeastSeconds(demand.engine.id)) +
+         (loads ? kLoadingSeconds : 0) + kSamples * std::max(kMinSampleSeconds, demand.run_seconds);
 }
 
 absl::StatusOr<std::vector<KernelDemand>> DemandsOf(const Program& program, const Plan& plan,
                                                     const KernelOptions& kernels,
                                                     const DeviceDescription& device,
                                                     EngineCatalog& catalog,
-                                                    const LoadedEngines& loaded) {
+                                                    const MadeKernels& made) {
   if (program.options.accounting == Accounting::kPaper) return std::vector<KernelDemand>{};
-  Demands demands(kernels, device, catalog, loaded);
+  Demands demands(kernels, device, catalog, made);
   for (const auto& [signature, runs] : RunsOf(program, plan))
     RETURN_IF_ERROR(demands.Add(signature, runs));
   for (const auto& [signature, runs] : AdditionsOf(program))

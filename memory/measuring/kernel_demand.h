@@ -20,7 +20,8 @@
 // A kernel of several of these sorts is worth their sum: the plan's own engine is also one of the
 // configurations that fit, and mostly the library's first. Measuring it costs the time of making
 // the kernel and of some runs. Of a library's engine whose code the process has not used yet, the
-// code is loaded first, which takes longer than all of its runs. Where workspace is short, the
+// code is loaded first, which takes longer than all of its runs; some engines are compiled for each
+// kernel, as others of their family have shown (MadeKernels). Where workspace is short, the
 // configurations that fit run parts of the batch (layers/conv/estimated_parts.h), whose times are
 // thereby measured first.
 //
@@ -33,6 +34,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "neap/core/device/device.h"
@@ -52,8 +54,18 @@ struct KernelDemand {
   bool is_in_plan = false;   // the plan runs it: a session loads its code anyway
 };
 
-// The ids of engines whose code is loaded.
-using LoadedEngines = absl::flat_hash_set<std::string>;
+// The kernels that a process has made so far.
+class MadeKernels {
+ public:
+  void Add(const std::string& engine, double making_seconds);
+  bool IsLoaded(const std::string& engine) const { return engines_.contains(engine); }
+  // The least time that a kernel of the engine's family took; 0 if none was made.
+  double LeastSeconds(const std::string& engine) const;
+
+ private:
+  absl::flat_hash_set<std::string> engines_;
+  absl::flat_hash_map<std::string, double> by_family_;
+};
 
 // In falling order of worth over cost. `kernels.timings` are what is known; failed engines are not
 // demanded. Collectives and the paper's accounting have no kernels. Errors: the catalog's.
@@ -61,10 +73,10 @@ absl::StatusOr<std::vector<KernelDemand>> DemandsOf(const Program& program, cons
                                                     const KernelOptions& kernels,
                                                     const DeviceDescription& device,
                                                     EngineCatalog& catalog,
-                                                    const LoadedEngines& loaded = {});
+                                                    const MadeKernels& made = {});
 
 // What it costs to measure the kernel, in seconds: to load and make it, and to run it several
 // times.
-double MeasuringSeconds(const KernelDemand& demand, const LoadedEngines& loaded);
+double MeasuringSeconds(const KernelDemand& demand, const MadeKernels& made);
 
 }  // namespace neap

@@ -150,7 +150,7 @@ class Measuring {
     for (;;) {
       ASSIGN_OR_RETURN(std::vector<KernelDemand> demands,
                        DemandsOf(program, plan, planning_.kernels, device_.description(),
-                                 device_.backend(), loaded_));
+                                 device_.backend(), made_));
       for (const KernelDemand& demand : demands)
         expected_seconds_.try_emplace({demand.signature, demand.engine.id}, demand.run_seconds);
       std::erase_if(demands, [&](const KernelDemand& demand) {
@@ -243,6 +243,7 @@ class Measuring {
     double& fastest = fastest_.try_emplace(demand.signature, kNever).first->second;
     const double hopeless_seconds =
         std::min(kHopeless * fastest, std::max(kUnpredicted * demand.run_seconds, kLongSeconds));
+    const Clock::time_point begin = Clock::now();
     const absl::StatusOr<Measurement> measured =
         bench_->Measure(demand.signature, demand.engine, hopeless_seconds, go_on);
     if (absl::IsCancelled(measured.status())) return absl::OkStatus();
@@ -252,7 +253,9 @@ class Measuring {
     }
     RETURN_IF_ERROR(measured.status());
     if (measured->failed()) RETURN_IF_ERROR(device_.Synchronize());  // fails if the device did
-    loaded_.insert(demand.engine.id);
+    const double running_seconds =
+        static_cast<double>(measured->repeats) * measured->median_seconds;
+    made_.Add(demand.engine.id, std::max(SecondsSince(begin) - running_seconds, 0.0));
     ++(measured->failed() ? report_.failed : report_.measured);
     has_measured_ = true;
     const double expected_seconds = expected_seconds_.at({demand.signature, demand.engine.id});
@@ -306,7 +309,7 @@ class Measuring {
   std::optional<KernelBench> bench_;
   int64_t asked_bytes_ = 0;  // for the bench, which has fewer if the device refused them
   absl::flat_hash_map<StepSignature, double> fastest_;  // seconds, of its measured engines
-  LoadedEngines loaded_;
+  MadeKernels made_;
   std::vector<size_t> peers_;  // ranks that measure for each other, in order; none without ranks
   size_t place_ = 0;           // of this rank among them
   std::string news_;           // lines that the other ranks do not have yet

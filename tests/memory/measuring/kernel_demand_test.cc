@@ -52,13 +52,13 @@ struct Demanded {
   int64_t budget_bytes = kUnlimited;
 
   std::vector<KernelDemand> With(std::shared_ptr<const KernelTimings> timings,
-                                 const LoadedEngines& loaded = {},
+                                 const MadeKernels& made = {},
                                  DivisionPolicy divisions = DivisionPolicy::kAll) {
     const KernelOptions kernels = {.timings = std::move(timings), .divisions = divisions};
     const PlanResult result =
         MakePlan(program, {.budget_bytes = budget_bytes, .kernels = kernels}, device, catalog)
             .value();
-    return DemandsOf(program, result.plan, kernels, device, catalog, loaded).value();
+    return DemandsOf(program, result.plan, kernels, device, catalog, made).value();
   }
   const Step& StepNamed(const std::string& name) const {
     const auto found =
@@ -129,17 +129,25 @@ TEST_CASE("making a kernel costs 5 ms, loading its code 100 ms, and runs their t
   CHECK(MeasuringSeconds(demand, {}) == Approx(5e-3 + 6 * 20e-3));
   demand.is_in_plan = false;
   CHECK(MeasuringSeconds(demand, {}) == Approx(105e-3 + 6 * 20e-3));
-  CHECK(MeasuringSeconds(demand, {"b"}) == Approx(105e-3 + 6 * 20e-3));
-  CHECK(MeasuringSeconds(demand, {"a", "b"}) == Approx(5e-3 + 6 * 20e-3));
+  MadeKernels made;
+  made.Add("b", 1e-3);
+  CHECK(MeasuringSeconds(demand, made) == Approx(105e-3 + 6 * 20e-3));
+  made.Add("a", 1e-3);
+  CHECK(MeasuringSeconds(demand, made) == Approx(5e-3 + 6 * 20e-3));
+  MadeKernels compiled;
+  compiled.Add("a", 0.3);
+  CHECK(MeasuringSeconds(demand, compiled) == Approx(0.3 + 6 * 20e-3));
 }
 
 TEST_CASE("the most worthwhile for its cost comes first, and code that is loaded costs less") {
   Demanded demanded;
-  for (const LoadedEngines& loaded : {LoadedEngines{}, LoadedEngines{"medium"}}) {
-    const std::vector<KernelDemand> demands = demanded.With(nullptr, loaded);
+  MadeKernels loaded;
+  loaded.Add("medium", 0.001);
+  for (const MadeKernels& made : {MadeKernels(), loaded}) {
+    const std::vector<KernelDemand> demands = demanded.With(nullptr, made);
     double before = 1e9;
     for (const KernelDemand& demand : demands) {
-      const double rate = demand.worth_seconds / MeasuringSeconds(demand, loaded);
+      const double rate = demand.worth_seconds / MeasuringSeconds(demand, made);
       CHECK(rate <= before * (1 + 1e-12));
       before = rate;
     }
@@ -152,6 +160,26 @@ TEST_CASE("the most worthwhile for its cost comes first, and code that is loaded
     CHECK(place("fast") < place("medium"));
     CHECK(place("medium") < place("small"));
   }
+}
+
+TEST_CASE("engines whose family takes long to make come later") {
+  MadeKernels made;
+  CHECK(made.LeastSeconds("eng5_k2=1") == 0);
+  made.Add("eng5_k2=1", 0.7);
+  made.Add("eng5_k2=3", 0.3);
+  made.Add("eng5_k2=4", 0.5);
+  CHECK(made.LeastSeconds("eng5") == 0.3);
+  CHECK(made.LeastSeconds("eng6") == 0);
+  CHECK(made.IsLoaded("eng5_k2=3"));
+  CHECK(!made.IsLoaded("eng5"));
+  Demanded demanded;
+  const auto place_of_fast = [&](const MadeKernels& known) {
+    const std::vector<KernelDemand> demands = demanded.With(nullptr, known);
+    return &Get(demands, demanded.Of("first forward"), "fast") - demands.data();
+  };
+  MadeKernels slow;
+  slow.Add("fast", 3600);
+  CHECK(place_of_fast(MadeKernels()) < place_of_fast(slow));
 }
 
 TEST_CASE("the order does not depend on that of hash tables") {
