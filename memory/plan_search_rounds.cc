@@ -190,18 +190,21 @@ absl::Status PlanSearch::Consider(const Order& order, Candidate candidate, int64
   // fewer bytes, one step after another gets a smaller workspace, and its runs take longer.
   const int64_t placed_bytes = candidate.arena_bytes;
   const bool may_wait = Copies(candidate);
-  for (int64_t within = budget_bytes; within >= placed_bytes;) {
+  int64_t within = budget_bytes;
+  for (;;) {
     ASSIGN_OR_RETURN(candidate, Write(std::move(candidate), order.engines, within));
     const double us = PredictedUs(candidate, best.us, scratch);
-    const double runs_us = RunsUs(candidate);
+    const double fastest_us = std::min(us, best.us);
     within = candidate.written.peak_bytes - 1;
-    const bool is_last = !may_wait || within < placed_bytes;
-    if (us < best.us) best = {us, is_last ? std::move(candidate) : candidate};
-    if (is_last || runs_us >= (1 - kMinGainOfSmaller) * best.us ||
-        us > (1 + kMaxGainOfSmaller) * best.us)
-      break;
+    const bool may_gain = RunsUs(candidate) < (1 - kMinGainOfSmaller) * fastest_us &&
+                          us <= (1 + kMaxGainOfSmaller) * fastest_us;
+    if (may_wait && may_gain && within >= placed_bytes) {
+      if (us < best.us) best = {us, candidate};
+      continue;
+    }
+    if (us < best.us) best = {us, std::move(candidate)};
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
 }
 
 }  // namespace neap

@@ -227,7 +227,8 @@ absl::flat_hash_map<StepSignature, Runs> AdditionsOf(const Program& program) {
 
 void MadeKernels::Add(const std::string& engine, double making_seconds) {
   engines_.insert(engine);
-  const auto [family, is_new] = by_family_.try_emplace(std::string(FamilyOf(engine)), making_seconds);
+  const auto [family, is_new] =
+      by_family_.try_emplace(std::string(FamilyOf(engine)), making_seconds);
   if (!is_new) family->second = std::min(family->second, making_seconds);
 }
 
