@@ -29,7 +29,7 @@ constexpr size_t kRunsOfPart = 5'000;
 // runs come first. Short orders, of which all are tried soon, do not end it. A quick search ends
 // with kMaxVainPartsOfQuick in any case.
 constexpr double kMinGainOfParts = 0.005;
-constexpr size_t kMaxVainParts = 128, kMaxVainPartsOfQuick = 32;
+constexpr size_t kMaxVainParts = 256, kMaxVainPartsOfQuick = 32;
 // A candidate is written with smaller workspaces, too, while that may gain more than the one part
 // of its time, and if the other suffices to make it the fastest.
 constexpr double kMinGainOfSmaller = 0.0005, kMaxGainOfSmaller = 0.03;
