@@ -6,7 +6,8 @@
 // candidates, and each of them gets engines that its steps prefer at least as much. These may cost
 // time: a larger workspace may have to wait for a copy that still uses its bytes, and of engines of
 // which only some were measured the preferred one may be predicted to be slower. So a candidate is
-// also written with the workspaces that smaller budgets would give it.
+// also written with the workspaces that smaller budgets would give it. What remains: a search for
+// something faster than another plan (BestBelow) ends when the likely candidates are not.
 //
 //   limit
 //   |====== nothing has to move       for each limit, each order of runs and its eviction rules:

@@ -22,10 +22,6 @@ std::string TimesText(const ConvSeconds& seconds) {
   return absl::StrFormat("%.4f (%.4f)", Ms(*seconds.executed), Ms(seconds.predicted));
 }
 
-double TeraflopsOf(const ConvKernel& kernel, const ConvSeconds& seconds) {
-  return kernel.Flops() / seconds.best_known() / 1e12;
-}
-
 std::string TimesText(const std::optional<TimedConfiguration>& timed) {
   return timed.has_value() ? TimesText(timed->seconds) : kNothing;
 }
@@ -47,9 +43,10 @@ std::string KernelText(const ConvTimes& times, const std::vector<int64_t>& limit
     const ConvAtLimit& at = times.at_limits[i];
     std::string chosen = kNothing;
     if (at.divided.has_value()) {
-      chosen = absl::StrFormat(
-          "%12s  %7.2f  %s", FormatBytes(at.divided->configuration.workspace_bytes),
-          TeraflopsOf(kernel, at.divided->seconds), ToString(at.divided->configuration.parts));
+      chosen =
+          absl::StrFormat("%12s  %7.2f  %s", FormatBytes(at.divided->configuration.workspace_bytes),
+                          kernel.Teraflops(at.divided->seconds.best_known()),
+                          ToString(at.divided->configuration.parts));
     }
     text += Row(FormatBytes(limits_bytes[i]), TimesText(at.undivided), TimesText(at.divided),
                 SpeedupText(at.speedup()), chosen);
@@ -180,7 +177,7 @@ Json ConfigurationJson(const std::optional<TimedConfiguration>& timed) {
 Json KernelJson(const ConvTimes& times, const std::vector<int64_t>& limits_bytes) {
   const auto configuration = [&](const std::optional<TimedConfiguration>& timed) {
     Json json = ConfigurationJson(timed);
-    if (timed.has_value()) json["tflops"] = TeraflopsOf(times.kernel, timed->seconds);
+    if (timed.has_value()) json["tflops"] = times.kernel.Teraflops(timed->seconds.best_known());
     return json;
   };
   Json limits = Json::array();

@@ -25,6 +25,7 @@ struct ConvKernel {
   // The shapes of input, weight and output: "16x64x27x27 * 192x64x5x5 -> 16x192x27x27".
   std::string Shapes() const;
   double Flops() const;  // of a run; a multiplication and an addition are two
+  double Teraflops(double seconds) const { return Flops() / seconds / 1e12; }  // per second
 };
 
 // The kernels of each layer in the order forward, backward_data, backward_params. Equal kernels are

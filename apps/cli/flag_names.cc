@@ -25,8 +25,7 @@ constexpr std::array<const char*, kHeadings.size() - 1> kNames = {
     "budget budgets host-budget peer-budget policy placement sub-batches batch-norm-in-parts evict "
     "no-in-place offload-params strict plan accounting",
     "device peer database no-installed-times divisions nondeterministic half-accumulation "
-    "workspace-limit engines "
-    "workspace-rule no-cuda-graph samples again retry-failed limits",
+    "workspace-limit engines workspace-rule no-cuda-graph samples again retry-failed limits",
     "steps epochs lr lr-schedule lr-period lr-factor lr-min warmup warmup-start optimizer momentum "
     "nesterov beta1 beta2 epsilon weight-decay clip-norm ema seed run",
     "split=RULE ranks link hop sync-batch-norm shard-optimizer collective-timeout",

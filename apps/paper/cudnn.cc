@@ -78,7 +78,7 @@ absl::StatusOr<ConvBenchReport> MeasureLayers(const PaperRun& run, std::optional
 std::optional<double> TeraflopsAt(const ConvTimes& times, size_t limit) {
   const std::optional<TimedConfiguration>& chosen = times.at_limits[limit].undivided;
   if (!chosen.has_value()) return std::nullopt;
-  return times.kernel.Flops() / chosen->seconds.best_known() / 1e12;
+  return times.kernel.Teraflops(chosen->seconds.best_known());
 }
 
 PaperFigure Teraflops(const std::string& what, std::optional<double> ours,
