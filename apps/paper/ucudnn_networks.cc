@@ -131,6 +131,23 @@ absl::StatusOr<PaperTable> TableOf(const PaperRun& run, const Iterations& row, b
   return table;
 }
 
+// Adds the table, or why there is none, if the database lacks kernels of this network.
+absl::Status AddTable(const std::string& title, absl::StatusOr<PaperTable> table,
+                      PaperReport& report) {
+  if (absl::IsNotFound(table.status())) {
+    report.notes.push_back(absl::StrCat(title, ": ", std::string(table.status().message())));
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(table.status());
+  report.tables.push_back(*std::move(table));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PaperReport> WithAnyTable(PaperReport report) {
+  if (!report.tables.empty()) return report;
+  return absl::NotFoundError(report.notes.back());
+}
+
 // The largest front of the kernels.
 double LargestFront(const ConvBenchResult& result) {
   size_t most = 0;
@@ -248,16 +265,16 @@ absl::StatusOr<PaperReport> Table5(const PaperRun& run) {
   PaperReport report = {
       .setting = absl::StrCat("fp32, ", FormatBytes(64 * UnitOf(run)),
                               " of workspace for each kernel, policy liveness, on ", run.device)};
-  for (const Iterations& row : IterationsOf(run)) {
-    const bool all_parts = run.small || row.net.name.starts_with("alexnet");
-    ASSIGN_OR_RETURN(report.tables.emplace_back(), TableOf(run, row, all_parts));
-  }
   report.notes = {
       "The published times are those of TensorFlow 1.4.1 on a P100. AlexNet is the network's "
       "second version, as in torchvision. For the other two neap measures parts of powers of two "
       "only.",
       "Iterations are trained if the device is here, else predicted from the database."};
-  return report;
+  for (const Iterations& row : IterationsOf(run)) {
+    const bool all_parts = run.small || row.net.name.starts_with("alexnet");
+    RETURN_IF_ERROR(AddTable(row.title, TableOf(run, row, all_parts), report));
+  }
+  return WithAnyTable(std::move(report));
 }
 
 absl::StatusOr<PaperReport> IntegerPrograms(const PaperRun& run) {
@@ -285,27 +302,28 @@ absl::StatusOr<PaperReport> IntegerPrograms(const PaperRun& run) {
   PaperReport report = {.setting =
                             "0-1 programs of WD, with one variable for each kernel and "
                             "desirable configuration"};
-  for (Row& row : rows) {
-    ASSIGN_OR_RETURN(const ConvBenchReport measured,
-                     DivideAmong(run, std::move(row.request), row.total_bytes));
-    const WorkspaceComparison& workspace = *measured.result.workspace;
-    report.tables.push_back(
-        {.title = absl::StrCat(row.title, ", ", FormatBytes(workspace.total_bytes)),
-         .figures = {
-             Count("kernels", static_cast<double>(workspace.kernels)),
-             Count("variables", static_cast<double>(workspace.variables), row.variables),
-             Count("largest front of a kernel", LargestFront(measured.result), row.front),
-             {.what = "time of the solver",
-              .paper = row.ms,
-              .ours = 1e3 * workspace.solver_seconds,
-              .decimals = 2,
-              .unit = "ms"},
-             {.what = "proven gap", .ours = 100 * workspace.gap, .decimals = 4, .unit = "%"}}});
-  }
   report.notes = {
       "The paper solves its programs with GLPK; neap's branch and bound stops at a proven gap of "
       "0.001% (layers/conv/workspace_division.h)."};
-  return report;
+  const auto table_of = [&](Row& row) -> absl::StatusOr<PaperTable> {
+    ASSIGN_OR_RETURN(const ConvBenchReport measured,
+                     DivideAmong(run, std::move(row.request), row.total_bytes));
+    const WorkspaceComparison& workspace = *measured.result.workspace;
+    return PaperTable{
+        .title = absl::StrCat(row.title, ", ", FormatBytes(workspace.total_bytes)),
+        .figures = {
+            Count("kernels", static_cast<double>(workspace.kernels)),
+            Count("variables", static_cast<double>(workspace.variables), row.variables),
+            Count("largest front of a kernel", LargestFront(measured.result), row.front),
+            {.what = "time of the solver",
+             .paper = row.ms,
+             .ours = 1e3 * workspace.solver_seconds,
+             .decimals = 2,
+             .unit = "ms"},
+            {.what = "proven gap", .ours = 100 * workspace.gap, .decimals = 4, .unit = "%"}}};
+  };
+  for (Row& row : rows) RETURN_IF_ERROR(AddTable(row.title, table_of(row), report));
+  return WithAnyTable(std::move(report));
 }
 
 }  // namespace neap::apps::ucudnn
