@@ -66,9 +66,13 @@ absl::StatusOr<std::optional<Candidate>> PlanSearch::BestBelow(double limit_us,
   }
   RETURN_IF_ERROR(TryLadders(budget_bytes, best));
   if (policy_.needs_based()) RETURN_IF_ERROR(TryEnds(budget_bytes, best));
+  // It is the plan of the smallest budget, and may be in no ladder.
+  ASSIGN_OR_RETURN(Candidate last, Write(smallest, budget_bytes));
+  const double us = PredictedUs(last, best.us, scratch);
+  if (us < best.us) best = {us, last};
   if (best.candidate.has_value() || (policy_.needs_based() && limit_us < kNoTimeLimit))
     return std::move(best.candidate);
-  return Write(smallest, budget_bytes);
+  return last;
 }
 
 size_t PlanSearch::MostOfRound() const {
