@@ -12,8 +12,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <exception>
 #include <functional>
-#include <system_error>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -25,26 +26,40 @@ size_t AvailableCores();
 // Divides [0, count) into at most `most_threads` parts, and no more than there are available cores,
 // and calls work(begin, end) once for each, on the calling thread for the first and on a thread of
 // its own for each other. What is left when the system refuses a thread is one part, on the calling
-// thread. `work` must not throw, and is called for an empty part if `count` is 0.
+// thread. `work` is called for an empty part if `count` is 0. What it throws, such as
+// std::bad_alloc, is thrown to the caller when all parts have ended; the first, if there are
+// several.
 template <typename Work>
 void InParallel(size_t count, size_t most_threads, const Work& work) {
   const size_t parts = std::max(std::min({count, most_threads, AvailableCores()}), size_t{1});
+  std::mutex mutex;
+  std::exception_ptr thrown;  // guarded by mutex
+  const auto run = [&](size_t begin, size_t end) {
+    try {
+      work(begin, end);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (thrown == nullptr) thrown = std::current_exception();
+    }
+  };
   std::vector<std::thread> threads;
   threads.reserve(parts);
   size_t given = 1;  // parts handed out; the first is this thread's own
   try {
     for (; given < parts; ++given)
-      threads.emplace_back(std::cref(work), count * given / parts, count * (given + 1) / parts);
-  } catch (const std::system_error&) {
-    work(count * given / parts, count);
+      threads.emplace_back(std::cref(run), count * given / parts, count * (given + 1) / parts);
+  } catch (const std::exception&) {  // the system's refusal, or no memory for a thread
+    run(count * given / parts, count);
   }
-  work(size_t{0}, count / parts);
+  run(size_t{0}, count / parts);
   for (std::thread& thread : threads) thread.join();
+  if (thrown != nullptr) std::rethrow_exception(thrown);
 }
 
 // Calls work(i) for each i in [0, count), begun in order, on at most `most_threads` threads, and no
 // more than there are available cores. Each thread has a work of its own, the result of make_work()
-// there, and takes the next i when it has finished one. Neither may throw.
+// there, and takes the next i when it has finished one. What they throw ends the thread's work, and
+// is thrown to the caller in the end.
 template <typename MakeWork>
 void EachInParallel(size_t count, size_t most_threads, const MakeWork& make_work) {
   std::atomic<size_t> next = 0;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <map>
 #include <mutex>
+#include <new>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -74,6 +75,28 @@ TEST_CASE("EachInParallel hands out the first index next, however long one takes
   for (const auto& [thread, indexes] : taken) {
     CHECK((indexes == std::vector<size_t>{0} || indexes == others));
   }
+}
+
+TEST_CASE("what a part throws is thrown to the caller when all parts have ended") {
+  for (const size_t thrower : {size_t{0}, size_t{7}}) {
+    CAPTURE(thrower);
+    std::atomic<size_t> ended = 0;
+    const auto work = [&](size_t begin, size_t end) {
+      if (begin <= thrower && thrower < end) throw std::bad_alloc();
+      ended += end - begin;
+    };
+    CHECK_THROWS_AS(InParallel(8, 8, work), std::bad_alloc);
+    CHECK(ended < 8);
+  }
+  std::atomic<int> calls = 0;
+  const auto make_work = [&] {
+    return [&](size_t i) {
+      if (i == 3) throw std::bad_alloc();
+      ++calls;
+    };
+  };
+  CHECK_THROWS_AS(EachInParallel(8, 4, make_work), std::bad_alloc);
+  CHECK(calls >= 3);
 }
 
 }  // namespace
