@@ -19,8 +19,8 @@
 #include "absl/strings/str_cat.h"
 #include "bench/photographs.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/input/image_folder.h"
-#include "neap/core/input/loader.h"
+#include "neap/core/vision/image_folder.h"
+#include "neap/core/vision/loader.h"
 
 namespace neap {
 namespace {

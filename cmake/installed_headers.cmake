@@ -15,9 +15,6 @@ set(NEAP_INSTALLED_HEADERS
   core/device/device_file.h
   core/device/gpu_properties.h
   core/graph/graph.h
-  core/input/batch.h
-  core/input/dataset.h
-  core/input/loader.h
   core/neap.h
   core/plan/budget_refusal.h
   core/plan/collective_cost.h
@@ -25,6 +22,7 @@ set(NEAP_INSTALLED_HEADERS
   core/plan/plan_memory.h
   core/plan/planner.h
   core/plan/timeline.h
+  core/program/feeds.h
   core/program/passes.h
   core/program/program.h
   core/run/file_planner.h
@@ -47,6 +45,9 @@ set(NEAP_INSTALLED_HEADERS
   core/step/step_signature.h
   core/step/window.h
   core/verifier/verifier.h
+  core/vision/batch.h
+  core/vision/dataset.h
+  core/vision/loader.h
   layers/activation.h
   layers/batch_norm.h
   layers/catalog/custom_kernel.h

@@ -12,27 +12,24 @@ namespace neap {
 using namespace operands;
 
 absl::StatusOr<LayerSpec> LossSpec(const LayerContext& context, double forward_flops,
-                                   std::optional<float> auxiliary_weight) {
-  const bool is_auxiliary = auxiliary_weight.has_value();
-  if (is_auxiliary && !(*auxiliary_weight > 0 && std::isfinite(*auxiliary_weight))) {
-    return absl::InvalidArgumentError(absl::StrCat("its auxiliary weight is ", *auxiliary_weight,
-                                                   ", expected a positive number"));
+                                   float weight) {
+  if (!(weight > 0 && std::isfinite(weight))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("its weight is ", weight, ", expected a positive number"));
   }
   const TensorSpec& x = context.inputs[0];
   const double elements = static_cast<double>(x.elements());
   const bool same_type = !Is16Bit(x.dtype);  // of x and y
-  LayerSpec spec = {.output = InFullPrecision(x),
-                    .states = {{.name = "metrics",
-                                .tensor = VectorSpec(2),
-                                .in_checkpoint = false,
-                                .accumulates = is_auxiliary}},
-                    .traits = {.independent_images = true}};
+  LayerSpec spec = {
+      .output = InFullPrecision(x),
+      .states = {{.name = "metrics", .tensor = VectorSpec(2), .in_checkpoint = false}},
+      .loss_weight = weight,
+      .traits = {.independent_images = true}};
   spec.steps.push_back({.reads = {X(0), X(1)},
-                        .writes = {Y()},
+                        .writes = {Y(), State(0)},
                         .accumulates_natively = {Slot::kState},
                         .depends_on_part = true,
                         .flops = forward_flops * elements});
-  (is_auxiliary ? spec.steps[0].accumulates : spec.steps[0].writes).push_back(State(0));
   if (same_type) spec.steps[0].in_place = {{Y(), X(0)}};
   if (context.mode == Mode::kInference) return spec;
   spec.steps.push_back({.phase = Phase::kBackwardData,
@@ -45,9 +42,8 @@ absl::StatusOr<LayerSpec> LossSpec(const LayerContext& context, double forward_f
   return spec;
 }
 
-std::string WeightText(std::optional<float> auxiliary_weight) {
-  if (!auxiliary_weight.has_value()) return "";
-  return ParameterText({{"auxiliary_weight", *auxiliary_weight}});
+std::string WeightText(float weight) {
+  return weight == 1 ? "" : ParameterText({{"weight", weight}});
 }
 
 }  // namespace neap

@@ -21,10 +21,10 @@ absl::Status CheckLabels(const TensorSpec& labels, const TensorSpec& logits) {
 }  // namespace
 
 std::string SoftmaxCrossEntropy::Parameters() const {
-  const std::string weight = WeightText(auxiliary_weight);
-  if (label_smoothing == 0) return weight;
+  const std::string weighted = WeightText(weight);
+  if (label_smoothing == 0) return weighted;
   const std::string smoothing = ParameterText({{"label_smoothing", label_smoothing}});
-  return weight.empty() ? smoothing : absl::StrCat(smoothing, " ", weight);
+  return weighted.empty() ? smoothing : absl::StrCat(smoothing, " ", weighted);
 }
 
 absl::StatusOr<LayerSpec> SoftmaxCrossEntropy::Specify(const LayerContext& context) const {
@@ -39,7 +39,7 @@ absl::StatusOr<LayerSpec> SoftmaxCrossEntropy::Specify(const LayerContext& conte
   const TensorSpec& logits = context.inputs[0];
   RETURN_IF_ERROR(CheckImageInputs({.inputs = {logits}}, 1));
   RETURN_IF_ERROR(CheckLabels(context.inputs[1], logits));
-  return LossSpec(context, 5, auxiliary_weight);
+  return LossSpec(context, 5, weight);
 }
 
 }  // namespace neap

@@ -13,17 +13,14 @@
 // of labels. y: probabilities {N, C, H, W}, fp32 even for 16-bit logits, and then nothing runs in
 // place. state 0: metrics fp32 {2}, the mean loss and the number
 // of labels that have the largest probability (exact up to 2^24). A label of kNoLabel
-// (core/input/batch.h) adds nothing to the loss and has dx = 0; any other label outside [0, C)
+// (core/program/feeds.h) adds nothing to the loss and has dx = 0; any other label outside [0, C)
 // makes the loss NaN.
 //
 // The target of an image or pixel is 1 for its class and 0 for the others, or with label smoothing
 // e (Szegedy et al., Rethinking the Inception Architecture, section 7) 1 - e + e/C and e/C, as in
 // torch.nn.CrossEntropyLoss. Its loss is the sum of -target * log(y) over the classes.
-//
-// With an auxiliary weight it is an auxiliary loss (layers/loss_steps.h).
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "neap/core/step/layer.h"
@@ -33,7 +30,7 @@ namespace neap {
 struct SoftmaxCrossEntropy {
   static constexpr std::string_view kType = "softmax_cross_entropy";
   float label_smoothing = 0;  // in [0, 1)
-  std::optional<float> auxiliary_weight = std::nullopt;
+  float weight = 1;           // LayerSpec::loss_weight
   // Errors: INVALID_ARGUMENT for labels of another shape than the logits, a label smoothing outside
   // [0, 1), and a weight that is not positive.
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;

@@ -9,7 +9,7 @@ namespace neap {
 namespace {
 
 absl::StatusOr<LayerSpec> SpecifyTargetLoss(const LayerContext& context, double flops_of_an_element,
-                                            std::optional<float> auxiliary_weight) {
+                                            float weight) {
   if (context.inputs.size() != 2) {
     return absl::InvalidArgumentError(
         absl::StrCat("takes 2 inputs, predictions and targets, got ", context.inputs.size()));
@@ -22,20 +22,20 @@ absl::StatusOr<LayerSpec> SpecifyTargetLoss(const LayerContext& context, double 
                                                    ", expected ", wanted.ToString(),
                                                    " for predictions of ", x.ToString()));
   }
-  return LossSpec(context, flops_of_an_element, auxiliary_weight);
+  return LossSpec(context, flops_of_an_element, weight);
 }
 
 }  // namespace
 
-std::string MeanSquaredError::Parameters() const { return WeightText(auxiliary_weight); }
-std::string BinaryCrossEntropy::Parameters() const { return WeightText(auxiliary_weight); }
+std::string MeanSquaredError::Parameters() const { return WeightText(weight); }
+std::string BinaryCrossEntropy::Parameters() const { return WeightText(weight); }
 
 absl::StatusOr<LayerSpec> MeanSquaredError::Specify(const LayerContext& context) const {
-  return SpecifyTargetLoss(context, 3, auxiliary_weight);
+  return SpecifyTargetLoss(context, 3, weight);
 }
 
 absl::StatusOr<LayerSpec> BinaryCrossEntropy::Specify(const LayerContext& context) const {
-  return SpecifyTargetLoss(context, 8, auxiliary_weight);
+  return SpecifyTargetLoss(context, 8, weight);
 }
 
 }  // namespace neap

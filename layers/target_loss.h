@@ -19,12 +19,9 @@
 // state 0: metrics fp32 {2}, the mean loss and the number of images or pixels {N, H, W} with the
 // largest x where the largest target is, the first of equal ones each; with targets that are 1 for
 // a class and 0 for the others, the number of correct predictions. With one channel it is 0.
-// A target of kNoTarget (core/input/batch.h), a NaN, adds nothing to the loss and has dx = 0.
-//
-// With an auxiliary weight they are auxiliary losses (layers/loss_steps.h).
+// A target of kNoTarget (core/program/feeds.h), a NaN, adds nothing to the loss and has dx = 0.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "neap/core/step/layer.h"
@@ -34,7 +31,7 @@ namespace neap {
 // As torch.nn.MSELoss.
 struct MeanSquaredError {
   static constexpr std::string_view kType = "mean_squared_error";
-  std::optional<float> auxiliary_weight = std::nullopt;
+  float weight = 1;  // LayerSpec::loss_weight
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
   std::string Parameters() const;  // empty without the weight
   friend bool operator==(const MeanSquaredError&, const MeanSquaredError&) = default;
@@ -43,7 +40,7 @@ struct MeanSquaredError {
 // As torch.nn.BCEWithLogitsLoss: x are logits, of any size, and targets are from 0 to 1.
 struct BinaryCrossEntropy {
   static constexpr std::string_view kType = "binary_cross_entropy";
-  std::optional<float> auxiliary_weight = std::nullopt;
+  float weight = 1;  // LayerSpec::loss_weight
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
   std::string Parameters() const;  // empty without the weight
   friend bool operator==(const BinaryCrossEntropy&, const BinaryCrossEntropy&) = default;

@@ -83,7 +83,7 @@ class Bound {
     return bytes;
   }
 
-  // Of operands that do not stay. All images are there at the first step.
+  // Of operands that do not stay. All inputs are there at the first step.
   int64_t OperandBytes(const Step& step) {
     const int64_t mark = step.id.value + 1;
     int64_t bytes = 0;
@@ -96,7 +96,11 @@ class Bound {
     };
     VisitOperands(step, count);
     if (step.id.value == 0) {
-      for (TensorId images : program_.images) count(images);
+      for (const Port& feed : program_.feeds) {
+        for (TensorId part : feed.parts) {
+          if (program_.tensor(part).role == Role::kInput) count(part);
+        }
+      }
     }
     return bytes - SharedBytes(step);
   }

@@ -119,8 +119,7 @@ Graph GoogLeNet(const GoogLeNetOptions& options) {
   x = net.Add("fc", FullyConnected{.out_features = options.classes}, {x});
   net.Loss(x, SoftmaxCrossEntropy{});
   for (const std::string& predictions : auxiliary)
-    net.AuxiliaryLoss(predictions,
-                      SoftmaxCrossEntropy{.auxiliary_weight = kGoogLeNetAuxiliaryWeight});
+    net.AuxiliaryLoss(predictions, SoftmaxCrossEntropy{.weight = kGoogLeNetAuxiliaryWeight});
   return WithInitialValues(net, {.convolution = kNormal01, .linear = kNormal01});
 }
 

@@ -165,8 +165,7 @@ Graph InceptionV3(const InceptionV3Options& options) {
   x = net.Add("fc", FullyConnected{.out_features = options.classes}, {x});
   net.Loss(x, SoftmaxCrossEntropy{});
   if (options.aux_logits)
-    net.AuxiliaryLoss(auxiliary,
-                      SoftmaxCrossEntropy{.auxiliary_weight = kInceptionAuxiliaryWeight});
+    net.AuxiliaryLoss(auxiliary, SoftmaxCrossEntropy{.weight = kInceptionAuxiliaryWeight});
   return WithInitialValues(net, {.convolution = kNormal1, .linear = kNormal1});
 }
 

@@ -18,7 +18,7 @@ void Set(const std::optional<InitialWeights>& init, Layer& layer) {
 }  // namespace
 
 Graph WithInitialValues(const Graph& net, const InitRules& rules) {
-  Graph changed(net.options());
+  Graph changed(net.options(), net);
   for (GraphLayer layer : net.layers()) {
     Set<Convolution>(rules.convolution, layer.layer);
     Set<FullyConnected>(rules.linear, layer.layer);

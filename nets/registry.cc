@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -360,8 +361,10 @@ absl::StatusOr<Graph> Build(std::string_view name, const NetOptions& options) {
 
 int64_t ParameterCount(const ResolvedGraph& graph) {
   int64_t count = 0;
+  absl::flat_hash_set<std::string> counted;  // layers may share some
   for (const ResolvedLayer& layer : graph.layers) {
-    for (const ParamSpec& param : layer.spec.params) count += param.tensor.elements();
+    for (const ParamSpec& param : layer.spec.params)
+      count += counted.insert(ParamName(layer, param)).second ? param.tensor.elements() : 0;
   }
   return count;
 }

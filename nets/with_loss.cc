@@ -1,10 +1,10 @@
 #include "neap/nets/with_loss.h"
 
-#include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
-#include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
@@ -14,26 +14,17 @@
 namespace neap::nets {
 namespace {
 
-// The weight of an auxiliary loss, if it is one of neap's.
-std::optional<float> WeightOf(const Layer& loss) {
-  if (const auto* const l = loss.As<SoftmaxCrossEntropy>()) return l->auxiliary_weight;
-  if (const auto* const l = loss.As<MeanSquaredError>()) return l->auxiliary_weight;
-  if (const auto* const l = loss.As<BinaryCrossEntropy>()) return l->auxiliary_weight;
-  return std::nullopt;
-}
-
-// `loss` as an auxiliary one, if it is one of neap's for targets.
+// `loss` with another weight, if it is one of neap's for targets.
 std::optional<Layer> Weighted(const Layer& loss, float weight) {
-  if (loss.As<MeanSquaredError>() != nullptr) return MeanSquaredError{.auxiliary_weight = weight};
-  if (loss.As<BinaryCrossEntropy>() != nullptr)
-    return BinaryCrossEntropy{.auxiliary_weight = weight};
+  if (loss.As<MeanSquaredError>() != nullptr) return MeanSquaredError{.weight = weight};
+  if (loss.As<BinaryCrossEntropy>() != nullptr) return BinaryCrossEntropy{.weight = weight};
   return std::nullopt;
 }
 
 }  // namespace
 
 absl::StatusOr<Graph> WithLabelSmoothing(const Graph& net, float label_smoothing) {
-  Graph changed(net.options());
+  Graph changed(net.options(), net);
   for (GraphLayer layer : net.layers()) {
     if (const auto* const softmax = layer.layer.As<SoftmaxCrossEntropy>()) {
       SoftmaxCrossEntropy smoothed = *softmax;
@@ -51,27 +42,36 @@ absl::StatusOr<Graph> WithLabelSmoothing(const Graph& net, float label_smoothing
 
 absl::StatusOr<Graph> WithTargetLoss(const Graph& net, const Layer& loss) {
   ASSIGN_OR_RETURN(const ResolvedGraph resolved, Resolve(net, Mode::kInference));
-  Graph changed(net.options());
-  for (const GraphLayer& layer : net.layers()) {
-    if (!IsLoss(layer.role) && layer.role != LayerRole::kLabels) changed.Add(layer);
+  const ResolvedLayer* main = nullptr;
+  for (const ResolvedLayer& layer : resolved.layers) {
+    if (layer.role != LayerRole::kLoss) continue;
+    if (main != nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat("the network has several losses: '",
+                                                     main->name, "' and '", layer.name, "'"));
+    }
+    main = &layer;
   }
-  const auto main =
-      std::find_if(resolved.layers.begin(), resolved.layers.end(),
-                   [](const ResolvedLayer& layer) { return layer.role == LayerRole::kLoss; });
+  if (main == nullptr) return absl::InvalidArgumentError("the network has no loss");
+  absl::flat_hash_set<std::string> targets;
+  for (const ResolvedLayer& layer : resolved.layers) {
+    if (layer.is_target) targets.insert(layer.name);
+  }
+  Graph changed(net.options(), net);
+  for (const GraphLayer& layer : net.layers()) {
+    if (!IsLoss(layer.role) && !targets.contains(layer.name)) changed.Add(layer);
+  }
   const ResolvedLayer& predictions = resolved.layers[main->inputs[0].index()];
   const Shape& shape = predictions.spec.output.shape;
   changed.TargetLoss(predictions.name, loss, {shape.c(), shape.h(), shape.w()});
-  for (const GraphLayer& layer : net.layers()) {
+  for (const ResolvedLayer& layer : resolved.layers) {
     if (layer.role != LayerRole::kAuxiliaryLoss) continue;
-    const std::optional<float> weight = WeightOf(layer.layer);
-    std::optional<Layer> auxiliary;
-    if (weight.has_value()) auxiliary = Weighted(loss, *weight);
+    std::optional<Layer> auxiliary = Weighted(loss, layer.spec.loss_weight);
     if (!auxiliary.has_value()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "layer '", layer.name, "': an auxiliary loss of type ", std::string(layer.layer.type()),
           " cannot become one of type ", std::string(loss.type()), " with the same weight"));
     }
-    changed.AuxiliaryLoss(layer.inputs[0], *std::move(auxiliary));
+    changed.AuxiliaryLoss(resolved.layers[layer.inputs[0].index()].name, *std::move(auxiliary));
   }
   return changed;
 }

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "neap/core/program/inference_results.h"
+#include "neap/core/program/results.h"
 
 namespace neap {
 
 LiveSweep::LiveSweep(const Program& program, bool in_place)
-    : program_(program), results_(InferenceResults(program)) {
+    : program_(program), results_(KeptResults(program)) {
   for (const Step& step : program.steps) {
     first_.push_back(OperandsOf({step.id}, in_place));
     const bool may_rerun = step.phase == Phase::kForward;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <random>
 #include <string>
 #include <utility>
@@ -18,9 +19,12 @@
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/target_loss.h"
 
 namespace neap::testing {
 namespace {
+
+constexpr int64_t kVector = 5;  // values of the second feed
 
 struct Value {
   std::string name;
@@ -44,13 +48,18 @@ class Generator {
     Value x = {net_.Input({options_.channels, image, image}), options_.channels, image};
     const int blocks = static_cast<int>(Between(options_.min_blocks, options_.max_blocks));
     std::vector<Value> passed;
+    if (options_.ports) net_.Input("vector", {kVector, 1, 1});
     for (int i = 0; i < blocks; ++i) {
       if (Chance(6)) x = SkipFromAfar(passed, x);
+      if (options_.ports && Chance(2)) x = Gated(x);
       passed.push_back(x);
       x = Chance(3) && x.size >= 4 ? Shrink(x) : Block(x, 0);
     }
+    if (options_.ports) x = Gated(x);
     Classify(x);
+    if (options_.shares) ShareParams();
     if (options_.auxiliary) AddAuxiliary(passed);
+    if (options_.ports) AddSecondLoss(passed);
     return Chance(4) ? Shuffled() : std::move(net_);
   }
 
@@ -278,6 +287,51 @@ class Generator {
               SoftmaxCrossEntropy{});
   }
 
+  // Some layers use the weights, biases, or both, of an earlier layer with the same ones.
+  void ShareParams() {
+    const ResolvedGraph resolved = Resolve(net_, Mode::kTraining).value();
+    std::map<std::string, std::string> owners;  // the last one of a name and shape
+    for (const ResolvedLayer& layer : resolved.layers) {
+      for (const ParamSpec& param : layer.spec.params) {
+        const std::string name = absl::StrCat(layer.name, ".", param.name);
+        std::string& owner = owners[absl::StrCat(std::string(layer.layer.type()), param.name,
+                                                 param.tensor.ToString())];
+        if (!owner.empty() && !layer.name.starts_with("vector_gate") && Chance(2))
+          net_.Share(name, owner);
+        owner = name;
+      }
+    }
+  }
+
+  // x times a gate for each channel, which is computed from the second feed. Its weights are those
+  // of an earlier gate with as many channels, if there is one.
+  Value Gated(const Value& x) {
+    const std::string gate = Named("vector_gate");
+    net_.Add(gate, FullyConnected{.out_features = x.channels, .bias = Chance(2)}, {"vector"});
+    const auto [owner, is_new] = gates_.emplace(x.channels, gate);
+    if (!is_new) net_.Share(absl::StrCat(gate, ".weight"), absl::StrCat(owner->second, ".weight"));
+    const std::string opened = net_.Add(Named("gate"), Sigmoid{}, {gate});
+    return {net_.Add(Named("multiply"), Multiply{}, {x.name, opened}), x.channels, x.size};
+  }
+
+  void AddSecondLoss(const std::vector<Value>& passed) {
+    const auto any = [&] {
+      return passed[static_cast<size_t>(Between(0, static_cast<int64_t>(passed.size()) - 1))];
+    };
+    const std::string scores =
+        net_.Add("second", FullyConnected{.out_features = options_.classes}, {any().name});
+    const float weight = static_cast<float>(Between(1, 20)) / 10;
+    if (Chance(2)) {
+      net_.Input("second_labels", {}, DType::kInt32);
+      net_.Loss("second_loss", SoftmaxCrossEntropy{.weight = weight}, {scores, "second_labels"});
+    } else {
+      net_.Input("second_targets", {options_.classes, 1, 1}, DType::kFp32);
+      net_.Loss("second_loss", MeanSquaredError{.weight = weight}, {scores, "second_targets"});
+    }
+    net_.Output(scores);
+    if (const Value value = any(); value.name != "input" && Chance(2)) net_.Output(value.name);
+  }
+
   void AddAuxiliary(const std::vector<Value>& passed) {
     for (int64_t i = Between(1, 2); i > 0; --i) {
       const int64_t from = Between(0, static_cast<int64_t>(passed.size()) - 1);
@@ -287,7 +341,7 @@ class Generator {
       const std::string scores = net_.Add(
           Named("fc_auxiliary"), FullyConnected{.out_features = options_.classes}, {x.name});
       const float weight = static_cast<float>(Between(1, 5)) / 10;
-      net_.AuxiliaryLoss(scores, SoftmaxCrossEntropy{.auxiliary_weight = weight});
+      net_.AuxiliaryLoss(scores, SoftmaxCrossEntropy{.weight = weight});
     }
   }
 
@@ -298,7 +352,7 @@ class Generator {
       std::swap(layers[i - 1],
                 layers[static_cast<size_t>(Between(0, static_cast<int64_t>(i) - 1))]);
     }
-    Graph graph(net_.options());
+    Graph graph(net_.options(), net_);
     for (GraphLayer& layer : layers) graph.Add(std::move(layer));
     return graph;
   }
@@ -306,6 +360,7 @@ class Generator {
   std::mt19937 random_;
   RandomGraphOptions options_;
   Graph net_;
+  std::map<int64_t, std::string> gates_;  // the first of so many channels
   int count_ = 0;
 };
 

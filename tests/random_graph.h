@@ -42,6 +42,11 @@ struct RandomGraphOptions {
   bool mobile = false;
   // With an auxiliary loss or two, for predictions from values on the main path.
   bool auxiliary = false;
+  // With a second feed, by which gates are computed that may share their weights, a second loss
+  // with labels or targets of its own, and outputs of values on the main path.
+  bool ports = false;
+  // With layers that share the parameters of earlier ones.
+  bool shares = false;
 };
 
 Graph RandomGraph(uint32_t seed, const RandomGraphOptions& options = {});

@@ -61,16 +61,24 @@ class ReferenceStep {
     state_ = StateOf(*session_, program_);
   }
 
-  // Returns the mean loss.
+  // Returns the sum of the losses, each a mean over the ranks.
   float Take(int64_t step) {
     std::vector<State> of_ranks;
-    std::vector<float> losses;
+    std::vector<LossResult> losses;
+    const float weight = 1.0F / static_cast<float>(training_.split.size());
     int64_t first = 0;
     for (const int64_t images : training_.split) {
       Load(step);
-      const absl::StatusOr<float> loss = session_->TrainStep(training_.PartOf(step, first, images));
-      REQUIRE_MESSAGE(loss.ok(), loss.status().ToString());
-      losses.push_back(*loss);
+      REQUIRE(session_->Begin(training_.PartOf(step, first, images)).ok());
+      const absl::StatusOr<StepResult> result = session_->Finish();
+      REQUIRE_MESSAGE(result.ok(), result.status().ToString());
+      if (losses.empty()) {
+        losses = result->losses;
+        for (LossResult& loss : losses) loss.loss *= weight;
+      } else {
+        for (size_t i = 0; i < losses.size(); ++i)
+          losses[i].loss += result->losses[i].loss * weight;
+      }
       of_ranks.push_back(StateOf(*session_, program_));
       first += images;
     }
@@ -81,10 +89,9 @@ class ReferenceStep {
         values = Mean(of_ranks, name);
       }
     }
-    const float weight = 1.0F / static_cast<float>(losses.size());
-    float mean = losses[0] * weight;
-    for (size_t rank = 1; rank < losses.size(); ++rank) mean += losses[rank] * weight;
-    return mean;
+    float sum = 0;
+    for (const LossResult& loss : losses) sum += loss.weight * loss.loss;
+    return sum;
   }
 
   const State& state() const { return state_; }
@@ -188,7 +195,9 @@ Batch RankTraining::PartOf(int64_t step, int64_t first, int64_t count) const {
 
 RankTraining RandomRankTraining(uint32_t seed, std::vector<int64_t> split) {
   const auto net = [seed](int64_t batch) {
-    return RandomGraph(seed, {.batch = batch, .dropout = false, .auxiliary = seed % 3 == 1});
+    return RandomGraph(
+        seed,
+        {.batch = batch, .dropout = false, .auxiliary = seed % 3 == 1, .shares = seed % 4 == 1});
   };
   return {.net = net,
           .split = std::move(split),

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "neap/core/graph/graph.h"
-#include "neap/core/input/batch.h"
+#include "neap/core/vision/batch.h"
 #include "neap/layers/cpu/cpu_device.h"
 
 namespace neap {

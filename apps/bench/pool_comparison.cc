@@ -31,10 +31,12 @@ class HostBatch {
  public:
   static absl::StatusOr<HostBatch> Create(const Program& program, Device& device) {
     HostBatch batch;
-    for (const TensorId id : program.images)
-      RETURN_IF_ERROR(batch.Add(program.tensor(id), device, FillImages));
-    for (const TensorId id : program.labels)
-      RETURN_IF_ERROR(batch.Add(program.tensor(id), device, FillLabels));
+    for (const Port& feed : program.feeds) {
+      for (const TensorId id : feed.parts) {
+        RETURN_IF_ERROR(batch.Add(program.tensor(id), device,
+                                  program.IsTarget(feed) ? FillLabels : FillImages));
+      }
+    }
     RETURN_IF_ERROR(batch.Add(program.tensor(program.iteration), device, FillScalars));
     return batch;
   }

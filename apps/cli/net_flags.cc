@@ -57,7 +57,7 @@ FlagValue Probability(std::optional<float>* value) {
 Graph WithoutFusion(const Graph& graph) {
   GraphOptions options = graph.options();
   options.fusion = false;
-  Graph unfused(std::move(options));
+  Graph unfused(std::move(options), graph);
   for (const GraphLayer& layer : graph.layers()) unfused.Add(layer);
   return unfused;
 }

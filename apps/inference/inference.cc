@@ -8,8 +8,8 @@
 #include "apps/cli/outcome.h"
 #include "apps/cli/saved_model.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/input/image_folder.h"
 #include "neap/core/program/passes.h"
+#include "neap/core/vision/image_folder.h"
 #include "neap/memory/create_session.h"
 
 namespace neap::apps {
@@ -62,7 +62,7 @@ absl::StatusOr<Inference> OpenInference(InferenceFlags& flags, const FlagSet& gi
   ASSIGN_OR_RETURN(std::unique_ptr<Device> device, OpenDevice(flags.device));
   ASSIGN_OR_RETURN(const Program program,
                    Lower(graph, {.mode = Mode::kInference}, device->description()));
-  NetInput input = InputOf(program);
+  ASSIGN_OR_RETURN(NetInput input, InputOf(program));
   input.is_fixed = !flags.net.File().path.empty();
   auto bad_files = flags.reading.skip_bad ? std::make_unique<BadFiles>() : nullptr;
   ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, OpenImages(flags, input, bad_files.get()));

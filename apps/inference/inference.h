@@ -19,8 +19,8 @@
 #include "apps/train/batch_source.h"
 #include "apps/train/reading_flags.h"
 #include "neap/core/device/device.h"
-#include "neap/core/input/dataset.h"
 #include "neap/core/run/session.h"
+#include "neap/core/vision/dataset.h"
 
 namespace neap::apps {
 

@@ -19,7 +19,7 @@
 #include "apps/inference/inference.h"
 #include "apps/train/evaluation.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/input/loader.h"
+#include "neap/core/vision/loader.h"
 #include "neap/nets/registry.h"
 
 namespace neap::apps {

@@ -18,7 +18,7 @@
 #include "apps/python/bindings.h"
 #include "apps/python/errors.h"
 #include "apps/python/released.h"
-#include "neap/core/input/loader.h"
+#include "neap/core/vision/loader.h"
 
 namespace neap::python {
 namespace {

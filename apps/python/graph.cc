@@ -2,14 +2,12 @@
 #include "neap/core/graph/graph.h"
 
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
-#include <array>
 #include <optional>
 #include <string>
 #include <utility>
@@ -54,14 +52,26 @@ std::string AddLayer(const nb::handle graph, const std::string& name, const nb::
 }
 
 // One number for a vector, or (channels, height, width).
-using ImageExtents = std::variant<int64_t, std::array<int64_t, 1>, std::array<int64_t, 3>>;
+using ImageExtents = std::variant<int64_t, std::vector<int64_t>>;
 
 Shape ToImageShape(const ImageExtents& extents) {
-  if (const auto* const chw = std::get_if<std::array<int64_t, 3>>(&extents))
-    return {(*chw)[0], (*chw)[1], (*chw)[2]};
-  if (const auto* const one = std::get_if<std::array<int64_t, 1>>(&extents))
-    return {(*one)[0], 1, 1};
-  return {std::get<int64_t>(extents), 1, 1};
+  if (const auto* const one = std::get_if<int64_t>(&extents)) return {*one, 1, 1};
+  const std::vector<int64_t>& all = std::get<std::vector<int64_t>>(extents);
+  if (all.size() == 1) return {all[0], 1, 1};
+  if (all.size() == 3) return {all[0], all[1], all[2]};
+  throw nb::type_error("a shape is (channels, height, width), or the length of vectors");
+}
+
+std::string AddInput(Graph& graph, const ImageExtents& shape, const std::string& name,
+                     const std::optional<std::string>& dtype) {
+  if (dtype == "int32") {
+    const auto* const extents = std::get_if<std::vector<int64_t>>(&shape);
+    if (extents == nullptr) return graph.Input(name, {std::get<int64_t>(shape)}, DType::kInt32);
+    return graph.Input(name, Shape({extents->begin(), extents->end()}), DType::kInt32);
+  }
+  std::optional<DType> type;
+  if (dtype.has_value()) type = Checked(ParseDType(*dtype));
+  return graph.Input(name, ToImageShape(shape), type);
 }
 
 std::string AddLoss(Graph& graph, const std::string& predictions, const std::optional<Layer>& loss,
@@ -131,12 +141,12 @@ void BindGraph(nb::module_& module) {
                     "checked before the\nnetwork is planned; errors then name the layer.")
       .def("__init__", Construct, "name"_a = "network", "batch"_a = 1, nb::kw_only(),
            "dtype"_a = "fp32", "layout"_a = "nchw", "fusion"_a = true)
-      .def(
-          "input",
-          [](Graph& graph, const ImageExtents& shape) { return graph.Input(ToImageShape(shape)); },
-          "shape"_a,
-          "The images: (channels, height, width), or the length of vectors. Returns the name, "
-          "'input'.")
+      .def("input", AddInput, "shape"_a, "name"_a = "input", "dtype"_a = nb::none(),
+           nb::sig("def input(self, shape: int | collections.abc.Sequence[int], name: str = "
+                   "'input', dtype: str | None = None) -> str"),
+           "A feed of the network, by default its images: (channels, height, width), or the length "
+           "of vectors. Its type\nis the network's, or 'fp32' or 'int32'; integers may have any "
+           "shape, () for one. Returns the name.")
       .def("add", AddLayer, "name"_a, "layer"_a, "inputs"_a,
            nb::sig("def add(self, name: str, layer: Layer | CustomLayer, "
                    "*inputs: str) -> str"),
@@ -148,12 +158,32 @@ void BindGraph(nb::module_& module) {
            "BinaryCrossEntropy have\ntargets=(channels, height, width), the shape of an image's "
            "predictions.")
       .def(
+          "add_loss",
+          [](Graph& graph, const std::string& name, const Layer& layer,
+             const std::string& predictions, const std::string& target) {
+            return graph.Loss(name, layer, {predictions, target});
+          },
+          "name"_a, "layer"_a, "predictions"_a, "target"_a,
+          "Adds a loss such as MeanSquaredError(weight=0.1), which compares predictions with an "
+          "input. Training minimises\nthe sum of all losses times their weights.")
+      .def(
+          "output", [](Graph& graph, const std::string& layer) { graph.Output(layer); }, "layer"_a,
+          "Makes what the layer computes a result of every iteration: StepResult.outputs.")
+      .def(
+          "share",
+          [](Graph& graph, const std::string& param, const std::string& owner) {
+            graph.Share(param, owner);
+          },
+          "param"_a, "owner"_a,
+          "Makes a layer use the parameter of another, of the same shape, instead of its own: "
+          "share('decoder.weight',\n'encoder.weight').")
+      .def(
           "auxiliary_loss",
           [](Graph& graph, const std::string& predictions, const Layer& layer) {
             return graph.AuxiliaryLoss(predictions, layer);
           },
           "predictions"_a, "layer"_a,
-          "Adds a loss such as SoftmaxCrossEntropy(auxiliary_weight=0.3) of other predictions, "
+          "Adds a loss such as SoftmaxCrossEntropy(weight=0.3) of other predictions, "
           "with the labels or\ntargets of the loss, which has been added before. Training "
           "minimises and reports the loss plus the\nweighted auxiliary ones; evaluation and "
           "prediction leave them out.")

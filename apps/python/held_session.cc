@@ -28,19 +28,24 @@ std::vector<int64_t> OfImage(const Shape& shape) {
 absl::StatusOr<BatchShape> ShapeOf(const Graph& net) {
   ASSIGN_OR_RETURN(const ResolvedGraph resolved, Resolve(net, Mode::kInference));
   BatchShape shape;
+  int inputs = 0;
   for (const ResolvedLayer& layer : resolved.layers) {
-    if (layer.role == LayerRole::kLoss)
+    if (layer.role == LayerRole::kFeed) shape.feeds[layer.name] = OfImage(layer.spec.output.shape);
+    inputs += layer.role == LayerRole::kFeed && !layer.is_target ? 1 : 0;
+    if (layer.role == LayerRole::kLoss && shape.predictions.empty())
       shape.predictions = OfImage(resolved.layers[layer.inputs[0].value].spec.output.shape);
-    if (layer.role == LayerRole::kImages) shape.image = OfImage(layer.spec.output.shape);
-    if (layer.role != LayerRole::kLabels) continue;
+    if (layer.role != LayerRole::kFeed) continue;
+    if (!layer.is_target) shape.image = OfImage(layer.spec.output.shape);
+    if (!layer.is_target) continue;
     const Shape& read = layer.spec.output.shape;
-    const bool is_targets = layer.layer.As<Targets>() != nullptr;
+    const bool is_targets = layer.spec.output.dtype == DType::kFp32;
     shape.labels = OfImage(is_targets ? LabelShape(read) : read);
     if (!is_targets) continue;
     shape.targets = OfImage(read);
     if (shape.labels.empty()) shape.targets.resize(1);
   }
-  if (shape.labels.empty()) shape.predictions.resize(1);
+  shape.takes_images = inputs == 1 && shape.feeds.size() == 2;
+  if (shape.takes_images && shape.labels.empty()) shape.predictions.resize(1);
   return shape;
 }
 

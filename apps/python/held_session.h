@@ -5,9 +5,12 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -19,8 +22,8 @@
 #include "apps/python/released.h"
 #include "neap/core/device/device.h"
 #include "neap/core/graph/graph.h"
-#include "neap/core/input/batch.h"
 #include "neap/core/run/session.h"
+#include "neap/core/vision/batch.h"
 #include "neap/memory/measuring/measure_kernels.h"
 
 namespace neap::python {
@@ -34,6 +37,10 @@ struct SessionArguments {
 
 // What a session expects of a batch.
 struct BatchShape {
+  // Of an example of each feed, by name.
+  std::map<std::string, std::vector<int64_t>, std::less<>> feeds;
+  // Of a network whose feeds are images and what the loss compares its predictions with:
+  bool takes_images = false;
   std::vector<int64_t> image;        // {C, H, W}
   std::vector<int64_t> labels;       // of an image: {}, or {H, W} if pixels are labelled
   std::vector<int64_t> targets;      // of an image: {C}, or {C, H, W}; {} if the loss reads labels

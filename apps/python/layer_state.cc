@@ -104,9 +104,7 @@ constexpr Row RowOf() {
 }
 
 constexpr std::array kRows = {
-    RowOf<Images, &Images::tensor>(),
-    RowOf<Labels, &Labels::tensor>(),
-    RowOf<Targets, &Targets::tensor>(),
+    RowOf<Feed, &Feed::tensor, &Feed::has_network_type>(),
     RowOf<Convolution, &Convolution::out_channels, &Convolution::kernel, &Convolution::stride,
           &Convolution::padding, &Convolution::dilation, &Convolution::groups, &Convolution::bias,
           &Convolution::init>(),
@@ -142,9 +140,9 @@ constexpr std::array kRows = {
     RowOf<Concat>(),
     RowOf<Multiply>(),
     RowOf<SoftmaxCrossEntropy, &SoftmaxCrossEntropy::label_smoothing,
-          &SoftmaxCrossEntropy::auxiliary_weight>(),
-    RowOf<MeanSquaredError, &MeanSquaredError::auxiliary_weight>(),
-    RowOf<BinaryCrossEntropy, &BinaryCrossEntropy::auxiliary_weight>(),
+          &SoftmaxCrossEntropy::weight>(),
+    RowOf<MeanSquaredError, &MeanSquaredError::weight>(),
+    RowOf<BinaryCrossEntropy, &BinaryCrossEntropy::weight>(),
 };
 
 }  // namespace

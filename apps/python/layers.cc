@@ -57,11 +57,8 @@ void BindWithoutFields(nb::module_& module, const char* name, const char* text) 
 template <typename Definition>
 void BindTargetLoss(nb::module_& module, const char* name, const char* text) {
   module.def(
-      name,
-      [](std::optional<float> auxiliary_weight) {
-        return Layer(Definition{.auxiliary_weight = auxiliary_weight});
-      },
-      "auxiliary_weight"_a = nb::none(), text);
+      name, [](float weight) { return Layer(Definition{.weight = weight}); }, "weight"_a = 1.0F,
+      text);
 }
 
 void BindConvolutions(nb::module_& module) {
@@ -227,19 +224,17 @@ void BindLayers(nb::module_& module) {
   BindWithoutFields<Concat>(module, "Concat", "Two or more tensors along the channels.");
   module.def(
       "SoftmaxCrossEntropy",
-      [](float label_smoothing, std::optional<float> auxiliary_weight) {
-        return Layer(SoftmaxCrossEntropy{.label_smoothing = label_smoothing,
-                                         .auxiliary_weight = auxiliary_weight});
+      [](float label_smoothing, float weight) {
+        return Layer(SoftmaxCrossEntropy{.label_smoothing = label_smoothing, .weight = weight});
       },
-      "label_smoothing"_a = 0.0F, "auxiliary_weight"_a = nb::none(),
-      "As torch.nn.CrossEntropyLoss, for Graph.loss(), or with a weight for "
-      "Graph.auxiliary_loss().");
+      "label_smoothing"_a = 0.0F, "weight"_a = 1.0F,
+      "As torch.nn.CrossEntropyLoss, for Graph.loss(), with a weight in the sum of all losses.");
   BindTargetLoss<MeanSquaredError>(module, "MeanSquaredError",
-                                   "As torch.nn.MSELoss, for Graph.loss(targets=), or with a "
-                                   "weight for Graph.auxiliary_loss().");
+                                   "As torch.nn.MSELoss, for Graph.loss(targets=), with a weight "
+                                   "in the sum of all losses.");
   BindTargetLoss<BinaryCrossEntropy>(module, "BinaryCrossEntropy",
-                                     "As torch.nn.BCEWithLogitsLoss, for Graph.loss(targets=), or "
-                                     "with a weight for Graph.auxiliary_loss().");
+                                     "As torch.nn.BCEWithLogitsLoss, for Graph.loss(targets=), "
+                                     "with a weight in the sum of all losses.");
 }
 
 }  // namespace neap::python

@@ -116,6 +116,10 @@ using Images = std::variant<InArray<float>, GpuArray<float>>;
 absl::StatusOr<const Batch*> ToBatch(HeldSession& held, const Images& given,
                                      const Answers& answers) {
   const BatchShape& shape = held.shape();
+  if (!shape.takes_images) {
+    return absl::InvalidArgumentError(
+        "the network takes other feeds than images and labels; give them by name (step_feeds)");
+  }
   Batch& batch = held.given();
   RETURN_IF_ERROR(std::visit(
       [&](const auto& images) -> absl::Status {
@@ -145,6 +149,64 @@ StepResult Step(HeldSession& held, const Images& images, const Answers& labels) 
     RETURN_IF_ERROR(session.Begin(*batch));
     return session.Finish();
   }));
+}
+
+// Feeds of an array each, in the order of the names. Only for functions that Use() calls.
+using FeedArrays = std::vector<
+    std::pair<std::string, std::variant<InArray<float>, InArray<int32_t>, GpuArray<float>>>>;
+absl::StatusOr<Feeds> ToFeeds(HeldSession& held, const FeedArrays& arrays) {
+  Feeds feeds;
+  for (const auto& [name, given] : arrays) {
+    FeedValue& value = feeds.emplace_back(FeedValue{.name = name});
+    RETURN_IF_ERROR(std::visit(
+        [&](const auto& array) -> absl::Status {
+          const auto expected = held.shape().feeds.find(name);
+          const bool is_known = expected != held.shape().feeds.end();
+          if (is_known) RETURN_IF_ERROR(CheckShape(name.c_str(), ShapeOf(array), expected->second));
+          if constexpr (std::is_same_v<std::decay_t<decltype(array)>, InArray<int32_t>>) {
+            value.integers = {array.data(), array.size()};
+          } else {
+            value.floats = {array.data(), array.size()};
+          }
+          if constexpr (std::is_same_v<std::decay_t<decltype(array)>, GpuArray<float>>) {
+            value.on_device = true;
+            return held.CheckReads(array.device_id());
+          }
+          return absl::OkStatus();
+        },
+        given));
+  }
+  return feeds;
+}
+
+StepResult StepFeeds(HeldSession& held, const FeedArrays& arrays) {
+  return Checked(held.Use([&](Session& session) -> absl::StatusOr<StepResult> {
+    ASSIGN_OR_RETURN(const Feeds feeds, ToFeeds(held, arrays));
+    return session.Step(feeds);
+  }));
+}
+
+StepResult EvaluateFeeds(HeldSession& held, const FeedArrays& arrays) {
+  return Checked(held.Use([&](Session& session) -> absl::StatusOr<StepResult> {
+    ASSIGN_OR_RETURN(const Feeds feeds, ToFeeds(held, arrays));
+    return session.Evaluate(feeds);
+  }));
+}
+
+nb::dict LossesOf(const StepResult& result) {
+  nb::dict losses;
+  for (const LossResult& loss : result.losses) losses[loss.name.c_str()] = loss;
+  return losses;
+}
+
+nb::dict OutputsOf(const StepResult& result) {
+  nb::dict outputs;
+  for (const NamedTensor& output : result.outputs) {
+    std::vector<int64_t> shape(output.shape.dims().begin(), output.shape.dims().end());
+    if (shape.size() == 4 && shape[2] == 1 && shape[3] == 1) shape.resize(2);
+    outputs[output.name.c_str()] = ToNumpy(output.values, shape);
+  }
+  return outputs;
 }
 
 // Trains as Step() does; returns the seconds in the library, without what this package adds.
@@ -287,10 +349,20 @@ void SetRate(HeldSession& held, const Rate& rate) {
 }
 
 void BindResults(nb::module_& module) {
+  nb::class_<LossResult>(module, "LossResult", "One of the losses of a network.")
+      .def_ro("loss", &LossResult::loss, "The mean over the batch, without the weight.")
+      .def_ro("weight", &LossResult::weight, "Its weight in the sum of all losses.")
+      .def_ro("correct", &LossResult::correct, "How many labels were predicted.")
+      .def_ro("labels", &LossResult::labels,
+              "In evaluation: how many labels are classes, or elements have targets.");
   nb::class_<StepResult>(module, "StepResult", "What a step of training has computed.")
       .def_ro("step", &StepResult::step, "Its number, from 0.")
-      .def_ro("loss", &StepResult::loss, "The mean over the batch.")
-      .def_ro("correct", &StepResult::correct, "How many labels were predicted.")
+      .def_ro("loss", &StepResult::loss, "The sum of the losses, each times its weight.")
+      .def_prop_ro("losses", LossesOf, nb::sig("def losses(self) -> dict[str, LossResult]"),
+                   "Each loss, by the name of its layer.")
+      .def_prop_ro("outputs", OutputsOf, nb::sig("def outputs(self) -> dict[str, numpy.ndarray]"),
+                   "What the layers of Graph.output() have computed, by name.")
+      .def_ro("correct", &StepResult::correct, "How many labels of the first loss were predicted.")
       .def_ro("labels", &StepResult::labels,
               "In evaluation: how many labels are classes, or elements have targets.")
       .def_ro("used_loss_scale", &StepResult::used_loss_scale,
@@ -308,6 +380,8 @@ void BindResults(nb::module_& module) {
 
 void BindTraining(nb::class_<HeldSession>& session) {
   session.def("_step", Step, "images"_a, "labels"_a)
+      .def("_step_feeds", StepFeeds, "feeds"_a)
+      .def("_evaluate_feeds", EvaluateFeeds, "feeds"_a)
       .def("_time_step", TimeStep, "images"_a, "labels"_a)
       .def("_begin", Begin, "images"_a, "labels"_a)
       .def("_finish", Finish)

@@ -10,6 +10,7 @@
 #include "neap/core/base/file.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/graph/source.h"
+#include "neap/core/vision/batch_feeds.h"
 
 namespace neap::apps {
 namespace {
@@ -24,13 +25,14 @@ absl::Status ReadArray(const ReadableFile& file, int64_t offset, std::vector<T>&
 
 }  // namespace
 
-NetInput InputOf(const Program& program) {
-  const Shape& images = program.tensor(program.images.front()).spec.shape;
-  const Shape& predictions = program.tensor(program.predictions.front()).spec.shape;
-  return {.batch = program.net.batch,
-          .image = {images.c(), images.h(), images.w()},
-          .labels = LabelShape(predictions).elements() / images.n(),
-          .classes = predictions.c()};
+absl::StatusOr<NetInput> InputOf(const Program& program) {
+  ASSIGN_OR_RETURN(const ImagePorts ports, ImagePortsOf(program));
+  const Shape images = program.SpecOf(*ports.images).shape;
+  const Shape predictions = program.SpecOf(ports.loss->predictions).shape;
+  return NetInput{.batch = program.net.batch,
+                  .image = {images.c(), images.h(), images.w()},
+                  .labels = LabelShape(predictions).elements() / images.n(),
+                  .classes = predictions.c()};
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenSplit(const std::string& data, const NetInput& input,

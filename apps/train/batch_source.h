@@ -8,11 +8,11 @@
 #include "absl/status/statusor.h"
 #include "apps/train/bad_files.h"
 #include "apps/train/reading_flags.h"
-#include "neap/core/input/batch.h"
-#include "neap/core/input/dataset.h"
-#include "neap/core/input/loader.h"
-#include "neap/core/input/match_classes.h"
 #include "neap/core/program/program.h"
+#include "neap/core/vision/batch.h"
+#include "neap/core/vision/dataset.h"
+#include "neap/core/vision/loader.h"
+#include "neap/core/vision/match_classes.h"
 
 namespace neap::apps {
 
@@ -28,7 +28,8 @@ struct NetInput {
   bool is_fixed = false;  // the number of classes: the network is from a file
 };
 
-NetInput InputOf(const Program& program);
+// Errors: INVALID_ARGUMENT for a network that takes more than images and labels.
+absl::StatusOr<NetInput> InputOf(const Program& program);
 
 // Opens a split of the dataset that --data names, in the network's image format. Errors: those of
 // OpenDataset(); INVALID_ARGUMENT if the network's output has fewer classes than the dataset. With
@@ -37,7 +38,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenSplit(const std::string& data, cons
                                                    Split split, const ReadingFlags& reading = {},
                                                    BadFiles* bad_files = nullptr);
 
-// MatchClasses() (core/input/match_classes.h) of the dataset that `data` names. Errors name it.
+// MatchClasses() (core/vision/match_classes.h) of the dataset that `data` names. Errors name it.
 absl::StatusOr<MatchedClasses> MatchSplit(const std::string& data, std::unique_ptr<Dataset> dataset,
                                           const std::vector<std::string>& classes);
 // "imagefolder:test has no images of 1 of 4 classes: bee"; empty if it has images of all.

@@ -15,8 +15,8 @@
 #include "apps/train/evaluation.h"
 #include "apps/train/train_flags.h"
 #include "neap/core/device/communicator.h"
-#include "neap/core/input/dataset.h"
 #include "neap/core/run/session.h"
+#include "neap/core/vision/dataset.h"
 
 namespace neap::apps {
 

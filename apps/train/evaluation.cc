@@ -13,8 +13,8 @@
 #include "absl/strings/str_format.h"
 #include "apps/cli/interrupt.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/input/batch.h"
-#include "neap/core/input/loader.h"
+#include "neap/core/vision/batch.h"
+#include "neap/core/vision/loader.h"
 
 namespace neap::apps {
 namespace {

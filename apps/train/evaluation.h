@@ -10,8 +10,8 @@
 #include "absl/status/statusor.h"
 #include "apps/cli/output.h"
 #include "neap/core/device/communicator.h"
-#include "neap/core/input/dataset.h"
 #include "neap/core/run/session.h"
+#include "neap/core/vision/dataset.h"
 
 namespace neap::apps {
 

@@ -3,7 +3,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "apps/cli/outcome.h"
-#include "neap/core/input/dataset.h"
+#include "neap/core/vision/dataset.h"
 
 namespace neap::apps {
 namespace {

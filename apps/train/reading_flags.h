@@ -9,7 +9,7 @@
 
 namespace neap::apps {
 
-// A dataset's spec, or a folder (DatasetSpec(), core/input/dataset.h).
+// A dataset's spec, or a folder (DatasetSpec(), core/vision/dataset.h).
 FlagValue DatasetFlag(std::string* spec);
 inline constexpr char kDatasetHelp[] =
     "synthetic, imagefolder:DIR, idx:DIR, cifar10:DIR, cifar100:DIR, or a folder whose format its "

@@ -105,7 +105,7 @@ class Training {
   absl::StatusOr<int> Run() {
     const TrainPlanning plans(flags_, graph_, device_, ranks_.share());
     ASSIGN_OR_RETURN(const Program program, plans.ProgramFor(nullptr));
-    input_ = InputOf(program);
+    ASSIGN_OR_RETURN(input_, InputOf(program));
     input_.is_fixed = !flags_.net.File().path.empty();
     ASSIGN_OR_RETURN(start_, ReadStart(flags_.files));
     if (!start_.file.empty() && !flags_.shard_optimizer)  // whose parts of tensors no file has

@@ -12,7 +12,7 @@
 #include "apps/train/training_loop.h"
 #include "apps/train/training_start.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/input/image_files.h"
+#include "neap/core/vision/image_files.h"
 
 namespace neap::apps {
 namespace {

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "apps/cli/saved_model.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/input/image_folder.h"
+#include "neap/core/vision/image_folder.h"
 
 namespace neap::apps {
 namespace {

@@ -11,7 +11,7 @@
 #include "apps/train/batch_source.h"
 #include "apps/train/train_flags.h"
 #include "apps/train/training_start.h"
-#include "neap/core/input/dataset.h"
+#include "neap/core/vision/dataset.h"
 
 namespace neap::apps {
 

@@ -14,7 +14,7 @@ namespace neap::apps {
 namespace {
 
 absl::StatusOr<Batch> SyntheticBatch(const Program& program) {
-  const NetInput input = InputOf(program);
+  ASSIGN_OR_RETURN(const NetInput input, InputOf(program));
   ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset,
                    OpenDataset("synthetic", {.shape = input.image,
                                              .label_pixels = input.labels > 1,

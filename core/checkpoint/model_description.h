@@ -3,7 +3,7 @@
 //
 // Class numbers are made by whoever reads a dataset: a folder without images of one class numbers
 // those after it anew. Names do not change, so a file that has them can be compared with any folder
-// (core/input/match_classes.h).
+// (core/vision/match_classes.h).
 //
 //   session.SetMetadata(ToMetadata({.net = "resnet20", .classes = {"ant", "bee"}}));
 //   RETURN_IF_ERROR(session.Save("run.safetensors"));

@@ -11,9 +11,21 @@
 //   x = net.Add("relu1", Relu{}, {x});
 //   x = net.Add("fc2", FullyConnected{.out_features = 10}, {x});
 //   net.Loss(x, SoftmaxCrossEntropy{});
+//
+// A network of several inputs, outputs and losses names them:
+//
+//   net.Input("image", {3, 64, 64});
+//   net.Input("species", {}, DType::kInt32);
+//   net.Input("age", {1, 1, 1}, DType::kFp32);
+//   net.Add("logits", FullyConnected{.out_features = 10}, {"image"});
+//   net.Add("estimate", FullyConnected{.out_features = 1}, {"image"});
+//   net.Loss("species_loss", SoftmaxCrossEntropy{}, {"logits", "species"});
+//   net.Loss("age_loss", MeanSquaredError{.weight = 0.1F}, {"estimate", "age"});
+//   net.Output("logits");
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,7 +39,7 @@ namespace neap {
 struct GraphOptions {
   std::string name = "network";
   int64_t batch = 1;
-  DType dtype = DType::kFp32;  // of images, activations, their gradients, and weights in kernels
+  DType dtype = DType::kFp32;  // of inputs, activations, their gradients, and weights in kernels
   Layout layout = Layout::kNchw;
   // Layers that can run in one pass over memory become one (core/program/fuse.h). The results have
   // the same bits without it.
@@ -39,14 +51,12 @@ struct GraphOptions {
 // (core/step/loss_scale.h).
 bool ScalesLoss(const GraphOptions& options);
 
-// The layer's part in the input and output of an iteration. A network has exactly one layer of each
-// role but kInner and kAuxiliaryLoss, of which it has any number.
+// The layer's part in the input and output of an iteration.
 enum class LayerRole : uint8_t {
   kInner,
-  kImages,  // the batch's images
-  kLabels,  // the batch's labels or targets
-  kLoss,  // its state 0 is the iteration's result: fp32 {mean loss, number of correct predictions}
-  kAuxiliaryLoss,  // adds to that state, in training
+  kFeed,           // its output is what the caller gives for every iteration
+  kLoss,           // its state 0 is a result: fp32 {mean loss, number of correct predictions}
+  kAuxiliaryLoss,  // a loss of training alone
 };
 constexpr bool IsLoss(LayerRole role) {
   return role == LayerRole::kLoss || role == LayerRole::kAuxiliaryLoss;
@@ -59,37 +69,65 @@ struct GraphLayer {
   LayerRole role = LayerRole::kInner;
 };
 
+// Two names of one parameter: "decoder.weight" is "encoder.weight".
+struct SharedParam {
+  std::string param, owner;
+  friend bool operator==(const SharedParam&, const SharedParam&) = default;
+};
+
 class Graph {
  public:
   explicit Graph(GraphOptions options) : options_(std::move(options)) {}
+  // Without layers, for a graph that is made from those of `net`; its outputs and shared parameters
+  // are the same.
+  Graph(GraphOptions options, const Graph& net)
+      : options_(std::move(options)), outputs_(net.outputs_), shared_(net.shared_) {}
 
-  // The images {batch, c, h, w}, a layer called "input"; `chw` is {c, h, w}.
+  // The images {batch, c, h, w}, a feed called "input"; `chw` is {c, h, w}.
   std::string Input(Shape chw);
+  // A feed: values that the caller gives for every iteration. `shape` is that of one example, and
+  // the feed's is {batch, shape}. Without a type, it has the network's. Returns the name.
+  std::string Input(std::string name, const Shape& shape, std::optional<DType> dtype = {});
   // Adds any layer. Its one output has the layer's name, which is returned. Nothing is checked
   // here.
   std::string Add(std::string name, Layer layer, std::vector<std::string> inputs);
   // Adds a layer of any role, for building a graph from the layers() of another.
   std::string Add(GraphLayer layer);
+  // Adds a loss, a layer such as SoftmaxCrossEntropy{.weight = 0.5F} whose inputs are predictions
+  // and a feed to compare them with. Training minimises the sum of all losses times their weights.
+  // Returns the name.
+  std::string Loss(std::string name, Layer loss, std::vector<std::string> inputs);
+  // Makes the layer's output a result of every iteration.
+  void Output(std::string layer) { outputs_.push_back(std::move(layer)); }
+  // Makes a layer use the parameter of another instead of one of its own, of the same shape:
+  // Share("decoder.weight", "encoder.weight"). It has one tensor, in files under the owner's name,
+  // and its gradient is the sum of those of all layers that use it.
+  void Share(std::string param, std::string owner) {
+    shared_.push_back({std::move(param), std::move(owner)});
+  }
   // Ends the network with `loss`, a layer such as SoftmaxCrossEntropy that reads `predictions` and
-  // the layer "labels", which is added with it. Returns "loss".
+  // the feed "labels", which is added with it. Returns "loss".
   std::string Loss(std::string predictions, Layer loss);
   // Like Loss(), with a label for each pixel of predictions {N, C, height, width}.
   std::string PixelLoss(std::string predictions, Layer loss, int64_t height, int64_t width);
   // Like Loss(), with a layer such as MeanSquaredError that compares predictions {N, C, H, W} with
-  // a target for each element, of the layer "targets"; `chw` is {C, H, W}.
+  // a target for each element, of the feed "targets"; `chw` is {C, H, W}.
   std::string TargetLoss(std::string predictions, Layer loss, Shape chw);
-  // Adds an auxiliary loss, such as SoftmaxCrossEntropy{.auxiliary_weight = 0.3F}. It compares
-  // other predictions of the same shape with the labels or targets of the main loss, which has been
-  // added before. Training minimises, and reports, the main loss plus the weighted auxiliary ones.
-  // Evaluation and prediction leave out the auxiliary losses and the layers that only they need.
-  // Returns the layer's name, PREDICTIONS.loss.
+  // Adds a loss of training alone, such as SoftmaxCrossEntropy{.weight = 0.3F}. It compares other
+  // predictions of the same shape with what the loss that was added last reads. Evaluation and
+  // prediction leave it out, and the layers that only such losses need. Returns the layer's name,
+  // PREDICTIONS.loss.
   std::string AuxiliaryLoss(const std::string& predictions, Layer loss);
 
   const GraphOptions& options() const { return options_; }
   const std::vector<GraphLayer>& layers() const { return layers_; }
+  const std::vector<std::string>& outputs() const { return outputs_; }
+  const std::vector<SharedParam>& shared() const { return shared_; }
 
  private:
   GraphOptions options_;
+  std::vector<std::string> outputs_;
+  std::vector<SharedParam> shared_;
   std::vector<GraphLayer> layers_;
 };
 
@@ -103,11 +141,19 @@ struct ResolvedLayer {
   LayerSpec spec;
   // The layers by which the parameters and states are named (ParamSpec::owner); empty: this one.
   std::vector<std::string> owners = {};
+  // Those of its parameters that another layer owns, with the owner's name for them.
+  std::vector<SharedParam> shared = {};
+  std::string output;  // the name by which its output is a result; empty if it is none
+  // A feed that losses compare predictions with, and nothing else reads.
+  bool is_target = false;
   // Only auxiliary losses depend on it. Inference has its parameters and states, but no steps.
   bool training_only = false;
 };
 // The role of the layer's output in training: input, label or activation.
 Role OutputRole(const ResolvedLayer& layer);
+// The names of tensors: "conv1.weight", of a shared parameter its owner's; "bn1.running_mean".
+std::string ParamName(const ResolvedLayer& layer, const ParamSpec& param);
+std::string StateName(const ResolvedLayer& layer, const StateSpec& state);
 
 // A checked graph. Its layers are in execution order.
 struct ResolvedGraph {
@@ -116,11 +162,13 @@ struct ResolvedGraph {
 };
 
 // Orders the layers (core/graph/order.h), infers shapes and checks everything.
-// Errors: INVALID_ARGUMENT naming the layer: unknown input, duplicate name, cycle, unused output
-// (other than a loss), shapes that do not fit, tensors with no elements, a layer with neither
-// inputs nor a forward step, no input, no main loss or several, a loss that does not keep its
-// result or, if the loss is scaled, does not read the scale; an auxiliary loss that does not add to
-// the result or has tensors of its own, or a main loss that cannot add to it.
+// Errors: INVALID_ARGUMENT naming the layer: unknown input, duplicate name, cycle, a layer that is
+// neither read nor a loss or an output, shapes that do not fit, tensors with no elements, a feed
+// whose first extent is not the batch, a layer with neither inputs nor a forward step, a loss that
+// does not keep its result or, if the loss is scaled, does not read the scale; an output that is
+// not a layer, or is one of integers; a shared parameter that no layer has, is its own owner, or is
+// of another shape than its owner's; no feed, neither a loss nor an output, and in training no
+// loss.
 absl::StatusOr<ResolvedGraph> Resolve(const Graph& graph, Mode mode);
 
 }  // namespace neap

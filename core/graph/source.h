@@ -1,39 +1,29 @@
-// The layers through which a batch enters the network. Sources have no steps: their tensors hold
-// their values when the iteration begins.
+// The layer through which values enter the network. It has no steps: its tensor holds its values
+// when the iteration begins.
 #pragma once
+
+#include <string>
+#include <string_view>
 
 #include "neap/core/step/layer.h"
 
 namespace neap {
 
-// Images {N, C, H, W}.
-struct Images {
-  static constexpr std::string_view kType = "images";
+// What the caller gives for every iteration, such as images {N, C, H, W}, vectors {N, F}, class
+// indices int32 {N}, or {N, H, W} for one per pixel. The first extent is the batch.
+struct Feed {
+  static constexpr std::string_view kType = "feed";
   TensorSpec tensor;
+  bool has_network_type = true;  // WithOptions() (core/graph/with_options.h) changes its type
+  // Whether it has the layout of the network.
+  bool is_image() const { return tensor.shape.rank() == 4; }
+  // Errors: INVALID_ARGUMENT for a tensor with no elements, or with more than 16 TiB.
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
-  std::string Parameters() const { return tensor.ToString(); }
-  friend bool operator==(const Images&, const Images&) = default;
+  std::string Parameters() const;
+  friend bool operator==(const Feed&, const Feed&) = default;
 };
 
 // The shape of the labels of predictions {N, C, H, W}: {N, H, W}, or {N} if H and W are 1.
 Shape LabelShape(const Shape& predictions);
-
-// Class indices, int32: {N}, or {N, H, W} for one per pixel.
-struct Labels {
-  static constexpr std::string_view kType = "labels";
-  TensorSpec tensor;
-  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
-  std::string Parameters() const { return tensor.ToString(); }
-  friend bool operator==(const Labels&, const Labels&) = default;
-};
-
-// A target for each element of the predictions, fp32 {N, C, H, W}, in the layout of the network.
-struct Targets {
-  static constexpr std::string_view kType = "targets";
-  TensorSpec tensor;
-  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
-  std::string Parameters() const { return tensor.ToString(); }
-  friend bool operator==(const Targets&, const Targets&) = default;
-};
 
 }  // namespace neap

@@ -17,18 +17,14 @@ Shape WithBatch(const Shape& shape, int64_t batch) {
 }  // namespace
 
 Graph WithOptions(const Graph& net, const GraphOptions& options) {
-  Graph graph(options);
+  Graph graph(options, net);
   for (GraphLayer layer : net.layers()) {
-    if (const auto* const images = layer.layer.As<Images>()) {
-      const Shape shape = WithBatch(images->tensor.shape, options.batch);
-      layer.layer = Images{.tensor = {shape, options.dtype, options.layout}};
-    } else if (const auto* const labels = layer.layer.As<Labels>()) {
-      TensorSpec tensor = labels->tensor;
-      tensor.shape = WithBatch(tensor.shape, options.batch);
-      layer.layer = Labels{.tensor = std::move(tensor)};
-    } else if (const auto* const targets = layer.layer.As<Targets>()) {
-      const Shape shape = WithBatch(targets->tensor.shape, options.batch);
-      layer.layer = Targets{.tensor = {shape, DType::kFp32, options.layout}};
+    if (const auto* const given = layer.layer.As<Feed>()) {
+      Feed feed = *given;
+      feed.tensor.shape = WithBatch(feed.tensor.shape, options.batch);
+      if (feed.has_network_type) feed.tensor.dtype = options.dtype;
+      if (feed.is_image()) feed.tensor.layout = options.layout;
+      layer.layer = std::move(feed);
     }
     graph.Add(std::move(layer));
   }

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "neap/core/program/persistent_tensors.h"
+#include "neap/core/program/layer_tensors.h"
 #include "neap/core/step/check_spec.h"
 
 namespace neap {
@@ -23,11 +23,13 @@ std::vector<std::string> OwnersOf(const ResolvedLayer& layer) {
   return layer.owners.empty() ? std::vector<std::string>{layer.name} : layer.owners;
 }
 
-// The parameters of `to` that were those of `from` begin as they did there.
+// The parameters of `to` that were those of `from` begin as they did there, and are saved so.
 void KeepInits(const ResolvedLayer& from, ResolvedLayer& to) {
   for (ParamSpec& param : to.spec.params) {
     for (const ParamSpec& own : from.spec.params) {
-      if (ParamName(from, own) == ParamName(to, param)) param.init = own.init;
+      if (ParamName(from, own) != ParamName(to, param)) continue;
+      param.init = own.init;
+      param.saved_shape = own.saved_shape;
     }
   }
 }
@@ -35,9 +37,14 @@ void KeepInits(const ResolvedLayer& from, ResolvedLayer& to) {
 class Fusion {
  public:
   Fusion(ResolvedGraph graph, Mode mode, const FusionOptions& options)
-      : graph_(std::move(graph)), mode_(mode), options_(options), readers_(graph_.layers.size()) {
+      : graph_(std::move(graph)),
+        mode_(mode),
+        options_(options),
+        readers_(graph_.layers.size()),
+        shared_(SharedParamNames(graph_)) {
     for (const ResolvedLayer& layer : graph_.layers) {
       for (LayerId input : layer.inputs) ++readers_[input.index()];
+      if (!layer.output.empty()) ++readers_[layer.id.index()];
     }
   }
 
@@ -89,6 +96,7 @@ class Fusion {
     first.layer = layers->first;
     second.layer = layers->second;
     second.owners = {producer.name};
+    second.shared = producer.shared;
     if (!Respecify(first) || first.spec.output != producer.spec.output) return;
     if (!Respecify(second) || second.spec.output != reader.spec.output) return;
     KeepInits(producer, first);
@@ -97,14 +105,15 @@ class Fusion {
     reader = std::move(second);
   }
 
-  // Whether it is part of a later layer. Only losses are read by none.
+  // Whether it is part of a later layer. Only losses are read by no layer and by no caller.
   bool IsReplaced(LayerId layer) const {
     return readers_[layer.index()] == 0 && !IsLoss(graph_.layers[layer.index()].role);
   }
 
   // Whether a single reader sees the output of `producer`, and nothing else.
   bool ReadOnce(const ResolvedLayer& producer) const {
-    return producer.role == LayerRole::kInner && readers_[producer.id.index()] == 1;
+    return producer.role == LayerRole::kInner && producer.output.empty() &&
+           readers_[producer.id.index()] == 1;
   }
 
   LayerContext ContextOf(const ResolvedLayer& layer) const {
@@ -136,7 +145,37 @@ class Fusion {
           return true;
       }
     }
+    return SharesWithOneBetween(producer, reader);
+  }
+
+  // Whether a layer between the two has a parameter of `producer`, whose gradient is such a sum,
+  // too.
+  bool SharesWithOneBetween(const ResolvedLayer& producer, const ResolvedLayer& reader) const {
+    for (const ParamSpec& param : producer.spec.params) {
+      const std::string name = ParamName(producer, param);
+      if (!shared_.contains(name)) continue;
+      for (size_t i = producer.id.index() + 1; i < reader.id.index(); ++i) {
+        const ResolvedLayer& between = graph_.layers[i];
+        const std::vector<ParamSpec>& params = between.spec.params;
+        const bool has_it = std::any_of(params.begin(), params.end(), [&](const ParamSpec& own) {
+          return ParamName(between, own) == name;
+        });
+        if (has_it && !IsReplaced(between.id)) return true;
+      }
+    }
     return false;
+  }
+
+  // Whether the layer can have its parameters: one step cannot write a gradient twice, nor read one
+  // to which other layers add.
+  bool MayShare(const ResolvedLayer& fused) const {
+    absl::flat_hash_set<std::string> own;
+    for (const ParamSpec& param : fused.spec.params) {
+      const std::string name = ParamName(fused, param);
+      if (!own.insert(name).second) return false;
+      if (shared_.contains(name) && ReadsParamGrad(fused.spec)) return false;
+    }
+    return true;
   }
 
   // A layer for both, in the place of `reader`.
@@ -152,6 +191,7 @@ class Fusion {
     fused.layer = *layer;
     fused.inputs = producer.inputs;
     fused.owners = OwnersOf(producer);
+    fused.shared.insert(fused.shared.end(), producer.shared.begin(), producer.shared.end());
     for (std::string& owner : OwnersOf(reader)) fused.owners.push_back(std::move(owner));
     for (LayerId input : reader.inputs) {
       if (input == producer.id) continue;
@@ -160,7 +200,7 @@ class Fusion {
       fused.inputs.push_back(input);
     }
     if (!Respecify(fused) || fused.spec.output != reader.spec.output) return std::nullopt;
-    if (!Gains(fused) || PassesIntoSum(fused)) return std::nullopt;
+    if (!Gains(fused) || PassesIntoSum(fused) || !MayShare(fused)) return std::nullopt;
     KeepInits(producer, fused);
     KeepInits(reader, fused);
     return fused;
@@ -208,7 +248,9 @@ class Fusion {
   ResolvedGraph graph_;
   const Mode mode_;
   const FusionOptions options_;
-  std::vector<int> readers_;  // by LayerId: how many times its output is read; 0 if it was replaced
+  // By LayerId: how many layers read its output, and whether the caller does; 0 if it was replaced.
+  std::vector<int> readers_;
+  const absl::flat_hash_set<std::string> shared_;  // parameters of several layers
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "neap/core/program/layer_tensors.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -40,11 +41,52 @@ absl::Status CheckPassedGradients(const ResolvedGraph& graph) {
   return absl::OkStatus();
 }
 
+bool ReadsParamGrad(const LayerSpec& spec) {
+  return std::any_of(spec.steps.begin(), spec.steps.end(), [](const StepSpec& step) {
+    return std::any_of(step.reads.begin(), step.reads.end(),
+                       [](Operand operand) { return operand.slot == Slot::kParamGrad; });
+  });
+}
+
+absl::flat_hash_set<std::string> SharedParamNames(const ResolvedGraph& graph) {
+  absl::flat_hash_set<std::string> known, shared;
+  for (const ResolvedLayer& layer : graph.layers) {
+    absl::flat_hash_set<std::string> own;
+    for (const ParamSpec& param : layer.spec.params) own.insert(ParamName(layer, param));
+    for (const std::string& name : own) {
+      if (!known.insert(name).second) shared.insert(name);
+    }
+  }
+  return shared;
+}
+
+absl::Status CheckSharedGradients(const ResolvedGraph& graph) {
+  const absl::flat_hash_set<std::string> shared = SharedParamNames(graph);
+  for (const ResolvedLayer& layer : graph.layers) {
+    if (shared.empty() || !ReadsParamGrad(layer.spec)) continue;
+    for (const ParamSpec& param : layer.spec.params) {
+      const std::string name = ParamName(layer, param);
+      if (!shared.contains(name)) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("layer '", layer.name, "' reads the gradient of its parameter '", name,
+                       "', which it cannot share with other layers"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 std::optional<TensorId> Find(const std::vector<Use>& uses, Operand operand) {
   for (const Use& use : uses) {
     if (use.operand == operand) return use.tensor;
   }
   return std::nullopt;
+}
+
+void AddInPlace(Operand written, Operand read, Step& step) {
+  const std::optional<TensorId> to = Find(step.writes, written);
+  const std::optional<TensorId> from = Find(step.reads, read);
+  const bool has_addend = Find(step.reads, {Slot::kAddend, written.index}).has_value();
+  if (to.has_value() && from.has_value() && !has_addend) step.in_place.emplace_back(*to, *from);
 }
 
 }  // namespace neap

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "neap/core/base/ids.h"
 #include "neap/core/graph/graph.h"
@@ -40,7 +42,19 @@ bool AddsOtherGrad(const LayerTensors& tensors, const LayerSpec& spec);
 // (LayerSpec::passes_linear_grad).
 absl::Status CheckPassedGradients(const ResolvedGraph& graph);
 
+// Whether a step reads a gradient of the layer's parameters, which must then be the layer's alone.
+bool ReadsParamGrad(const LayerSpec& spec);
+
+// The names of parameters that several layers have.
+absl::flat_hash_set<std::string> SharedParamNames(const ResolvedGraph& graph);
+
+// INVALID_ARGUMENT for a layer that reads the gradient of a parameter that it shares.
+absl::Status CheckSharedGradients(const ResolvedGraph& graph);
+
 // The tensor that is used as this operand.
 std::optional<TensorId> Find(const std::vector<Use>& uses, Operand operand);
+
+// Adds the pair to Step::in_place if the step has both operands, and adds nothing to the result.
+void AddInPlace(Operand written, Operand read, Step& step);
 
 }  // namespace neap

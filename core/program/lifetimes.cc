@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-#include "neap/core/program/inference_results.h"
+#include "neap/core/program/results.h"
 
 namespace neap {
 namespace {
@@ -98,7 +98,7 @@ std::vector<Lifetime> Lifetimes(const Program& program, const ComputeSequence& r
     if (runs[i].recompute) continue;
     for (const Use& use : step.accumulates) writer.Touch(use.tensor, position, true);
   }
-  for (TensorId result : InferenceResults(program))
+  for (TensorId result : KeptResults(program))
     writer.KeepUntil(static_cast<int>(runs.size()), result);
   return writer.Finish();
 }

@@ -7,23 +7,24 @@
 namespace neap {
 namespace {
 
-// Calls visit(layer, i, index) for the parameters of which this rank updates any element: the i-th
-// of a layer, and their number in the step.
+// Calls visit(parameter, gradient, index) for the parameters of which this rank updates any
+// element, with their number in the step. Those that a layer has borrowed are updated with their
+// owner.
 template <typename Visit>
 void ForEachUpdated(const std::vector<UpdatedLayer>& layers, const Visit& visit) {
   int index = 0;
   for (const UpdatedLayer& layer : layers) {
-    const auto& owned = layer.persistent->owned;
     for (size_t i = 0; i < layer.gradients->size(); ++i) {
-      if (!owned[i].has_value() || owned[i]->count > 0) visit(layer, i, index++);
+      const PersistentParam& param = layer.persistent->params[i];
+      const bool has_any = !param.owned.has_value() || param.owned->count > 0;
+      if (has_any && !param.is_borrowed) visit(param, (*layer.gradients)[i], index++);
     }
   }
 }
 
 void ReadGradients(const std::vector<UpdatedLayer>& layers, Step& step) {
-  ForEachUpdated(layers, [&](const UpdatedLayer& layer, size_t i, int index) {
-    step.reads.push_back(
-        {(*layer.gradients)[i], {Slot::kParamGrad, index}, layer.persistent->owned[i]});
+  ForEachUpdated(layers, [&](const PersistentParam& param, TensorId gradient, int index) {
+    step.reads.push_back({gradient, {Slot::kParamGrad, index}, param.owned});
   });
 }
 
@@ -33,15 +34,14 @@ void Accumulate(std::optional<TensorId> tensor, Slot slot, int index, Step& step
 
 // A slice is accumulated, since the rest of the parameter keeps its value.
 void UpdateParameters(const std::vector<UpdatedLayer>& layers, Step& step) {
-  ForEachUpdated(layers, [&](const UpdatedLayer& layer, size_t i, int index) {
-    const LayerPersistent& own = *layer.persistent;
-    const bool overwrites = own.masters[i].has_value() && !own.owned[i].has_value();
-    const Use param = {own.params[i], {Slot::kParam, index}, own.owned[i]};
-    (overwrites ? step.writes : step.accumulates).push_back(param);
-    Accumulate(own.masters[i], Slot::kMaster, index, step);
-    Accumulate(own.moments[i], Slot::kOptimizer, index, step);
-    Accumulate(own.second_moments[i], Slot::kSecondMoment, index, step);
-    Accumulate(own.averages[i], Slot::kAverage, index, step);
+  ForEachUpdated(layers, [&](const PersistentParam& param, TensorId /*gradient*/, int index) {
+    const bool overwrites = param.master.has_value() && !param.owned.has_value();
+    (overwrites ? step.writes : step.accumulates)
+        .push_back({param.id, {Slot::kParam, index}, param.owned});
+    Accumulate(param.master, Slot::kMaster, index, step);
+    Accumulate(param.moment, Slot::kOptimizer, index, step);
+    Accumulate(param.second_moment, Slot::kSecondMoment, index, step);
+    Accumulate(param.average, Slot::kAverage, index, step);
   });
 }
 

@@ -9,18 +9,6 @@
 
 namespace neap {
 
-namespace {
-
-const std::string& OwnerName(const ResolvedLayer& layer, int owner) {
-  return layer.owners.empty() ? layer.name : layer.owners[static_cast<size_t>(owner)];
-}
-
-}  // namespace
-
-std::string ParamName(const ResolvedLayer& layer, const ParamSpec& param) {
-  return absl::StrCat(OwnerName(layer, param.owner), ".", param.name);
-}
-
 void PersistentTensors::Adopt(const Program& whole) {
   program_.loss_scale = whole.loss_scale;
   for (const Tensor& tensor : whole.tensors) {
@@ -32,7 +20,15 @@ void PersistentTensors::Adopt(const Program& whole) {
 
 LayerPersistent PersistentTensors::Make(const ResolvedLayer& layer) {
   LayerPersistent made;
-  for (const ParamSpec& param : layer.spec.params) MakeParam(layer, param, made);
+  std::vector<std::pair<std::string, PersistentParam>> own;
+  for (const ParamSpec& param : layer.spec.params) {
+    std::string name = ParamName(layer, param);
+    const auto known = params_.find(name);  // of a layer that shares it
+    const bool is_known = known != params_.end();
+    made.params.push_back(is_known ? known->second : MakeParam(name, param));
+    if (!is_known) own.emplace_back(std::move(name), made.params.back());
+  }
+  for (auto& [name, param] : own) params_.emplace(std::move(name), param);
   for (const StateSpec& state : layer.spec.states) MakeState(layer, state, made);
   return made;
 }
@@ -70,37 +66,34 @@ std::vector<Slice> PersistentTensors::ShardsOf(const std::string& param, int64_t
                                    : division_.Next(elements);
 }
 
-void PersistentTensors::MakeParam(const ResolvedLayer& layer, const ParamSpec& param,
-                                  LayerPersistent& made) {
+PersistentParam PersistentTensors::MakeParam(const std::string& name, const ParamSpec& param) {
   const bool trainable = program_.options.trainable;
   const bool has_master = trainable && Is16Bit(param.tensor.dtype);
-  const std::string name = ParamName(layer, param);
   Tensor tensor = {.name = name, .role = Role::kParam, .spec = param.tensor};
   if (has_master) absl::StrAppend(&tensor.name, ".", std::string(Name(param.tensor.dtype)));
   tensor.shards = ShardsOf(tensor.name, tensor.spec.elements());
-  std::optional<Slice> held;
-  if (!tensor.shards.empty()) held = program_.OwnShard(tensor);
-  made.owned.push_back(held);
+  PersistentParam made;
+  if (!tensor.shards.empty()) made.owned = program_.OwnShard(tensor);
 
   // What the optimizer keeps: the whole, or as much of it as the rank updates.
-  const bool keeps_any = !held.has_value() || held->count > 0;
+  const bool keeps_any = !made.owned.has_value() || made.owned->count > 0;
   Tensor kept = {.name = name,
                  .role = Role::kMaster,
                  .spec = InFullPrecision(param.tensor),
                  .init = param.init,
                  .saved_shape = param.saved_shape,
-                 .held = held};
-  if (held.has_value()) kept.spec = {.shape = Shape({held->count}), .dtype = kept.spec.dtype};
-  made.masters.push_back(std::nullopt);
+                 .held = made.owned};
+  if (made.owned.has_value())
+    kept.spec = {.shape = Shape({made.owned->count}), .dtype = kept.spec.dtype};
   if (has_master) {
     tensor.in_checkpoint = false;
-    if (keeps_any) made.masters.back() = Add(kept);
-    if (!held.has_value()) tensor.copy_of = made.masters.back();
+    if (keeps_any) made.master = Add(kept);
+    if (!made.owned.has_value()) tensor.copy_of = made.master;
   } else {
     tensor.init = param.init;
     tensor.saved_shape = param.saved_shape;
   }
-  made.params.push_back(Add(tensor));
+  made.id = Add(tensor);
 
   const Optimizer& optimizer = program_.options.optimizer;
   const bool is_sgd = optimizer.rule == Optimizer::Rule::kSgd;
@@ -111,15 +104,16 @@ void PersistentTensors::MakeParam(const ResolvedLayer& layer, const ParamSpec& p
     kept.name = absl::StrCat(name, std::string(suffix));
     return Add(kept);
   };
-  made.moments.push_back(keep(optimizer.keeps_moment(), is_sgd ? ".momentum" : ".exp_avg"));
-  made.second_moments.push_back(keep(optimizer.keeps_second_moment(), ".exp_avg_sq"));
-  kept.starts_as = has_master ? made.masters.back() : made.params.back();
-  made.averages.push_back(keep(optimizer.keeps_average(), ".average"));
+  made.moment = keep(optimizer.keeps_moment(), is_sgd ? ".momentum" : ".exp_avg");
+  made.second_moment = keep(optimizer.keeps_second_moment(), ".exp_avg_sq");
+  kept.starts_as = has_master ? made.master : made.id;
+  made.average = keep(optimizer.keeps_average(), ".average");
+  return made;
 }
 
 void PersistentTensors::MakeState(const ResolvedLayer& layer, const StateSpec& state,
                                   LayerPersistent& made) {
-  Tensor tensor = {.name = absl::StrCat(OwnerName(layer, state.owner), ".", state.name),
+  Tensor tensor = {.name = StateName(layer, state),
                    .role = Role::kState,
                    .spec = state.tensor,
                    .init = state.init,

@@ -7,7 +7,7 @@
 //
 //   PersistentTensors persistent(program);  // program.net and .options are set
 //   persistent.Adopt(whole);                // if the program shares those of `whole`
-//   LayerPersistent conv1 = persistent.Make(layer);  // conv1.params[0]: "conv1.weight"
+//   LayerPersistent conv1 = persistent.Make(layer);  // conv1.params[0].id: "conv1.weight"
 #pragma once
 
 #include <optional>
@@ -21,16 +21,19 @@
 
 namespace neap {
 
-// "conv1.weight"
-std::string ParamName(const ResolvedLayer& layer, const ParamSpec& param);
+// A parameter, and what the optimizer keeps of it.
+struct PersistentParam {
+  TensorId id;
+  std::optional<TensorId> master, moment, second_moment, average;
+  std::optional<Slice> owned;  // the elements that this rank updates; nullopt: all
+  bool is_borrowed = false;    // another layer has it, too, and with that it is updated
+};
 
 // Those of one layer.
 struct LayerPersistent {
-  std::vector<TensorId> params, states;
-  // Of each parameter, if it has one; of each state that an update keeps or restores.
-  std::vector<std::optional<TensorId>> masters, moments, second_moments, averages, backups;
-  // Of each parameter, the elements that this rank updates; nullopt: all.
-  std::vector<std::optional<Slice>> owned;
+  std::vector<PersistentParam> params;
+  std::vector<TensorId> states;
+  std::vector<std::optional<TensorId>> backups;  // of each state that an update keeps or restores
 };
 
 class PersistentTensors {
@@ -49,7 +52,7 @@ class PersistentTensors {
 
  private:
   TensorId Add(Tensor tensor);
-  void MakeParam(const ResolvedLayer& layer, const ParamSpec& param, LayerPersistent& made);
+  PersistentParam MakeParam(const std::string& name, const ParamSpec& param);
   void MakeState(const ResolvedLayer& layer, const StateSpec& state, LayerPersistent& made);
   bool scales_loss() const;
   // By rank; none if the optimizer is not sharded.
@@ -58,6 +61,7 @@ class PersistentTensors {
   Program& program_;
   ShardDivision division_;
   absl::flat_hash_map<std::string, TensorId> adopted_;
+  absl::flat_hash_map<std::string, PersistentParam> params_;  // that were made
   std::optional<std::string> unknown_;
 };
 

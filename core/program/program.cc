@@ -1,6 +1,7 @@
 #include "neap/core/program/program.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "neap/core/base/units.h"
@@ -49,6 +50,26 @@ bool IsInForward(const Step& step) {
   if (step.phase != Phase::kAllReduce)
     return step.phase == Phase::kForward || step.phase == Phase::kAllGather;
   return step.accumulates.front().operand.slot == Slot::kOutput;
+}
+
+TensorSpec Program::SpecOf(const Port& port) const {
+  TensorSpec whole = tensor(port.parts.front()).spec;
+  auto dims = whole.shape.dims();
+  dims[0] = net.batch;
+  whole.shape = Shape(std::move(dims));
+  return whole;
+}
+
+const Port* Program::FeedCalled(std::string_view name) const {
+  const auto feed =
+      std::find_if(feeds.begin(), feeds.end(), [&](const Port& feed) { return feed.name == name; });
+  return feed == feeds.end() ? nullptr : &*feed;
+}
+
+const LossPort* Program::MainLoss() const {
+  const auto loss = std::find_if(losses.begin(), losses.end(),
+                                 [](const LossPort& loss) { return !loss.is_auxiliary; });
+  return loss == losses.end() ? nullptr : &*loss;
 }
 
 TensorSpec Program::SpecOf(const Use& use) const {

@@ -194,20 +194,48 @@ struct ProgramOptions {
   friend bool operator==(const ProgramOptions&, const ProgramOptions&) = default;
 };
 
+// A feed, whose values the caller gives before an iteration, or an output, whose values it may read
+// when the iteration has ended.
+struct Port {
+  std::string name;             // of the layer
+  std::vector<TensorId> parts;  // one for each sub-batch, in the order of their images
+  friend bool operator==(const Port&, const Port&) = default;
+};
+
+// A loss that the iteration computes.
+struct LossPort {
+  std::string name;           // of the layer
+  float weight = 1;           // LayerSpec::loss_weight
+  bool is_auxiliary = false;  // computed in training alone
+  TensorId metrics;           // fp32 {mean loss, number of correct predictions}
+  std::string target;         // the feed with which it compares predictions; empty if it reads none
+  Port logits, predictions;   // what it reads, and what it makes of them
+  friend bool operator==(const LossPort&, const LossPort&) = default;
+};
+
 struct Program {
   GraphOptions net;
   ProgramOptions options;
   std::vector<ProgramLayer> layers;
   std::vector<Tensor> tensors;
   std::vector<Step> steps;
-  // Input and output of an iteration; exact accounting only. There is an element for each
-  // sub-batch, in the order of their images. `predictions` are the outputs of the main loss. Their
-  // bytes are still valid when an iteration of inference has ended (MatchesProgram() checks it).
-  std::vector<TensorId> images, labels, predictions;
-  TensorId iteration, metrics;
+  // Input and output of an iteration; exact accounting only. The bytes of results
+  // (core/program/results.h) are still valid when an iteration has ended (MatchesProgram() checks
+  // it).
+  std::vector<Port> feeds, outputs;
+  std::vector<LossPort> losses;  // in the order in which they run
+  TensorId iteration;
   std::optional<TensorId> loss_scale = std::nullopt;  // struct LossScale, if the loss is scaled
 
   const Tensor& tensor(TensorId id) const { return tensors[id.index()]; }
+  // All parts of the port together.
+  TensorSpec SpecOf(const Port& port) const;
+  // Null if there is none of that name.
+  const Port* FeedCalled(std::string_view name) const;
+  // Whether losses compare predictions with the feed, and nothing else reads it.
+  bool IsTarget(const Port& feed) const { return tensor(feed.parts.front()).role == Role::kLabel; }
+  // The loss that is not auxiliary, the first if there are several; null if there is none.
+  const LossPort* MainLoss() const;
   // The tensor whose values this one has, or begins with: that of Tensor::copy_of or starts_as, or
   // itself.
   const Tensor& Original(const Tensor& copy) const {

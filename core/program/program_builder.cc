@@ -4,27 +4,27 @@
 #include <string>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "neap/core/base/stable_hash.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/base/units.h"
 #include "neap/core/program/layer_tensors.h"
-#include "neap/core/program/optimizer_steps.h"
+#include "neap/core/program/learning.h"
 #include "neap/core/program/paper_program.h"
 #include "neap/core/program/persistent_tensors.h"
 #include "neap/core/program/program.h"
+#include "neap/core/program/program_ports.h"
 #include "neap/core/program/reduce_gradients.h"
+#include "neap/core/program/results.h"
 #include "neap/core/program/shards.h"
 #include "neap/core/program/sub_batches.h"
-#include "neap/core/program/update_groups.h"
+#include "neap/core/program/update_writer.h"
 #include "neap/core/step/specify.h"
 
 namespace neap {
 namespace {
-
-// Of a layer for whose backward gradients wait. Backward of a layer with a larger output takes a
-// hundred microseconds or more on the fastest GPUs, and a launch a few.
-constexpr int64_t kMaxOutputBytes = 32 * kMiB;
 
 class ProgramBuilder {
  public:
@@ -55,7 +55,7 @@ class ProgramBuilder {
     const bool clips =
         program_.options.mode == Mode::kTraining && program_.options.optimizer.clips();
     if (clips) gradient_norm_ = NewTensor("gradient_norm", Role::kGradient, VectorSpec(1));
-    MarkGradientsNeeded();
+    MarkLearning(graph_, Current());
     program_.iteration = iteration_;
     for (int64_t i = 0; i < sizes_.count; ++i) {
       if (i > 0) BeginSubBatch(i);
@@ -77,24 +77,20 @@ class ProgramBuilder {
     for (int64_t i = 0; i < sizes_.count; ++i) add_all(sizes_.Part(i));
     if (sizes_.count > 1) add_all({.images = sizes_.images});
   }
-  // An auxiliary loss has the metrics of the main one.
   void MakePersistent() {
-    for (const ResolvedLayer& layer : graph_.layers) {
-      if (layer.role == LayerRole::kAuxiliaryLoss) continue;
+    for (const ResolvedLayer& layer : graph_.layers)
       Tensors(layer.id).persistent = persistent_.Make(layer);
-      if (layer.role == LayerRole::kLoss)
-        program_.metrics = Tensors(layer.id).persistent.states.front();
-    }
-    for (const ResolvedLayer& layer : graph_.layers) {
-      if (layer.role == LayerRole::kAuxiliaryLoss)
-        Tensors(layer.id).persistent.states = {program_.metrics};
-    }
   }
   size_t FirstLayer() const { return static_cast<size_t>(sub_batch_.index) * graph_.layers.size(); }
   bool IsLastSubBatch() const { return sub_batch_.index + 1 == sub_batch_.count; }
   LayerTensors& Tensors(LayerId layer) { return tensors_[FirstLayer() + layer.index()]; }
   const LayerTensors& Tensors(LayerId layer) const {
     return tensors_[FirstLayer() + layer.index()];
+  }
+
+  // Of the sub-batch that is being added, by LayerId.
+  absl::Span<LayerTensors> Current() {
+    return absl::MakeSpan(tensors_).subspan(FirstLayer(), graph_.layers.size());
   }
 
   // Keeps what the sub-batches have in common.
@@ -116,9 +112,14 @@ class ProgramBuilder {
       if (!(infers && layer.training_only)) Forward(layer);
     }
     if (infers) return;
-    if (IsLastSubBatch()) GroupUpdates();
-    for (size_t i = graph_.layers.size(); i-- > 0;) Backward(graph_.layers[i]);
-    if (IsLastSubBatch() && ChecksGradients()) UpdateChecked();
+    UpdateWriter updates(graph_, Current(), {iteration_, program_.loss_scale, gradient_norm_},
+                         program_);
+    if (IsLastSubBatch()) updates.Group();
+    for (size_t i = graph_.layers.size(); i-- > 0;) {
+      Backward(graph_.layers[i]);
+      updates.AfterBackward(graph_.layers[i].id);
+    }
+    if (IsLastSubBatch()) updates.End();
   }
 
   TensorId NewOfSubBatch(std::string_view name, Role role, TensorSpec spec) {
@@ -130,20 +131,10 @@ class ProgramBuilder {
         {.id = id, .name = std::move(name), .role = role, .spec = std::move(spec)});
     return id;
   }
-  void MarkGradientsNeeded() {
-    for (const ResolvedLayer& layer : graph_.layers) {
-      bool needed = !layer.spec.params.empty();
-      for (LayerId input : layer.inputs) needed = needed || Tensors(input).needs_grad;
-      Tensors(layer.id).needs_grad = needed;
-    }
-  }
-
   void Forward(const ResolvedLayer& layer) {
     LayerTensors& tensors = Tensors(layer.id);
     tensors.output = NewOfSubBatch(layer.name, OutputRole(layer), layer.spec.output);
-    if (layer.role == LayerRole::kImages) program_.images.push_back(*tensors.output);
-    if (layer.role == LayerRole::kLabels) program_.labels.push_back(*tensors.output);
-    if (layer.role == LayerRole::kLoss) program_.predictions.push_back(*tensors.output);
+    AddToPorts(graph_, layer, Current(), program_);
     for (const SavedSpec& saved : layer.spec.saved) {
       tensors.saved.push_back(
           NewOfSubBatch(absl::StrCat(layer.name, ".", saved.name), Role::kSaved, saved.tensor));
@@ -151,7 +142,6 @@ class ProgramBuilder {
     for (const StepSpec& spec : layer.spec.steps) {
       if (spec.phase == Phase::kForward) AddStep(layer, spec);
     }
-    if (IsLoss(layer.role)) has_metrics_ = true;
   }
 
   void Backward(const ResolvedLayer& layer) {
@@ -161,12 +151,8 @@ class ProgramBuilder {
       PassGradient(layer);
       return;
     }
-    for (size_t i = tensors.param_grads.size(); i < layer.spec.params.size(); ++i) {
-      const ParamSpec& param = layer.spec.params[i];
-      tensors.param_grads.push_back(NewTensor(absl::StrCat(ParamName(layer, param), ".grad"),
-                                              Role::kParamGrad, InFullPrecision(param.tensor)));
-      program_.tensors.back().shards = program_.tensor(tensors.persistent.params[i]).shards;
-    }
+    for (size_t i = tensors.param_grads.size(); i < layer.spec.params.size(); ++i)
+      tensors.param_grads.push_back(ParamGradOf(layer, i));
     for (const StepSpec& spec : layer.spec.steps) {
       if (spec.phase == Phase::kBackwardActivation) {
         tensors.linear_grad = NewOfSubBatch(absl::StrCat(layer.name, ".linear_grad"),
@@ -175,57 +161,19 @@ class ProgramBuilder {
       if (spec.phase != Phase::kForward) AddStep(layer, spec);
     }
     PassLinearGradient(layer);
-    if (tensors.updated_group.empty()) return;
-    const std::vector<UpdatedLayer> updated = Updated(tensors.updated_group);
-    if (!ChecksGradients()) return Add(Steps().Update(updated), layer.id);
-    if (!gradient_norm_.has_value()) Add(Steps().Check(updated), layer.id);
   }
 
-  // Whether all gradients wait for the last one, with which it is known how parameters are updated.
-  bool ChecksGradients() const {
-    return ScalesLoss(program_.net) || program_.options.optimizer.clips();
-  }
-
-  std::vector<std::vector<LayerId>> Groups(const std::vector<LayerId>& layers) const {
-    UpdateGroupRules rules = {.bytes = program_.options.update_group_bytes};
-    if (!ChecksGradients()) rules.largest_output_bytes = kMaxOutputBytes;
-    return UpdateGroups(graph_, layers, rules);
-  }
-
-  // The step of a group of layers runs when backward of the last one is done.
-  void GroupUpdates() {
-    for (std::vector<LayerId>& group : Groups(LearningLayers(graph_))) {
-      const LayerId last = group.back();
-      Tensors(last).updated_group = std::move(group);
-    }
-  }
-
-  std::vector<NamedGradient> ParamGrads() const {
-    std::vector<NamedGradient> gradients;
-    for (const ResolvedLayer& layer : graph_.layers) {
-      const std::vector<TensorId>& own = Tensors(layer.id).param_grads;
-      for (size_t i = 0; i < own.size(); ++i)
-        gradients.push_back({ParamName(layer, layer.spec.params[i]), layer.id, own[i]});
-    }
-    return gradients;
-  }
-
-  // The end of an iteration whose gradients are checked.
-  void UpdateChecked() {
-    if (gradient_norm_.has_value()) {
-      for (const Step& step : Steps().NormSteps(ParamGrads())) Add(step, step.layer);
-    }
-    std::vector<LayerId> updated;
-    for (size_t i = graph_.layers.size(); i-- > 0;) {
-      const LayerTensors& tensors = Tensors(LayerId(i));
-      const auto& backups = tensors.persistent.backups;
-      const bool restores = std::any_of(backups.begin(), backups.end(),
-                                        [](const auto& backup) { return backup.has_value(); });
-      if (!tensors.param_grads.empty() || restores) updated.push_back(graph_.layers[i].id);
-    }
-    for (const std::vector<LayerId>& group : Groups(updated))
-      Add(Steps().Update(Updated(group)), group.back());
-    if (ScalesLoss(program_.net)) Add(Steps().UpdateScale(), graph_.layers.back().id);
+  // All layers that share a parameter contribute to one gradient.
+  TensorId ParamGradOf(const ResolvedLayer& layer, size_t i) {
+    const TensorId param = Tensors(layer.id).persistent.params[i].id;
+    if (const auto known = param_grads_.find(param); known != param_grads_.end())
+      return known->second;
+    const ParamSpec& spec = layer.spec.params[i];
+    const TensorId gradient = NewTensor(absl::StrCat(ParamName(layer, spec), ".grad"),
+                                        Role::kParamGrad, InFullPrecision(spec.tensor));
+    program_.tensors.back().shards = program_.tensor(param).shards;
+    param_grads_.emplace(param, gradient);
+    return gradient;
   }
 
   // A sum's gradient passes to its inputs unchanged.
@@ -292,21 +240,26 @@ class ProgramBuilder {
             .push_back({TensorOf(layer, operand), operand});
       }
     }
-    // The logits of inference are kept (core/program/inference_results.h).
-    const bool keeps_operands =
-        layer.role == LayerRole::kLoss && program_.options.mode == Mode::kInference;
-    if (!keeps_operands) {
-      for (const auto& [written, read] : spec.in_place) AddInPlace(written, read, step);
-    }
+    for (const auto& [written, read] : spec.in_place) AddInPlace(written, read, step);
+    RemoveKept(step);
     program_.steps.push_back(std::move(step));
   }
 
-  // Whether the step adds to an operand that it writes, or accumulates into: other losses or the
-  // sub-batches before this one have written it.
-  bool AddsTo(const ResolvedLayer& layer, Operand operand, bool accumulates) const {
-    if (IsLoss(layer.role) && operand == Operand{Slot::kState, 0}) return has_metrics_;
-    return accumulates || (sub_batch_.index > 0 &&
-                           (operand.slot == Slot::kParamGrad || operand.slot == Slot::kState));
+  // Results are kept (core/program/results.h), so nothing is written over them.
+  void RemoveKept(Step& step) const {
+    if (step.in_place.empty()) return;
+    const std::vector<TensorId> results = KeptResults(program_);
+    std::erase_if(step.in_place, [&](const auto& pair) {
+      return std::find(results.begin(), results.end(), pair.second) != results.end();
+    });
+  }
+
+  // Whether the step adds to an operand that it writes, or accumulates into: sub-batches before
+  // this one have written it, or layers that share the parameter.
+  bool AddsTo(const ResolvedLayer& layer, Operand operand, bool accumulates) {
+    if (operand.slot == Slot::kParamGrad)
+      return !written_.insert(TensorOf(layer, operand)).second || accumulates;
+    return accumulates || (sub_batch_.index > 0 && operand.slot == Slot::kState);
   }
 
   bool WantsAnyWrite(const ResolvedLayer& layer, const StepSpec& spec) const {
@@ -346,33 +299,6 @@ class ProgramBuilder {
     step.writes.push_back({*input.output_grad, operand});
   }
 
-  static void AddInPlace(Operand written, Operand read, Step& step) {
-    const std::optional<TensorId> to = Find(step.writes, written);
-    const std::optional<TensorId> from = Find(step.reads, read);
-    const bool has_addend = Find(step.reads, {Slot::kAddend, written.index}).has_value();
-    if (to.has_value() && from.has_value() && !has_addend) step.in_place.emplace_back(*to, *from);
-  }
-
-  OptimizerSteps Steps() const {
-    return {.iteration = iteration_,
-            .loss_scale = program_.loss_scale,
-            .gradient_norm = gradient_norm_};
-  }
-  std::vector<UpdatedLayer> Updated(const std::vector<LayerId>& group) const {
-    std::vector<UpdatedLayer> updated;
-    for (LayerId id : group) {
-      const LayerTensors& tensors = Tensors(id);
-      updated.push_back({&tensors.persistent, &tensors.param_grads});
-    }
-    return updated;
-  }
-  void Add(Step step, LayerId layer) {
-    if (step.writes.empty() && step.accumulates.empty()) return;  // of other ranks' slices
-    step.id = StepId(program_.steps.size());
-    step.layer = LayerId(program_.layers.size() - graph_.layers.size() + layer.index());
-    program_.steps.push_back(std::move(step));
-  }
-
   TensorId TensorOf(const ResolvedLayer& layer, Operand operand) const {
     const LayerTensors& own = Tensors(layer.id);
     const size_t i = static_cast<size_t>(operand.index);
@@ -389,7 +315,7 @@ class ProgramBuilder {
       case Slot::kAddend:
         return *Tensors(layer.inputs[i]).output_grad;
       case Slot::kParam:
-        return own.persistent.params[i];
+        return own.persistent.params[i].id;
       case Slot::kParamGrad:
         return own.param_grads[i];
       case Slot::kSaved:
@@ -415,26 +341,13 @@ class ProgramBuilder {
   const PartSizes sizes_;
   SubBatch sub_batch_;  // that is being added
   Program program_;
-  std::vector<LayerTensors> tensors_;  // by LayerId of a step
+  std::vector<LayerTensors> tensors_;                    // by LayerId of a step
+  absl::flat_hash_map<TensorId, TensorId> param_grads_;  // by parameter
+  absl::flat_hash_set<TensorId> written_;                // gradients of parameters
   TensorId iteration_;
   std::optional<TensorId> gradient_norm_;  // if gradients are clipped
-  bool has_metrics_ = false;               // a loss has written them
   PersistentTensors persistent_;
 };
-
-absl::Status CheckSameBatch(const Program& part, const Program& whole) {
-  for (const auto& [of_part, of_whole] :
-       {std::pair(part.images[0], whole.images[0]), std::pair(part.labels[0], whole.labels[0]),
-        std::pair(part.metrics, whole.metrics)}) {
-    const Tensor& expected = whole.tensor(of_whole);
-    const TensorSpec& found = part.tensor(of_part).spec;
-    if (found == expected.spec) continue;
-    return absl::InvalidArgumentError(absl::StrCat(part.net.name, ": its ", expected.name, " is ",
-                                                   found.ToString(), ", that of ", whole.net.name,
-                                                   " ", expected.spec.ToString()));
-  }
-  return absl::OkStatus();
-}
 
 }  // namespace
 
@@ -446,6 +359,7 @@ absl::StatusOr<Program> BuildProgram(const Graph& graph, const ProgramOptions& o
 absl::StatusOr<Program> BuildProgram(ResolvedGraph graph, const ProgramOptions& options) {
   RETURN_IF_ERROR(CheckOptimizer(options.optimizer));
   RETURN_IF_ERROR(CheckPassedGradients(graph));
+  RETURN_IF_ERROR(CheckSharedGradients(graph));
   if (options.mode == Mode::kTraining && !options.trainable)
     return absl::InvalidArgumentError("training needs the persistent tensors of training");
   const bool is_paper = options.accounting == Accounting::kPaper;
@@ -465,6 +379,7 @@ absl::StatusOr<Program> BuildProgram(ResolvedGraph graph, const ProgramOptions& 
 
 absl::StatusOr<Program> BuildPart(ResolvedGraph graph, const Program& whole) {
   RETURN_IF_ERROR(CheckPassedGradients(graph));
+  RETURN_IF_ERROR(CheckSharedGradients(graph));
   const std::string name = graph.options.name;
   ASSIGN_OR_RETURN(PartGraphs parts, InSubBatches(std::move(graph), whole.options));
   ProgramBuilder builder(std::move(parts), whole.options);
@@ -474,7 +389,7 @@ absl::StatusOr<Program> BuildPart(ResolvedGraph graph, const Program& whole) {
     return absl::InvalidArgumentError(
         absl::StrCat(name, ": ", whole.net.name, " has no ", *builder.unknown_tensor()));
   }
-  RETURN_IF_ERROR(CheckSameBatch(part, whole));
+  RETURN_IF_ERROR(CheckSamePorts(part, whole));
   ReduceGradients(part);
   GatherParameters(part);
   RETURN_IF_ERROR(CheckSums(part));

@@ -17,6 +17,11 @@
 namespace neap {
 namespace {
 
+bool IsMetrics(const Program& program, TensorId tensor) {
+  return std::any_of(program.losses.begin(), program.losses.end(),
+                     [&](const LossPort& loss) { return loss.metrics == tensor; });
+}
+
 // Steps of the optimizer, which use what the ranks have summed.
 bool UsesSums(Phase phase) {
   return phase == Phase::kUpdate || phase == Phase::kCheckGradients || phase == Phase::kUpdateScale;
@@ -191,7 +196,8 @@ void ReduceGradients(Program& program) {
 }
 
 double WeightInSum(const Program& program, const Use& summed) {
-  const bool is_statistic = summed.operand.slot == Slot::kState && summed.tensor != program.metrics;
+  const bool is_statistic =
+      summed.operand.slot == Slot::kState && !IsMetrics(program, summed.tensor);
   if (!is_statistic) return 1;
   return static_cast<double>(program.net.batch) /
          static_cast<double>(program.options.share.all_images);
@@ -215,7 +221,7 @@ uint64_t HashOfCollectives(const Program& program) {
 
 absl::Status CheckSums(const Program& program) {
   if (program.options.share.ranks == 1) return absl::OkStatus();
-  const auto is_metrics = [&](const Use& use) { return use.tensor == program.metrics; };
+  const auto is_metrics = [&](const Use& use) { return IsMetrics(program, use.tensor); };
   const auto computes_metrics = [&](const Step& step) {
     return IsOfLayer(step.phase) &&
            (std::any_of(step.writes.begin(), step.writes.end(), is_metrics) ||

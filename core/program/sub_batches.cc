@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/program/layer_tensors.h"
 
 namespace neap {
 namespace {
@@ -31,14 +32,6 @@ std::optional<std::string> StateWrittenAnew(const LayerSpec& spec) {
     }
   }
   return std::nullopt;
-}
-
-// Whether a step reads a gradient of the layer's parameters, which is a sum over the parts so far.
-bool ReadsParamGrad(const LayerSpec& spec) {
-  return std::any_of(spec.steps.begin(), spec.steps.end(), [](const StepSpec& step) {
-    return std::any_of(step.reads.begin(), step.reads.end(),
-                       [](Operand operand) { return operand.slot == Slot::kParamGrad; });
-  });
 }
 
 // Makes the graph of a part of `images` images.
@@ -102,8 +95,10 @@ class PartMaker {
                                          " has 1 value per channel, which has no variance"));
     }
     // Those of a fused layer are those of the layers that it replaces.
-    for (size_t i = 0; i < spec->params.size(); ++i)
+    for (size_t i = 0; i < spec->params.size(); ++i) {
       spec->params[i].init = layer.spec.params[i].init;
+      spec->params[i].saved_shape = layer.spec.params[i].saved_shape;
+    }
     layer.spec = *std::move(spec);
     return absl::OkStatus();
   }

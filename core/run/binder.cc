@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
-#include "neap/core/program/inference_results.h"
 #include "neap/core/program/reduce_gradients.h"
+#include "neap/core/program/results.h"
 #include "neap/core/step/divided_kernel.h"
 
 namespace neap {
@@ -28,7 +28,7 @@ class Binder {
 
   Binder(const Program& program, const Plan& plan, Device& device, const PlanMemory& memory)
       : program_(program),
-        results_(InferenceResults(program)),
+        results_(KeptResults(program)),
         plan_(plan),
         device_(device),
         memory_(memory),

@@ -82,7 +82,7 @@ struct BoundPlan {
   std::vector<std::byte*> incoming;
   int64_t incoming_end = 0;  // of Plan::incoming_batch
   // By TensorId: the address of a given tensor when an iteration begins, and of
-  // InferenceResults() when an inference iteration has ended; null if the tensor has no place.
+  // KeptResults() when it has ended; null if the tensor has no place.
   std::vector<std::byte*> given;
   std::array<Buffer, kPoolCount> pools;  // by Pool; without the residents of the host's pool
 };

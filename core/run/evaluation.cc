@@ -3,18 +3,18 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/program/inference_results.h"
 #include "neap/core/run/tensor_values.h"
 
 namespace neap {
 namespace {
 
-// The first `elements` values of the tensors of all sub-batches.
-absl::StatusOr<std::vector<float>> ReadParts(const std::vector<TensorId>& parts, size_t elements,
-                                             const Runtime& inference, Device& device) {
+// The first `elements` values of the port.
+absl::StatusOr<std::vector<float>> ReadPort(const Port& port, size_t elements,
+                                            const Runtime& inference, Device& device) {
   std::vector<float> all;
-  for (TensorId part : parts) {
+  for (TensorId part : port.parts) {
     ASSIGN_OR_RETURN(const std::vector<float> values,
                      ReadValues(inference.program.tensor(part), *inference.executor, device));
     all.insert(all.end(), values.begin(), values.end());
@@ -23,49 +23,71 @@ absl::StatusOr<std::vector<float>> ReadParts(const std::vector<TensorId>& parts,
   return all;
 }
 
+// The feed with which the loss alone compares its predictions, and which can say that there is
+// nothing to compare; null if there is none.
+const Port* TargetOf(const LossPort& loss, const Program& program) {
+  const Port* const feed = program.FeedCalled(loss.target);
+  if (feed == nullptr || !program.IsTarget(*feed)) return nullptr;
+  const DType dtype = program.SpecOf(*feed).dtype;
+  return dtype == DType::kInt32 || dtype == DType::kFp32 ? feed : nullptr;
+}
+
+// Examples that are missing count in a loss unless it is known that they have no target.
+absl::Status CheckWholeBatch(int64_t examples, const Program& program) {
+  if (examples == program.net.batch) return absl::OkStatus();
+  for (const LossPort& loss : program.losses) {
+    if (TargetOf(loss, program) != nullptr) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "there are ", examples, " examples for a batch of ", program.net.batch, ", but loss '",
+        loss.name, "' is a mean over all of the batch, because no feed is its target alone"));
+  }
+  return absl::OkStatus();
+}
+
+// The kernel computes the mean over all labels or elements of the filled-up batch.
+void AverageOverKnown(const LossPort& port, const Feeds& feeds, const Program& program,
+                      LossResult& loss) {
+  const Port* const target = TargetOf(port, program);
+  if (target == nullptr) return;
+  const FeedValue* const given = FindFeed(feeds, target->name);
+  loss.labels = given == nullptr ? 0 : CountKnown(*given);
+  const int64_t all = program.SpecOf(*target).elements();
+  if (loss.labels > 0 && loss.labels < all)
+    loss.loss *= static_cast<float>(all) / static_cast<float>(loss.labels);
+}
+
 }  // namespace
 
-Batch WithoutLabels(absl::Span<const float> images, const Program& program) {
-  const PerImage per_image = ValuesPerImage(program);
-  const int64_t count = static_cast<int64_t>(images.size()) / per_image.values;
-  return {.images = {},
-          .labels = std::vector<int32_t>(static_cast<size_t>(count * per_image.labels), kNoLabel),
-          .borrowed = images};
-}
-
-absl::StatusOr<StepResult> EvaluateBatch(Runtime& inference, Staging& staging, const Batch& batch) {
+absl::StatusOr<StepResult> EvaluateFeeds(Runtime& inference, Staging& staging, const Feeds& feeds) {
   const Program& program = inference.program;
-  const int64_t size = program.net.batch;
-  ASSIGN_OR_RETURN(const int64_t count, ImagesIn(batch, program));
-  Batch filled_up;  // a batch of the network's size is sent as it is, without a copy
-  if (count < size) {
-    ASSIGN_OR_RETURN(filled_up, FilledUp(batch, program));
-  }
-  RETURN_IF_ERROR(staging.Send(count < size ? filled_up : batch, {}, program, *inference.executor));
+  ASSIGN_OR_RETURN(const int64_t examples, ExamplesIn(feeds, program));
+  RETURN_IF_ERROR(CheckWholeBatch(examples, program));
+  RETURN_IF_ERROR(staging.Send(feeds, {}, program, *inference.executor));
   RETURN_IF_ERROR(inference.Iterate(staging));
-  ASSIGN_OR_RETURN(const Staging::Received received, staging.Await());
-  StepResult result = {
-      .loss = received.loss, .correct = received.correct, .labels = LabelledIn(batch)};
-  // The kernel computes the mean over all labels or elements of the filled-up batch.
-  const PerImage per_image = ValuesPerImage(program);
-  const int64_t all = size * (batch.targets.empty() ? per_image.labels : per_image.targets);
-  if (result.labels > 0 && result.labels < all)
-    result.loss *= static_cast<float>(all) / static_cast<float>(result.labels);
-  return result;
+  ASSIGN_OR_RETURN(Staging::Received received, staging.Await());
+  for (size_t i = 0; i < received.losses.size(); ++i)
+    AverageOverKnown(program.losses[i], feeds, program, received.losses[i]);
+  for (NamedTensor& output : received.outputs) {
+    auto dims = output.shape.dims();
+    dims[0] = examples;
+    output.shape = Shape(std::move(dims));
+    output.values.resize(static_cast<size_t>(output.shape.elements()));
+  }
+  return ResultOf(std::move(received));
 }
 
-absl::StatusOr<Prediction> ReadPrediction(const Runtime& inference, int64_t values,
+absl::StatusOr<Prediction> ReadPrediction(const Runtime& inference, int64_t images,
                                           Device& device) {
   const Program& program = inference.program;
-  const Shape& shape = program.tensor(program.predictions.front()).spec.shape;
-  Prediction prediction = {
-      .shape = {values / ValuesPerImage(program).values, shape.c(), shape.h(), shape.w()}};
+  const LossPort* const loss = program.MainLoss();
+  if (loss == nullptr)
+    return absl::InvalidArgumentError(absl::StrCat(program.net.name, " has no loss"));
+  const Shape shape = program.SpecOf(loss->predictions).shape;
+  Prediction prediction = {.shape = {images, shape.c(), shape.h(), shape.w()}};
   const auto elements = static_cast<size_t>(prediction.shape.elements());
-  std::vector<TensorId> logits;
-  for (TensorId predictions : program.predictions) logits.push_back(LogitsOf(program, predictions));
-  ASSIGN_OR_RETURN(prediction.logits, ReadParts(logits, elements, inference, device));
+  ASSIGN_OR_RETURN(prediction.logits, ReadPort(loss->logits, elements, inference, device));
   ASSIGN_OR_RETURN(prediction.probabilities,
-                   ReadParts(program.predictions, elements, inference, device));
+                   ReadPort(loss->predictions, elements, inference, device));
   return prediction;
 }
 

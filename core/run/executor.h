@@ -5,8 +5,7 @@
 // device does not idle. It allocates nothing but the recordings of the second iteration.
 //
 //   ASSIGN_OR_RETURN(Executor executor, Executor::Create(program, plan, device, arena.data()));
-//   RETURN_IF_ERROR(executor.Send({{program.images[0], images.data(), images.size_bytes()},
-//                                  {program.labels[0], labels.data(), labels.size_bytes()}}));
+//   RETURN_IF_ERROR(executor.Send({{images, pixels.data(), pixels.size_bytes()}}));
 //   RETURN_IF_ERROR(executor.Run());  // enqueues one iteration
 //   RETURN_IF_ERROR(device.Synchronize());
 //
@@ -108,7 +107,7 @@ class Executor {
   absl::Status GatherParameters();
 
   // The address, in the arena or in `host_residents`, of a given tensor (persistent, input, label)
-  // when an iteration begins, or of InferenceResults() when an inference iteration has ended; null
+  // when an iteration begins, or of KeptResults() (core/program/results.h) when it has ended; null
   // if the plan has no place for it.
   std::byte* Address(TensorId tensor) const { return bound_.given[tensor.index()]; }
 

@@ -17,6 +17,22 @@
 namespace neap {
 namespace {
 
+// The outputs of a rank's images, behind those of the ranks before it.
+void AppendOutputs(const StepResult& of_rank, StepResult& all) {
+  for (size_t i = 0; i < of_rank.outputs.size(); ++i) {
+    const NamedTensor& own = of_rank.outputs[i];
+    if (i == all.outputs.size()) {
+      all.outputs.push_back(own);
+      continue;
+    }
+    NamedTensor& output = all.outputs[i];
+    auto dims = output.shape.dims();
+    dims[0] += own.shape[0];
+    output.shape = Shape(std::move(dims));
+    output.values.insert(output.values.end(), own.values.begin(), own.values.end());
+  }
+}
+
 // A thread that runs one call at a time.
 class Worker {
  public:
@@ -134,13 +150,14 @@ class ParallelSession::Impl {
     return OnAll([&](size_t i) { return sessions_[i]->Begin(parts[i]); });
   }
 
-  // Results are the same on all ranks.
+  // Losses are the same on all ranks; each has the outputs of its own images.
   absl::StatusOr<StepResult> Finish() {
     std::vector<StepResult> results(ranks());
     RETURN_IF_ERROR(OnAll([&](size_t i) -> absl::Status {
       ASSIGN_OR_RETURN(results[i], sessions_[i]->Finish());
       return absl::OkStatus();
     }));
+    for (size_t i = 1; i < ranks(); ++i) AppendOutputs(results[i], results[0]);
     return results[0];
   }
 
@@ -164,14 +181,27 @@ class ParallelSession::Impl {
       ASSIGN_OR_RETURN(results[i], sessions_[i]->Evaluate(PartOf(whole, firsts[i], counts[i])));
       return absl::OkStatus();
     }));
-    StepResult sum;
-    double loss = 0;
-    for (size_t i = 0; i < ranks(); ++i) {
-      sum.correct += results[i].correct;
-      sum.labels += results[i].labels;
-      loss += static_cast<double>(results[i].loss) * static_cast<double>(results[i].labels);
+    StepResult sum = {.losses = results[0].losses};
+    for (size_t k = 0; k < sum.losses.size(); ++k) {
+      LossResult& of_all = sum.losses[k];
+      double loss = 0;
+      of_all.correct = of_all.labels = 0;
+      for (const StepResult& result : results) {
+        if (result.losses.empty()) continue;  // of a rank without images
+        const LossResult& own = result.losses[k];
+        of_all.correct += own.correct;
+        of_all.labels += own.labels;
+        loss += static_cast<double>(own.loss) * static_cast<double>(own.labels);
+      }
+      of_all.loss =
+          static_cast<float>(loss / static_cast<double>(std::max<int64_t>(of_all.labels, 1)));
+      sum.loss += of_all.weight * of_all.loss;
     }
-    sum.loss = static_cast<float>(loss / static_cast<double>(std::max<int64_t>(sum.labels, 1)));
+    if (!sum.losses.empty()) {
+      sum.correct = sum.losses[0].correct;
+      sum.labels = sum.losses[0].labels;
+    }
+    for (const StepResult& result : results) AppendOutputs(result, sum);
     return sum;
   }
 

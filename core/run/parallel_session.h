@@ -33,10 +33,10 @@
 #include "neap/core/device/communicator.h"
 #include "neap/core/device/device.h"
 #include "neap/core/graph/graph.h"
-#include "neap/core/input/batch.h"
 #include "neap/core/plan/planner.h"
 #include "neap/core/run/learning_rate.h"
 #include "neap/core/run/session.h"
+#include "neap/core/vision/batch.h"
 
 namespace neap {
 

@@ -2,7 +2,7 @@
 // session.
 //
 //   RETURN_IF_ERROR(runtime.Bind(device, arena.data(), arena.host_residents()));
-//   RETURN_IF_ERROR(staging.Send(batch, scalars, runtime.program, *runtime.executor));
+//   RETURN_IF_ERROR(staging.Send(feeds, scalars, runtime.program, *runtime.executor));
 //   RETURN_IF_ERROR(runtime.Iterate(staging));  // then staging.Await()
 #pragma once
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/without_throwing.h"
 #include "neap/core/checkpoint/checkpoint.h"
+#include "neap/core/program/feeds.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
 #include "neap/core/run/budget_change.h"
@@ -20,6 +22,7 @@
 #include "neap/core/run/session_planner.h"
 #include "neap/core/run/staging.h"
 #include "neap/core/step/loss_scale.h"
+#include "neap/core/vision/batch_feeds.h"
 
 namespace neap {
 namespace {
@@ -96,13 +99,23 @@ class Session::Impl {
   PlanCacheStats plan_cache() const { return planner_.cache_stats(); }
 
   absl::Status Begin(const Batch& batch) {
-    return Begin(batch, [this](Staging& staging) { return memory_.training().Iterate(staging); });
+    RETURN_IF_ERROR(CheckTrains());
+    ASSIGN_OR_RETURN(const BatchFeeds given, BatchFeeds::Of(batch, program()));
+    return Begin(given.feeds());
+  }
+  absl::Status Begin(const Feeds& feeds) {
+    return Begin(feeds, [this](Staging& staging) { return memory_.training().Iterate(staging); });
   }
 
   absl::StatusOr<TimedStep> Time(const Batch& batch) {
+    RETURN_IF_ERROR(CheckTrains());
+    ASSIGN_OR_RETURN(const BatchFeeds given, BatchFeeds::Of(batch, program()));
+    return Time(given.feeds());
+  }
+  absl::StatusOr<TimedStep> Time(const Feeds& feeds) {
     RETURN_IF_ERROR(CheckIdle());
     TimedStep timed;
-    RETURN_IF_ERROR(Begin(batch, [&](Staging& staging) -> absl::Status {
+    RETURN_IF_ERROR(Begin(feeds, [&](Staging& staging) -> absl::Status {
       ASSIGN_OR_RETURN(timed.timeline, memory_.training().IterateTimed(staging));
       return absl::OkStatus();
     }));
@@ -117,27 +130,41 @@ class Session::Impl {
     absl::StatusOr<Staging::Received> received =
         staging_[static_cast<size_t>(step % kMaxInFlight)].Await();
     RETURN_IF_ERROR(Damages("step", received.status()));
-    StepResult result = {.step = step, .loss = received->loss, .correct = received->correct};
-    if (received->loss_scale.has_value()) FillLossScale(*received->loss_scale, result);
+    const std::optional<LossScale> loss_scale = received->loss_scale;
+    StepResult result = ResultOf(*std::move(received));
+    result.step = step;
+    if (loss_scale.has_value()) FillLossScale(*loss_scale, result);
+    return result;
+  }
+
+  // Feeds that only training reads may be given, too.
+  absl::StatusOr<StepResult> Evaluate(const Feeds& given) {
+    RETURN_IF_ERROR(PrepareToEvaluate());
+    Feeds feeds = given;
+    std::erase_if(feeds, [this](const FeedValue& value) {
+      return whole_.FeedCalled(value.name) != nullptr &&
+             inference_program().FeedCalled(value.name) == nullptr;
+    });
+    absl::StatusOr<StepResult> result = WithoutThrowing(
+        "evaluation", [&] { return EvaluateFeeds(memory_.inference(), staging_[0], feeds); });
+    RETURN_IF_ERROR(Settle(result.status()));
     return result;
   }
 
   absl::StatusOr<StepResult> Evaluate(const Batch& batch, Prediction* prediction) {
     RETURN_IF_ERROR(PrepareToEvaluate());
-    absl::StatusOr<StepResult> result = WithoutThrowing(
-        "evaluation", [&] { return EvaluateBatch(memory_.inference(), staging_[0], batch); });
-    RETURN_IF_ERROR(Settle(result.status()));
-    if (prediction == nullptr) return result;
-    ASSIGN_OR_RETURN(*prediction,
-                     ReadPrediction(memory_.inference(), std::ssize(ImagesOf(batch)), device_));
+    ASSIGN_OR_RETURN(const BatchFeeds given, BatchFeeds::Of(batch, inference_program()));
+    ASSIGN_OR_RETURN(StepResult result, Evaluate(given, std::ssize(ImagesOf(batch)), prediction));
+    // Labels count as such, also where targets stand for them.
+    result.labels = result.losses[0].labels = LabelledIn(batch);
     return result;
   }
 
   absl::StatusOr<Prediction> Predict(absl::Span<const float> images) {
     RETURN_IF_ERROR(PrepareToEvaluate());
+    ASSIGN_OR_RETURN(const BatchFeeds given, BatchFeeds::OfImages(images, inference_program()));
     Prediction prediction;
-    const Batch batch = WithoutLabels(images, memory_.inference().program);
-    RETURN_IF_ERROR(Evaluate(batch, &prediction).status());
+    RETURN_IF_ERROR(Evaluate(given, std::ssize(images), &prediction).status());
     return prediction;
   }
 
@@ -242,12 +269,32 @@ class Session::Impl {
     return agreed;
   }
 
+  absl::Status CheckIdle() const {
+    if (in_flight_ == 0) return absl::OkStatus();
+    return absl::FailedPreconditionError("a step is in flight; Finish() it first");
+  }
+
  private:
-  // `iterate` enqueues the work that follows the copy of the batch.
+  // Of so many values of images.
+  absl::StatusOr<StepResult> Evaluate(const BatchFeeds& given, int64_t values,
+                                      Prediction* prediction) {
+    ASSIGN_OR_RETURN(StepResult result, Evaluate(given.feeds()));
+    if (prediction == nullptr) return result;
+    ASSIGN_OR_RETURN(const ImagePorts ports, ImagePortsOf(inference_program()));
+    ASSIGN_OR_RETURN(*prediction,
+                     ReadPrediction(memory_.inference(), values / ports.values, device_));
+    return result;
+  }
+
+  absl::Status CheckTrains() const {
+    if (!options_.inference_only) return absl::OkStatus();
+    return absl::FailedPreconditionError("the session was created for inference only");
+  }
+
+  // `iterate` enqueues the work that follows the copy of the feeds.
   template <typename Iterate>
-  absl::Status Begin(const Batch& batch, const Iterate& iterate) {
-    if (options_.inference_only)
-      return absl::FailedPreconditionError("the session was created for inference only");
+  absl::Status Begin(const Feeds& feeds, const Iterate& iterate) {
+    RETURN_IF_ERROR(CheckTrains());
     if (in_flight_ == kMaxInFlight)
       return absl::FailedPreconditionError("two steps are in flight; Finish() one");
     TakeBudgetIfReady();
@@ -260,7 +307,7 @@ class Session::Impl {
                                       .seed = options_.seed};
     Staging& staging = staging_[static_cast<size_t>(step_ % kMaxInFlight)];
     const absl::Status sent = WithoutThrowing(
-        "the batch's copy", [&] { return staging.Send(batch, scalars, program(), executor()); });
+        "the batch's copy", [&] { return staging.Send(feeds, scalars, program(), executor()); });
     RETURN_IF_ERROR(Settle(sent));
     values_.StepBegun();
     const absl::Status enqueued = WithoutThrowing("the step", [&] { return iterate(staging); });
@@ -281,6 +328,7 @@ class Session::Impl {
         absl::StrCat("the checkpoint's metadata: ", rate.status().message()));
   }
   const Program& program() const { return memory_.training().program; }
+  const Program& inference_program() const { return memory_.inference().program; }
   Executor& executor() { return *memory_.training().executor; }
   SessionPrograms Programs() const {
     SessionPrograms programs = {.training = program(), .inference = std::nullopt};
@@ -318,10 +366,6 @@ class Session::Impl {
   absl::Status Settle(absl::Status status) {
     if (!status.ok()) device_.Synchronize().IgnoreError();  // the first error is the one to return
     return status;
-  }
-  absl::Status CheckIdle() const {
-    if (in_flight_ == 0) return absl::OkStatus();
-    return absl::FailedPreconditionError("a step is in flight; Finish() it first");
   }
   absl::Status CheckReady() const {
     RETURN_IF_ERROR(CheckIdle());
@@ -447,16 +491,25 @@ absl::Status Session::SetLearningRate(const LearningRate& rate) {
 PlanCacheStats Session::plan_cache() const { return impl().plan_cache(); }
 
 absl::StatusOr<float> Session::TrainStep(const Batch& batch) {
+  RETURN_IF_ERROR(impl().CheckIdle());
   RETURN_IF_ERROR(impl().Begin(batch));
   ASSIGN_OR_RETURN(const StepResult result, impl().Finish());
   return result.loss;
 }
+absl::StatusOr<StepResult> Session::Step(const Feeds& feeds) {
+  RETURN_IF_ERROR(impl().CheckIdle());
+  RETURN_IF_ERROR(impl().Begin(feeds));
+  return impl().Finish();
+}
 absl::StatusOr<TimedStep> Session::TimeStep(const Batch& batch) { return impl().Time(batch); }
+absl::StatusOr<TimedStep> Session::TimeStep(const Feeds& feeds) { return impl().Time(feeds); }
 absl::Status Session::Begin(const Batch& batch) { return impl().Begin(batch); }
+absl::Status Session::Begin(const Feeds& feeds) { return impl().Begin(feeds); }
 absl::StatusOr<StepResult> Session::Finish() { return impl().Finish(); }
 absl::StatusOr<StepResult> Session::Evaluate(const Batch& batch, Prediction* prediction) {
   return impl().Evaluate(batch, prediction);
 }
+absl::StatusOr<StepResult> Session::Evaluate(const Feeds& feeds) { return impl().Evaluate(feeds); }
 absl::StatusOr<Prediction> Session::Predict(absl::Span<const float> images) {
   return impl().Predict(images);
 }

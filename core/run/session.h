@@ -67,14 +67,15 @@
 #include "neap/core/device/communicator.h"
 #include "neap/core/device/device.h"
 #include "neap/core/graph/graph.h"
-#include "neap/core/input/batch.h"
 #include "neap/core/plan/plan.h"
 #include "neap/core/plan/planner.h"
 #include "neap/core/plan/timeline.h"
+#include "neap/core/program/feeds.h"
 #include "neap/core/run/learning_rate.h"
 #include "neap/core/run/plan_cache.h"
 #include "neap/core/run/session_results.h"
 #include "neap/core/step/optimizer.h"
+#include "neap/core/vision/batch.h"
 
 namespace neap {
 
@@ -155,22 +156,34 @@ class Session {
   // file has none, as if all was trained in one go. Errors: those of CheckLearningRate().
   absl::Status SetLearningRate(const LearningRate& rate);
 
-  // Runs one step and returns its mean loss.
+  // Runs one step with a value for each of the network's feeds, and returns its losses and outputs.
+  // Errors: FAILED_PRECONDITION while a step is in flight.
+  absl::StatusOr<StepResult> Step(const Feeds& feeds);
+  // The same for a network of images with labels or targets, the only feeds that it has
+  // (INVALID_ARGUMENT otherwise); returns the mean loss.
   absl::StatusOr<float> TrainStep(const Batch& batch);
-  // The two halves of TrainStep(). Errors: FAILED_PRECONDITION for a Begin() with two steps in
-  // flight, or a Finish() with none.
+  // The two halves of Step() and TrainStep(). Errors: FAILED_PRECONDITION for a Begin() with two
+  // steps in flight, or a Finish() with none.
+  absl::Status Begin(const Feeds& feeds);
   absl::Status Begin(const Batch& batch);
   absl::StatusOr<StepResult> Finish();
 
   // Runs one step that trains like any other, but is timed on the device's streams, kernel by
   // kernel. It is a little slower, because of the timing and because no other step is in flight.
   // Errors: FAILED_PRECONDITION while a step is in flight.
+  absl::StatusOr<TimedStep> TimeStep(const Feeds& feeds);
   absl::StatusOr<TimedStep> TimeStep(const Batch& batch);
 
-  // Runs forward only, with running statistics and without dropout. The batch may have fewer images
+  // Runs forward only, with running statistics, without dropout and auxiliary losses. There may be
+  // fewer examples than the network's batch, and feeds that only losses read may be left out.
+  // Losses are means over the labels and targets that are known. Errors: INVALID_ARGUMENT for fewer
+  // examples if a loss compares predictions with a feed that other layers read, too;
+  // FAILED_PRECONDITION while a step is in flight.
+  absl::StatusOr<StepResult> Evaluate(const Feeds& feeds);
+  // The same for images with labels or targets. The batch may have fewer images
   // than the network's; the loss and the number of correct labels are those of its images, the
   // loss that of the labels other than kNoLabel (0 if there are none). The result also has their
-  // number; its other fields have their defaults. `prediction`, if it is not null, becomes that for
+  // number. `prediction`, if it is not null, becomes that for
   // the images. Errors: FAILED_PRECONDITION while a step is in flight.
   absl::StatusOr<StepResult> Evaluate(const Batch& batch, Prediction* prediction = nullptr);
   // Evaluates images without labels: n times C x H x W values, with n from 1 to the network's

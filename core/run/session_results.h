@@ -10,12 +10,32 @@
 
 namespace neap {
 
-struct StepResult {
-  int64_t step = 0;     // from 0
+// The values of a tensor of the network, with its name and shape in PyTorch.
+struct NamedTensor {
+  std::string name;  // "conv1.weight"
+  Shape shape;
+  std::vector<float> values;  // in N, C, H, W order
+};
+
+// One of the network's losses.
+struct LossResult {
+  std::string name;  // of its layer
+  float weight = 1;  // in the sum of all losses
+  bool is_auxiliary = false;
   float loss = 0;       // mean over the batch; in evaluation over its `labels`
   int64_t correct = 0;  // number of labels for which the class with the largest output is right;
                         // of losses against targets: layers/target_loss.h
-  int64_t labels = 0;   // in evaluation: LabelledIn() the batch
+  int64_t labels = 0;   // in evaluation: the labels or targets that are known (CountKnown())
+};
+
+struct StepResult {
+  int64_t step = 0;  // from 0
+  float loss = 0;    // the sum of `losses`, each times its weight
+  // Of the network's main loss, the first that is not auxiliary.
+  int64_t correct = 0;
+  int64_t labels = 0;
+  std::vector<LossResult> losses;    // in the order in which they were computed
+  std::vector<NamedTensor> outputs;  // of the layers of Graph::Output(), for each example
   // If the loss is scaled (core/step/loss_scale.h), in training: the scales of this step and of the
   // next one, whether this step changed nothing, because a gradient was not finite, and the number
   // of such steps so far.
@@ -33,13 +53,6 @@ struct Prediction {
   std::vector<float> logits;         // what the loss reads
   std::vector<float> probabilities;  // what it makes of them: their softmax over the classes, their
                                      // sigmoid, or with MeanSquaredError the same values
-};
-
-// The values of a tensor of the network, with its name and shape in PyTorch.
-struct NamedTensor {
-  std::string name;  // "conv1.weight"
-  Shape shape;
-  std::vector<float> values;  // in N, C, H, W order
 };
 
 struct TimedStep {

@@ -2,7 +2,7 @@
 // device. Private to the session.
 //
 //   ASSIGN_OR_RETURN(Staging staging, Staging::Create(program, device));
-//   RETURN_IF_ERROR(staging.Send(batch, scalars, program, executor));  // then executor.Run()
+//   RETURN_IF_ERROR(staging.Send(feeds, scalars, program, executor));  // then executor.Run()
 //   RETURN_IF_ERROR(staging.Receive(program, executor));
 //   ASSIGN_OR_RETURN(Staging::Received received, staging.Await());
 //
@@ -10,63 +10,64 @@
 // Executor::Send(), and compute.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "neap/core/device/device.h"
-#include "neap/core/input/batch.h"
+#include "neap/core/program/feeds.h"
 #include "neap/core/program/program.h"
 #include "neap/core/run/executor.h"
+#include "neap/core/run/session_results.h"
 #include "neap/core/step/layer.h"
 #include "neap/core/step/loss_scale.h"
 
 namespace neap {
 
-// Elements of one image; its labels: one, or one for each pixel; and its targets, 0 if the loss
-// reads labels.
-struct PerImage {
-  int64_t values = 0;
-  int64_t labels = 0;
-  int64_t targets = 0;
-};
-PerImage ValuesPerImage(const Program& program);
-
-// The number of images in the batch. Errors: INVALID_ARGUMENT for none or more than the network's
-// batch, or if the vectors do not agree with each other or with `size`.
-absl::StatusOr<int64_t> ImagesIn(const Batch& batch, const Program& program);
-
-// The batch, a smaller one than the network's, extended by images of zeros without labels or
-// targets. Errors: INVALID_ARGUMENT for images in the device's memory.
-absl::StatusOr<Batch> FilledUp(const Batch& batch, const Program& program);
-
 class Staging {
  public:
+  // For the program, and for others whose feeds, losses and outputs are among its own.
   static absl::StatusOr<Staging> Create(const Program& program, Device& device);
 
-  // Enqueues the copy of the batch to the device, or within it; no persistent tensor is changed.
-  // Errors: INVALID_ARGUMENT for a batch of the wrong size, or, naming the image or pixel, for a
-  // label that is not one of the network's classes; those of the device.
-  absl::Status Send(const Batch& batch, const IterationScalars& scalars, const Program& program,
+  // Enqueues the copy of the feeds to the device, or within it; no persistent tensor is changed.
+  // Examples that are missing in inference are zeros, without labels or targets. Errors: those of
+  // ExamplesIn() and the device.
+  absl::Status Send(const Feeds& feeds, const IterationScalars& scalars, const Program& program,
                     Executor& executor);
-  // Enqueues the copy of the iteration's result to the host: in training, with the loss scale.
+  // Enqueues the copy of the iteration's results to the host: in training, with the loss scale.
   absl::Status Receive(const Program& program, const Executor& executor);
   struct Received {
-    float loss = 0;
-    int64_t correct = 0;
+    std::vector<LossResult> losses;       // in the program's order
+    std::vector<NamedTensor> outputs;     // of the whole batch
     std::optional<LossScale> loss_scale;  // after the iteration; nullopt if the loss is not scaled
   };
-  // Blocks until the result has arrived.
+  // Blocks until the results have arrived.
   absl::StatusOr<Received> Await();
 
  private:
   explicit Staging(Device& device) : device_(&device) {}
+  absl::Status Reserve(const std::string& name, int64_t bytes,
+                       absl::flat_hash_map<std::string, Buffer>& buffers);
+  absl::Status Receive(TensorId tensor, const Program& program, const Executor& executor,
+                       std::byte* place) const;
 
   Device* device_;
-  Buffer images_, labels_, iteration_, metrics_, loss_scale_;
-  bool receives_loss_scale_ = false;  // of the iteration that was enqueued last
+  absl::flat_hash_map<std::string, Buffer> feeds_, metrics_, outputs_;
+  Buffer iteration_, loss_scale_;
+  // Of the iteration that was enqueued last.
+  std::vector<LossResult> awaited_losses_;
+  std::vector<std::pair<std::string, TensorSpec>> awaited_outputs_;
+  bool receives_loss_scale_ = false;
   Event done_;
 };
+
+// The losses and outputs, with the sum of the losses. The caller fills in the rest.
+StepResult ResultOf(Staging::Received received);
 
 }  // namespace neap

@@ -201,6 +201,9 @@ struct LayerSpec {
   // gradient would be a sum already when dz is known: fusion (core/program/fuse.h) makes no such
   // layers there, and programs with them are refused.
   std::optional<int> passes_linear_grad = std::nullopt;
+  // Of a loss: training minimises the sum of all losses, each times its weight. The layer
+  // multiplies its gradient by it, but not the loss that it reports.
+  float loss_weight = 1;
   // In training: of how many values the layer computes each of its variances, if it has any. One
   // value has no variance, so Lower() (core/program/passes.h) refuses to train such a layer.
   std::optional<int64_t> values_per_variance = std::nullopt;

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_format.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/program/inference_results.h"
+#include "neap/core/program/results.h"
 #include "neap/core/verifier/site.h"
 #include "neap/core/verifier/verifier.h"
 
@@ -110,7 +110,7 @@ bool Overlap(const Region& a, const Region& b) { return a.offset < b.end() && b.
 absl::Status CheckResult(const Plan& plan, const Tensor& result, const verifier::Site& site) {
   const bool is_given = IsGiven(result.role);
   std::optional<Region> place;
-  bool computed = false;
+  bool computed = false, on_host = false;
   for (const Action& action : plan.actions) {
     if (const auto* const alloc = std::get_if<AllocAction>(&action)) {
       if (alloc->tensor == result.id) {
@@ -119,6 +119,10 @@ absl::Status CheckResult(const Plan& plan, const Tensor& result, const verifier:
       } else if (place.has_value() && Overlap(*place, alloc->region)) {
         computed = false;
       }
+    } else if (const auto* const offload = std::get_if<OffloadAction>(&action)) {
+      if (offload->tensor == result.id) on_host = computed;
+    } else if (const auto* const prefetch = std::get_if<PrefetchAction>(&action)) {
+      if (prefetch->tensor == result.id) computed = on_host;
     } else if (const auto* const compute = std::get_if<ComputeAction>(&action)) {
       const std::vector<TensorId> writes = RunWrites(plan, *compute);
       if (std::find(writes.begin(), writes.end(), result.id) != writes.end()) {
@@ -153,7 +157,7 @@ absl::Status MatchesProgram(const Plan& plan, const Program& program) {
         absl::StrFormat("its step %d, '%s %s', is not the program's, '%s'", i, plan.steps[i].layer,
                         std::string(Name(plan.steps[i].phase)), program.StepName(step)));
   }
-  for (TensorId result : InferenceResults(program))
+  for (TensorId result : KeptResults(program))
     RETURN_IF_ERROR(CheckResult(plan, program.tensor(result), site));
   return absl::OkStatus();
 }

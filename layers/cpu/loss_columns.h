@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "neap/core/base/tensor.h"
 #include "neap/core/step/loss_scale.h"
@@ -41,22 +40,19 @@ struct Columns {
 };
 
 // Writes the metrics of the batch's part, or adds them, unless the step has none or runs again.
-inline void StoreMetrics(const LoopArgs& args, std::optional<float> auxiliary_weight,
-                         double mean_loss, int64_t correct) {
+inline void StoreMetrics(const LoopArgs& args, double mean_loss, int64_t correct) {
   float* const metrics = args.Find<float>(operands::State(0));
   if (metrics == nullptr || args.signature.rerun) return;
   const bool adds = args.signature.Accumulates(operands::State(0));
-  const float counted = auxiliary_weight.has_value() ? 0.0F : static_cast<float>(correct);
-  const float loss = auxiliary_weight.value_or(1.0F) * static_cast<float>(mean_loss);
-  metrics[0] = (adds ? metrics[0] : 0) + loss;
-  metrics[1] = (adds ? metrics[1] : 0) + counted;
+  metrics[0] = (adds ? metrics[0] : 0) + static_cast<float>(mean_loss);
+  metrics[1] = (adds ? metrics[1] : 0) + static_cast<float>(correct);
 }
 
 // What the gradient of the mean is multiplied by. A loss scale is a power of two, so the product is
 // exact.
-inline float GradientFactor(const LoopArgs& args, std::optional<float> auxiliary_weight) {
+inline float GradientFactor(const LoopArgs& args, float weight) {
   const LossScale* const scaling = args.Find<LossScale>(operands::LossScaling());
-  return auxiliary_weight.value_or(1.0F) * (scaling == nullptr ? 1.0F : scaling->scale);
+  return weight * (scaling == nullptr ? 1.0F : scaling->scale);
 }
 
 }  // namespace neap::cpu

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "neap/core/input/batch.h"
+#include "neap/core/program/feeds.h"
 #include "neap/layers/cpu/candidates.h"
 #include "neap/layers/cpu/loss_columns.h"
 
@@ -75,7 +75,7 @@ void Forward(const LoopArgs& args) {
     correct += score.correct ? 1 : 0;
   }
   const auto labels_of_batch = static_cast<double>(columns.CountInBatch(args.signature));
-  StoreMetrics(args, LayerOf(args).auxiliary_weight, loss / labels_of_batch, correct);
+  StoreMetrics(args, loss / labels_of_batch, correct);
 }
 
 void Backward(const LoopArgs& args) {
@@ -83,7 +83,7 @@ void Backward(const LoopArgs& args) {
   const float* const probabilities = args.Get<float>(Y());
   const int32_t* const labels = args.Get<int32_t>(X(1));
   float* const gradients = args.Get<float>(Dx());
-  const float factor = GradientFactor(args, LayerOf(args).auxiliary_weight);
+  const float factor = GradientFactor(args, LayerOf(args).weight);
   const auto count = static_cast<float>(columns.CountInBatch(args.signature));
   const float smoothing = LayerOf(args).label_smoothing;
   const float of_others = smoothing / static_cast<float>(columns.channels);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "neap/layers/cpu/candidates.h"
 #include "neap/layers/cpu/loss_columns.h"
@@ -53,11 +52,6 @@ bool IsCorrect(Column<const float> x, Column<const float> targets, int64_t chann
   return true;
 }
 
-template <typename Kind>
-std::optional<float> WeightOf(const LoopArgs& args) {
-  return args.signature.layer.As<typename Kind::Definition>()->auxiliary_weight;
-}
-
 // y may overwrite x: of each image or pixel, x is read before y is written.
 template <typename Kind>
 void Forward(const LoopArgs& args) {
@@ -77,7 +71,7 @@ void Forward(const LoopArgs& args) {
   }
   const auto elements =
       static_cast<double>(columns.CountInBatch(args.signature) * columns.channels);
-  StoreMetrics(args, WeightOf<Kind>(args), loss / elements, correct);
+  StoreMetrics(args, loss / elements, correct);
 }
 
 template <typename Kind>
@@ -86,7 +80,8 @@ void Backward(const LoopArgs& args) {
   const float* const y = args.Get<float>(Y());
   const float* const targets = args.Get<float>(X(1));
   float* const dx = args.Get<float>(Dx());
-  const float factor = GradientFactor(args, WeightOf<Kind>(args));
+  const float weight = args.signature.layer.As<typename Kind::Definition>()->weight;
+  const float factor = GradientFactor(args, weight);
   const Columns columns(spec);
   const auto elements = static_cast<float>(columns.CountInBatch(args.signature) * columns.channels);
   for (int64_t i = 0; i < spec.elements(); ++i) {

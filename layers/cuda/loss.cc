@@ -1,6 +1,4 @@
 // Losses: builds launches from signatures.
-#include <optional>
-
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/cuda/candidates.h"
 #include "neap/layers/softmax_cross_entropy.h"
@@ -12,11 +10,9 @@ namespace {
 using namespace operands;
 
 // Without a place if the step does not measure.
-kernels::LossMetrics MetricsOf(const LaunchArgs& a, std::optional<float> auxiliary_weight) {
+kernels::LossMetrics MetricsOf(const LaunchArgs& a) {
   return {.mean_and_correct = a.signature.rerun ? nullptr : a.Find<float>(State(0)),
-          .add = a.signature.Accumulates(State(0)),
-          .weight = auxiliary_weight.value_or(1),
-          .counts = !auxiliary_weight.has_value()};
+          .add = a.signature.Accumulates(State(0))};
 }
 
 // The labels or targets, which a step that does not measure need not read.
@@ -29,13 +25,13 @@ cudaError_t SoftmaxLaunch(const LaunchArgs& a) {
   const kernels::ChannelShape shape = ChannelShapeOf(a.signature.Spec(Y()));
   const int64_t labels_of_batch =
       a.signature.part.WholeCount(shape.outer * shape.inner, a.signature.Spec(Y()).shape.n());
-  const auto& [smoothing, auxiliary_weight] = *a.signature.layer.As<SoftmaxCrossEntropy>();
+  const auto& [smoothing, weight] = *a.signature.layer.As<SoftmaxCrossEntropy>();
   if (a.signature.phase != Phase::kForward) {
     return kernels::SoftmaxCrossEntropyBackward(
-        shape, labels_of_batch, smoothing, auxiliary_weight.value_or(1), a.Get<float>(Y()),
-        a.Find<int32_t>(X(1)), a.Find<LossScale>(LossScaling()), a.Array(Dx()), a.stream);
+        shape, labels_of_batch, smoothing, weight, a.Get<float>(Y()), a.Find<int32_t>(X(1)),
+        a.Find<LossScale>(LossScaling()), a.Array(Dx()), a.stream);
   }
-  const kernels::LossMetrics metrics = MetricsOf(a, auxiliary_weight);
+  const kernels::LossMetrics metrics = MetricsOf(a);
   return kernels::SoftmaxCrossEntropy(shape, labels_of_batch, smoothing, a.Array(X()),
                                       Measured<int32_t>(a, metrics), a.Get<float>(Y()), metrics,
                                       a.run.workspace, a.stream);
@@ -47,17 +43,16 @@ cudaError_t TargetLossLaunch(const LaunchArgs& a) {
   const kernels::TargetLossKind kind = squared != nullptr
                                            ? kernels::TargetLossKind::kSquaredError
                                            : kernels::TargetLossKind::kSigmoidCrossEntropy;
-  const std::optional<float> auxiliary_weight =
-      squared != nullptr ? squared->auxiliary_weight
-                         : a.signature.layer.As<BinaryCrossEntropy>()->auxiliary_weight;
+  const float weight =
+      squared != nullptr ? squared->weight : a.signature.layer.As<BinaryCrossEntropy>()->weight;
   const kernels::ChannelShape shape = ChannelShapeOf(y);
   const int64_t elements_of_batch = a.signature.part.WholeCount(y.elements(), y.shape.n());
   if (a.signature.phase != Phase::kForward) {
-    return kernels::TargetLossBackward(kind, shape, elements_of_batch, auxiliary_weight.value_or(1),
-                                       a.Get<float>(Y()), a.Find<float>(X(1)),
-                                       a.Find<LossScale>(LossScaling()), a.Array(Dx()), a.stream);
+    return kernels::TargetLossBackward(kind, shape, elements_of_batch, weight, a.Get<float>(Y()),
+                                       a.Find<float>(X(1)), a.Find<LossScale>(LossScaling()),
+                                       a.Array(Dx()), a.stream);
   }
-  const kernels::LossMetrics metrics = MetricsOf(a, auxiliary_weight);
+  const kernels::LossMetrics metrics = MetricsOf(a);
   return kernels::TargetLoss(kind, shape, elements_of_batch, a.Array(X()),
                              Measured<float>(a, metrics), a.Get<float>(Y()), metrics,
                              a.run.workspace, a.stream);

@@ -67,19 +67,21 @@ class StayWriter {
     for (size_t i : operands_) AfterUse(i, position);
   }
 
-  // The batch is in the arena from the beginning. Images of later sub-batches may leave it until
+  // The batch is in the arena from the beginning. Inputs of later sub-batches may leave it until
   // they are used.
   void BeginLives(int position) {
     for (; next_life_ < lives_.size() && life(next_life_).begin == position; ++next_life_) {
       if (!IsBatch(tensor(next_life_).role)) continue;
       Begin(next_life_, position);
-      if (IsLaterImages(life(next_life_).tensor))
+      if (IsLaterInput(life(next_life_).tensor))
         cache_->In(next_life_, life(next_life_).uses.front());
     }
   }
-  bool IsLaterImages(TensorId tensor) const {
-    const auto found = std::find(program_.images.begin(), program_.images.end(), tensor);
-    return found != program_.images.end() && found != program_.images.begin();
+  bool IsLaterInput(TensorId id) const {
+    if (program_.tensor(id).role != Role::kInput) return false;
+    return std::any_of(program_.feeds.begin(), program_.feeds.end(), [id](const Port& feed) {
+      return std::find(feed.parts.begin() + 1, feed.parts.end(), id) != feed.parts.end();
+    });
   }
 
   // Check (Algorithm 2), for all operands of a run at once. A hit needs nothing now; what misses is

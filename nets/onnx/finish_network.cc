@@ -229,40 +229,65 @@ absl::StatusOr<NamedValues> NetworkBuilder::ReadWeights(const std::vector<bool>&
   return weights;
 }
 
+bool NetworkBuilder::IsSameParam(const Draft& draft, const Weight& weight, const Draft& other,
+                                 const Weight& weight_of_other) {
+  const auto* const a = std::get_if<Stored>(&weight.tensor);
+  const auto* const b = std::get_if<Stored>(&weight_of_other.tensor);
+  if (a == nullptr || b == nullptr || a->is_transposed != b->is_transposed) return false;
+  const auto spec_of = [](const LayerSpec& spec, std::string_view name) -> const TensorSpec* {
+    for (const ParamSpec& param : spec.params) {
+      if (param.name == name) return &param.tensor;
+    }
+    return nullptr;
+  };
+  const TensorSpec* const one = spec_of(draft.spec, weight.name);
+  const TensorSpec* const two = spec_of(other.spec, weight_of_other.name);
+  return one != nullptr && two != nullptr && *one == *two;
+}
+
 // Exporters make one tensor of several whose values are equal, and an Identity of each of the
 // others. Values that are all the same number are such a tensor; any other is one that nodes share.
-std::vector<std::string> NetworkBuilder::SharedWeights(const std::vector<bool>& needed,
-                                                       const NamedValues& weights) const {
-  struct Uses {
-    std::set<std::string> names, nodes;
-    bool is_one_number = false;
+void NetworkBuilder::ShareWeights(const std::vector<bool>& needed, OnnxModel& model) const {
+  struct Use {
+    const Draft* draft;
+    const Weight* weight;
+    std::string name() const { return absl::StrCat(draft->layer.name, ".", weight->name); }
   };
-  std::map<std::pair<const onnx_schema::Tensor*, std::string>, Uses> uses;
+  std::map<std::pair<const onnx_schema::Tensor*, std::string>, std::vector<Use>> uses;
   for (size_t i = 0; i < drafts_.size(); ++i) {
     if (!needed[i]) continue;
     for (const Weight& weight : drafts_[i].weights) {
       const auto* const stored = std::get_if<Stored>(&weight.tensor);
       const bool is_stored = stored != nullptr;
-      Uses& use = uses[{is_stored ? stored->tensor : nullptr, is_stored ? "" : weight.value}];
-      use.names.insert(weight.value);
-      use.nodes.insert(drafts_[i].node);
-      use.is_one_number =
-          AllEqual(weights.at(absl::StrCat(drafts_[i].layer.name, ".", weight.name)));
+      uses[{is_stored ? stored->tensor : nullptr, is_stored ? "" : weight.value}].push_back(
+          {&drafts_[i], &weight});
     }
   }
-  std::map<std::set<std::string>, std::set<std::string>> shared;  // names by nodes
-  for (const auto& [tensor, use] : uses) {
-    const bool is_copied = use.names.size() > 1 && use.is_one_number;
-    if (use.nodes.size() < 2 || is_copied || *use.names.begin() == "") continue;
+  std::map<std::set<std::string>, std::set<std::string>> copied;  // names by nodes
+  for (const auto& [tensor, all] : uses) {
+    std::set<std::string> names, nodes;
+    for (const Use& use : all) {
+      names.insert(use.weight->value);
+      nodes.insert(use.draft->node);
+    }
+    const bool is_copied = names.size() > 1 && AllEqual(model.weights.at(all[0].name()));
+    if (nodes.size() < 2 || is_copied || names.contains("")) continue;
+    bool are_all_shared = true;
+    for (size_t i = 1; i < all.size(); ++i) {
+      const bool is_shared =
+          IsSameParam(*all[0].draft, *all[0].weight, *all[i].draft, *all[i].weight);
+      are_all_shared = are_all_shared && is_shared;
+      if (!is_shared) continue;
+      model.graph.Share(all[i].name(), all[0].name());
+      model.weights.erase(all[i].name());
+    }
     const bool is_named = tensor.first != nullptr && !tensor.first->name().empty();
-    shared[use.nodes].insert(is_named ? tensor.first->name() : *use.names.begin());
+    if (!are_all_shared) copied[nodes].insert(is_named ? tensor.first->name() : *names.begin());
   }
-  std::vector<std::string> lines;
-  for (const auto& [nodes, names] : shared) {
-    lines.push_back(absl::StrCat("the nodes ", Quoted(nodes), " share ", Quoted(names),
-                                 ", of which each of them trains a copy of its own"));
+  for (const auto& [nodes, names] : copied) {
+    model.notices.push_back(absl::StrCat("the nodes ", Quoted(nodes), " share ", Quoted(names),
+                                         ", of which each of them has a copy of its own"));
   }
-  return lines;
 }
 
 absl::Status NetworkBuilder::AddLoss(const ImageValue& predictions, Graph& network) const {
@@ -293,10 +318,10 @@ absl::StatusOr<OnnxModel> NetworkBuilder::Finish(std::string name) {
                                      .layout = options_.layout})};
   const std::vector<bool> needed = Needed(predictions);
   ASSIGN_OR_RETURN(model.weights, ReadWeights(needed));
-  model.notices = SharedWeights(needed, model.weights);
   for (size_t i = 0; i < drafts_.size(); ++i) {
     if (needed[i]) model.graph.Add(drafts_[i].layer);
   }
+  ShareWeights(needed, model);
   RETURN_IF_ERROR(AddLoss(predictions, model.graph));
   return model;
 }

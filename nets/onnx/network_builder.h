@@ -187,9 +187,12 @@ class NetworkBuilder {
   absl::StatusOr<bool> Join(Draft& before, Draft& draft);
   absl::StatusOr<NamedValues> ReadWeights(const std::vector<bool>& needed);
   absl::StatusOr<std::vector<float>> ReadValues(const Weight& weight);
-  // A line for each set of nodes that share weights.
-  std::vector<std::string> SharedWeights(const std::vector<bool>& needed,
-                                         const NamedValues& weights) const;
+  // Lets layers share the parameters that their nodes do. There is a notice for each set of nodes
+  // that share something else, such as running statistics, or a matrix that one of them transposes.
+  void ShareWeights(const std::vector<bool>& needed, OnnxModel& model) const;
+  // Whether both weights are parameters of the same values and shape.
+  static bool IsSameParam(const Draft& draft, const Weight& weight, const Draft& other,
+                          const Weight& weight_of_other);
 
   const onnx_schema::Graph& graph_;
   const TensorReader& reader_;

@@ -115,15 +115,19 @@ void Describe(const ResolvedLayer& layer, const std::string& name, bool is_flat,
 
 }  // namespace
 
-void NodeWriter::WriteInput(const ResolvedLayer& images) {
-  Describe(images, images.name, false, *graph_.add_input());
+absl::Status NodeWriter::WriteInput(const ResolvedLayer& feed) {
+  if (feed.spec.output.shape.rank() != 4 || feed.spec.output.dtype == DType::kInt32)
+    return absl::UnimplementedError("not an image");
+  Describe(feed, feed.name, false, *graph_.add_input());
+  return absl::OkStatus();
 }
 
-void NodeWriter::WriteOutput(LayerId scores) {
-  const ResolvedLayer& layer = network_.layers[scores.index()];
+void NodeWriter::WriteOutput(LayerId output) {
+  const ResolvedLayer& layer = network_.layers[output.index()];
+  if (!outputs_.insert(layer.name).second) return;
   const Shape& shape = layer.spec.output.shape;
   const bool is_flat = shape.h() * shape.w() == 1;
-  const std::string name = As(is_flat, scores, "scores");
+  const std::string name = As(is_flat, output, "scores");
   Describe(layer, name, is_flat, *graph_.add_output());
 }
 
@@ -172,6 +176,8 @@ Node& NodeWriter::AddBehind(const ResolvedLayer& layer, Node& before, std::strin
 }
 
 absl::Status NodeWriter::AddFloats(const std::string& name, const Shape& dims, Node& node) {
+  node.add_input(name);
+  if (!written_.insert(name).second) return absl::OkStatus();  // layers share it
   const auto found = weights_.find(name);
   if (found == weights_.end())
     return absl::InvalidArgumentError(absl::StrCat("tensor '", name, "' is missing"));
@@ -186,7 +192,6 @@ absl::Status NodeWriter::AddFloats(const std::string& name, const Shape& dims, N
   tensor.set_data_type(Tensor::FLOAT);
   for (const int64_t extent : dims.dims()) tensor.add_dims(extent);
   tensor.set_raw_data(values.data(), values.size() * sizeof(float));
-  node.add_input(name);
   return absl::OkStatus();
 }
 
@@ -211,11 +216,11 @@ void NodeWriter::AddScalar(std::string_view what, float value, Node& node) {
 absl::Status NodeWriter::AddWeights(const ResolvedLayer& layer, Node& node) {
   for (const ParamSpec& param : layer.spec.params) {
     const bool has_own = param.saved_shape.rank() > 0;
-    RETURN_IF_ERROR(AddFloats(absl::StrCat(layer.name, ".", param.name),
-                              has_own ? param.saved_shape : param.tensor.shape, node));
+    RETURN_IF_ERROR(
+        AddFloats(ParamName(layer, param), has_own ? param.saved_shape : param.tensor.shape, node));
   }
   for (const StateSpec& state : layer.spec.states) {
-    RETURN_IF_ERROR(AddFloats(absl::StrCat(layer.name, ".", state.name), state.tensor.shape, node));
+    RETURN_IF_ERROR(AddFloats(StateName(layer, state), state.tensor.shape, node));
   }
   return absl::OkStatus();
 }

@@ -6,7 +6,7 @@
 // other.
 //
 //   NodeWriter writer(network, weights, graph);
-//   writer.WriteInput(network.layers[0]);
+//   RETURN_IF_ERROR(writer.WriteInput(network.layers[0]));
 //   RETURN_IF_ERROR(writer.Write(network.layers[1]));  // and so on
 //   writer.WriteOutput(network.layers[1].id);
 //
@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "neap/core/graph/graph.h"
 #include "neap/core/step/window.h"
@@ -40,9 +41,10 @@ class NodeWriter {
     is_flat_.resize(network.layers.size(), false);
   }
 
-  void WriteInput(const ResolvedLayer& images);
-  // Scores {N, C}, or {N, C, H, W} if each pixel has some.
-  void WriteOutput(LayerId scores);
+  // Errors: UNIMPLEMENTED for one that is not floats {N, C, H, W}.
+  absl::Status WriteInput(const ResolvedLayer& feed);
+  // As {N, C}, or {N, C, H, W} if there are several pixels. Each is written once.
+  void WriteOutput(LayerId output);
   // A layer of role kInner, whose inputs are written. Errors: UNIMPLEMENTED for a type of layer
   // that ONNX has no operator for; INVALID_ARGUMENT for a tensor that `weights` lacks or that has
   // another number of values.
@@ -82,7 +84,9 @@ class NodeWriter {
   const ResolvedGraph& network_;
   const NamedValues& weights_;
   onnx_schema::Graph& graph_;
-  std::vector<bool> is_flat_;  // by layer
+  std::vector<bool> is_flat_;                 // by layer
+  absl::flat_hash_set<std::string> written_;  // parameters and states
+  absl::flat_hash_set<std::string> outputs_;  // layers
   int64_t opset_ = kOpset;
 };
 

@@ -23,11 +23,14 @@ constexpr int64_t IrVersionOf(int64_t opset) { return opset == kOpset ? 8 : 9; }
 constexpr size_t kMaxWrittenBytes = (size_t{1} << 31) - 1;
 
 absl::Status CheckNames(const onnx_schema::Graph& graph) {
-  absl::flat_hash_set<std::string> names = {graph.input(0).name()};
+  absl::flat_hash_set<std::string> names;
   const auto twice = [](const std::string& name) {
     return absl::InvalidArgumentError(
         absl::StrCat("two tensors would be called '", name, "' in ONNX; rename a layer"));
   };
+  for (const onnx_schema::ValueInfo& input : graph.input()) {
+    if (!names.insert(input.name()).second) return twice(input.name());
+  }
   for (const onnx_schema::Tensor& tensor : graph.initializer()) {
     if (!names.insert(tensor.name()).second) return twice(tensor.name());
   }
@@ -44,12 +47,11 @@ absl::StatusOr<int64_t> WriteGraph(const ResolvedGraph& network, const NamedValu
   NodeWriter writer(network, weights, graph);
   std::vector<std::string> unknown;
   for (const ResolvedLayer& layer : network.layers) {
-    if (layer.role == LayerRole::kImages) writer.WriteInput(layer);
-    if (layer.role == LayerRole::kLoss) {
-      writer.WriteOutput(layer.inputs[0]);
-    }
-    if (layer.role != LayerRole::kInner || layer.training_only) continue;
-    const absl::Status written = writer.Write(layer);
+    if (layer.role == LayerRole::kLoss) writer.WriteOutput(layer.inputs[0]);
+    const bool is_input = layer.role == LayerRole::kFeed && !layer.is_target;
+    if ((layer.role != LayerRole::kInner && !is_input) || layer.training_only) continue;
+    const absl::Status written = is_input ? writer.WriteInput(layer) : writer.Write(layer);
+    if (written.ok() && !layer.output.empty()) writer.WriteOutput(layer.id);
     if (absl::IsUnimplemented(written)) {
       unknown.push_back(absl::StrCat("'", layer.name, "' (", std::string(layer.layer.type()), ")"));
     } else {

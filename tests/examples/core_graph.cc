@@ -20,6 +20,18 @@ void StateGraph() {
   net.Loss(x, SoftmaxCrossEntropy{});
 }
 
+// core/graph/graph.h
+void StateSeveralInputs(Graph& net) {
+  net.Input("image", {3, 64, 64});
+  net.Input("species", {}, DType::kInt32);
+  net.Input("age", {1, 1, 1}, DType::kFp32);
+  net.Add("logits", FullyConnected{.out_features = 10}, {"image"});
+  net.Add("estimate", FullyConnected{.out_features = 1}, {"image"});
+  net.Loss("species_loss", SoftmaxCrossEntropy{}, {"logits", "species"});
+  net.Loss("age_loss", MeanSquaredError{.weight = 0.1F}, {"estimate", "age"});
+  net.Output("logits");
+}
+
 // core/graph/with_options.h
 void DoubleBatch(const Graph& net) {
   GraphOptions options = net.options();
@@ -35,7 +47,7 @@ void ReadTargets(neap::Graph& net, const std::string& x) {
 // docs/own-network.md
 void AddAuxiliaryLoss(neap::Graph& net, const std::string& x, const std::string& aux) {
   net.Loss(x, neap::SoftmaxCrossEntropy{});
-  net.AuxiliaryLoss(aux, neap::SoftmaxCrossEntropy{.auxiliary_weight = 0.3F});
+  net.AuxiliaryLoss(aux, neap::SoftmaxCrossEntropy{.weight = 0.3F});
 }
 
 }  // namespace neap::header_examples::graph

@@ -1,17 +1,18 @@
-// The examples in the headers of core/image/, which must compile. See scripts/check_examples.py.
+// The examples in the headers of core/vision/image/, which must compile. See
+// scripts/check_examples.py.
 #include <cstdint>
 #include <memory>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/image/decoder.h"
-#include "neap/core/image/orientation.h"
-#include "neap/core/image/resample.h"
+#include "neap/core/vision/image/decoder.h"
+#include "neap/core/vision/image/orientation.h"
+#include "neap/core/vision/image/resample.h"
 
 namespace neap::header_examples::image {
 
-// core/image/decoder.h
+// core/vision/image/decoder.h
 absl::Status DecodeFile(absl::Span<const uint8_t> bytes) {
   ASSIGN_OR_RETURN(const std::unique_ptr<ImageDecoder> decoder, OpenImage(bytes));
   const ImageSize size = decoder->size();
@@ -22,13 +23,13 @@ absl::Status DecodeFile(absl::Span<const uint8_t> bytes) {
   return absl::OkStatus();
 }
 
-// core/image/orientation.h
+// core/vision/image/orientation.h
 void Turn(absl::Span<const uint8_t> bytes, const ImageSize& size) {
   const Orientation turned = ReadOrientation(bytes);
   const ImageSize upright = turned.transposed ? ImageSize{size.height, size.width} : size;
 }
 
-// core/image/resample.h
+// core/vision/image/resample.h
 void Resize(const DecodedPart& decoded, float* planes) {
   const Taps columns({.extent = 500, .outputs = 224, .clip_end = 500});
   const Taps rows({.extent = 375, .outputs = 224, .clip_end = 375});

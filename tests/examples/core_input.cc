@@ -1,4 +1,4 @@
-// The examples in the headers of core/input/, which must compile. See scripts/check_examples.py.
+// The examples in the headers of core/vision/, which must compile. See scripts/check_examples.py.
 #include <cstdint>
 #include <iostream>
 #include <memory>
@@ -8,17 +8,17 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_join.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/input/dataset.h"
-#include "neap/core/input/image_files.h"
-#include "neap/core/input/image_folder.h"
-#include "neap/core/input/loader.h"
-#include "neap/core/input/match_classes.h"
-#include "neap/core/input/permutation.h"
 #include "neap/core/run/session.h"
+#include "neap/core/vision/dataset.h"
+#include "neap/core/vision/image_files.h"
+#include "neap/core/vision/image_folder.h"
+#include "neap/core/vision/loader.h"
+#include "neap/core/vision/match_classes.h"
+#include "neap/core/vision/permutation.h"
 
 namespace neap::header_examples::input {
 
-// core/input/dataset.h
+// core/vision/dataset.h
 absl::Status ReadImage() {
   ASSIGN_OR_RETURN(
       std::unique_ptr<Dataset> digits,
@@ -29,7 +29,7 @@ absl::Status ReadImage() {
   return absl::OkStatus();
 }
 
-// core/input/image_files.h
+// core/vision/image_files.h
 absl::Status FindFiles() {
   ASSIGN_OR_RETURN(const std::string folder, SplitFolder("DIR", Split::kTrain));  // DIR/train
   std::vector<std::string> notices;
@@ -38,7 +38,7 @@ absl::Status FindFiles() {
   return absl::OkStatus();
 }
 
-// core/input/image_folder.h
+// core/vision/image_folder.h
 absl::Status OpenPhotos() {
   ASSIGN_OR_RETURN(std::unique_ptr<ImageFolder> photos, ImageFolder::Open("imagenet/train", {}));
   photos->classes();  // 1000
@@ -46,14 +46,14 @@ absl::Status OpenPhotos() {
   return absl::OkStatus();
 }
 
-// core/input/match_classes.h
+// core/vision/match_classes.h
 absl::Status PrintAbsent(std::unique_ptr<Dataset> dataset) {
   ASSIGN_OR_RETURN(MatchedClasses matched, MatchClasses(std::move(dataset), {"ant", "bee"}));
   std::cout << absl::StrJoin(matched.absent, ", ") << " without images\n";
   return absl::OkStatus();
 }
 
-// core/input/loader.h
+// core/vision/loader.h
 absl::Status LoadBatch(const std::unique_ptr<Dataset>& dataset, const Session& session) {
   ASSIGN_OR_RETURN(std::unique_ptr<Loader> loader,
                    Loader::Create(*dataset, {.batch = 64, .first_step = session.step()}));
@@ -63,7 +63,7 @@ absl::Status LoadBatch(const std::unique_ptr<Dataset>& dataset, const Session& s
   return absl::OkStatus();
 }
 
-// core/input/permutation.h
+// core/vision/permutation.h
 void Permute() {
   Permutation order(/*size=*/50000, /*seed=*/1, /*epoch=*/3);
   order(0);  // the first image of epoch 3

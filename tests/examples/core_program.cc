@@ -7,16 +7,17 @@
 #include "absl/status/status.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/program/fuse.h"
-#include "neap/core/program/inference_results.h"
 #include "neap/core/program/optimizer_steps.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/program/persistent_tensors.h"
 #include "neap/core/program/program.h"
 #include "neap/core/program/reduce_gradients.h"
+#include "neap/core/program/results.h"
 #include "neap/core/program/shards.h"
 #include "neap/core/program/span_ranks.h"
 #include "neap/core/program/sub_batches.h"
 #include "neap/core/program/update_groups.h"
+#include "neap/core/program/update_writer.h"
 
 namespace neap::header_examples::program {
 
@@ -57,10 +58,9 @@ void DivideParameters() {
   division.Next(64);   // {0, 0}, {0, 64}
 }
 
-// core/program/inference_results.h
+// core/program/results.h
 void KeepResults(const Program& program, const std::function<void(TensorId)>& Keep) {
-  for (TensorId tensor : InferenceResults(program)) Keep(tensor);
-  const Tensor& logits = program.tensor(LogitsOf(program, program.predictions.front()));
+  for (TensorId tensor : KeptResults(program)) Keep(tensor);
 }
 
 // core/program/passes.h
@@ -74,7 +74,20 @@ TensorId FirstParam(Program& program, const Program& whole, const ResolvedLayer&
   PersistentTensors persistent(program);           // program.net and .options are set
   persistent.Adopt(whole);                         // for a part of a network
   LayerPersistent conv1 = persistent.Make(layer);  // conv1.params[0]: "conv1.weight"
-  return conv1.params[0];
+  return conv1.params[0].id;
+}
+
+// core/program/update_writer.h
+void WriteUpdates(const ResolvedGraph& graph, absl::Span<LayerTensors> tensors,
+                  const OptimizerSteps& steps, Program& program,
+                  const std::function<void(const ResolvedLayer&)>& Backward) {
+  UpdateWriter updates(graph, tensors, steps, program);
+  updates.Group();
+  for (size_t i = graph.layers.size(); i-- > 0;) {
+    Backward(graph.layers[i]);
+    updates.AfterBackward(graph.layers[i].id);
+  }
+  updates.End();
 }
 
 // core/program/optimizer_steps.h

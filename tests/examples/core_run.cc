@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/input/loader.h"
+#include "neap/core/program/feeds.h"
 #include "neap/core/run/arena.h"
 #include "neap/core/run/binder.h"
 #include "neap/core/run/budget_change.h"
@@ -26,6 +26,8 @@
 #include "neap/core/run/session_planner.h"
 #include "neap/core/run/staging.h"
 #include "neap/core/run/tensor_values.h"
+#include "neap/core/vision/batch_feeds.h"
+#include "neap/core/vision/loader.h"
 #include "neap/memory/planner.h"
 
 namespace neap::header_examples::run {
@@ -56,20 +58,34 @@ absl::Status PlanMeanwhile(SessionPlanner& planner, const Program& training,
 }
 
 // core/run/evaluation.h
-absl::Status EvaluateOnce(Runtime& inference, Staging& staging, Device& device,
-                          const std::vector<float>& images) {
-  const Batch batch = WithoutLabels(images, inference.program);
-  ASSIGN_OR_RETURN(StepResult result, EvaluateBatch(inference, staging, batch));
-  ASSIGN_OR_RETURN(Prediction prediction, ReadPrediction(inference, images.size(), device));
+absl::Status EvaluateOnce(Runtime& inference, Staging& staging, Device& device, const Feeds& feeds,
+                          int64_t images) {
+  ASSIGN_OR_RETURN(StepResult result, EvaluateFeeds(inference, staging, feeds));
+  ASSIGN_OR_RETURN(Prediction prediction, ReadPrediction(inference, images, device));
   return absl::OkStatus();
+}
+
+// core/vision/batch_feeds.h
+absl::Status SendBatch(const Batch& batch, const Program& program, Staging& staging,
+                       const IterationScalars& scalars, Executor& executor) {
+  ASSIGN_OR_RETURN(const BatchFeeds given, BatchFeeds::Of(batch, program));
+  RETURN_IF_ERROR(staging.Send(given.feeds(), scalars, program, executor));
+  return absl::OkStatus();
+}
+
+// core/program/feeds.h
+absl::Status CountExamples(const std::vector<float>& pixels, const std::vector<int32_t>& ids,
+                           const Program& program) {
+  const Feeds feeds = {{.name = "image", .floats = pixels}, {.name = "kind", .integers = ids}};
+  ASSIGN_OR_RETURN(const int64_t examples, ExamplesIn(feeds, program));
+  return examples > 0 ? absl::OkStatus() : absl::InternalError("none");
 }
 
 // core/run/executor.h
 absl::Status Execute(const Program& program, const Plan& plan, Device& device, const Arena& arena,
-                     const Buffer& images, const Buffer& labels) {
+                     TensorId images, const Buffer& pixels) {
   ASSIGN_OR_RETURN(Executor executor, Executor::Create(program, plan, device, arena.data()));
-  RETURN_IF_ERROR(executor.Send({{program.images[0], images.data(), images.size_bytes()},
-                                 {program.labels[0], labels.data(), labels.size_bytes()}}));
+  RETURN_IF_ERROR(executor.Send({{images, pixels.data(), pixels.size_bytes()}}));
   RETURN_IF_ERROR(executor.Run());  // enqueues one iteration
   RETURN_IF_ERROR(device.Synchronize());
   return absl::OkStatus();
@@ -115,9 +131,9 @@ absl::Status CachePlan(const Program& program, const std::shared_ptr<const Plann
 
 // core/run/runtime.h
 absl::Status RunIteration(Runtime& runtime, Device& device, const Arena& arena, Staging& staging,
-                          const Batch& batch, const IterationScalars& scalars) {
+                          const Feeds& feeds, const IterationScalars& scalars) {
   RETURN_IF_ERROR(runtime.Bind(device, arena.data(), arena.host_residents()));
-  RETURN_IF_ERROR(staging.Send(batch, scalars, runtime.program, *runtime.executor));
+  RETURN_IF_ERROR(staging.Send(feeds, scalars, runtime.program, *runtime.executor));
   RETURN_IF_ERROR(runtime.Iterate(staging));  // then staging.Await()
   return absl::OkStatus();
 }
@@ -200,10 +216,10 @@ absl::Status PlanSession(const PlannerOptions& options, Device& device, const Pr
 }
 
 // core/run/staging.h
-absl::Status SendAndReceive(const Program& program, Device& device, const Batch& batch,
+absl::Status SendAndReceive(const Program& program, Device& device, const Feeds& feeds,
                             const IterationScalars& scalars, Executor& executor) {
   ASSIGN_OR_RETURN(Staging staging, Staging::Create(program, device));
-  RETURN_IF_ERROR(staging.Send(batch, scalars, program, executor));  // then executor.Run()
+  RETURN_IF_ERROR(staging.Send(feeds, scalars, program, executor));  // then executor.Run()
   RETURN_IF_ERROR(staging.Receive(program, executor));
   ASSIGN_OR_RETURN(Staging::Received received, staging.Await());
   return absl::OkStatus();

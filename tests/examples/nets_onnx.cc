@@ -91,7 +91,7 @@ absl::Status Report(const onnx_schema::Graph& graph, const onnx_schema::Node& no
 absl::Status Write(const ResolvedGraph& network, const NamedValues& weights,
                    onnx_schema::Graph& graph) {
   NodeWriter writer(network, weights, graph);
-  writer.WriteInput(network.layers[0]);
+  RETURN_IF_ERROR(writer.WriteInput(network.layers[0]));
   RETURN_IF_ERROR(writer.Write(network.layers[1]));  // and so on
   writer.WriteOutput(network.layers[1].id);
   return absl::OkStatus();

@@ -1,5 +1,5 @@
 // Two bytes with the length of the file of images, little-endian, that file, and the one of labels.
-#include "neap/core/input/dataset.h"
+#include "neap/core/vision/dataset.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/scratch_directory.h"
 

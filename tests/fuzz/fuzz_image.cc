@@ -1,8 +1,8 @@
 // JPEG and PNG files, decoded whole and in part.
 #include <algorithm>
 
-#include "neap/core/image/decoder.h"
-#include "neap/core/image/orientation.h"
+#include "neap/core/vision/image/decoder.h"
+#include "neap/core/vision/image/orientation.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/image_files.h"
 

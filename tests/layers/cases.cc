@@ -74,11 +74,11 @@ void CaseList::Losses() {
     for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
       AddLoss(shape, layout, {});
       AddLoss(shape, layout, {.label_smoothing = 0.1F});
-      AddLoss(shape, layout, {.label_smoothing = 0.1F, .auxiliary_weight = 0.3F});
+      AddLoss(shape, layout, {.label_smoothing = 0.1F, .weight = 0.3F});
       const std::vector<TensorSpec> inputs(2, {.shape = shape, .layout = layout});
-      for (const Layer& loss : std::vector<Layer>{MeanSquaredError{}, BinaryCrossEntropy{},
-                                                  MeanSquaredError{.auxiliary_weight = 3},
-                                                  BinaryCrossEntropy{.auxiliary_weight = 0.3F}}) {
+      for (const Layer& loss :
+           std::vector<Layer>{MeanSquaredError{}, BinaryCrossEntropy{},
+                              MeanSquaredError{.weight = 3}, BinaryCrossEntropy{.weight = 0.3F}}) {
         const std::string type = absl::StrCat(std::string(loss.type()), " ", loss.Parameters());
         cases_.push_back({absl::StrCat(type, " on ", inputs[0].ToString()), loss, inputs});
       }

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "neap/core/input/batch.h"
+#include "neap/core/vision/batch.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 

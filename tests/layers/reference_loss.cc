@@ -2,11 +2,10 @@
 
 #include <cmath>
 #include <limits>
-#include <optional>
 #include <utility>
 #include <vector>
 
-#include "neap/core/input/batch.h"
+#include "neap/core/vision/batch.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 
@@ -16,20 +15,13 @@ namespace {
 using namespace operands;
 using Vector = std::vector<double>;
 
-// The results of a loss with this weight, from those of the same loss without.
+// The results of a loss with its weight, from those of the same loss without.
 template <typename Definition>
-Values Weighted(const StepSignature& signature, const Values& given, Values results) {
-  const std::optional<float> weight = signature.layer.As<Definition>()->auxiliary_weight;
-  if (!weight.has_value()) return results;
-  const auto factor = static_cast<double>(*weight);
+Values Weighted(const StepSignature& signature, Values results) {
+  const auto weight = static_cast<double>(signature.layer.As<Definition>()->weight);
   for (auto& [operand, values] : results) {
-    if (operand == Dx()) {
-      for (double& value : values) value *= factor;
-    } else if (operand == State(0)) {
-      const bool adds = signature.Accumulates(State(0));
-      values = {factor * values[0] + (adds ? given.at(State(0))[0] : 0),
-                adds ? given.at(State(0))[1] : 0};
-    }
+    if (operand != Dx()) continue;
+    for (double& value : values) value *= weight;
   }
   return results;
 }
@@ -133,14 +125,13 @@ Values SoftmaxBackward(const StepSignature& signature, const Values& given) {
 Values ReferenceSoftmaxCrossEntropy(const StepSignature& signature, const Values& given) {
   const bool forward = signature.phase == Phase::kForward;
   return Weighted<SoftmaxCrossEntropy>(
-      signature, given,
-      forward ? SoftmaxForward(signature, given) : SoftmaxBackward(signature, given));
+      signature, forward ? SoftmaxForward(signature, given) : SoftmaxBackward(signature, given));
 }
 
 Values ReferenceMeanSquaredError(const StepSignature& signature, const Values& given) {
   const auto loss = [](double x, double target) { return (x - target) * (x - target); };
   return Weighted<MeanSquaredError>(
-      signature, given, TargetLoss(signature, given, 2, loss, [](double x) { return x; }));
+      signature, TargetLoss(signature, given, 2, loss, [](double x) { return x; }));
 }
 
 Values ReferenceBinaryCrossEntropy(const StepSignature& signature, const Values& given) {
@@ -148,8 +139,7 @@ Values ReferenceBinaryCrossEntropy(const StepSignature& signature, const Values&
   const auto loss = [&](double x, double target) {
     return -target * std::log(sigmoid(x)) - (1 - target) * std::log(sigmoid(-x));
   };
-  return Weighted<BinaryCrossEntropy>(signature, given,
-                                      TargetLoss(signature, given, 1, loss, sigmoid));
+  return Weighted<BinaryCrossEntropy>(signature, TargetLoss(signature, given, 1, loss, sigmoid));
 }
 
 }  // namespace neap::testing

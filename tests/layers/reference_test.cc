@@ -54,7 +54,8 @@ bool IsLoss(const Layer& layer) {
          layer.As<BinaryCrossEntropy>() != nullptr;
 }
 
-// A layer with values for one iteration. The loss is sum(y * dy), or the layer's own if it has one.
+// A layer with values for one iteration. The loss is sum(y * dy), or the layer's own if it has one,
+// times its weight.
 class GradientCheck {
  public:
   GradientCheck(const LayerCase& layer_case, uint32_t seed) : case_(layer_case) {
@@ -102,7 +103,8 @@ class GradientCheck {
   // The terms whose sum is the loss.
   std::vector<double> LossTerms() const {
     const Values results = ReferenceStep(Signature(spec_.steps[0]), values_);
-    if (IsLoss(case_.layer)) return {results.at(State(0))[0]};
+    if (IsLoss(case_.layer))
+      return {static_cast<double>(spec_.loss_weight) * results.at(State(0))[0]};
     std::vector<double> terms = results.at(Y());
     for (size_t i = 0; i < terms.size(); ++i) terms[i] *= values_.at(Dy())[i];
     return terms;

@@ -145,13 +145,13 @@ void CheckFullyConnectedInSubBatches(Backend& backend, const DeviceAccess& acces
 
 void CheckLossInSubBatches(Backend& backend, const DeviceAccess& access) {
   for (const SoftmaxCrossEntropy& softmax :
-       {SoftmaxCrossEntropy{}, SoftmaxCrossEntropy{.auxiliary_weight = 0.3F}}) {
+       {SoftmaxCrossEntropy{}, SoftmaxCrossEntropy{.weight = 0.3F}}) {
     CheckLoss(backend, access, softmax, {5, 3, 1, 1}, {.shape = {5}, .dtype = DType::kInt32});
     CheckLoss(backend, access, softmax, {5, 3, 5, 7}, {.shape = {5, 5, 7}, .dtype = DType::kInt32});
   }
   for (const Shape& shape : {Shape{5, 3, 1, 1}, Shape{5, 3, 5, 7}}) {
     CheckLoss(backend, access, MeanSquaredError{}, shape, {.shape = shape});
-    CheckLoss(backend, access, BinaryCrossEntropy{.auxiliary_weight = 3}, shape, {.shape = shape});
+    CheckLoss(backend, access, BinaryCrossEntropy{.weight = 3}, shape, {.shape = shape});
   }
 }
 

@@ -53,7 +53,8 @@ TEST_CASE("random networks: a candidate is written in its arena's bytes, and not
   testing::WorkspaceCatalog catalog;
   for (uint32_t seed = 0; seed < 100; ++seed) {
     CAPTURE(seed);
-    const Program program = BuildProgram(testing::RandomGraph(seed), {}).value();
+    const Program program =
+        BuildProgram(testing::RandomGraph(seed, {.ports = seed % 2 == 1}), {}).value();
     const auto engines_of = [&](EngineCatalog& engines) {
       return EngineTable::List(program, {}, /*strict=*/false, H200(), engines).value();
     };
@@ -78,7 +79,8 @@ TEST_CASE(
   int sooner = 0;
   for (uint32_t seed = 0; seed < testing::RandomSeeds(40); ++seed) {
     CAPTURE(seed);
-    const Program program = BuildProgram(testing::RandomGraph(seed), {}).value();
+    const Program program =
+        BuildProgram(testing::RandomGraph(seed, {.ports = seed % 2 == 1}), {}).value();
     const EngineTable engines =
         EngineTable::List(program, {}, /*strict=*/false, H200(), catalog).value();
     const Candidate candidate =

@@ -35,7 +35,8 @@ TEST_CASE("random networks with room for all: acting on need does what liveness 
   DefaultCatalog catalog;
   for (uint32_t seed = 0; seed < testing::RandomSeeds(50); ++seed) {
     CAPTURE(seed);
-    const Program program = BuildProgram(testing::RandomGraph(seed), {}).value();
+    const Program program =
+        BuildProgram(testing::RandomGraph(seed, {.ports = seed % 2 == 1}), {}).value();
     const Plan liveness = MakePlan(program, {}, H200(), catalog)->plan;
     const int64_t natural = liveness.peak_bytes;
     for (const int64_t budget : {natural, natural + kBlockBytes, 2 * natural, kUnlimited}) {
@@ -57,7 +58,8 @@ TEST_CASE("random networks short of a block: something moves or is rebuilt, and 
   int compared = 0;
   for (uint32_t seed = 0; seed < testing::RandomSeeds(50); ++seed) {
     CAPTURE(seed);
-    const Program program = BuildProgram(testing::RandomGraph(seed), {}).value();
+    const Program program =
+        BuildProgram(testing::RandomGraph(seed, {.ports = seed % 2 == 1}), {}).value();
     const PlanResult liveness = MakePlan(program, {}, H200(), catalog).value();
     const int64_t budget = liveness.stats.placement_lower_bound - kBlockBytes;
     for (const char* policy : {"tensor-cache", "superneurons", "auto"}) {
@@ -74,11 +76,34 @@ TEST_CASE("random networks short of a block: something moves or is rebuilt, and 
   CHECK(compared >= static_cast<int>(testing::RandomSeeds(50)));  // of twice as many
 }
 
+TEST_CASE("random networks: with some bytes more than the smallest budget no policy is slower") {
+  DefaultCatalog catalog;
+  for (uint32_t seed = 0; seed < testing::RandomSeeds(40); ++seed) {
+    CAPTURE(seed);
+    const Program program =
+        BuildProgram(testing::RandomGraph(seed, {.max_blocks = 3, .ports = seed % 2 == 1}), {})
+            .value();
+    for (const Policy& policy : Policies()) {
+      CAPTURE(std::string(policy.name));
+      const auto plan = [&](int64_t budget) {
+        return MakePlan(program, {.budget_bytes = budget, .policy = std::string(policy.name)},
+                        H200(), catalog)
+            .value();
+      };
+      const int64_t least = plan(kUnlimited).stats.minimum_budget_bytes;
+      const double slowest_ms = IterationMs(plan(least));
+      for (const int64_t more : {1, 20})
+        CHECK(IterationMs(plan(least + more * kBlockBytes)) <= slowest_ms * 1.000001);
+    }
+  }
+}
+
 TEST_CASE("superneurons needs no more than the tensor cache, which is one of its choices") {
   DefaultCatalog catalog;
   for (uint32_t seed = 0; seed < testing::RandomSeeds(50); ++seed) {
     CAPTURE(seed);
-    const Program program = BuildProgram(testing::RandomGraph(seed), {}).value();
+    const Program program =
+        BuildProgram(testing::RandomGraph(seed, {.ports = seed % 2 == 1}), {}).value();
     const auto plan = [&](const char* policy, int64_t budget) {
       return MakePlan(program, {.budget_bytes = budget, .policy = policy}, H200(), catalog).value();
     };
@@ -99,7 +124,8 @@ TEST_CASE("random networks: the farther the budget from the natural peak, the mo
       false;  // the bytes of the incoming batch would go to tensors at some point
   for (uint32_t seed = 0; seed < testing::RandomSeeds(30); ++seed) {
     CAPTURE(seed);
-    const Program program = BuildProgram(testing::RandomGraph(seed), {}).value();
+    const Program program =
+        BuildProgram(testing::RandomGraph(seed, {.ports = seed % 2 == 1}), {}).value();
     const PlanResult roomy = MakePlan(program, {.policy = "tensor-cache"}, device, catalog).value();
     const int64_t minimum = roomy.stats.minimum_budget_bytes;
     const int64_t natural = roomy.plan.peak_bytes;
@@ -144,7 +170,8 @@ TEST_CASE("random networks: with a larger budget, a plan is never slower") {
   DefaultCatalog catalog;
   for (uint32_t seed = 0; seed < testing::RandomSeeds(7); ++seed) {
     CAPTURE(seed);
-    const Program program = BuildProgram(testing::RandomGraph(seed), {}).value();
+    const Program program =
+        BuildProgram(testing::RandomGraph(seed, {.ports = seed % 2 == 1}), {}).value();
     for (const char* policy : {"tensor-cache", "superneurons", "auto"}) {
       CAPTURE(policy);
       CheckNeverSlower(IterationTimes(program, catalog, {.policy = policy}, 8));

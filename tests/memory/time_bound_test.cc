@@ -131,8 +131,8 @@ TEST_CASE("random networks: no policy's plan in any budget takes less time than 
   int bounds = 0, above_natural = 0, compared = 0;
   for (uint32_t seed = 0; seed < testing::RandomSeeds(6); ++seed) {
     CAPTURE(seed);
-    const Graph graph =
-        testing::RandomGraph(seed, {.batch = seed % 2 == 0 ? 64 : 2, .residual = seed % 3 == 0});
+    const Graph graph = testing::RandomGraph(
+        seed, {.batch = seed % 2 == 0 ? 64 : 2, .residual = seed % 3 == 0, .ports = seed % 2 == 1});
     const Program program = Lower(graph, {.offload_params = seed % 5 == 4}, device).value();
     const PlannerOptions unlimited = {.policy = "auto", .kernels = {.timings = timings[seed % 3]}};
     const PlanResult natural = MakePlan(program, unlimited, device, catalog).value();

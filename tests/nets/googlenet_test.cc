@@ -63,7 +63,7 @@ TEST_CASE("GoogLeNet's auxiliary classifiers are for training only, with a weigh
   for (const std::string aux : {"aux1", "aux2"}) {
     const auto* const loss = net.layer(aux + ".fc2.loss").layer.As<SoftmaxCrossEntropy>();
     REQUIRE(loss != nullptr);
-    CHECK(loss->auxiliary_weight == 0.3F);
+    CHECK(loss->weight == 0.3F);
     CHECK(net.layer(aux + ".dropout").layer.As<Dropout>()->probability == 0.7F);
     const auto* const pool = net.layer(aux + ".avgpool").layer.As<AveragePool>();
     CHECK(pool->kernel == Extent2d(5));

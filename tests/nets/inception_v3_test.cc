@@ -29,8 +29,7 @@ TEST_CASE("Inception v3's auxiliary classifier is torchvision's, for training on
   for (const char* key : {"AuxLogits.conv0.conv.weight", "AuxLogits.conv1.bn.running_mean",
                           "AuxLogits.fc.weight", "AuxLogits.fc.bias"})
     CHECK(keys.count(key) == 1);
-  CHECK(net.layer("AuxLogits.fc.loss").layer ==
-        Layer(SoftmaxCrossEntropy{.auxiliary_weight = 0.4F}));
+  CHECK(net.layer("AuxLogits.fc.loss").layer == Layer(SoftmaxCrossEntropy{.weight = 0.4F}));
   for (const ResolvedLayer& layer : net.graph().layers)
     CHECK(layer.training_only == (layer.name.find("AuxLogits") == 0));
 }

@@ -55,7 +55,7 @@ TEST_CASE("a loss against targets reads one for each prediction") {
   CHECK(after.layers.back().spec.output == before.layers.back().spec.output);
   const ResolvedLayer& targets = after.layers[after.layers.back().inputs[1].index()];
   CHECK(targets.name == "targets");
-  CHECK(targets.role == LayerRole::kLabels);
+  CHECK(targets.role == LayerRole::kFeed);
   CHECK(targets.spec.output == before.layers.back().spec.output);
   CHECK(nets::WithTargetLoss(changed, MeanSquaredError{})->layers().size() ==
         changed.layers().size());
@@ -75,11 +75,9 @@ TEST_CASE("auxiliary losses change with the main one and keep their weights") {
   };
   const Graph smoothed = nets::WithLabelSmoothing(net, 0.1F).value();
   CHECK(losses_of(smoothed) ==
-        std::vector<Layer>(2,
-                           SoftmaxCrossEntropy{.label_smoothing = 0.1F, .auxiliary_weight = 0.3F}));
+        std::vector<Layer>(2, SoftmaxCrossEntropy{.label_smoothing = 0.1F, .weight = 0.3F}));
   const Graph against_targets = nets::WithTargetLoss(net, BinaryCrossEntropy{}).value();
-  CHECK(losses_of(against_targets) ==
-        std::vector<Layer>(2, BinaryCrossEntropy{.auxiliary_weight = 0.3F}));
+  CHECK(losses_of(against_targets) == std::vector<Layer>(2, BinaryCrossEntropy{.weight = 0.3F}));
   CHECK(Resolve(against_targets, Mode::kTraining).ok());
   CHECK(
       nets::WithTargetLoss(net, SoftmaxCrossEntropy{}).status().message() ==

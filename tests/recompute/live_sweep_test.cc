@@ -44,9 +44,10 @@ TEST_CASE("random networks: live bytes are those of the lifetimes, with and with
   for (uint32_t seed = 0; seed < testing::RandomSeeds(60); ++seed) {
     CAPTURE(seed);
     const ProgramOptions options = {.mode = seed % 5 == 0 ? Mode::kInference : Mode::kTraining};
-    const Program program = Lower(testing::RandomGraph(seed, {.residual = seed % 3 == 0}), options,
-                                  DescribedDevice("h200").value())
-                                .value();
+    const Program program =
+        Lower(testing::RandomGraph(seed, {.residual = seed % 3 == 0, .ports = seed % 2 == 1}),
+              options, DescribedDevice("h200").value())
+            .value();
     for (bool in_place : {false, true}) {
       LiveSweep sweep(program, in_place);
       for (const ComputeSequence& runs : SequencesOf(program)) {

@@ -86,7 +86,8 @@ int MostBetter(const Program& program) {
 TEST_CASE("random networks: peaks fall, and peaks and seconds are those of the runs") {
   for (uint32_t seed = 0; seed < testing::RandomSeeds(100); ++seed) {
     CAPTURE(seed);
-    const Graph graph = testing::RandomGraph(seed, {.residual = seed % 3 == 0});
+    const Graph graph =
+        testing::RandomGraph(seed, {.residual = seed % 3 == 0, .ports = seed % 2 == 1});
     const Program program = Lower(graph, {}, DescribedDevice("h200").value()).value();
     RebuildPrices prices = RerunPrices(program);
     // In every second network first runs lose as much as a rerun takes.
@@ -110,7 +111,8 @@ TEST_CASE("random networks with a link: no point but one is as good as another i
   int moving = 0, equal_peaks = 0;
   for (uint32_t seed = 0; seed < testing::RandomSeeds(60); ++seed) {
     CAPTURE(seed);
-    const Graph graph = testing::RandomGraph(seed, {.residual = seed % 3 == 0});
+    const Graph graph =
+        testing::RandomGraph(seed, {.residual = seed % 3 == 0, .ports = seed % 2 == 1});
     const Program program = Lower(graph, {}, DescribedDevice("h200").value()).value();
     RebuildPrices prices = RerunPrices(program);
     prices.copy_seconds_per_byte = seed % 2 == 0 ? 1e-10 : 2e-12;

@@ -175,6 +175,25 @@ class Session(_neap.Session):
         _check_loss(result)
         return result.loss
 
+    def step_feeds(self, feeds: Mapping[str, Any]) -> _neap.StepResult:
+        """Trains with an array for each input of the network, by name, and returns its losses and outputs.
+
+        Arrays of integers are for inputs of "int32", others for those of floats; -1 and -100 are no label, NaN is no target.
+        Raises NonFiniteLossError if the sum of the losses is infinite or not a number.
+        """
+        arrays = _arrays(feeds)
+        self._follow_schedule()
+        result = self._step_feeds(arrays)
+        _check_loss(result)
+        return result
+
+    def evaluate_feeds(self, feeds: Mapping[str, Any]) -> _neap.StepResult:
+        """Runs forward alone, with running statistics and without dropout.
+
+        There may be fewer examples than in a batch, and inputs that only losses read may be missing.
+        """
+        return self._evaluate_feeds(_arrays(feeds))
+
     def begin(self, images: Any, labels: Any) -> None:
         """The first half of a step: sends the batch and returns. Two steps may be in flight."""
         self._follow_schedule()
@@ -321,6 +340,18 @@ class Session(_neap.Session):
 def _given(images: Any) -> Any:
     """The images of a step, where they are."""
     return without_gradient(images) if is_on_gpu(images) else to_images(images)
+
+
+def _arrays(feeds: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The inputs of a step: floats where they are, integers on the host."""
+    arrays = []
+    for name, values in feeds.items():
+        if is_on_gpu(values) and "float" in str(values.dtype):
+            arrays.append((name, without_gradient(values)))
+            continue
+        array = to_array(values, None)
+        arrays.append((name, to_labels(array) if array.dtype.kind in "iu" else to_array(array, numpy.float32)))
+    return arrays
 
 
 def _check_loss(result: _neap.StepResult) -> None:

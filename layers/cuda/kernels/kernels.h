@@ -170,9 +170,7 @@ cudaError_t LrnBackward(const ChannelShape& shape, const LrnOptions& options, Co
 // The result of a loss. The images may be a part of a batch, and means are over all of it.
 struct LossMetrics {
   float* mean_and_correct = nullptr;  // {mean loss, number of correct labels}
-  bool add = false;                   // to the metrics of the sub-batches and losses before
-  float weight = 1;                   // the loss is multiplied by it
-  bool counts = true;                 // an auxiliary loss counts no correct labels
+  bool add = false;                   // to the metrics of the sub-batches before
 };
 // Of the scratch memory of SoftmaxCrossEntropy() and TargetLoss().
 int64_t LossScratchBytes(const ChannelShape& shape);

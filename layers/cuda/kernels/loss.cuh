@@ -25,8 +25,8 @@ static __global__ void __launch_bounds__(kThreads)
   correct = BlockReduce<false>(correct);
   if (threadIdx.x != 0) return;
   float* const sums = metrics.mean_and_correct;
-  sums[0] = (metrics.add ? sums[0] : 0.0F) + metrics.weight * (loss / terms);
-  sums[1] = (metrics.add ? sums[1] : 0.0F) + (metrics.counts ? correct : 0.0F);
+  sums[0] = (metrics.add ? sums[0] : 0.0F) + loss / terms;
+  sums[1] = (metrics.add ? sums[1] : 0.0F) + correct;
 }
 
 // The factor of all gradients. A loss scale is a power of two, so the product is exact.

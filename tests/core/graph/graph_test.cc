@@ -5,12 +5,14 @@
 #include <string>
 
 #include "neap/core/graph/source.h"
+#include "neap/core/graph/with_options.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/target_loss.h"
 
 namespace neap {
 namespace {
@@ -109,7 +111,8 @@ TEST_CASE("an unused output is refused") {
   const std::string x = net.Input({1, 4, 4});
   net.Add("dangling", Relu{}, {x});
   net.Loss(net.Add("fc", FullyConnected{.out_features = 10}, {x}), SoftmaxCrossEntropy{});
-  CHECK(ErrorOf(net) == "layer 'dangling': its output is unused (only a loss may end a network)");
+  CHECK(ErrorOf(net) ==
+        "layer 'dangling': its output is unused (a loss or an output ends a network)");
 }
 
 TEST_CASE("shapes that do not fit are refused with both shapes") {
@@ -166,18 +169,105 @@ TEST_CASE("only a sum may read one layer twice") {
   CHECK(ErrorOf(concat) == "layer 'twice': reads the same input twice");
 }
 
-TEST_CASE("a network has one loss and one input") {
-  Graph none = NewGraph();
-  none.Add("fc", FullyConnected{.out_features = 10}, {none.Input({1, 4, 4})});
-  CHECK(ErrorOf(none).find("layer 'fc'") == 0);
+TEST_CASE("a network has an input, and a loss to be trained, or else an output") {
+  CHECK(ErrorOf(NewGraph()) == "the network has no input");
+  Graph net = NewGraph();
+  const std::string x = net.Add("fc", FullyConnected{.out_features = 10}, {net.Input({1, 4, 4})});
+  CHECK(ErrorOf(net) == "layer 'fc': its output is unused (a loss or an output ends a network)");
+  net.Output(x);
+  CHECK(ErrorOf(net) == "the network has no loss, which training minimises");
+  CHECK(Resolve(net, Mode::kInference).ok());
+  net.Output("missing");
+  CHECK(ErrorOf(net) == "output 'missing' is not a layer");
+}
 
-  Graph two = NewGraph();
-  const std::string x = two.Add("fc", FullyConnected{.out_features = 10}, {two.Input({1, 4, 4})});
-  two.Loss(x, SoftmaxCrossEntropy{});
-  two.Add({"loss2", SoftmaxCrossEntropy{}, {x, "labels"}, LayerRole::kLoss});
-  CHECK(ErrorOf(two) == "a network has one main loss, but this one has 2");
+TEST_CASE("several feeds, losses and outputs") {
+  Graph net({.name = "net", .batch = 2, .dtype = DType::kBf16, .layout = Layout::kNhwc});
+  net.Input("image", {3, 4, 4});
+  net.Input("age", {1, 1, 1}, DType::kFp32);
+  net.Input("species", {}, DType::kInt32);
+  const std::string x = net.Add("fc", FullyConnected{.out_features = 10}, {"image"});
+  const std::string y = net.Add("estimate", FullyConnected{.out_features = 1}, {"image"});
+  net.Loss("species_loss", SoftmaxCrossEntropy{}, {x, "species"});
+  net.Loss("age_loss", MeanSquaredError{.weight = 0.1F}, {y, "age"});
+  net.Output(x);
+  const auto check = [](const Graph& graph, const TensorSpec& image, const TensorSpec& age) {
+    const ResolvedGraph resolved = Resolve(graph, Mode::kTraining).value();
+    for (const ResolvedLayer& layer : resolved.layers) {
+      CAPTURE(layer.name);
+      CHECK(layer.is_target == (layer.name == "age" || layer.name == "species"));
+      CHECK(layer.output == (layer.name == "fc" ? "fc" : ""));
+      CHECK_FALSE(layer.training_only);
+      if (layer.name == "image") CHECK(layer.spec.output == image);
+      if (layer.name == "age") CHECK(layer.spec.output == age);
+    }
+  };
+  check(net, {{2, 3, 4, 4}, DType::kBf16, Layout::kNhwc},
+        {{2, 1, 1, 1}, DType::kFp32, Layout::kNhwc});
+  // Outputs, and what follows the network's type, are those of the changed graph, too.
+  check(WithOptions(net, {.name = "net", .batch = 5}), {{5, 3, 4, 4}, DType::kFp32, Layout::kNchw},
+        {{5, 1, 1, 1}, DType::kFp32, Layout::kNchw});
+}
 
-  CHECK(ErrorOf(NewGraph()) == "a network has one input, but this one has 0");
+TEST_CASE("a feed that other layers read besides a loss is no target") {
+  Graph net = NewGraph();
+  const std::string x = net.Input({1, 4, 4});
+  net.Loss("loss", MeanSquaredError{}, {net.Add("relu", Relu{}, {x}), x});
+  for (const ResolvedLayer& layer : Resolve(net, Mode::kTraining).value().layers)
+    CHECK_FALSE(layer.is_target);
+  Graph direct = NewGraph();
+  direct.Loss("loss", MeanSquaredError{},
+              {direct.Input({1, 4, 4}), direct.Input("y", {1, 4, 4}, DType::kFp32)});
+  for (const ResolvedLayer& layer : Resolve(direct, Mode::kTraining).value().layers)
+    CHECK(layer.is_target == (layer.name == "y"));
+}
+
+TEST_CASE("feeds are no outputs, and have floats or int32") {
+  Graph output = NewGraph();
+  output.Loss(output.Add("fc", FullyConnected{.out_features = 10}, {output.Input({1, 4, 4})}),
+              SoftmaxCrossEntropy{});
+  Graph bytes = output;
+  output.Output("input");
+  CHECK(ErrorOf(output) == "layer 'input': neither a feed nor an auxiliary loss is an output");
+  bytes.Input("bytes", {3}, DType::kUInt8);
+  bytes.Output("bytes");
+  CHECK(ErrorOf(bytes) == "layer 'bytes': a feed has floats or int32, not uint8");
+}
+
+TEST_CASE("the first extent of every feed is the batch") {
+  Graph net = NewGraph();
+  net.Add({"input", Feed{.tensor = {{3, 1, 4, 4}}}, {}, LayerRole::kFeed});
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 10}, {"input"}), SoftmaxCrossEntropy{});
+  CHECK(ErrorOf(net) ==
+        "layer 'input': its shape is 3x1x4x4, but its first extent must be the batch, 2");
+}
+
+TEST_CASE("a shared parameter begins as its owner's, and has its shape") {
+  const auto shared = [](const std::string& param, const std::string& owner) {
+    Graph net = NewGraph();
+    const std::string x = net.Input({1, 4, 4});
+    net.Add("a", FullyConnected{.out_features = 16}, {x});
+    net.Add("b", FullyConnected{.out_features = 16}, {x});
+    net.Add("c", FullyConnected{.out_features = 10}, {net.Add("sum", Add{}, {"a", "b"})});
+    net.Loss("c", SoftmaxCrossEntropy{});
+    net.Share(param, owner);
+    return net;
+  };
+  const ResolvedGraph resolved = Resolve(shared("b.weight", "a.weight"), Mode::kTraining).value();
+  for (const ResolvedLayer& layer : resolved.layers) {
+    if (layer.name != "b") continue;
+    CHECK(ParamName(layer, layer.spec.params[0]) == "a.weight");
+    CHECK(ParamName(layer, layer.spec.params[1]) == "b.bias");
+  }
+  CHECK(ErrorOf(shared("c.weight", "a.weight")) ==
+        "layer 'c': its parameter 'weight' is 10x16x1x1 fp32 nchw, but 'a.weight' is 16x1x4x4 "
+        "fp32 nchw");
+  CHECK(ErrorOf(shared("b.weight", "a.bias")) ==
+        "layer 'b': its parameter 'weight' is 16x1x4x4 fp32 nchw, but 'a.bias' is 16 fp32 nchw");
+  CHECK(ErrorOf(shared("b.weights", "a.weight")) ==
+        "parameter 'b.weights' cannot be 'a.weight': no layer has 'b.weights'");
+  CHECK(ErrorOf(shared("b.weight", "b.weight")) == "parameter 'b.weight' owns itself");
+  CHECK(ErrorOf(shared("a.bias", "a.weight")) == "layer 'a': shares 'a.bias' with itself");
 }
 
 // A loss that does not keep its result in the expected state.
@@ -194,9 +284,9 @@ struct Forgetful {
 TEST_CASE("only a layer added as the loss may end a network") {
   Graph net = NewGraph();
   const std::string x = net.Add("fc", FullyConnected{.out_features = 10}, {net.Input({1, 4, 4})});
-  net.Add("labels", Labels{.tensor = {{2}, DType::kInt32}}, {});
+  net.Input("labels", {}, DType::kInt32);
   net.Add("inner", SoftmaxCrossEntropy{}, {x, "labels"});
-  CHECK(ErrorOf(net) == "layer 'inner': its output is unused (only a loss may end a network)");
+  CHECK(ErrorOf(net) == "layer 'inner': its output is unused (a loss or an output ends a network)");
 
   Graph forgetful = NewGraph();
   forgetful.Loss(
@@ -208,15 +298,14 @@ TEST_CASE("only a layer added as the loss may end a network") {
       "0, fp32 of shape 2");
 }
 
-TEST_CASE("only Input and Loss add images and labels") {
+TEST_CASE("only Input and Loss add feeds") {
   Graph net = NewGraph();
   net.Input({1, 4, 4});
-  net.Add("more", Images{.tensor = {{2, 1, 4, 4}}}, {});
+  net.Add("more", Feed{.tensor = {{2, 1, 4, 4}}}, {});
   net.Loss(
       net.Add("fc", FullyConnected{.out_features = 10}, {net.Add("sum", Add{}, {"input", "more"})}),
       SoftmaxCrossEntropy{});
-  CHECK(ErrorOf(net) ==
-        "layer 'more': has no forward step, and is neither the images nor the labels");
+  CHECK(ErrorOf(net) == "layer 'more': has no forward step, and is not a feed");
 }
 
 TEST_CASE("a graph built from another's layers is the same network") {
@@ -229,7 +318,7 @@ TEST_CASE("a graph built from another's layers is the same network") {
   std::string roles;
   for (const ResolvedLayer& layer : resolved.layers)
     roles += layer.name + ":" + std::to_string(static_cast<int>(layer.role)) + " ";
-  CHECK(roles == "input:1 fc:0 labels:2 loss:3 ");
+  CHECK(roles == "input:1 fc:0 labels:1 loss:2 ");
   CHECK(OutputRole(resolved.layers[0]) == Role::kInput);
   CHECK(OutputRole(resolved.layers[1]) == Role::kActivation);
   CHECK(OutputRole(resolved.layers[2]) == Role::kLabel);
@@ -242,7 +331,7 @@ TEST_CASE("only auxiliary losses depend on the layers that inference leaves out"
   const std::string y = net.Add("aux.relu", Relu{}, {x});
   const std::string scores = net.Add("aux.fc", FullyConnected{.out_features = 10}, {y});
   net.Loss(net.Add("fc", FullyConnected{.out_features = 10}, {x}), SoftmaxCrossEntropy{});
-  CHECK(net.AuxiliaryLoss(scores, SoftmaxCrossEntropy{.auxiliary_weight = 0.3F}) == "aux.fc.loss");
+  CHECK(net.AuxiliaryLoss(scores, SoftmaxCrossEntropy{.weight = 0.3F}) == "aux.fc.loss");
   for (const Mode mode : {Mode::kTraining, Mode::kInference}) {
     const ResolvedGraph resolved = Resolve(net, mode).value();
     for (const ResolvedLayer& layer : resolved.layers)
@@ -250,25 +339,10 @@ TEST_CASE("only auxiliary losses depend on the layers that inference leaves out"
   }
 }
 
-TEST_CASE("an auxiliary loss has a weight, and the main loss has none") {
-  const auto error_of = [](const SoftmaxCrossEntropy& main, const SoftmaxCrossEntropy& auxiliary) {
-    Graph net = NewGraph();
-    const std::string x = net.Input({1, 4, 4});
-    net.Loss(net.Add("fc", FullyConnected{.out_features = 10}, {x}), main);
-    net.AuxiliaryLoss(net.Add("aux", FullyConnected{.out_features = 10}, {x}), auxiliary);
-    return ErrorOf(net);
-  };
-  CHECK(error_of({}, {}) ==
-        "layer 'aux.loss': an auxiliary loss needs an auxiliary weight, with which it adds to the "
-        "main loss (StateSpec::accumulates of its state 0)");
-  CHECK(error_of({.auxiliary_weight = 1.0F}, {.auxiliary_weight = 1.0F}) ==
-        "layer 'loss': the main loss has an auxiliary weight, or accumulates its state 0 "
-        "(StateSpec::accumulates), as only auxiliary losses do");
-  CHECK(error_of({}, {.auxiliary_weight = 0.0F}) ==
-        "layer 'aux.loss': its auxiliary weight is 0, expected a positive number");
+TEST_CASE("an auxiliary loss follows the loss whose target it reads") {
   Graph alone = NewGraph();
   const std::string x = alone.Input({1, 4, 4});
-  alone.AuxiliaryLoss(x, SoftmaxCrossEntropy{.auxiliary_weight = 1.0F});
+  alone.AuxiliaryLoss(x, SoftmaxCrossEntropy{});
   CHECK(ErrorOf(alone) == "layer 'input.loss': input 'labels' is not a layer");
 }
 

@@ -19,7 +19,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Plan SomePlan(uint32_t seed) {
-  const Program program = BuildProgram(testing::RandomGraph(seed), {}).value();
+  const Program program =
+      BuildProgram(testing::RandomGraph(seed, {.ports = seed % 2 == 1}), {}).value();
   DefaultCatalog catalog;
   return MakePlan(program, {}, DescribedDevice("h200").value(), catalog).value().plan;
 }

@@ -71,7 +71,9 @@ TEST_CASE("inference has the persistent tensors of training, however each is fus
                                       .fusion = seed % 7 != 0,
                                       .residual = seed % 3 == 1,
                                       .dense = seed % 3 == 2,
-                                      .auxiliary = seed % 4 == 3});
+                                      .auxiliary = seed % 4 == 3,
+                                      .ports = seed % 2 == 1,
+                                      .shares = seed % 3 == 1});
       for (const DeviceDescription& device : {h200, DeviceDescription{}}) {
         for (const bool sync_batch_norm : {false, true}) {
           CAPTURE(seed);

@@ -183,7 +183,8 @@ TEST_CASE("no step of a layer touches a tensor once it has been summed") {
                                                     .max_channels = 256,
                                                     .dtype = DType::kBf16,
                                                     .layout = Layout::kNhwc,
-                                                    .residual = true});
+                                                    .residual = true,
+                                                    .ports = seed % 2 == 1});
     const absl::StatusOr<Program> program =
         Lower(graph, {.share = kSecondOfThree, .bucket_bytes = 1}, h200);
     REQUIRE_MESSAGE(program.ok(), program.status().ToString());

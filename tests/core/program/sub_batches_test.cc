@@ -167,10 +167,12 @@ conv[2/2] backward_params: reads input[2/2] conv.grad[2/2]
 conv update: reads iteration conv.weight.grad
     adds to conv.weight conv.weight.momentum
 )");
-  REQUIRE(program.images.size() == 2);
-  CHECK(program.tensor(program.images[1]).name == "input[2/2]");
-  CHECK(program.tensor(program.images[1]).spec.shape == Shape{2, 1, 8, 8});
-  CHECK(program.tensor(program.labels[1]).spec.shape == Shape{2});
+  REQUIRE(program.feeds.size() == 2);
+  REQUIRE(program.feeds[0].parts.size() == 2);
+  CHECK(program.tensor(program.feeds[0].parts[1]).name == "input[2/2]");
+  CHECK(program.tensor(program.feeds[0].parts[1]).spec.shape == Shape{2, 1, 8, 8});
+  CHECK(program.tensor(program.feeds[1].parts[1]).spec.shape == Shape{2});
+  CHECK(program.SpecOf(program.feeds[0]).shape == Shape{4, 1, 8, 8});
   CHECK(program.net.batch == 4);
 }
 
@@ -203,15 +205,16 @@ TEST_CASE("a shorter last part has kernels and tensors of its own, and its place
   const Program whole = BuildProgram(TinyNet(DType::kFp32, 5), {}).value();
   const Program split = BuildProgram(TinyNet(DType::kFp32, 5), {.sub_batches = 3}).value();
   CHECK(split.options.sub_batches == 3);
-  REQUIRE(split.images.size() == 3);
+  REQUIRE(split.feeds[0].parts.size() == 3);
   for (const int i : {0, 1, 2}) {
     CAPTURE(i);
     const int64_t images = i == 2 ? 1 : 2;
     const std::string part = "[" + std::to_string(i + 1) + "/3] ";
     const auto index = static_cast<size_t>(i);
-    CHECK(split.tensor(split.images[index]).spec.shape == Shape{images, 1, 8, 8});
-    CHECK(split.tensor(split.labels[index]).spec.shape == Shape{images});
-    CHECK(split.tensor(split.predictions[index]).spec.shape == Shape{images, 4, 1, 1});
+    CHECK(split.tensor(split.feeds[0].parts[index]).spec.shape == Shape{images, 1, 8, 8});
+    CHECK(split.tensor(split.feeds[1].parts[index]).spec.shape == Shape{images});
+    CHECK(split.tensor(split.MainLoss()->predictions.parts[index]).spec.shape ==
+          Shape{images, 4, 1, 1});
     CHECK(split.Signature(StepCalled(split, "conv" + part + "forward")) ==
           WithBatch(whole.Signature(StepCalled(whole, "conv forward")), images));
     CHECK(split.Signature(StepCalled(split, "fc" + part + "backward_params")).operands.size() == 4);
@@ -250,8 +253,9 @@ TEST_CASE("a scaled loss is checked and updated after the last sub-batch") {
 TEST_CASE("inference in sub-batches has predictions for each of them") {
   const Program program =
       BuildProgram(TinyNet(), {.mode = Mode::kInference, .sub_batches = 4}).value();
-  REQUIRE(program.predictions.size() == 4);
-  CHECK(program.tensor(program.predictions[3]).name == "loss[4/4]");
+  const std::vector<TensorId>& predictions = program.MainLoss()->predictions.parts;
+  REQUIRE(predictions.size() == 4);
+  CHECK(program.tensor(predictions[3]).name == "loss[4/4]");
 }
 
 TEST_CASE("what cannot be run in sub-batches is refused, naming the layer") {

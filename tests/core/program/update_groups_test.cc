@@ -138,7 +138,7 @@ TEST_CASE("in random networks, groups change only when parameters are updated") 
   for (uint32_t seed = 1; seed <= testing::RandomSeeds(100); ++seed) {
     CAPTURE(seed);
     for (const DType dtype : {DType::kFp32, DType::kBf16, DType::kFp16}) {
-      const Graph graph = testing::RandomGraph(seed, {.dtype = dtype});
+      const Graph graph = testing::RandomGraph(seed, {.dtype = dtype, .ports = seed % 2 == 1});
       const Program single = Grouped(graph, 0);
       const Program grouped = Grouped(graph, 500);
       CHECK(grouped.tensors == single.tensors);

@@ -189,8 +189,8 @@ class UnverifiedRun {
 
   void WriteBatch(uint32_t step) {
     const Batch batch = RandomBatch(plan_, step);
-    Write(program_.images.front(), batch.images);
-    Write(program_.labels.front(), batch.labels);
+    Write(program_.feeds[0].parts.front(), batch.images);
+    Write(program_.feeds[1].parts.front(), batch.labels);
     Write(program_.iteration,
           std::vector<IterationScalars>{{.learning_rate = 0.05F, .step = step, .seed = 1}});
   }

@@ -55,7 +55,7 @@ Graph TwoHeaded(const Heads& heads, GraphOptions options = {}) {
     x = net.Add("relu2", Relu{}, {x});
     x = net.Add("fc", FullyConnected{.out_features = 4}, {x});
     net.Loss(x, SoftmaxCrossEntropy{});
-    if (heads.middle) net.AuxiliaryLoss(middle, SoftmaxCrossEntropy{.auxiliary_weight = kWeight});
+    if (heads.middle) net.AuxiliaryLoss(middle, SoftmaxCrossEntropy{.weight = kWeight});
   } else {
     net.Loss(middle, SoftmaxCrossEntropy{});
   }
@@ -126,7 +126,7 @@ TEST_CASE("inference has the classifier's parameters, but none of its steps") {
     CHECK(has_weight);
     for (const neap::Step& step : program.steps)
       CHECK(program.StepName(step).find("middle") == std::string::npos);
-    CHECK(program.predictions.size() == 1);
+    CHECK(program.losses.size() == 1);
   }
 }
 

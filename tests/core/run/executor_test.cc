@@ -146,13 +146,13 @@ class Trainer {
 
   void WriteBatch(const Executor& executor, uint32_t iteration) {
     std::vector<float> images;
-    for (int64_t i = 0; i < program_.tensor(program_.images.front()).spec.elements(); ++i) {
+    for (int64_t i = 0; i < program_.tensor(program_.feeds[0].parts.front()).spec.elements(); ++i) {
       const auto position = static_cast<uint64_t>(i);
       images.push_back(
           ToUnitFloat(Philox({.key = kSeed, .stream = iteration, .position = position})[0]));
     }
-    Write(executor, program_.images.front(), images);
-    Write(executor, program_.labels.front(), std::vector<int32_t>{0, 1, 2, 3});
+    Write(executor, program_.feeds[0].parts.front(), images);
+    Write(executor, program_.feeds[1].parts.front(), std::vector<int32_t>{0, 1, 2, 3});
     Write(
         executor, program_.iteration,
         std::vector<IterationScalars>{{.learning_rate = 0.05F, .step = iteration, .seed = kSeed}});
@@ -292,7 +292,7 @@ TEST_CASE("copies at the beginning and end of an iteration are over before anoth
   const auto first_compute =
       std::find_if(plan.actions.begin(), plan.actions.end(),
                    [](const Action& a) { return std::holds_alternative<ComputeAction>(a); });
-  plan.actions.insert(first_compute, OffloadAction{program.images.front()});
+  plan.actions.insert(first_compute, OffloadAction{program.feeds[0].parts.front()});
   PlaceCopies(plan, Reuse::kFirstFit);
   AddWaits(plan);
   RecomputeTotals(plan);

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "neap/core/input/dataset.h"
-#include "neap/core/input/loader.h"
+#include "neap/core/vision/dataset.h"
+#include "neap/core/vision/loader.h"
 #include "neap/memory/create_session.h"
 #include "neap/nets/mobilenet_v2.h"
 #include "neap/nets/mobilenet_v3.h"

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
+#include <utility>
 
 #include "neap/core/base/philox.h"
 #include "neap/memory/create_session.h"
@@ -11,23 +13,44 @@
 namespace neap::testing {
 namespace {
 
-Batch RandomBatch(const Plan& plan, int64_t classes, uint64_t seed) {
-  Batch batch;
-  for (const PlanTensor& tensor : plan.tensors) {
-    if (tensor.name != "input") continue;
-    batch.images.resize(static_cast<size_t>(tensor.shape.elements()));
-    batch.labels.resize(static_cast<size_t>(plan.batch));
-    batch.size = plan.batch;
+constexpr uint32_t kClasses = 4;
+
+// Random values for the feeds of a plan whose batch is whole.
+class RandomFeeds {
+ public:
+  RandomFeeds(const Plan& plan, uint64_t seed) : seed_(seed) {
+    for (const PlanTensor& tensor : plan.tensors) {
+      if (IsBatch(tensor.role) && tensor.name != "iteration") Add(tensor);
+    }
   }
-  for (size_t i = 0; i < batch.images.size(); ++i) {
-    batch.images[i] = 2 * ToUnitFloat(Philox({.key = seed, .stream = 1, .position = i})[0]) - 1;
+  const Feeds& feeds() const { return feeds_; }
+
+ private:
+  void Add(const PlanTensor& tensor) {
+    const auto count = static_cast<size_t>(tensor.shape.elements());
+    FeedValue value = {.name = tensor.name};
+    ++stream_;
+    if (tensor.dtype == DType::kInt32) {
+      std::vector<int32_t>& integers = integers_.emplace_back(count);
+      for (size_t i = 0; i < count; ++i) integers[i] = static_cast<int32_t>(Random(i) % kClasses);
+      value.integers = integers;
+    } else {
+      std::vector<float>& floats = floats_.emplace_back(count);
+      for (size_t i = 0; i < count; ++i) floats[i] = 2 * ToUnitFloat(Random(i)) - 1;
+      value.floats = floats;
+    }
+    feeds_.push_back(std::move(value));
   }
-  for (size_t i = 0; i < batch.labels.size(); ++i) {
-    const uint32_t random = Philox({.key = seed, .stream = 2, .position = i})[0];
-    batch.labels[i] = static_cast<int32_t>(random % static_cast<uint32_t>(classes));
+  uint32_t Random(size_t i) const {
+    return Philox({.key = seed_, .stream = stream_, .position = i})[0];
   }
-  return batch;
-}
+
+  uint64_t seed_;
+  uint64_t stream_ = 0;  // of the last feed
+  Feeds feeds_;
+  std::deque<std::vector<float>> floats_;
+  std::deque<std::vector<int32_t>> integers_;
+};
 
 }  // namespace
 
@@ -38,10 +61,14 @@ TrainedState TrainRandom(const Graph& graph, Device& device, const PlannerOption
   if (minimum_budget != nullptr) *minimum_budget = session->planning().minimum_budget_bytes;
   TrainedState state;
   for (int step = 0; step < steps; ++step) {
-    const absl::StatusOr<float> loss =
-        session->TrainStep(RandomBatch(session->plan(), 4, static_cast<uint64_t>(step)));
-    REQUIRE_MESSAGE(loss.ok(), loss.status().ToString());
-    state["loss"].push_back(*loss);
+    const RandomFeeds given(session->plan(), static_cast<uint64_t>(step));
+    const absl::StatusOr<StepResult> result = session->Step(given.feeds());
+    REQUIRE_MESSAGE(result.ok(), result.status().ToString());
+    state["loss"].push_back(result->loss);
+    for (const NamedTensor& output : result->outputs) {
+      std::vector<float>& values = state["output " + output.name];
+      values.insert(values.end(), output.values.begin(), output.values.end());
+    }
   }
   CHECK(session->memory().measured_peak_bytes == session->memory().predicted_peak_bytes);
   for (const PlanTensor& tensor : session->plan().tensors) {

@@ -16,7 +16,7 @@ inline constexpr TrainingOptions kRandomTraining = {.learning_rate = {.base = 1e
 
 using TrainedState = std::map<std::string, std::vector<float>>;  // by name
 
-// Losses and every persistent tensor after some steps.
+// Losses, outputs and every persistent tensor after some steps.
 TrainedState TrainRandom(const Graph& graph, Device& device, const PlannerOptions& options,
                          int64_t* minimum_budget, int steps = 3,
                          const TrainingOptions& training = kRandomTraining);

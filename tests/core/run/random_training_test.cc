@@ -80,7 +80,9 @@ TEST_CASE("random networks of all types train to the same bits whatever the plan
                                       .residual = seed / 7 % 4 == 1,
                                       .dense = seed / 7 % 4 == 2,
                                       .mobile = seed / 7 % 4 == 3,
-                                      .auxiliary = seed / 4 % 3 == 1};
+                                      .auxiliary = seed / 4 % 3 == 1,
+                                      .ports = seed % 2 == 1,
+                                      .shares = seed % 3 == 1};
     const Graph graph = testing::RandomGraph(seed, of);
     const TrainingOptions training = TrainingOf(seed);
     of.fusion = false;
@@ -128,7 +130,8 @@ TEST_CASE("sums that several layers read train to the same bits fused and unfuse
                                       .layout = seed / 3 % 2 == 1 ? Layout::kNhwc : Layout::kNchw,
                                       .residual = true,
                                       .read_twice = true,
-                                      .auxiliary = seed / 6 % 2 == 1};
+                                      .auxiliary = seed / 6 % 2 == 1,
+                                      .shares = seed % 2 == 1};
     const Graph graph = testing::RandomGraph(seed, of);
     of.fusion = false;
     const TrainedState reference = TrainRandom(testing::RandomGraph(seed, of), device,

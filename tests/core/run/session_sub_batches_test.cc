@@ -148,7 +148,8 @@ TEST_CASE("random networks in sub-batches train to the same bits whatever the pl
                                     .residual = seed % 7 == 1,
                                     .dense = seed % 7 == 2,
                                     .mobile = seed % 7 == 3,
-                                    .auxiliary = seed % 4 == 1});
+                                    .auxiliary = seed % 4 == 1,
+                                    .shares = seed % 3 == 1});
     const State whole = Train(graph, *cpu, {.policy = "keep-all", .sub_batches = 1});
     for (const int64_t sub_batches : {2, divides ? 4 : 3}) {
       CAPTURE(sub_batches);

@@ -42,6 +42,7 @@ RankTraining RandomTraining(uint32_t seed, std::vector<int64_t> split,
     RandomGraphOptions options = graph;
     options.batch = batch;
     options.max_channels = 24;  // so that weights are divided
+    options.shares = seed % 3 == 1;
     return RandomGraph(seed, options);
   };
   return training;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <optional>
 #include <tuple>
 
 #include "absl/container/flat_hash_map.h"
@@ -218,6 +217,10 @@ auto Fields(BinaryCrossEntropy& d) {
   auto& [a] = d;
   return std::tie(a);
 }
+auto Fields(Feed& d) {
+  auto& [a, b] = d;
+  return std::tie(a, b);
+}
 auto Fields(TransposedConvolution& d) {
   auto& [a, b, c, e, f, g] = d;
   return std::tie(a, b, c, e, f, g);
@@ -226,18 +229,6 @@ auto Fields(ZeroPad& d) {
   auto& [a, b, c, e] = d;
   return std::tie(a, b, c, e);
 }
-auto Fields(Images& d) {
-  auto& [a] = d;
-  return std::tie(a);
-}
-auto Fields(Labels& d) {
-  auto& [a] = d;
-  return std::tie(a);
-}
-auto Fields(Targets& d) {
-  auto& [a] = d;
-  return std::tie(a);
-}
 
 // Values other than the given one, neighbours among them.
 std::vector<int64_t> Others(int64_t v) { return {v + 1, v + 10, v + 11}; }
@@ -245,7 +236,6 @@ std::vector<bool> Others(bool v) { return {!v}; }
 std::vector<float> Others(float v) {
   return {std::nextafter(v, 1e9F), std::nextafter(v, -1e9F), v + 1};
 }
-std::vector<std::optional<float>> Others(std::optional<float>) { return {0.3F, 1.0F}; }
 std::vector<Extent2d> Others(Extent2d v) {
   return {{v.h + 1, v.w}, {v.h, v.w + 1}, {v.h + 1, v.w + 1}, {v.h + 10, v.w}};
 }
@@ -300,9 +290,7 @@ TEST_CASE("two definitions never have the same text, whichever field they differ
   all.AddVariants(BinaryCrossEntropy{});
   all.AddVariants(TransposedConvolution{});
   all.AddVariants(ZeroPad{});
-  all.AddVariants(Images{.tensor = Fp32({8, 3, 4, 4})});
-  all.AddVariants(Labels{.tensor = Fp32({8})});
-  all.AddVariants(Targets{.tensor = Fp32({8, 3, 4, 4})});
+  all.AddVariants(Feed{.tensor = Fp32({8, 3, 4, 4})});
   CHECK(SoftmaxCrossEntropy{}.Parameters().empty());
   CHECK(MeanSquaredError{}.Parameters().empty());
   CHECK(BinaryCrossEntropy{}.Parameters().empty());

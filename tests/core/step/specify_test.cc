@@ -474,17 +474,13 @@ TEST_CASE("a loss against targets needs one for each element of the predictions,
   }
 }
 
-TEST_CASE("sources take no inputs and output the given tensor") {
+TEST_CASE("feeds take no inputs and output the given tensor") {
   const TensorSpec x = Image({2, 6, 5, 5});
-  CHECK(Specified(Images{x}, {}).output == x);
-  CHECK(Specified(Images{x}, {}).steps.empty());
-  CheckRefused(Images{x}, {x}, "is a source and takes no inputs, got 1");
-  CheckRefused(Images{{.shape = {2, 6}}}, {},
-               "the image batch: input 0 is 2x6 fp32 nchw, expected an image {N, C, H, W}");
-  CheckRefused(Labels{x}, {}, "labels are 2x6x5x5 fp32 nchw, expected int32 {N} or {N, H, W}");
-  CHECK(Specified(Targets{x}, {}).output == x);
-  CheckRefused(Targets{x}, {x}, "is a source and takes no inputs, got 1");
-  CheckRefused(Targets{{.shape = {2}}}, {}, "targets are 2 fp32 nchw, expected fp32 {N, C, H, W}");
+  CHECK(Specified(Feed{x}, {}).output == x);
+  CHECK(Specified(Feed{x}, {}).steps.empty());
+  CHECK(Specified(Feed{{.shape = {2}, .dtype = DType::kInt32}}, {}).output.shape == Shape{2});
+  CheckRefused(Feed{x}, {x}, "is a feed and takes no inputs, got 1");
+  CheckRefused(Feed{{.shape = {2, 0}}}, {}, "its tensor, 2x0 fp32 nchw, is empty");
 }
 
 TEST_CASE("phases and operands have names") {

@@ -9,8 +9,8 @@
 #include <sstream>
 #include <string>
 
-#include "neap/core/program/inference_results.h"
 #include "neap/core/program/passes.h"
+#include "neap/core/program/results.h"
 #include "neap/core/verifier/verifier.h"
 #include "neap/memory/planner.h"
 #include "tests/small_net.h"
@@ -66,7 +66,7 @@ TEST_CASE("an inference plan that overwrites the predictions or their logits is 
     changed.actions.push_back(last);
     return std::string(MatchesProgram(changed, program).message());
   };
-  for (const TensorId result : InferenceResults(program)) {
+  for (const TensorId result : KeptResults(program)) {
     Region place;
     for (const Action& action : plan.actions) {
       const auto* const alloc = std::get_if<AllocAction>(&action);

@@ -72,8 +72,10 @@ TEST_CASE("random networks: auto needs no more memory than those policies, and n
   testing::WorkspaceCatalog workspaces;
   for (uint32_t seed = 0; seed < testing::RandomSeeds(24); ++seed) {
     CAPTURE(seed);
-    const Graph graph = testing::RandomGraph(
-        seed, {.batch = seed % 4 < 2 ? 2 : 64, .residual = seed % 3 == 0, .dense = seed % 3 == 1});
+    const Graph graph = testing::RandomGraph(seed, {.batch = seed % 4 < 2 ? 2 : 64,
+                                                    .residual = seed % 3 == 0,
+                                                    .dense = seed % 3 == 1,
+                                                    .ports = seed % 5 == 1});
     EngineCatalog& catalog = seed % 2 == 0 ? static_cast<EngineCatalog&>(none) : workspaces;
     CheckContains(Lower(graph, {}, H200()).value(), catalog, seed % 8 < 4 ? "offline" : "first-fit",
                   3);

@@ -67,9 +67,9 @@ TEST_CASE("a Sigmoid that other nodes read, too, is dropped for the loss alone")
   const std::string same = model.Node("Identity", {model.Node("Sigmoid", {scores})});
   model.Output(same);
   CheckComputes(model, {1, 6}, BinaryCrossEntropy{});
-  CHECK(TypesOf(model, BinaryCrossEntropy{}) ==
-        std::vector<std::string>{"images", "sigmoid", "fully_connected", "targets",
-                                 "binary_cross_entropy"});
+  CHECK(TypesOf(model, BinaryCrossEntropy{}) == std::vector<std::string>{"feed", "sigmoid",
+                                                                         "fully_connected", "feed",
+                                                                         "binary_cross_entropy"});
 }
 
 TEST_CASE("a network with a single score predicts with a loss that has targets") {

@@ -57,9 +57,9 @@ TEST_CASE("a product is one of two layers, or a gate of its own input") {
     std::vector<std::string> types;
     const OnnxModel read = ReadOnnx(model.Write(directory), {.batch = 1}).value();
     for (const GraphLayer& layer : read.graph.layers()) types.emplace_back(layer.layer.type());
-    CHECK(types == std::vector<std::string>{"images", "silu", "hard_swish", "global_average_pool",
+    CHECK(types == std::vector<std::string>{"feed", "silu", "hard_swish", "global_average_pool",
                                             "sigmoid", "multiply", "multiply", "fully_connected",
-                                            "labels", "softmax_cross_entropy"});
+                                            "feed", "softmax_cross_entropy"});
   }
 }
 
@@ -294,7 +294,8 @@ TEST_CASE("the size of images that a file leaves open is given, and may be anoth
   CHECK(resolved.layers[0].spec.output.shape == Shape{7, 2, 12, 12});
 }
 
-TEST_CASE("weights that nodes share are told, but not copies that exporters make of equal ones") {
+TEST_CASE(
+    "layers share the weights that nodes do, but not copies that exporters make of equal ones") {
   OnnxBuilder model({1, 3, 4, 4});
   const auto norm = [&](const std::string& x, const std::string& weight) {
     return model.Node("BatchNormalization",
@@ -310,9 +311,12 @@ TEST_CASE("weights that nodes share are told, but not copies that exporters make
   const ScratchDirectory directory;
   const absl::StatusOr<OnnxModel> read = ReadOnnx(model.Write(directory), {});
   REQUIRE_MESSAGE(read.ok(), read.status().ToString());
-  CHECK(read->notices ==
-        std::vector<std::string>{"the nodes 'Conv_1', 'Conv_3' share 'block.conv.weight', of which "
-                                 "each of them trains a copy of its own"});
+  CHECK(read->notices.empty());
+  const std::string owner = "block.conv.weight", param = "block.conv_2.weight";
+  CHECK(read->graph.shared() == std::vector<SharedParam>{{param, owner}});
+  CHECK(read->weights.contains(owner));
+  CHECK_FALSE(read->weights.contains(param));
+  CHECK(Resolve(read->graph, Mode::kTraining).ok());
 }
 
 TEST_CASE(

@@ -1,0 +1,330 @@
+// Resolve(): orders the layers, infers shapes and checks everything.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/base/utf8.h"
+#include "neap/core/base/without_throwing.h"
+#include "neap/core/graph/graph.h"
+#include "neap/core/graph/order.h"
+#include "neap/core/step/check_spec.h"
+
+namespace neap {
+namespace {
+
+absl::Status LayerError(const std::string& name, std::string_view what) {
+  return absl::InvalidArgumentError(absl::StrFormat("layer '%s': %s", name, what));
+}
+
+using Index = absl::flat_hash_map<std::string, size_t>;
+
+absl::StatusOr<Index> IndexNames(const Graph& graph) {
+  Index index;
+  for (size_t i = 0; i < graph.layers().size(); ++i) {
+    const std::string& name = graph.layers()[i].name;
+    if (name.empty())
+      return absl::InvalidArgumentError(absl::StrCat("layer number ", i, " has no name"));
+    if (!IsUtf8(name)) return LayerError(absl::CHexEscape(name), "its name is not UTF-8");
+    if (!index.emplace(name, i).second) return LayerError(name, "two layers have this name");
+  }
+  return index;
+}
+
+bool IsOutput(const Graph& graph, const std::string& layer) {
+  const std::vector<std::string>& outputs = graph.outputs();
+  return std::find(outputs.begin(), outputs.end(), layer) != outputs.end();
+}
+
+absl::StatusOr<std::vector<std::vector<size_t>>> ConnectInputs(const Graph& graph,
+                                                               const Index& index) {
+  std::vector<std::vector<size_t>> inputs(graph.layers().size());
+  std::vector<bool> read(graph.layers().size(), false);
+  for (size_t i = 0; i < graph.layers().size(); ++i) {
+    for (const std::string& input : graph.layers()[i].inputs) {
+      const auto found = index.find(input);
+      if (found == index.end()) {
+        return LayerError(graph.layers()[i].name,
+                          absl::StrCat("input '", input, "' is not a layer"));
+      }
+      inputs[i].push_back(found->second);
+      read[found->second] = true;
+    }
+  }
+  for (size_t i = 0; i < read.size(); ++i) {
+    const GraphLayer& layer = graph.layers()[i];
+    if (!read[i] && !IsLoss(layer.role) && !IsOutput(graph, layer.name)) {
+      return LayerError(layer.name, "its output is unused (a loss or an output ends a network)");
+    }
+  }
+  return inputs;
+}
+
+absl::Status CheckEnds(const Graph& graph, Mode mode) {
+  const std::vector<GraphLayer>& layers = graph.layers();
+  const auto has = [&](const auto& is_one) {
+    return std::any_of(layers.begin(), layers.end(), is_one);
+  };
+  const auto is_feed = [](const GraphLayer& layer) { return layer.role == LayerRole::kFeed; };
+  const auto is_loss = [](const GraphLayer& layer) { return layer.role == LayerRole::kLoss; };
+  if (!has(is_feed)) return absl::InvalidArgumentError("the network has no input");
+  if (has(is_loss)) return absl::OkStatus();
+  if (mode == Mode::kTraining)
+    return absl::InvalidArgumentError("the network has no loss, which training minimises");
+  if (!graph.outputs().empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError("the network has neither a loss nor an output");
+}
+
+// Whether a step of the phase has the operand among those that `list` selects.
+bool HasOperand(const LayerSpec& spec, Phase phase, std::vector<Operand> StepSpec::*list,
+                Operand operand) {
+  return std::any_of(spec.steps.begin(), spec.steps.end(), [&](const StepSpec& step) {
+    const std::vector<Operand>& operands = step.*list;
+    return step.phase == phase &&
+           std::find(operands.begin(), operands.end(), operand) != operands.end();
+  });
+}
+
+// A step with an overflow can be skipped only if it is known what the layer accumulates.
+absl::Status CheckStates(const GraphLayer& layer, const LayerSpec& spec) {
+  for (size_t i = 0; i < spec.states.size(); ++i) {
+    const Operand state = {Slot::kState, static_cast<int>(i)};
+    const bool accumulates = HasOperand(spec, Phase::kForward, &StepSpec::accumulates, state);
+    if (!accumulates || spec.states[i].accumulates) continue;
+    return LayerError(layer.name,
+                      absl::StrCat("forward accumulates into its state ", spec.states[i].name,
+                                   ", whose StateSpec::accumulates is false"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckScale(const GraphLayer& layer, const LayerSpec& spec) {
+  if (HasOperand(spec, Phase::kBackwardData, &StepSpec::reads, {Slot::kLossScale}))
+    return absl::OkStatus();
+  return LayerError(layer.name,
+                    "the loss does not multiply its gradient by the loss scale, which fp16 needs "
+                    "(LayerContext::scales_loss); bf16 works without");
+}
+
+bool IsAuxiliary(LayerRole role) { return role == LayerRole::kAuxiliaryLoss; }
+
+absl::Status CheckRole(const GraphLayer& layer, const LayerSpec& spec) {
+  if (spec.steps.empty() && layer.role != LayerRole::kFeed)
+    return LayerError(layer.name, "has no forward step, and is not a feed");
+  if (!IsLoss(layer.role)) return absl::OkStatus();
+  if (layer.inputs.empty()) return LayerError(layer.name, "a loss reads predictions");
+  const TensorSpec metrics = {.shape = {2}};
+  if (spec.states.empty() || spec.states[0].tensor != metrics) {
+    return LayerError(
+        layer.name,
+        "a loss keeps the mean loss and the number of correct predictions in its state 0, "
+        "fp32 of shape 2");
+  }
+  if (!spec.states[0].accumulates) return absl::OkStatus();
+  return LayerError(layer.name,
+                    "a loss writes its result anew in every iteration, but its state 0 accumulates "
+                    "(StateSpec::accumulates)");
+}
+
+absl::Status CheckOutputs(const Graph& graph, const Index& index) {
+  absl::flat_hash_set<std::string> known;
+  for (const std::string& output : graph.outputs()) {
+    if (!index.contains(output))
+      return absl::InvalidArgumentError(absl::StrCat("output '", output, "' is not a layer"));
+    if (!known.insert(output).second)
+      return absl::InvalidArgumentError(absl::StrCat("output '", output, "' is named twice"));
+  }
+  return absl::OkStatus();
+}
+
+bool IsFloat(DType dtype) { return dtype != DType::kInt32 && dtype != DType::kUInt8; }
+
+// Every feed holds the batch.
+absl::Status CheckFeed(const GraphLayer& layer, const LayerSpec& spec, int64_t batch) {
+  if (layer.role != LayerRole::kFeed) return absl::OkStatus();
+  if (spec.output.dtype == DType::kUInt8)
+    return LayerError(layer.name, "a feed has floats or int32, not uint8");
+  if (spec.output.shape.rank() > 0 && spec.output.shape[0] == batch) return absl::OkStatus();
+  return LayerError(layer.name, absl::StrCat("its shape is ", spec.output.shape.ToString(),
+                                             ", but its first extent must be the batch, ", batch));
+}
+
+// Marks the layers on which only auxiliary losses depend.
+void MarkTrainingOnly(ResolvedGraph& graph) {
+  std::vector<bool> needed(graph.layers.size(), false);  // by others
+  for (auto layer = graph.layers.rbegin(); layer != graph.layers.rend(); ++layer) {
+    if (layer->role == LayerRole::kLoss || !layer->output.empty()) needed[layer->id.index()] = true;
+    layer->training_only = !needed[layer->id.index()];
+    if (layer->training_only) continue;
+    for (LayerId input : layer->inputs) needed[input.index()] = true;
+  }
+}
+
+// A parameter of the graph, before any is shared.
+struct FoundParam {
+  ResolvedLayer* layer = nullptr;
+  ParamSpec* param = nullptr;
+};
+
+// Names the owner of every shared parameter, which may itself be shared, and lets it begin as that.
+absl::Status ShareParams(const std::vector<SharedParam>& shared, ResolvedGraph& graph) {
+  absl::flat_hash_map<std::string, FoundParam> params;
+  for (ResolvedLayer& layer : graph.layers) {
+    for (ParamSpec& param : layer.spec.params)
+      params[absl::StrCat(layer.name, ".", param.name)] = {&layer, &param};
+  }
+  absl::flat_hash_map<std::string, std::string> owner_of;
+  for (const auto& [param, owner] : shared) {
+    for (const std::string* const name : {&param, &owner}) {
+      if (!params.contains(*name)) {
+        return absl::InvalidArgumentError(absl::StrCat("parameter '", param, "' cannot be '", owner,
+                                                       "': no layer has '", *name, "'"));
+      }
+    }
+    if (!owner_of.emplace(param, owner).second)
+      return absl::InvalidArgumentError(absl::StrCat("parameter '", param, "' is shared twice"));
+  }
+  for (const auto& [name, next] : shared) {
+    std::string owner = next;
+    for (size_t hop = 0; owner_of.contains(owner) && hop < shared.size(); ++hop)
+      owner = owner_of.at(owner);
+    if (owner_of.contains(owner))
+      return absl::InvalidArgumentError(absl::StrCat("parameter '", name, "' owns itself"));
+    const auto& [layer, param] = params.at(name);
+    if (params.at(owner).layer == layer)
+      return LayerError(layer->name, absl::StrCat("shares '", name, "' with itself"));
+    const ParamSpec& owned = *params.at(owner).param;
+    if (param->tensor != owned.tensor) {
+      return LayerError(layer->name, absl::StrCat("its parameter '", param->name, "' is ",
+                                                  param->tensor.ToString(), ", but '", owner,
+                                                  "' is ", owned.tensor.ToString()));
+    }
+    param->init = owned.init;
+    param->saved_shape = owned.saved_shape;
+    layer->shared.push_back({name, owner});
+  }
+  return absl::OkStatus();
+}
+
+// Marks the feeds that losses compare predictions with, and nothing else reads.
+void MarkTargets(ResolvedGraph& graph) {
+  for (ResolvedLayer& layer : graph.layers)
+    layer.is_target = layer.role == LayerRole::kFeed && layer.output.empty();
+  for (const ResolvedLayer& layer : graph.layers) {
+    for (size_t i = 0; i < layer.inputs.size(); ++i) {
+      const bool compares = IsLoss(layer.role) && i > 0;
+      if (!compares) graph.layers[layer.inputs[i].index()].is_target = false;
+    }
+  }
+}
+
+absl::StatusOr<LayerSpec> SpecifyChecked(const GraphLayer& layer, const LayerContext& context) {
+  absl::StatusOr<LayerSpec> spec =
+      WithoutThrowing("Specify()", [&] { return layer.layer.Specify(context); });
+  if (!spec.ok()) return LayerError(layer.name, std::string(spec.status().message()));
+  const absl::flat_hash_set<std::string> distinct(layer.inputs.begin(), layer.inputs.end());
+  if (distinct.size() < layer.inputs.size() && !spec->passes_gradient) {
+    return LayerError(layer.name, "reads the same input twice");
+  }
+  RETURN_IF_ERROR(CheckRole(layer, *spec));
+  if (const absl::Status checked = CheckSpec(*spec, context, IsLoss(layer.role)); !checked.ok())
+    return LayerError(layer.name, std::string(checked.message()));
+  RETURN_IF_ERROR(CheckStates(layer, *spec));
+  if (context.scales_loss && IsLoss(layer.role)) RETURN_IF_ERROR(CheckScale(layer, *spec));
+  return spec;
+}
+
+// Whether backward of the layer computes the gradient of the input, or passes on its own.
+bool GivesGradient(const LayerSpec& spec, int input) {
+  if (spec.passes_gradient || spec.passes_linear_grad == input) return true;
+  return std::any_of(spec.steps.begin(), spec.steps.end(), [&](const StepSpec& step) {
+    return std::count(step.writes.begin(), step.writes.end(), Operand{Slot::kInputGrad, input}) > 0;
+  });
+}
+
+// Every layer that parameters precede can be trained through.
+absl::Status CheckGradients(const ResolvedGraph& graph) {
+  std::vector<bool> needed(graph.layers.size());
+  for (const ResolvedLayer& layer : graph.layers) {
+    needed[layer.id.index()] = !layer.spec.params.empty();
+    for (size_t i = 0; i < layer.inputs.size(); ++i) {
+      if (!needed[layer.inputs[i].index()]) continue;
+      needed[layer.id.index()] = true;
+      if (GivesGradient(layer.spec, static_cast<int>(i))) continue;
+      return LayerError(layer.name,
+                        absl::StrCat("none of its steps writes the gradient of its input ", i,
+                                     ", which the parameters before it need"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The name of a layer on a cycle: going back along unmet inputs from a layer that could not run
+// ends on a cycle.
+std::string OnCycle(const Graph& graph, const std::vector<std::vector<size_t>>& inputs,
+                    const std::vector<bool>& ran) {
+  size_t at = 0;
+  while (ran[at]) ++at;
+  for (size_t hop = 0; hop < inputs.size(); ++hop) {
+    for (size_t input : inputs[at]) {
+      if (!ran[input]) {
+        at = input;
+        break;
+      }
+    }
+  }
+  return graph.layers()[at].name;
+}
+
+}  // namespace
+
+absl::StatusOr<ResolvedGraph> Resolve(const Graph& graph, Mode mode) {
+  ASSIGN_OR_RETURN(const Index index, IndexNames(graph));
+  ASSIGN_OR_RETURN(const std::vector<std::vector<size_t>> inputs, ConnectInputs(graph, index));
+  RETURN_IF_ERROR(CheckOutputs(graph, index));
+  RETURN_IF_ERROR(CheckEnds(graph, mode));
+  const std::vector<size_t> order = ExecutionOrder(inputs);
+  std::vector<bool> ran(inputs.size(), false);
+  for (size_t layer : order) ran[layer] = true;
+  if (order.size() < inputs.size())
+    return LayerError(OnCycle(graph, inputs, ran), "lies on a cycle");
+
+  ResolvedGraph resolved = {.options = graph.options(), .layers = {}};
+  std::vector<LayerId> position(inputs.size());
+  for (size_t source : order) {
+    const GraphLayer& layer = graph.layers()[source];
+    const LayerId id(resolved.layers.size());
+    position[source] = id;
+    resolved.layers.push_back({.id = id, .name = layer.name, .layer = layer.layer});
+    ResolvedLayer& out = resolved.layers.back();
+    out.role = layer.role;
+    if (IsOutput(graph, layer.name)) out.output = layer.name;
+    LayerContext context = {.inputs = {},
+                            .mode = mode,
+                            .scales_loss = mode == Mode::kTraining && ScalesLoss(resolved.options)};
+    for (size_t input : inputs[source]) {
+      out.inputs.push_back(position[input]);
+      context.inputs.push_back(resolved.layers[position[input].index()].spec.output);
+    }
+    ASSIGN_OR_RETURN(out.spec, SpecifyChecked(layer, context));
+    RETURN_IF_ERROR(CheckFeed(layer, out.spec, resolved.options.batch));
+    if (!out.output.empty() && (layer.role == LayerRole::kFeed || IsAuxiliary(layer.role)))
+      return LayerError(layer.name, "neither a feed nor an auxiliary loss is an output");
+    if (!out.output.empty() && !IsFloat(out.spec.output.dtype))
+      return LayerError(layer.name, "an output has floats, not integers");
+  }
+  RETURN_IF_ERROR(ShareParams(graph.shared(), resolved));
+  MarkTargets(resolved);
+  if (mode == Mode::kTraining) RETURN_IF_ERROR(CheckGradients(resolved));
+  MarkTrainingOnly(resolved);
+  return resolved;
+}
+
+}  // namespace neap

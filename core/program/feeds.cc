@@ -1,0 +1,132 @@
+#include "neap/core/program/feeds.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "neap/core/base/status_macros.h"
+
+namespace neap {
+namespace {
+
+int64_t ValuesOf(const FeedValue& value) {
+  return std::ssize(value.floats) + std::ssize(value.integers);
+}
+
+std::string NamesOf(const std::vector<Port>& feeds) {
+  return absl::StrJoin(feeds, ", ",
+                       [](std::string* text, const Port& feed) { text->append(feed.name); });
+}
+
+absl::Status CheckNames(const Feeds& feeds, const Program& program) {
+  for (const FeedValue& value : feeds) {
+    const auto has_name = [&](const auto& other) { return other.name == value.name; };
+    if (std::count_if(feeds.begin(), feeds.end(), has_name) > 1)
+      return absl::InvalidArgumentError(absl::StrCat("feed '", value.name, "' is given twice"));
+    if (std::any_of(program.feeds.begin(), program.feeds.end(), has_name)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("the network has no feed '", value.name,
+                                                   "'; it has: ", NamesOf(program.feeds)));
+  }
+  return absl::OkStatus();
+}
+
+// "image 3", or "the pixel at row 1, column 2 of image 3".
+std::string PlaceOf(int64_t index, const Shape& labels) {
+  if (labels.rank() == 1) return absl::StrCat("image ", index);
+  const int64_t width = labels[2], pixels = labels[1] * width;
+  return absl::StrCat("the pixel at row ", index % pixels / width, ", column ", index % width,
+                      " of image ", index / pixels);
+}
+
+// The labels with which losses compare their predictions.
+absl::Status CheckClasses(const Feeds& feeds, const Program& program) {
+  for (const LossPort& loss : program.losses) {
+    const FeedValue* const target = FindFeed(feeds, loss.target);
+    if (target == nullptr || target->integers.empty()) continue;
+    const Shape labels = program.SpecOf(*program.FeedCalled(loss.target)).shape;
+    RETURN_IF_ERROR(CheckLabels(target->integers, labels, program.SpecOf(loss.logits).shape.c()));
+  }
+  return absl::OkStatus();
+}
+
+// The number of examples of one feed.
+absl::StatusOr<int64_t> ExamplesOf(const FeedValue& value, const TensorSpec& spec) {
+  const bool takes_integers = spec.dtype == DType::kInt32;
+  const bool has_others = takes_integers ? !value.floats.empty() : !value.integers.empty();
+  if (has_others) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "feed '", value.name, "' takes ",
+        takes_integers ? "integers, but floats" : "floats, but integers", " are given"));
+  }
+  const int64_t of_example = spec.elements() / spec.shape[0], values = ValuesOf(value);
+  const int64_t examples = values / of_example;
+  if (1 <= examples && examples <= spec.shape[0] && values == examples * of_example)
+    return examples;
+  return absl::InvalidArgumentError(absl::StrCat("feed '", value.name, "' has ", values,
+                                                 " values; it is ", spec.ToString(), ", ",
+                                                 of_example, " for each example"));
+}
+
+}  // namespace
+
+const FeedValue* FindFeed(const Feeds& feeds, std::string_view name) {
+  const auto found = std::find_if(feeds.begin(), feeds.end(),
+                                  [&](const FeedValue& value) { return value.name == name; });
+  return found == feeds.end() ? nullptr : &*found;
+}
+
+absl::StatusOr<int64_t> ExamplesIn(const Feeds& feeds, const Program& program) {
+  RETURN_IF_ERROR(CheckNames(feeds, program));
+  const bool trains = program.options.mode == Mode::kTraining;
+  std::optional<std::pair<std::string, int64_t>> first;
+  for (const Port& feed : program.feeds) {
+    const bool is_target = program.IsTarget(feed);
+    const FeedValue* const value = FindFeed(feeds, feed.name);
+    if (value == nullptr && is_target && !trains) continue;
+    if (value == nullptr) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("there are no values for feed '", feed.name, "'"));
+    }
+    if (value->on_device && is_target) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "feed '", feed.name, "', which only losses read, must be in the host's memory"));
+    }
+    ASSIGN_OR_RETURN(const int64_t examples, ExamplesOf(*value, program.SpecOf(feed)));
+    if (examples != program.net.batch && (trains || value->on_device)) {
+      return absl::InvalidArgumentError(absl::StrCat("feed '", feed.name, "' has values for ",
+                                                     examples, " examples; the network's batch is ",
+                                                     program.net.batch));
+    }
+    if (!first.has_value()) first.emplace(feed.name, examples);
+    if (examples == first->second) continue;
+    return absl::InvalidArgumentError(absl::StrCat("feed '", first->first, "' has values for ",
+                                                   first->second, " examples, but '", feed.name,
+                                                   "' for ", examples));
+  }
+  if (!first.has_value()) return absl::InvalidArgumentError("no feed is given");
+  RETURN_IF_ERROR(CheckClasses(feeds, program));
+  return first->second;
+}
+
+absl::Status CheckLabels(absl::Span<const int32_t> labels, const Shape& shape, int64_t classes) {
+  const auto wrong = std::find_if(labels.begin(), labels.end(), [classes](int32_t label) {
+    return label != kNoLabel && (label < 0 || label >= classes);
+  });
+  if (wrong == labels.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the batch labels ", PlaceOf(wrong - labels.begin(), shape), " with ", *wrong,
+                   "; the network has ", classes, " classes, from 0"));
+}
+
+int64_t CountKnown(const FeedValue& target) {
+  return std::count_if(target.floats.begin(), target.floats.end(),
+                       [](float value) { return !std::isnan(value); }) +
+         std::count_if(target.integers.begin(), target.integers.end(),
+                       [](int32_t value) { return value != kNoLabel; });
+}
+
+}  // namespace neap

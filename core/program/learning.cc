@@ -1,0 +1,28 @@
+#include "neap/core/program/learning.h"
+
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+
+namespace neap {
+
+void MarkLearning(const ResolvedGraph& graph, absl::Span<LayerTensors> tensors) {
+  std::vector<bool> leads_to_loss(graph.layers.size());
+  for (auto layer = graph.layers.rbegin(); layer != graph.layers.rend(); ++layer) {
+    if (IsLoss(layer->role)) leads_to_loss[layer->id.index()] = true;
+    if (!leads_to_loss[layer->id.index()]) continue;
+    for (LayerId input : layer->inputs) leads_to_loss[input.index()] = true;
+  }
+  absl::flat_hash_set<TensorId> updated;
+  for (const ResolvedLayer& layer : graph.layers) {
+    LayerTensors& own = tensors[layer.id.index()];
+    bool follows_parameters = !layer.spec.params.empty();
+    for (LayerId input : layer.inputs)
+      follows_parameters = follows_parameters || tensors[input.index()].needs_grad;
+    own.needs_grad = follows_parameters && leads_to_loss[layer.id.index()];
+    for (PersistentParam& param : own.persistent.params)
+      param.is_borrowed = !own.needs_grad || !updated.insert(param.id).second;
+  }
+}
+
+}  // namespace neap

@@ -1,0 +1,71 @@
+#include "neap/core/program/program_ports.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace neap {
+namespace {
+
+void AddPart(const std::string& name, TensorId part, std::vector<Port>& ports) {
+  auto port = std::find_if(ports.begin(), ports.end(),
+                           [&](const Port& known) { return known.name == name; });
+  if (port == ports.end()) port = ports.insert(port, {.name = name});
+  port->parts.push_back(part);
+}
+
+LossPort& LossOf(const ResolvedGraph& graph, const ResolvedLayer& layer, TensorId metrics,
+                 Program& program) {
+  for (LossPort& loss : program.losses) {
+    if (loss.name == layer.name) return loss;
+  }
+  LossPort loss = {.name = layer.name,
+                   .weight = layer.spec.loss_weight,
+                   .is_auxiliary = layer.role == LayerRole::kAuxiliaryLoss,
+                   .metrics = metrics,
+                   .logits = {.name = graph.layers[layer.inputs.front().index()].name},
+                   .predictions = {.name = layer.name}};
+  if (layer.inputs.size() > 1) {
+    const ResolvedLayer& target = graph.layers[layer.inputs[1].index()];
+    if (target.role == LayerRole::kFeed) loss.target = target.name;
+  }
+  return program.losses.emplace_back(std::move(loss));
+}
+
+}  // namespace
+
+void AddToPorts(const ResolvedGraph& graph, const ResolvedLayer& layer,
+                absl::Span<const LayerTensors> tensors, Program& program) {
+  const LayerTensors& own = tensors[layer.id.index()];
+  if (layer.role == LayerRole::kFeed) AddPart(layer.name, *own.output, program.feeds);
+  if (!layer.output.empty()) AddPart(layer.output, *own.output, program.outputs);
+  if (!IsLoss(layer.role)) return;
+  LossPort& loss = LossOf(graph, layer, own.persistent.states.front(), program);
+  loss.logits.parts.push_back(*tensors[layer.inputs.front().index()].output);
+  loss.predictions.parts.push_back(*own.output);
+}
+
+absl::Status CheckSamePorts(const Program& part, const Program& whole) {
+  for (const auto& [ports, known] :
+       {std::pair(&part.feeds, &whole.feeds), std::pair(&part.outputs, &whole.outputs)}) {
+    for (const Port& port : *ports) {
+      const auto expected = std::find_if(
+          known->begin(), known->end(), [&](const Port& other) { return other.name == port.name; });
+      if (expected == known->end()) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            part.net.name, ": ", whole.net.name, " has no ", port.name, " that is given or read"));
+      }
+      const TensorSpec found = part.SpecOf(port), wanted = whole.SpecOf(*expected);
+      if (found == wanted) continue;
+      return absl::InvalidArgumentError(absl::StrCat(part.net.name, ": its ", port.name, " is ",
+                                                     found.ToString(), ", that of ", whole.net.name,
+                                                     " ", wanted.ToString()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace neap

@@ -1,0 +1,20 @@
+// The ports of a program: what the caller gives and reads. Private to the program's builder.
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "neap/core/graph/graph.h"
+#include "neap/core/program/layer_tensors.h"
+#include "neap/core/program/program.h"
+
+namespace neap {
+
+// Adds the layer's output, which is known, to the ports that it belongs to: a part for each
+// sub-batch. `tensors` are those of the sub-batch, by LayerId.
+void AddToPorts(const ResolvedGraph& graph, const ResolvedLayer& layer,
+                absl::Span<const LayerTensors> tensors, Program& program);
+
+// INVALID_ARGUMENT unless `whole` has the feeds and outputs of `part`, of the same shapes.
+absl::Status CheckSamePorts(const Program& part, const Program& whole);
+
+}  // namespace neap

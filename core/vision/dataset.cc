@@ -1,0 +1,96 @@
+#include "neap/core/vision/dataset.h"
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "neap/core/vision/cifar.h"
+#include "neap/core/vision/idx.h"
+#include "neap/core/vision/image_folder.h"
+#include "neap/core/vision/synthetic.h"
+
+namespace neap {
+namespace {
+
+constexpr ImageShape kSyntheticShape = {.c = 3, .h = 32, .w = 32};
+
+template <typename T>
+absl::StatusOr<std::unique_ptr<Dataset>> AsDataset(absl::StatusOr<std::unique_ptr<T>> dataset) {
+  if (!dataset.ok()) return dataset.status();
+  return std::unique_ptr<Dataset>(*std::move(dataset));
+}
+
+int64_t SyntheticSize(const DatasetOptions& options) {
+  if (options.size != 0) return options.size;
+  return options.split == Split::kTrain ? 50'000 : 10'000;
+}
+
+}  // namespace
+
+std::string ToString(const ImageShape& shape) {
+  return absl::StrCat(shape.c, "x", shape.h, "x", shape.w);
+}
+
+absl::Status Dataset::ReadView(int64_t /*index*/, const RandomView& /*view*/, float* /*pixels*/,
+                               int32_t* /*labels*/) const {
+  return absl::UnimplementedError("this dataset has no random crops");
+}
+
+std::string DatasetSpec(const std::string& text) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  if (text == "synthetic" || !fs::is_directory(text, ignored)) return text;
+  for (const auto& [format, file] : {std::pair("idx", "train-images-idx3-ubyte"),
+                                     {"idx", "train-images-idx3-ubyte.gz"},
+                                     {"cifar10", "data_batch_1.bin"},
+                                     {"cifar100", "train.bin"}}) {
+    if (fs::exists(fs::path(text) / file, ignored)) return absl::StrCat(format, ":", text);
+  }
+  return absl::StrCat("imagefolder:", text);
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(std::string_view given,
+                                                     const DatasetOptions& options) {
+  const std::string known = DatasetSpec(std::string(given));
+  const std::string_view spec = known;
+  const size_t colon = spec.find(':');
+  const std::string_view format = spec.substr(0, colon);
+  const std::string directory(colon == std::string_view::npos ? "" : spec.substr(colon + 1));
+  if (spec == "synthetic") {
+    return AsDataset(SyntheticDataset::Create({.split = options.split,
+                                               .shape = options.shape.value_or(kSyntheticShape),
+                                               .classes = options.classes,
+                                               .size = SyntheticSize(options),
+                                               .label_pixels = options.label_pixels,
+                                               .seed = options.seed}));
+  }
+  if (options.label_pixels) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "'%s' has no labels for pixels, which the network needs; synthetic has them", spec));
+  }
+  if (!directory.empty() && format == "idx") {
+    return AsDataset(IdxDataset::Open(directory, options.split, options.shape));
+  }
+  if (!directory.empty() && format == "cifar10") {
+    return AsDataset(CifarDataset::Open(directory, CifarKind::k10, options.split, options.shape));
+  }
+  if (!directory.empty() && format == "cifar100") {
+    return AsDataset(CifarDataset::Open(directory, CifarKind::k100, options.split, options.shape));
+  }
+  if (!directory.empty() && format == "imagefolder") {
+    return AsDataset(
+        ImageFolder::Open(directory, {.shape = options.shape,
+                                      .split = options.split,
+                                      .on_bad_file = options.on_bad_file,
+                                      .allow_empty_classes = options.allow_empty_classes,
+                                      .apply_orientation = options.apply_orientation}));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrFormat("no dataset '%s'; there are imagefolder:DIR, idx:DIR, cifar10:DIR, "
+                      "cifar100:DIR and synthetic",
+                      spec));
+}
+
+}  // namespace neap

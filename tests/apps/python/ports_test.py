@@ -1,0 +1,109 @@
+"""Networks of several inputs, losses and outputs, and shared parameters."""
+import pickle
+
+import numpy
+import onnx
+import onnx.reference
+import pytest
+
+import neap
+
+BATCH = 4
+
+
+def towers(batch=BATCH):
+    net = neap.Graph("towers", batch=batch)
+    net.input((3,), "image")
+    net.input(3, "age")
+    net.add("a", neap.FullyConnected(5), "image")
+    net.add("b", neap.FullyConnected(5), "age")
+    net.share("b.weight", "a.weight")
+    net.share("b.bias", "a.bias")
+    net.add("sum", neap.Add(), "a", "b")
+    net.add("scores", neap.FullyConnected(2), "sum")
+    net.add("years", neap.FullyConnected(1), "sum")
+    net.input((), "species", "int32")
+    net.input(1, "estimate", "fp32")
+    net.add_loss("species_loss", neap.SoftmaxCrossEntropy(), "scores", "species")
+    net.add_loss("age_loss", neap.MeanSquaredError(weight=0.25), "years", "estimate")
+    net.output("scores")
+    net.output("years")
+    return net
+
+
+def feeds(examples=BATCH):
+    random = numpy.random.default_rng(1)
+    given = {"image": random.normal(size=(BATCH, 3)), "age": random.normal(size=(BATCH, 3)),
+             "species": numpy.arange(BATCH) % 2, "estimate": random.normal(size=(BATCH, 1))}
+    return {name: values[:examples] for name, values in given.items()}
+
+
+def expected(state, given):
+    """In float64: the losses and the outputs."""
+    w, b = state["a.weight"].astype(float).reshape(5, 3), state["a.bias"].astype(float)
+    hidden = (given["image"] + given["age"]) @ w.T + 2 * b
+    scores = hidden @ state["scores.weight"].astype(float).T + state["scores.bias"]
+    years = hidden @ state["years.weight"].astype(float).T + state["years.bias"]
+    logs = numpy.log(numpy.exp(scores).sum(1)) - scores[numpy.arange(len(scores)), given["species"]]
+    return {"species_loss": logs.mean(), "age_loss": ((years - given["estimate"]) ** 2).mean()}, {"scores": scores, "years": years}
+
+
+@pytest.mark.parametrize("budget", [None, "95%"])
+def test_a_step_returns_the_losses_and_outputs_by_name(budget):
+    session = neap.Session(towers(), "cpu", budget)
+    state = session.state_dict()
+    assert list(state) == ["a.weight", "a.bias", "scores.weight", "scores.bias", "years.weight", "years.bias"]
+    losses, outputs = expected(state, feeds())
+    result = session.step_feeds(feeds())
+    assert result.loss == pytest.approx(losses["species_loss"] + 0.25 * losses["age_loss"], rel=1e-5)
+    for name, loss in losses.items():
+        assert result.losses[name].loss == pytest.approx(loss, rel=1e-5)
+    assert result.losses["age_loss"].weight == 0.25
+    for name, values in outputs.items():
+        numpy.testing.assert_allclose(result.outputs[name], values, rtol=1e-4, atol=1e-5)
+    assert session.step_feeds(feeds()).loss < result.loss
+
+
+def test_evaluation_takes_fewer_examples_and_no_targets():
+    session = neap.Session(towers(), "cpu")
+    losses, outputs = expected(session.state_dict(), feeds(3))
+    result = session.evaluate_feeds(feeds(3))
+    assert result.losses["species_loss"].loss == pytest.approx(losses["species_loss"], rel=1e-5)
+    assert result.losses["species_loss"].labels == 3
+    numpy.testing.assert_allclose(result.outputs["years"], outputs["years"], rtol=1e-4, atol=1e-5)
+    given = {name: values for name, values in feeds(3).items() if name in ("image", "age")}
+    numpy.testing.assert_array_equal(session.evaluate_feeds(given).outputs["years"], result.outputs["years"])
+
+
+def test_feeds_that_do_not_fit_are_refused():
+    session = neap.Session(towers(), "cpu")
+    with pytest.raises(neap.Error, match="no feed 'colour'"):
+        session.step_feeds({**feeds(), "colour": numpy.zeros((BATCH, 3))})
+    with pytest.raises(neap.Error, match=r"age have the shape \(4, 2\), expected \(n, 3, 1, 1\)"):
+        session.step_feeds({**feeds(), "age": numpy.zeros((BATCH, 2))})
+    with pytest.raises(neap.Error, match="'species' takes integers"):
+        session.step_feeds({**feeds(), "species": numpy.zeros(BATCH)})
+    with pytest.raises(neap.Error, match="give them by name"):
+        session.step(numpy.zeros((BATCH, 3)), numpy.zeros(BATCH, int))
+
+
+def test_copies_of_a_graph_have_its_outputs_and_shared_parameters():
+    for net in (pickle.loads(pickle.dumps(towers())), towers(8).with_options(batch=BATCH)):
+        session = neap.Session(net, "cpu")
+        assert set(session.step_feeds(feeds()).outputs) == {"scores", "years"}
+        assert "b.weight" not in session.state_dict()
+
+
+def test_an_onnx_file_has_the_inputs_outputs_and_one_tensor_of_a_shared_parameter(tmp_path):
+    session = neap.Session(towers(), "cpu")
+    path = tmp_path / "towers.onnx"
+    session.save_onnx(path)
+    model = onnx.load(path)
+    assert [value.name for value in model.graph.input] == ["image", "age"]
+    assert [tensor.name for tensor in model.graph.initializer].count("a.weight") == 1
+    given = {name: values.astype(numpy.float32) for name, values in feeds().items() if name in ("image", "age")}
+    images = {name: values.reshape(BATCH, 3, 1, 1) for name, values in given.items()}
+    results = onnx.reference.ReferenceEvaluator(model).run(None, images)
+    outputs = session.evaluate_feeds(given).outputs
+    for value, result in zip(model.graph.output, results, strict=True):
+        numpy.testing.assert_allclose(result, outputs[value.name.split("flatten_")[-1]], rtol=1e-4, atol=1e-5)
