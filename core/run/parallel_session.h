@@ -1,10 +1,11 @@
 // Data parallelism in one process: a session for each of several devices, each on a thread of its
 // own, that train one network together.
 //
-// Every rank has a part of each batch, a planner, and so a budget, of its own. The batches given to
-// this class are those of all ranks, and state their size; it divides them. What the ranks compute
-// is described in core/program/reduce_gradients.h. Ranks in several processes need no
-// ParallelSession: each has a Session with a communicator.
+// For networks of images with labels or targets. Every rank has a part of each batch, a planner,
+// and so a budget, of its own. The batches given to this class are those of all ranks, and state
+// their size; it divides them. What the ranks compute is described in
+// core/program/reduce_gradients.h. Ranks in several processes need no ParallelSession: each has a
+// Session with a communicator.
 //
 //   std::vector<ParallelSession::Rank> ranks;
 //   for (int rank = 0; rank < 2; ++rank) {
