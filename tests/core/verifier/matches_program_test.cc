@@ -13,6 +13,7 @@
 #include "neap/core/program/results.h"
 #include "neap/core/verifier/verifier.h"
 #include "neap/memory/planner.h"
+#include "tests/random_graph.h"
 #include "tests/small_net.h"
 #include "tests/source_tree.h"
 
@@ -80,6 +81,34 @@ TEST_CASE("an inference plan that overwrites the predictions or their logits is 
     CHECK(refusal(ComputeAction{.step = StepId(0), .workspace = place}) == fault);
     CHECK(refusal(AllocAction{TensorId(0), {place.end(), kBlockBytes}}) == "");
   }
+}
+
+// An output may be on the host meanwhile, but not in the end.
+TEST_CASE("a training plan that does not bring an output back is refused") {
+  const auto device = OpenCpu();
+  int moved = 0;
+  for (uint32_t seed = 0; seed < 40; ++seed) {
+    CAPTURE(seed);
+    const Program program =
+        Lower(testing::RandomGraph(seed, {.ports = true}), {}, device->description()).value();
+    const Plan plan = PlannerFor({.policy = "recompute-memory"})
+                          ->Plan(program, {}, device->description(), device->backend())
+                          .value()
+                          .plan;
+    CHECK(MatchesProgram(plan, program).ok());
+    for (const TensorId result : KeptResults(program)) {
+      Plan changed = plan;
+      const size_t removed = std::erase_if(changed.actions, [&](const Action& action) {
+        const auto* const prefetch = std::get_if<PrefetchAction>(&action);
+        return prefetch != nullptr && prefetch->tensor == result;
+      });
+      if (removed == 0) continue;
+      ++moved;
+      CHECK(std::string(MatchesProgram(changed, program).message()).find("is overwritten") !=
+            std::string::npos);
+    }
+  }
+  CHECK(moved > 0);
 }
 
 struct TestLayer {
