@@ -213,13 +213,13 @@ TEST_CASE("a feed that other layers read besides a loss is no target") {
   Graph net = NewGraph();
   const std::string x = net.Input({1, 4, 4});
   net.Loss("loss", MeanSquaredError{}, {net.Add("relu", Relu{}, {x}), x});
-  for (const ResolvedLayer& layer : Resolve(net, Mode::kTraining).value().layers)
-    CHECK_FALSE(layer.is_target);
+  const ResolvedGraph resolved = Resolve(net, Mode::kTraining).value();
+  for (const ResolvedLayer& layer : resolved.layers) CHECK_FALSE(layer.is_target);
   Graph direct = NewGraph();
   direct.Loss("loss", MeanSquaredError{},
               {direct.Input({1, 4, 4}), direct.Input("y", {1, 4, 4}, DType::kFp32)});
-  for (const ResolvedLayer& layer : Resolve(direct, Mode::kTraining).value().layers)
-    CHECK(layer.is_target == (layer.name == "y"));
+  const ResolvedGraph of_direct = Resolve(direct, Mode::kTraining).value();
+  for (const ResolvedLayer& layer : of_direct.layers) CHECK(layer.is_target == (layer.name == "y"));
 }
 
 TEST_CASE("feeds are no outputs, and have floats or int32") {
