@@ -23,17 +23,6 @@ std::vector<std::string> OwnersOf(const ResolvedLayer& layer) {
   return layer.owners.empty() ? std::vector<std::string>{layer.name} : layer.owners;
 }
 
-// The parameters of `to` that were those of `from` begin as they did there, and are saved so.
-void KeepInits(const ResolvedLayer& from, ResolvedLayer& to) {
-  for (ParamSpec& param : to.spec.params) {
-    for (const ParamSpec& own : from.spec.params) {
-      if (ParamName(from, own) != ParamName(to, param)) continue;
-      param.init = own.init;
-      param.saved_shape = own.saved_shape;
-    }
-  }
-}
-
 class Fusion {
  public:
   Fusion(ResolvedGraph graph, Mode mode, const FusionOptions& options)

@@ -48,6 +48,16 @@ bool ReadsParamGrad(const LayerSpec& spec) {
   });
 }
 
+void KeepInits(const ResolvedLayer& from, ResolvedLayer& to) {
+  for (ParamSpec& param : to.spec.params) {
+    for (const ParamSpec& own : from.spec.params) {
+      if (ParamName(from, own) != ParamName(to, param)) continue;
+      param.init = own.init;
+      param.saved_shape = own.saved_shape;
+    }
+  }
+}
+
 absl::flat_hash_set<std::string> SharedParamNames(const ResolvedGraph& graph) {
   absl::flat_hash_set<std::string> known, shared;
   for (const ResolvedLayer& layer : graph.layers) {

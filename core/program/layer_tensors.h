@@ -45,6 +45,10 @@ absl::Status CheckPassedGradients(const ResolvedGraph& graph);
 // Whether a step reads a gradient of the layer's parameters, which must then be the layer's alone.
 bool ReadsParamGrad(const LayerSpec& spec);
 
+// The parameters of `to`, which was specified anew, that were those of `from` begin as they did
+// there, and are saved so: a specification does not know what its layer shares or was fused from.
+void KeepInits(const ResolvedLayer& from, ResolvedLayer& to);
+
 // The names of parameters that several layers have.
 absl::flat_hash_set<std::string> SharedParamNames(const ResolvedGraph& graph);
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/program/layer_tensors.h"
 
 namespace neap {
 namespace {
@@ -46,15 +47,9 @@ class RankSplitter {
     LayerContext context = {.inputs = {}, .scales_loss = ScalesLoss(graph_.options)};
     for (LayerId input : layer.inputs)
       context.inputs.push_back(result_.layers[input.index()].spec.output);
-    const LayerSpec before = std::move(layer.spec);
+    const ResolvedLayer before = layer;
     ASSIGN_OR_RETURN(layer.spec, layer.layer.Specify(context));
-    for (ParamSpec& param : layer.spec.params) {  // begin, and are saved, as before
-      for (const ParamSpec& own : before.params) {
-        if (own.name != param.name || own.owner != param.owner) continue;
-        param.init = own.init;
-        param.saved_shape = own.saved_shape;
-      }
-    }
+    KeepInits(before, layer);
     return absl::OkStatus();
   }
 

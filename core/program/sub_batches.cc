@@ -49,7 +49,7 @@ class PartMaker {
  private:
   absl::Status Split(ResolvedLayer& layer) {
     const int64_t batch = graph_.options.batch;
-    const bool is_given = layer.spec.steps.empty();  // the images or the labels
+    const bool is_given = layer.spec.steps.empty();  // a feed
     if (!is_given) RETURN_IF_ERROR(CheckSplits(layer));
     const std::optional<TensorSpec> output = WithImages(layer.spec.output, batch, images_);
     if (!output.has_value())
@@ -94,12 +94,9 @@ class PartMaker {
       return Refused(layer, absl::StrCat("a part of ", images_, images_ == 1 ? " image" : " images",
                                          " has 1 value per channel, which has no variance"));
     }
-    // Those of a fused layer are those of the layers that it replaces.
-    for (size_t i = 0; i < spec->params.size(); ++i) {
-      spec->params[i].init = layer.spec.params[i].init;
-      spec->params[i].saved_shape = layer.spec.params[i].saved_shape;
-    }
+    const ResolvedLayer before = layer;
     layer.spec = *std::move(spec);
+    KeepInits(before, layer);
     return absl::OkStatus();
   }
 
