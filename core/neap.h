@@ -8,6 +8,7 @@
 #include "neap/core/device/device_description.h"
 #include "neap/core/device/device_file.h"
 #include "neap/core/graph/graph.h"
+#include "neap/core/graph/sizes.h"
 #include "neap/core/plan/budget_refusal.h"
 #include "neap/core/plan/plan.h"
 #include "neap/core/plan/plan_memory.h"

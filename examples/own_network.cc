@@ -74,6 +74,25 @@ absl::Status Run() {
   RETURN_IF_ERROR(session.AwaitBudget());  // a refusal, if there was one
   std::cout << "the arena has " << session.memory().arena_bytes << " bytes\n";
 
+  ASSIGN_OR_RETURN(neap::Session patient,
+                   neap::CreateSession(net, *device, {}, {.accumulate = 4}));
+  for (uint32_t i = 0; i < 4; ++i)
+    RETURN_IF_ERROR(patient.Accumulate(Stripes(kBatch, i)).status());
+  RETURN_IF_ERROR(patient.Update().status());  // the first step
+
+  neap::Graph scales({.name = "scales", .batch = 8});
+  std::string seen = scales.Add("conv", neap::Convolution{.out_channels = 4, .kernel = 3},
+                                {scales.Input({1, 12, 12})});
+  seen = scales.Add("fc", neap::FullyConnected{.out_features = 2},
+                    {scales.Add("pool", neap::GlobalAveragePool{}, {seen})});
+  scales.Loss(seen, neap::SoftmaxCrossEntropy{});
+  scales.Sizes({{.extents = {8, 8}}, {.extents = {16, 16}, .batch = 4}});
+  ASSIGN_OR_RETURN(neap::Session sized, neap::CreateSession(scales, *device, {}));
+  neap::Batch small = {.images = std::vector<float>(8 * 8 * 8),
+                       .labels = std::vector<int32_t>(8)};
+  small.height = small.width = 8;  // feeds state their shape (FeedValue::shape)
+  RETURN_IF_ERROR(sized.TrainStep(small).status());
+
   const neap::Batch test = Stripes(20, 1000);
   ASSIGN_OR_RETURN(const neap::StepResult result, session.Evaluate(test));
   std::cout << result.correct << " of " << test.size << " right, loss " << result.loss << "\n";

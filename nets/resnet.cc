@@ -141,7 +141,7 @@ Graph ResNet(const ResNetOptions& options) {
   x = Stem(net, Conv(7, options.width, 2), x);
   x = net.Add("maxpool", MaxPool{.kernel = 3, .stride = 2, .padding = 1}, {x});
 
-  ResidualTrunk trunk(net, x, options.width);
+  ResidualTrunk trunk(net, x, options.width, options.dropped);
   for (size_t stage = 0; stage < options.blocks.size(); ++stage) {
     const int64_t width = options.width << stage;
     trunk.AddStage({.name = absl::StrCat("layer", stage + 1),

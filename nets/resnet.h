@@ -37,6 +37,8 @@ struct ResNetOptions {
   int64_t width_per_group = 64;
   DType dtype = DType::kFp32;
   Layout layout = Layout::kNchw;
+  // Stochastic depth (Huang et al., 2016): indices of blocks to drop. Their shortcuts remain.
+  std::vector<int64_t> dropped = {};
 };
 
 // torchvision's resnet18 ... resnet152 ("v1.5": a bottleneck's stride is at its 3x3 convolution).
@@ -59,8 +61,7 @@ struct CifarResNetOptions {
   int64_t width = 16;  // maps in the first stage, doubled in the second and third
   DType dtype = DType::kFp32;
   Layout layout = Layout::kNchw;
-  // Stochastic depth (Huang et al., 2016): indices of blocks to drop. Their shortcuts remain.
-  std::vector<int64_t> dropped = {};
+  std::vector<int64_t> dropped = {};  // as in ResNetOptions
 };
 
 // He et al., section 4.2: a 3x3 stem, three stages of n basic blocks. If a block changes the shape,

@@ -139,7 +139,7 @@ class Comparison {
 
   absl::Status RunPool(bool records, double& seconds, PoolComparison& result) {
     ASSIGN_OR_RETURN(const Buffer arena, device_.Allocate(MemoryKind::kDevice, plan_.arena_bytes));
-    ASSIGN_OR_RETURN(Executor executor, Executor::Create(program_, plan_, device_, arena.data()));
+    ASSIGN_OR_RETURN(Executor executor, Executor::Create(program_, plan_, device_, {arena.data()}));
     if (!records) executor.DisableRecording();
     std::memcpy(host_.data(), start_.data(), start_.size());
     RETURN_IF_ERROR(device_.Copy(Stream::kCompute, arena.data(), host_.data(), host_.size_bytes()));

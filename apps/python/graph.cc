@@ -74,6 +74,16 @@ std::string AddInput(Graph& graph, const ImageExtents& shape, const std::string&
   return graph.Input(name, ToImageShape(shape), type);
 }
 
+void SetSizes(Graph& graph, const std::vector<std::vector<int64_t>>& given) {
+  std::vector<GraphSize> sizes;
+  for (const std::vector<int64_t>& size : given) {
+    if (size.size() != 2 && size.size() != 3)
+      throw nb::type_error("a size is (height, width), or (height, width, batch)");
+    sizes.push_back({.extents = {size[0], size[1]}, .batch = size.size() == 3 ? size[2] : 0});
+  }
+  graph.Sizes(std::move(sizes));
+}
+
 std::string AddLoss(Graph& graph, const std::string& predictions, const std::optional<Layer>& loss,
                     const std::optional<std::pair<int64_t, int64_t>>& pixels,
                     const std::optional<ImageExtents>& targets) {
@@ -177,6 +187,13 @@ void BindGraph(nb::module_& module) {
           "param"_a, "owner"_a,
           "Makes a layer use the parameter of another, of the same shape, instead of its own: "
           "share('decoder.weight',\n'encoder.weight').")
+      .def(
+          "sizes", SetSizes, "sizes"_a,
+          nb::sig("def sizes(self, sizes: collections.abc.Iterable[collections.abc.Sequence[int]])"
+                  " -> None"),
+          "Trains with images of these sizes, too: each (height, width), or (height, width, batch)."
+          " A session plans all at\nthe beginning, within one budget; a step has the size of the "
+          "images that it is given.")
       .def(
           "auxiliary_loss",
           [](Graph& graph, const std::string& predictions, const Layer& layer) {

@@ -27,7 +27,7 @@ std::vector<int64_t> OfImage(const Shape& shape) {
 
 absl::StatusOr<BatchShape> ShapeOf(const Graph& net) {
   ASSIGN_OR_RETURN(const ResolvedGraph resolved, Resolve(net, Mode::kInference));
-  BatchShape shape;
+  BatchShape shape = {.has_sizes = !net.sizes().empty()};
   int inputs = 0;
   for (const ResolvedLayer& layer : resolved.layers) {
     if (layer.role == LayerRole::kFeed) shape.feeds[layer.name] = OfImage(layer.spec.output.shape);

@@ -41,6 +41,7 @@ struct BatchShape {
   std::map<std::string, std::vector<int64_t>, std::less<>> feeds;
   // Of a network whose feeds are images and what the loss compares its predictions with:
   bool takes_images = false;
+  bool has_sizes = false;            // of Graph::Sizes(), besides those below
   std::vector<int64_t> image;        // {C, H, W}
   std::vector<int64_t> labels;       // of an image: {}, or {H, W} if pixels are labelled
   std::vector<int64_t> targets;      // of an image: {C}, or {C, H, W}; {} if the loss reads labels

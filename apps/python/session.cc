@@ -43,10 +43,10 @@ void Construct(HeldSession* session, const Graph& net, std::optional<DeviceName>
                float weight_decay, float clip_norm, float ema, uint64_t seed,
                std::optional<std::string> policy, std::optional<Bytes> host_budget,
                std::optional<int64_t> sub_batches, bool batch_norm_in_parts, bool offload_params,
-               bool strict, bool inference_only, bool training_only, float label_smoothing,
-               std::optional<Path> database, std::optional<std::string> divisions,
-               std::optional<std::string> workspace_rule, std::optional<DeviceName> peer,
-               std::optional<Bytes> peer_budget, double measure) {
+               bool strict, bool inference_only, bool training_only, int64_t accumulate,
+               float label_smoothing, std::optional<Path> database,
+               std::optional<std::string> divisions, std::optional<std::string> workspace_rule,
+               std::optional<DeviceName> peer, std::optional<Bytes> peer_budget, double measure) {
   Optimizer optimizer = Checked(ToOptimizer(rule, momentum, nesterov, betas, epsilon));
   optimizer.weight_decay = weight_decay;
   optimizer.clip_norm = clip_norm;
@@ -68,6 +68,7 @@ void Construct(HeldSession* session, const Graph& net, std::optional<DeviceName>
       .training = {.optimizer = optimizer,
                    .learning_rate = ToLearningRate(rate),
                    .seed = seed,
+                   .accumulate = accumulate,
                    .inference_only = inference_only,
                    .training_only = training_only},
       .label_smoothing = label_smoothing,
@@ -208,6 +209,7 @@ void BindProperties(nb::class_<HeldSession>& session) {
   session.def("close", &HeldSession::Close, "Frees the memory. Later calls raise neap.Error.")
       .def_prop_ro("closed", &HeldSession::is_closed, "Whether close() has been called.")
       .def_prop_ro("batch", &HeldSession::batch, "Images in a batch of training.")
+      .def_prop_ro("_has_sizes", [](const HeldSession& held) { return held.shape().has_sizes; })
       .def_prop_ro("_reads_targets",
                    [](const HeldSession& held) { return !held.shape().targets.empty(); })
       .def_prop_ro("_image_shape",
@@ -218,6 +220,8 @@ void BindProperties(nb::class_<HeldSession>& session) {
       .def_prop_rw("_rate", RateOf, SetRate)
       .def_prop_ro("plan", PlanOf, "The plan of training.")
       .def_prop_ro("steps", Reader(&Session::step), "Steps so far, with those before a load.")
+      .def_prop_ro("accumulated", Reader(&Session::accumulated),
+                   "Batches whose gradients wait for update().")
       .def_prop_ro("seed", Reader(&Session::seed), "That of the arguments, or of a loaded file.")
       .def_prop_ro("memory", Reader(&Session::memory), "Predicted and measured device memory.")
       .def_prop_ro("budget_pending", Reader(&Session::budget_pending),
@@ -236,9 +240,10 @@ void BindSession(nb::module_& module) {
               "seed"_a = 1, "policy"_a = nb::none(), "host_budget"_a = nb::none(),
               "sub_batches"_a = nb::none(), "batch_norm_in_parts"_a = false,
               "offload_params"_a = false, "strict"_a = false, "inference_only"_a = false,
-              "training_only"_a = false, "label_smoothing"_a = 0.0F, "database"_a = nb::none(),
-              "divisions"_a = nb::none(), "workspace_rule"_a = nb::none(), "peer"_a = nb::none(),
-              "peer_budget"_a = nb::none(), "measure"_a = kDefaultMeasuringSeconds);
+              "training_only"_a = false, "accumulate"_a = 1, "label_smoothing"_a = 0.0F,
+              "database"_a = nb::none(), "divisions"_a = nb::none(),
+              "workspace_rule"_a = nb::none(), "peer"_a = nb::none(), "peer_budget"_a = nb::none(),
+              "measure"_a = kDefaultMeasuringSeconds);
   BindSteps(session);
   BindBudget(session);
   BindFiles(session);

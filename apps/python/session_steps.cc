@@ -42,6 +42,15 @@ absl::Status CheckShape(const char* what, const std::vector<int64_t>& shape,
                                                  separator, absl::StrJoin(of_each, ", "), ")"));
 }
 
+// The height and width of the images that are given, where `extents` ends with those of the
+// network's.
+void SetSize(const std::vector<int64_t>& image, const std::vector<int64_t>& given,
+             std::vector<int64_t>& extents) {
+  const bool has_size =
+      extents.size() >= 2 && std::equal(image.end() - 2, image.end(), extents.end() - 2);
+  if (has_size) std::copy(given.end() - 2, given.end(), extents.end() - 2);
+}
+
 // Labels, or targets for a network whose loss reads them.
 using Answers = std::variant<InArray<int32_t>, InArray<float>>;
 
@@ -70,9 +79,19 @@ absl::StatusOr<const Batch*> ToBatch(HeldSession& held, const Images& given,
         "the network takes other feeds than images and labels; give them by name (step_feeds)");
   }
   Batch& batch = held.given();
+  std::vector<int64_t> of_labels = shape.labels, of_targets = shape.targets;
+  batch.height = batch.width = 0;
   RETURN_IF_ERROR(std::visit(
       [&](const auto& images) -> absl::Status {
-        RETURN_IF_ERROR(CheckShape("images", ShapeOf(images), shape.image));
+        const std::vector<int64_t> given_shape = ShapeOf(images);
+        std::vector<int64_t> of_image = shape.image;
+        if (shape.has_sizes && given_shape.size() == 4) {
+          batch.height = given_shape[2];
+          batch.width = given_shape[3];
+          for (std::vector<int64_t>* extents : {&of_image, &of_labels, &of_targets})
+            SetSize(shape.image, given_shape, *extents);
+        }
+        RETURN_IF_ERROR(CheckShape("images", given_shape, of_image));
         batch.size = static_cast<int64_t>(images.shape(0));
         batch.borrowed = {images.data(), images.size()};
         return absl::OkStatus();
@@ -84,10 +103,10 @@ absl::StatusOr<const Batch*> ToBatch(HeldSession& held, const Images& given,
   batch.labels.clear();
   batch.targets.clear();
   if (const auto* const targets = std::get_if<InArray<float>>(&answers)) {
-    RETURN_IF_ERROR(Assign("targets", *targets, shape.targets, batch.size, batch.targets));
+    RETURN_IF_ERROR(Assign("targets", *targets, of_targets, batch.size, batch.targets));
   } else {
     const auto& labels = std::get<InArray<int32_t>>(answers);
-    RETURN_IF_ERROR(Assign("labels", labels, shape.labels, batch.size, batch.labels));
+    RETURN_IF_ERROR(Assign("labels", labels, of_labels, batch.size, batch.labels));
   }
   return &batch;
 }
@@ -95,9 +114,19 @@ absl::StatusOr<const Batch*> ToBatch(HeldSession& held, const Images& given,
 StepResult Step(HeldSession& held, const Images& images, const Answers& labels) {
   return Checked(held.Use([&](Session& session) -> absl::StatusOr<StepResult> {
     ASSIGN_OR_RETURN(const Batch* const batch, ToBatch(held, images, labels));
-    RETURN_IF_ERROR(session.Begin(*batch));
-    return session.Finish();
+    return session.Step(*batch);
   }));
+}
+
+StepResult Accumulate(HeldSession& held, const Images& images, const Answers& labels) {
+  return Checked(held.Use([&](Session& session) -> absl::StatusOr<StepResult> {
+    ASSIGN_OR_RETURN(const Batch* const batch, ToBatch(held, images, labels));
+    return session.Accumulate(*batch);
+  }));
+}
+
+StepResult Update(HeldSession& held) {
+  return Checked(held.Use([](Session& session) { return session.Update(); }));
 }
 
 // Feeds of an array each, in the order of the names. Only for functions that Use() calls.
@@ -111,7 +140,11 @@ absl::StatusOr<Feeds> ToFeeds(HeldSession& held, const FeedArrays& arrays) {
         [&](const auto& array) -> absl::Status {
           const auto expected = held.shape().feeds.find(name);
           const bool is_known = expected != held.shape().feeds.end();
-          if (is_known) RETURN_IF_ERROR(CheckShape(name.c_str(), ShapeOf(array), expected->second));
+          if (held.shape().has_sizes) {
+            value.shape = ShapeOf(array);
+          } else if (is_known) {
+            RETURN_IF_ERROR(CheckShape(name.c_str(), ShapeOf(array), expected->second));
+          }
           if constexpr (std::is_same_v<std::decay_t<decltype(array)>, InArray<int32_t>>) {
             value.integers = {array.data(), array.size()};
           } else {
@@ -132,6 +165,13 @@ StepResult StepFeeds(HeldSession& held, const FeedArrays& arrays) {
   return Checked(held.Use([&](Session& session) -> absl::StatusOr<StepResult> {
     ASSIGN_OR_RETURN(const Feeds feeds, ToFeeds(held, arrays));
     return session.Step(feeds);
+  }));
+}
+
+StepResult AccumulateFeeds(HeldSession& held, const FeedArrays& arrays) {
+  return Checked(held.Use([&](Session& session) -> absl::StatusOr<StepResult> {
+    ASSIGN_OR_RETURN(const Feeds feeds, ToFeeds(held, arrays));
+    return session.Accumulate(feeds);
   }));
 }
 
@@ -239,6 +279,12 @@ void BindStepResults(nb::module_& module) {
 void BindSteps(nb::class_<HeldSession>& session) {
   session.def("_step", Step, "images"_a, "labels"_a)
       .def("_step_feeds", StepFeeds, "feeds"_a)
+      .def("_accumulate", Accumulate, "images"_a, "labels"_a)
+      .def("_accumulate_feeds", AccumulateFeeds, "feeds"_a)
+      .def("update", Update,
+           "Updates the parameters with the gradients of the batches that accumulate() was called "
+           "with, which is one step.\nThe result has no losses; in fp16 it says whether the step "
+           "was skipped.")
       .def("_evaluate_feeds", EvaluateFeeds, "feeds"_a)
       .def("_time_step", TimeStep, "images"_a, "labels"_a)
       .def("_begin", Begin, "images"_a, "labels"_a)

@@ -51,7 +51,7 @@ LoaderOptions LoaderOptionsFor(const TrainFlags& flags, const RankGroup& ranks,
                            .whole_batch = *flags.net.options.batch,
                            .first_image = ranks.first_image(),
                            .seed = session.seed(),
-                           .first_step = session.step(),
+                           .first_step = session.step() * flags.accumulate,
                            .threads = flags.batches.reading.workers};
   if (flags.batches.decodes()) {
     options.crop = flags.batches.augment;
@@ -118,7 +118,7 @@ class Training {
                      EpochEnd::Open(flags_, input_, data_.class_names, bad_files()));
     setup.notices.insert(setup.notices.end(), epoch_end.notes().begin(), epoch_end.notes().end());
     last_step_ = flags_.LastStep(data_.dataset == nullptr ? 0 : data_.dataset->size(),
-                                 *flags_.net.options.batch);
+                                 flags_.ImagesOfStep());
 
     ASSIGN_OR_RETURN(std::shared_ptr<const Planner> planner, plans.MakePlanner(setup));
     absl::StatusOr<std::shared_ptr<const Planner>> measured =
@@ -132,11 +132,11 @@ class Training {
     RETURN_IF_ERROR(LoadState(flags_, start_, session));
     metadata_ = Metadata();
     session.SetMetadata(metadata_);
-    const TrainSchedule schedule = {.batch = *flags_.net.options.batch,
+    const TrainSchedule schedule = {.batch = flags_.ImagesOfStep(),
                                     .split = ranks_.parts(),
                                     .last_step = last_step_,
                                     .images = EpochImages(),
-                                    .labels = *flags_.net.options.batch * input_.labels,
+                                    .labels = flags_.ImagesOfStep() * input_.labels,
                                     .rate = flags_.Rate(last_step_)};
     TrainReport report(session.plan(), flags_.json, flags_.log_every.value_or(0), schedule);
     std::unique_ptr<ScalarLog> log;
@@ -196,7 +196,8 @@ class Training {
                                    .save_every = flags_.files.save_every.value_or(0),
                                    .timed_step = timed_step,
                                    .epoch_images = EpochImages(),
-                                   .batch = *flags_.net.options.batch,
+                                   .batch = flags_.ImagesOfStep(),
+                                   .accumulate = flags_.accumulate,
                                    .communicator = communicator_};
     absl::Status last_validation;
     if (flags_.HasEpochEnds()) {

@@ -135,6 +135,10 @@ void TrainFlags::AddTo(FlagSet& flags) {
             Integer(1, kMaxSteps, &steps));
   flags.Add("epochs", "N", "train for N passes over the dataset instead",
             Integer(1, kMaxSteps, &epochs));
+  flags.Add("accumulate", "K",
+            "sum the gradients of K batches before each update (1): a step has K times as many "
+            "images, in the memory of one batch and of the gradients",
+            Integer(1, kMaxSteps, &accumulate));
   AddRateFlags(flags, rate);
   optimizer.AddTo(flags);
   flags.Add("seed", "N", "seed of initial weights, image order, augmentation and dropout",
@@ -193,6 +197,10 @@ absl::Status TrainFlags::Check(const FlagSet& flags) const {
     return BadUsage("--shard-optimizer excludes --clip-norm and --ema");
   if (shard_optimizer && !plan_file.empty())
     return BadUsage("--shard-optimizer and --plan exclude each other: the plan is of one rank");
+  if (accumulate > 1 && !plan_file.empty())
+    return BadUsage("--accumulate and --plan exclude each other: the plan is of one batch");
+  if (accumulate > 1 && !files.trace_out.empty())
+    return BadUsage("--accumulate and --trace-out exclude each other: a trace is of one batch");
   if (ranks.split_by_time && !plan_file.empty())
     return BadUsage("--split auto and --plan exclude each other: the plan is of one batch");
   if (planning.peer_budget_bytes.has_value() && !flags.Given("peer"))
@@ -271,6 +279,7 @@ TrainingOptions TrainFlags::Options(int64_t last_step) const {
           .learning_rate = Rate(last_step),
           .seed = static_cast<uint64_t>(seed),
           .records_iterations = !no_cuda_graph,
+          .accumulate = accumulate,
           .training_only = !evaluate && batches.validation.empty(),
           .sync_batch_norm = sync_batch_norm,
           .shard_optimizer = shard_optimizer};

@@ -70,6 +70,7 @@ struct TrainFlags {
   OptimizerFlags optimizer;
   std::optional<int64_t> steps = {};
   std::optional<int64_t> epochs = {};
+  int64_t accumulate = 1;
   bool no_cuda_graph = false;
   float measure_seconds = kDefaultMeasuringSeconds;  // at most, before the first step
   int64_t seed = 1;
@@ -91,6 +92,8 @@ struct TrainFlags {
   }
   // Whether there is something to do after every epoch.
   bool HasEpochEnds() const { return batches.reading.skip_bad || !batches.validation.empty(); }
+  // The images of one step, of all ranks and of all batches whose gradients are summed.
+  int64_t ImagesOfStep() const { return *net.options.batch * accumulate; }
   // The total number of steps: --steps, or --epochs of a dataset of `images`; 100 without either.
   int64_t LastStep(int64_t images, int64_t batch) const;
   // The first step after the warm-up that begins at `first_step`, or the last step if there are

@@ -46,6 +46,16 @@ std::string ReasonToStop(const StepResult& result, int stuck) {
       result.step + 1, result.skipped ? ", with the smallest loss scale, 1" : "");
 }
 
+// Sums the losses of the batches of one step.
+void AddTo(StepResult& sum, const StepResult& result) {
+  for (size_t i = 0; i < sum.losses.size(); ++i) {
+    sum.losses[i].loss += result.losses[i].loss;
+    sum.losses[i].correct += result.losses[i].correct;
+  }
+  sum.loss += result.loss;
+  sum.correct += result.correct;
+}
+
 class TrainingLoop {
  public:
   TrainingLoop(Session& session, BatchSource& batches, const TrainingLoopOptions& options,
@@ -93,7 +103,7 @@ class TrainingLoop {
   // Those that were in flight when another one failed count, too, unless they fail themselves.
   void FinishBegunSteps() {
     while (in_flight_ > 0) {
-      if (!FinishStep().ok()) return;
+      if (!FinishBatch().ok()) return;
     }
   }
 
@@ -144,7 +154,7 @@ class TrainingLoop {
     batch_ = *batch;
     return absl::OkStatus();
   }
-  bool pauses() const { return stops_ || saves_; }
+  bool pauses() const { return accumulated_ == 0 && (stops_ || saves_); }
 
   // The step count at which the next checkpoint is due.
   int64_t NextSave() const {
@@ -180,15 +190,43 @@ class TrainingLoop {
         if (pauses()) break;
         RETURN_IF_ERROR(session_.Begin(*std::exchange(batch_, nullptr)));
         ++in_flight_;
+        RETURN_IF_ERROR(UpdateIfComplete());
       }
-      if (in_flight_ > 0) RETURN_IF_ERROR(FinishStep());
+      if (in_flight_ > 0) RETURN_IF_ERROR(FinishBatch());
     } while (in_flight_ > 0);
     return absl::OkStatus();
   }
 
-  absl::Status FinishStep() {
+  absl::Status UpdateIfComplete() {
+    if (options_.accumulate == 1 || ++accumulated_ < options_.accumulate) return absl::OkStatus();
+    accumulated_ = 0;
+    ASSIGN_OR_RETURN(updated_, session_.Update());
+    return absl::OkStatus();
+  }
+
+  // A step ends with its last batch.
+  absl::Status FinishBatch() {
     --in_flight_;
-    ASSIGN_OR_RETURN(const StepResult result, session_.Finish());
+    ASSIGN_OR_RETURN(StepResult result, session_.Finish());
+    if (finished_ == 0) {
+      of_step_ = std::move(result);
+    } else {
+      AddTo(of_step_, result);
+    }
+    if (++finished_ < options_.accumulate) return absl::OkStatus();
+    finished_ = 0;
+    for (LossResult& loss : of_step_.losses) loss.loss /= static_cast<float>(options_.accumulate);
+    of_step_.loss /= static_cast<float>(options_.accumulate);
+    if (options_.accumulate > 1) {  // the next update comes after all batches of this step
+      of_step_.used_loss_scale = updated_.used_loss_scale;
+      of_step_.loss_scale = updated_.loss_scale;
+      of_step_.skipped = updated_.skipped;
+      of_step_.skipped_steps = updated_.skipped_steps;
+    }
+    return FinishStep(of_step_);
+  }
+
+  absl::Status FinishStep(const StepResult& result) {
     RETURN_IF_ERROR(Count(result));
     end_.times.Step();
     on_step_(end_.last, end_.times);
@@ -251,6 +289,10 @@ class TrainingLoop {
   TrainingEnd end_;
   const Batch* batch_ = nullptr;  // that is taken, but not begun; null: none
   int64_t in_flight_ = 0;
+  int64_t accumulated_ = 0;  // batches of the next step that have begun
+  int64_t finished_ = 0;     // batches of the step whose results are in `of_step_`
+  StepResult of_step_;
+  StepResult updated_;  // what the last update says of a scaled loss
   int stuck_ = 0;       // steps in a row until now that IsStuck()
   bool stops_ = false;  // this rank or another is interrupted
   bool saves_ = false;  // a checkpoint is due by the clock

@@ -7,6 +7,9 @@
 //
 //   begin 0, begin 1, finish 0, begin 2, finish 1, ...   finish k-1, save, begin k, ...
 //
+// If gradients are summed (TrainingOptions::accumulate), a step is as many batches and an update.
+// Nothing is saved or interrupted between them.
+//
 // A timed step has the device to itself and does not count towards the speed, nor do the steps of
 // the warm-up. No step is in flight when the warm-up ends: on a device that computes while a step
 // begins (the CPU), the measured interval would otherwise contain two more ends of steps than
@@ -70,7 +73,8 @@ struct TrainingLoopOptions {
   // is within its images; that of a later batch may be in two epochs.
   std::function<absl::StatusOr<bool>()> on_epoch_end = nullptr;
   int64_t epoch_images = 0;  // 0: no epochs
-  int64_t batch = 0;         // of all ranks together
+  int64_t batch = 0;         // images of one step, of all ranks together
+  int64_t accumulate = 1;    // batches of one step, each of a part of these
   // Of one of several ranks: all stop at the same step when one is interrupted. Only rank 0 writes
   // checkpoints.
   Communicator* communicator = nullptr;

@@ -67,6 +67,7 @@ struct GraphLayer {
   Layer layer;
   std::vector<std::string> inputs;  // names
   LayerRole role = LayerRole::kInner;
+  friend bool operator==(const GraphLayer&, const GraphLayer&) = default;
 };
 
 // Two names of one parameter: "decoder.weight" is "encoder.weight".
@@ -75,13 +76,25 @@ struct SharedParam {
   friend bool operator==(const SharedParam&, const SharedParam&) = default;
 };
 
+// One of the sizes of the inputs that a network is trained with.
+struct GraphSize {
+  // Take the place of the spatial extents of the first feed, {height, width} of images, there and
+  // in every feed that has the same, such as labels of pixels.
+  std::vector<int64_t> extents;
+  int64_t batch = 0;  // 0: that of the network
+  friend bool operator==(const GraphSize&, const GraphSize&) = default;
+};
+
 class Graph {
  public:
   explicit Graph(GraphOptions options) : options_(std::move(options)) {}
-  // Without layers, for a graph that is made from those of `net`; its outputs and shared parameters
-  // are the same.
+  // Without layers, for a graph that is made from those of `net`; its outputs, shared parameters
+  // and sizes are the same.
   Graph(GraphOptions options, const Graph& net)
-      : options_(std::move(options)), outputs_(net.outputs_), shared_(net.shared_) {}
+      : options_(std::move(options)),
+        outputs_(net.outputs_),
+        shared_(net.shared_),
+        sizes_(net.sizes_) {}
 
   // The images {batch, c, h, w}, a feed called "input"; `chw` is {c, h, w}.
   std::string Input(Shape chw);
@@ -105,6 +118,10 @@ class Graph {
   void Share(std::string param, std::string owner) {
     shared_.push_back({std::move(param), std::move(owner)});
   }
+  // Makes a session train the network with these sizes, too. It plans all of them at the beginning,
+  // in one arena; a step has the size of the values that it is given (FeedValue::shape), and
+  // evaluation that of the network itself.
+  void Sizes(std::vector<GraphSize> sizes) { sizes_ = std::move(sizes); }
   // Ends the network with `loss`, a layer such as SoftmaxCrossEntropy that reads `predictions` and
   // the feed "labels", which is added with it. Returns "loss".
   std::string Loss(std::string predictions, Layer loss);
@@ -123,11 +140,16 @@ class Graph {
   const std::vector<GraphLayer>& layers() const { return layers_; }
   const std::vector<std::string>& outputs() const { return outputs_; }
   const std::vector<SharedParam>& shared() const { return shared_; }
+  const std::vector<GraphSize>& sizes() const { return sizes_; }
+
+  // Equal if the same is stated in the same order.
+  friend bool operator==(const Graph&, const Graph&) = default;
 
  private:
   GraphOptions options_;
   std::vector<std::string> outputs_;
   std::vector<SharedParam> shared_;
+  std::vector<GraphSize> sizes_;
   std::vector<GraphLayer> layers_;
 };
 

@@ -53,6 +53,19 @@ absl::Status CheckClasses(const Feeds& feeds, const Program& program) {
   return absl::OkStatus();
 }
 
+// The stated shape is that of the feed, with any number of examples, and of the values.
+absl::Status CheckShape(const FeedValue& value, const TensorSpec& spec) {
+  const Shape stated = StatedShape(value);
+  const auto& known = spec.shape.dims();
+  const bool fits =
+      stated.elements() == ValuesOf(value) &&
+      std::equal(value.shape.begin() + 1, value.shape.end(), known.begin() + 1, known.end());
+  if (fits) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("feed '", value.name, "' is said to be ",
+                                                 stated.ToString(), " and has ", ValuesOf(value),
+                                                 " values; it is ", spec.ToString()));
+}
+
 // The number of examples of one feed.
 absl::StatusOr<int64_t> ExamplesOf(const FeedValue& value, const TensorSpec& spec) {
   const bool takes_integers = spec.dtype == DType::kInt32;
@@ -63,6 +76,7 @@ absl::StatusOr<int64_t> ExamplesOf(const FeedValue& value, const TensorSpec& spe
         takes_integers ? "integers, but floats" : "floats, but integers", " are given"));
   }
   const int64_t of_example = spec.elements() / spec.shape[0], values = ValuesOf(value);
+  if (!value.shape.empty()) RETURN_IF_ERROR(CheckShape(value, spec));
   const int64_t examples = values / of_example;
   if (1 <= examples && examples <= spec.shape[0] && values == examples * of_example)
     return examples;
@@ -77,6 +91,10 @@ const FeedValue* FindFeed(const Feeds& feeds, std::string_view name) {
   const auto found = std::find_if(feeds.begin(), feeds.end(),
                                   [&](const FeedValue& value) { return value.name == name; });
   return found == feeds.end() ? nullptr : &*found;
+}
+
+Shape StatedShape(const FeedValue& value) {
+  return Shape(absl::InlinedVector<int64_t, 4>(value.shape.begin(), value.shape.end()));
 }
 
 absl::StatusOr<int64_t> ExamplesIn(const Feeds& feeds, const Program& program) {

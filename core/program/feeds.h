@@ -40,11 +40,17 @@ struct FeedValue {
   // after the work that was enqueued on CUDA's legacy default stream before the call. Others are
   // read until the call returns.
   bool on_device = false;
+  // {examples, ...}; empty: as the network's feed. Of a session that trains several sizes
+  // (Graph::Sizes()), a step has that of the shapes that are given.
+  std::vector<int64_t> shape = {};
 };
 using Feeds = std::vector<FeedValue>;
 
 // The value of that name; null if there is none.
 const FeedValue* FindFeed(const Feeds& feeds, std::string_view name);
+
+// FeedValue::shape.
+Shape StatedShape(const FeedValue& value);
 
 // The number of examples for which there are values: the same in all feeds, and in training the
 // network's batch. Errors: INVALID_ARGUMENT naming the feed that is missing, unknown, given twice,

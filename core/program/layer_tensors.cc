@@ -85,6 +85,24 @@ absl::Status CheckSharedGradients(const ResolvedGraph& graph) {
   return absl::OkStatus();
 }
 
+absl::Status CheckAccumulation(const ResolvedGraph& graph, const ProgramOptions& options) {
+  if (options.accumulation.batches < 1)
+    return absl::InvalidArgumentError(
+        absl::StrCat(graph.options.name, ": gradients are summed over at least 1 batch, not ",
+                     options.accumulation.batches));
+  if (!options.accumulation.is_on()) return absl::OkStatus();
+  if (options.share.ranks > 1)
+    return absl::InvalidArgumentError(absl::StrCat(
+        graph.options.name, ": gradients cannot be summed over batches among several ranks"));
+  for (const ResolvedLayer& layer : graph.layers) {
+    if (!ReadsParamGrad(layer.spec)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("layer '", layer.name,
+                     "': it reads gradients of its parameters, which are sums over batches"));
+  }
+  return absl::OkStatus();
+}
+
 std::optional<TensorId> Find(const std::vector<Use>& uses, Operand operand) {
   for (const Use& use : uses) {
     if (use.operand == operand) return use.tensor;

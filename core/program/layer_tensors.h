@@ -55,6 +55,10 @@ absl::flat_hash_set<std::string> SharedParamNames(const ResolvedGraph& graph);
 // INVALID_ARGUMENT for a layer that reads the gradient of a parameter that it shares.
 absl::Status CheckSharedGradients(const ResolvedGraph& graph);
 
+// INVALID_ARGUMENT if gradients are to be summed over batches, and there are several ranks, fewer
+// than one batch, or a layer that reads the gradient of a parameter of its own.
+absl::Status CheckAccumulation(const ResolvedGraph& graph, const ProgramOptions& options);
+
 // The tensor that is used as this operand.
 std::optional<TensorId> Find(const std::vector<Use>& uses, Operand operand);
 

@@ -15,9 +15,10 @@ namespace neap {
 namespace {
 
 // A folded convolution's backward reads gradients of its own parameters, which would be sums over
-// the parts.
-bool HasStatisticsOfParts(const ProgramOptions& options) {
-  return options.mode == Mode::kTraining && options.batch_norm_in_parts && options.sub_batches > 1;
+// the parts of a batch, or over batches.
+bool SumsGradients(const ProgramOptions& options) {
+  const bool has_parts = options.batch_norm_in_parts && options.sub_batches > 1;
+  return options.mode == Mode::kTraining && (has_parts || options.accumulation.is_on());
 }
 
 // The variance of one value is 0 whatever the value, and training would blend it into the running
@@ -50,7 +51,7 @@ absl::StatusOr<ResolvedGraph> Rewritten(const Graph& graph, const ProgramOptions
   if (!fuses) return resolved;
   const std::vector<DType>& folding = device.folding_types;
   const bool folds = std::count(folding.begin(), folding.end(), graph.options().dtype) > 0 &&
-                     !HasStatisticsOfParts(options);
+                     !SumsGradients(options);
   const bool is_given = options.fusion_batch != 0;
   return Fuse(std::move(resolved), options.mode,
               {.convolutions = device.kind == "cuda",
@@ -97,7 +98,15 @@ absl::StatusOr<Program> LowerInference(const Graph& graph, const Program& traini
   Program whole = training;
   whole.options.mode = Mode::kInference;
   whole.options.share = {};
+  whole.options.accumulation = {};
   whole.options = OptionsFor(device, whole.options);
+  return LowerPart(graph, whole, device);
+}
+
+absl::StatusOr<Program> LowerAccumulation(const Graph& graph, const Program& first, int64_t index,
+                                          const DeviceDescription& device) {
+  Program whole = first;
+  whole.options.accumulation.index = index;
   return LowerPart(graph, whole, device);
 }
 

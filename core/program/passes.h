@@ -17,6 +17,8 @@
 //   ASSIGN_OR_RETURN(const Program program, Lower(graph, {}, device.description()));
 #pragma once
 
+#include <cstdint>
+
 #include "absl/status/statusor.h"
 #include "neap/core/device/device.h"
 #include "neap/core/graph/graph.h"
@@ -46,5 +48,10 @@ absl::StatusOr<Program> LowerPart(const Graph& graph, const Program& whole,
 // BuildPart().
 absl::StatusOr<Program> LowerInference(const Graph& graph, const Program& training,
                                        const DeviceDescription& device);
+
+// The program of another iteration of those whose gradients are summed (Accumulation), with the
+// persistent tensors of `first`, a result of Lower() for the same network and device.
+absl::StatusOr<Program> LowerAccumulation(const Graph& graph, const Program& first, int64_t index,
+                                          const DeviceDescription& device);
 
 }  // namespace neap

@@ -108,6 +108,9 @@ PersistentParam PersistentTensors::MakeParam(const std::string& name, const Para
   made.second_moment = keep(optimizer.keeps_second_moment(), ".exp_avg_sq");
   kept.starts_as = has_master ? made.master : made.id;
   made.average = keep(optimizer.keeps_average(), ".average");
+  kept.starts_as = std::nullopt;
+  kept.in_checkpoint = false;
+  made.gradient = keep(program_.options.accumulation.is_on(), ".grad");
   return made;
 }
 

@@ -25,8 +25,9 @@ namespace neap {
 struct PersistentParam {
   TensorId id;
   std::optional<TensorId> master, moment, second_moment, average;
-  std::optional<Slice> owned;  // the elements that this rank updates; nullopt: all
-  bool is_borrowed = false;    // another layer has it, too, and with that it is updated
+  std::optional<TensorId> gradient;  // if those of several batches are summed
+  std::optional<Slice> owned;        // the elements that this rank updates; nullopt: all
+  bool is_borrowed = false;          // another layer has it, too, and with that it is updated
 };
 
 // Those of one layer.

@@ -14,10 +14,17 @@ void AddOperand(const Program& program, const Use& use, Access access, StepSigna
   signature.operands.push_back({use.operand, program.SpecOf(use), access});
 }
 
-// The images that a layer's steps compute, of the batch of all ranks.
-BatchPart PartOf(const Program& program, const ProgramLayer& layer) {
+// The images that a layer's steps compute, of the batch of all ranks or of all batches whose
+// gradients are summed. Where these come in the whole matters to random numbers only, so that
+// other programs of several batches are equal.
+BatchPart PartOf(const Program& program, const ProgramLayer& layer, bool is_random) {
   const RankShare& share = program.options.share;
+  const Accumulation& accumulation = program.options.accumulation;
   const SubBatch& sub_batch = layer.sub_batch;
+  if (accumulation.is_on()) {
+    const int64_t first = is_random ? accumulation.index * program.net.batch : 0;
+    return {.first = first + sub_batch.first, .of = accumulation.batches * program.net.batch};
+  }
   if (share.ranks == 1 && sub_batch.count == 1) return {};
   return {.first = share.first_image + sub_batch.first,
           .of = share.ranks == 1 ? program.net.batch : share.all_images};
@@ -101,7 +108,8 @@ StepSignature Program::Signature(const Step& step, bool rerun) const {
   // Random numbers come from the layer's seed and the iteration's scalars together.
   if (IsOfLayer(step.phase) && signature.Has({Slot::kIteration, 0}))
     signature.layer_seed = layer.seed;
-  if (step.depends_on_part) signature.part = PartOf(*this, layer);
+  if (step.depends_on_part)
+    signature.part = PartOf(*this, layer, /*is_random=*/signature.layer_seed != 0);
   if (rerun) return signature;
   for (const Use& use : step.accumulates) {
     const bool overwritten = KernelOverwrites(step, use);

@@ -143,6 +143,16 @@ struct OptimizerShard {
   friend bool operator==(const OptimizerShard&, const OptimizerShard&) = default;
 };
 
+// Gradients of several batches are summed before an update. Each batch has an iteration of its own,
+// and so has the update; the sums are persistent tensors.
+struct Accumulation {
+  int64_t batches = 1;  // 1: every iteration updates the parameters
+  int64_t index = 0;    // of the iteration: that of a batch, or `batches` for the update
+  bool is_on() const { return batches > 1; }
+  bool is_update() const { return is_on() && index == batches; }
+  friend bool operator==(const Accumulation&, const Accumulation&) = default;
+};
+
 enum class Accounting : uint8_t {
   kExact,  // the reads that kernels really need
   kPaper,  // SuperNeurons' accounting (core/program/paper_program.h), to reproduce published
@@ -172,6 +182,10 @@ struct ProgramOptions {
   // take those of each part (LayerTraits::coupled_by_statistics). Of a program: whether one does.
   // Excludes sync_batch_norm.
   bool batch_norm_in_parts = false;
+  // Training of one rank in exact accounting only. The loss and the gradients are means over all
+  // batches, as if they were the sub-batches of one; dropout has the masks of that; and each batch
+  // has batch norm's statistics of its own.
+  Accumulation accumulation = {};
   // UpdateGroupRules::bytes. Lower() chooses it, for the device. Exact accounting only.
   int64_t update_group_bytes = 0;
   // Several ranks need exact accounting. Losses and gradients are then means over all ranks.
@@ -279,9 +293,10 @@ absl::StatusOr<Program> BuildProgram(ResolvedGraph graph, const ProgramOptions& 
 // The program of a part of the network of `whole`, with the options of `whole`. It has *all*
 // persistent tensors of `whole`, with the same ids, even those of layers that the graph leaves out.
 // Plans of both therefore put them in the same place, and an iteration of one can follow an
-// iteration of the other. `whole` has exact accounting.
+// iteration of the other. The batch and the sizes of its inputs may be others. `whole` has exact
+// accounting.
 // Errors: INVALID_ARGUMENT, naming the tensor, for one that `whole` lacks or has with other
-// properties, or for another batch than that of `whole`.
+// properties, or for a feed of another type or rank.
 absl::StatusOr<Program> BuildPart(ResolvedGraph graph, const Program& whole);
 
 }  // namespace neap

@@ -52,11 +52,17 @@ class ProgramBuilder {
     for (const ResolvedLayer& layer : graph_.layers) {
       for (LayerId input : layer.inputs) ++Tensors(input).readers;
     }
-    const bool clips =
-        program_.options.mode == Mode::kTraining && program_.options.optimizer.clips();
+    const Accumulation& accumulation = program_.options.accumulation;
+    const bool updates = program_.options.mode == Mode::kTraining &&
+                         (!accumulation.is_on() || accumulation.is_update());
+    const bool clips = updates && program_.options.optimizer.clips();
     if (clips) gradient_norm_ = NewTensor("gradient_norm", Role::kGradient, VectorSpec(1));
     MarkLearning(graph_, Current());
     program_.iteration = iteration_;
+    if (accumulation.is_update()) {
+      UpdateAccumulated();
+      return std::move(program_);
+    }
     for (int64_t i = 0; i < sizes_.count; ++i) {
       if (i > 0) BeginSubBatch(i);
       RunSubBatch();
@@ -112,14 +118,27 @@ class ProgramBuilder {
       if (!(infers && layer.training_only)) Forward(layer);
     }
     if (infers) return;
-    UpdateWriter updates(graph_, Current(), {iteration_, program_.loss_scale, gradient_norm_},
-                         program_);
-    if (IsLastSubBatch()) updates.Group();
+    UpdateWriter updates = Updates();
+    const bool is_updated = IsLastSubBatch() && !program_.options.accumulation.is_on();
+    if (is_updated) updates.Group();
     for (size_t i = graph_.layers.size(); i-- > 0;) {
       Backward(graph_.layers[i]);
       updates.AfterBackward(graph_.layers[i].id);
     }
-    if (IsLastSubBatch()) updates.End();
+    if (is_updated) updates.End();
+  }
+  UpdateWriter Updates() {
+    return UpdateWriter(graph_, Current(), {iteration_, program_.loss_scale, gradient_norm_},
+                        program_);
+  }
+
+  // The iteration without a batch: all gradients are those of the iterations before.
+  void UpdateAccumulated() {
+    for (const ResolvedLayer& layer : graph_.layers) MakeParamGrads(layer);
+    UpdateWriter updates = Updates();
+    updates.Group();
+    for (size_t i = graph_.layers.size(); i-- > 0;) updates.AfterBackward(graph_.layers[i].id);
+    updates.End();
   }
 
   TensorId NewOfSubBatch(std::string_view name, Role role, TensorSpec spec) {
@@ -151,8 +170,7 @@ class ProgramBuilder {
       PassGradient(layer);
       return;
     }
-    for (size_t i = tensors.param_grads.size(); i < layer.spec.params.size(); ++i)
-      tensors.param_grads.push_back(ParamGradOf(layer, i));
+    MakeParamGrads(layer);
     for (const StepSpec& spec : layer.spec.steps) {
       if (spec.phase == Phase::kBackwardActivation) {
         tensors.linear_grad = NewOfSubBatch(absl::StrCat(layer.name, ".linear_grad"),
@@ -163,9 +181,18 @@ class ProgramBuilder {
     PassLinearGradient(layer);
   }
 
+  void MakeParamGrads(const ResolvedLayer& layer) {
+    LayerTensors& tensors = Tensors(layer.id);
+    const bool learns = !layer.inputs.empty() && tensors.needs_grad;
+    for (size_t i = tensors.param_grads.size(); learns && i < layer.spec.params.size(); ++i)
+      tensors.param_grads.push_back(ParamGradOf(layer, i));
+  }
+
   // All layers that share a parameter contribute to one gradient.
   TensorId ParamGradOf(const ResolvedLayer& layer, size_t i) {
-    const TensorId param = Tensors(layer.id).persistent.params[i].id;
+    const PersistentParam& persistent = Tensors(layer.id).persistent.params[i];
+    if (persistent.gradient.has_value()) return *persistent.gradient;
+    const TensorId param = persistent.id;
     if (const auto known = param_grads_.find(param); known != param_grads_.end())
       return known->second;
     const ParamSpec& spec = layer.spec.params[i];
@@ -254,11 +281,13 @@ class ProgramBuilder {
     });
   }
 
-  // Whether the step adds to an operand that it writes, or accumulates into: sub-batches before
-  // this one have written it, or layers that share the parameter.
+  // Whether the step adds to an operand that it writes, or accumulates into: batches or sub-batches
+  // before this one have written it, or layers that share the parameter.
   bool AddsTo(const ResolvedLayer& layer, Operand operand, bool accumulates) {
-    if (operand.slot == Slot::kParamGrad)
-      return !written_.insert(TensorOf(layer, operand)).second || accumulates;
+    if (operand.slot == Slot::kParamGrad) {
+      const bool is_first = written_.insert(TensorOf(layer, operand)).second;
+      return !is_first || accumulates || program_.options.accumulation.index > 0;
+    }
     return accumulates || (sub_batch_.index > 0 && operand.slot == Slot::kState);
   }
 
@@ -367,8 +396,11 @@ absl::StatusOr<Program> BuildProgram(ResolvedGraph graph, const ProgramOptions& 
     return absl::InvalidArgumentError("the paper's accounting knows no sub-batches");
   if (is_paper && options.share.ranks != 1)
     return absl::InvalidArgumentError("the paper's accounting knows no ranks");
+  if (is_paper && options.accumulation.is_on())
+    return absl::InvalidArgumentError("the paper's accounting knows no sums over batches");
   if (is_paper) return BuildPaperProgram(graph, options);
   RETURN_IF_ERROR(CheckRanks(options, graph.options));
+  RETURN_IF_ERROR(CheckAccumulation(graph, options));
   ASSIGN_OR_RETURN(PartGraphs parts, InSubBatches(std::move(graph), options));
   Program program = ProgramBuilder(std::move(parts), options).Build();
   ReduceGradients(program);
@@ -378,6 +410,7 @@ absl::StatusOr<Program> BuildProgram(ResolvedGraph graph, const ProgramOptions& 
 }
 
 absl::StatusOr<Program> BuildPart(ResolvedGraph graph, const Program& whole) {
+  RETURN_IF_ERROR(CheckAccumulation(graph, whole.options));
   RETURN_IF_ERROR(CheckPassedGradients(graph));
   RETURN_IF_ERROR(CheckSharedGradients(graph));
   const std::string name = graph.options.name;

@@ -115,15 +115,17 @@ class Binder {
     bound_.operations.emplace_back(WaitEvent{later, event});
   }
 
-  // The residents of the host's pool, at its beginning, have separate memory.
   absl::Status ReservePools() {
-    RETURN_IF_ERROR(ReservePool(Pool::kHost, MemoryKind::kPinnedHost,
-                                plan_.host_pool_bytes - plan_.host_resident_bytes));
-    return ReservePool(Pool::kPeer, MemoryKind::kPeer, plan_.peer_pool_bytes);
+    RETURN_IF_ERROR(ReservePool(Pool::kHost, MemoryKind::kPinnedHost));
+    return ReservePool(Pool::kPeer, MemoryKind::kPeer);
   }
-  absl::Status ReservePool(Pool pool, MemoryKind kind, int64_t bytes) {
-    if (bytes == 0) return absl::OkStatus();
-    ASSIGN_OR_RETURN(bound_.pools[static_cast<size_t>(pool)], device_.Allocate(kind, bytes));
+  absl::Status ReservePool(Pool pool, MemoryKind kind) {
+    const int64_t bytes = PoolBytes(plan_, pool);
+    std::byte*& place = memory_.pools[static_cast<size_t>(pool)];
+    if (bytes == 0 || place != nullptr) return absl::OkStatus();
+    Buffer& buffer = bound_.pools[static_cast<size_t>(pool)];
+    ASSIGN_OR_RETURN(buffer, device_.Allocate(kind, bytes));
+    place = buffer.data();
     return absl::OkStatus();
   }
 
@@ -149,7 +151,7 @@ class Binder {
     const bool is_resident = plan_.tensors[offload.tensor.index()].on_host();
     if (is_resident) return memory_.host_residents + offload.offset;
     const int64_t begin = offload.pool == Pool::kHost ? plan_.host_resident_bytes : 0;
-    return bound_.pools[static_cast<size_t>(offload.pool)].data() + (offload.offset - begin);
+    return memory_.pools[static_cast<size_t>(offload.pool)] + (offload.offset - begin);
   }
   absl::Status BindAction(const PrefetchAction& prefetch) {
     bound_.operations.emplace_back(Transfer{action_, Stream::kH2d, Place(prefetch.tensor),
@@ -323,7 +325,7 @@ class Binder {
   const std::vector<TensorId> results_;
   const Plan& plan_;
   Device& device_;
-  const PlanMemory memory_;
+  PlanMemory memory_;
   BoundPlan bound_;
   std::vector<Region> regions_;  // by TensorId, as of the current action
   absl::flat_hash_map<KernelKey, size_t> kernel_of_;
@@ -334,6 +336,11 @@ class Binder {
 };
 
 }  // namespace
+
+int64_t PoolBytes(const Plan& plan, Pool pool) {
+  return pool == Pool::kHost ? plan.host_pool_bytes - plan.host_resident_bytes
+                             : plan.peer_pool_bytes;
+}
 
 absl::StatusOr<BoundPlan> BindPlan(const Program& program, const Plan& plan, Device& device,
                                    const PlanMemory& memory) {

@@ -35,8 +35,8 @@
 
 namespace neap {
 
-// *Ownership*: owns the kernels and the pools' memory; the operations point into those and into the
-// memory to which the plan was bound.
+// *Ownership*: owns the kernels, and the pools' memory unless it is given; the operations point into
+// those and into the memory to which the plan was bound.
 struct BoundPlan {
   struct Launch {
     size_t action = 0;  // index
@@ -84,16 +84,21 @@ struct BoundPlan {
   // By TensorId: the address of a given tensor when an iteration begins, and of
   // KeptResults() when it has ended; null if the tensor has no place.
   std::vector<std::byte*> given;
-  std::array<Buffer, kPoolCount> pools;  // by Pool; without the residents of the host's pool
+  std::array<Buffer, kPoolCount> pools;  // by Pool: those that PlanMemory lacks
 };
 
-// The memory to which a plan is bound. It must outlive the BoundPlan.
+// The memory to which a plan is bound. It must outlive the BoundPlan. Several plans may share it,
+// if their iterations do not overlap.
 struct PlanMemory {
   std::byte* arena = nullptr;  // Plan::arena_bytes
-  // Plan::host_resident_bytes of pinned memory: the beginning of the host's pool. It outlives the
-  // rest of the pool, which BindPlan() allocates.
+  // Plan::host_resident_bytes of pinned memory: the beginning of the host's pool, which keeps its
+  // values between iterations.
   std::byte* host_residents = nullptr;
+  // By Pool: PoolBytes(). BindPlan() allocates those that are null.
+  std::array<std::byte*, kPoolCount> pools = {};
 };
+// The bytes of a pool that hold copies during an iteration: the host's without its residents.
+int64_t PoolBytes(const Plan& plan, Pool pool);
 
 absl::StatusOr<BoundPlan> BindPlan(const Program& program, const Plan& plan, Device& device,
                                    const PlanMemory& memory);

@@ -10,7 +10,7 @@
 //                                               8 GiB is discarded
 //
 //   BudgetChange change(planner);
-//   RETURN_IF_ERROR(change.Start(6 * kGiB, {training, inference}));
+//   RETURN_IF_ERROR(change.Start(6 * kGiB, {{training}, inference}));
 //   if (std::optional<BudgetChange::Planned> planned = change.Take()) planned->plans.status();
 //
 // *Threads*: the public functions one at a time. *Ownership*: borrows the planner.

@@ -12,7 +12,7 @@ namespace {
 
 // The first `elements` values of the port.
 absl::StatusOr<std::vector<float>> ReadPort(const Port& port, size_t elements,
-                                            const Runtime& inference, Device& device) {
+                                            const Executable& inference, Device& device) {
   std::vector<float> all;
   for (TensorId part : port.parts) {
     ASSIGN_OR_RETURN(const std::vector<float> values,
@@ -58,7 +58,8 @@ void AverageOverKnown(const LossPort& port, const Feeds& feeds, const Program& p
 
 }  // namespace
 
-absl::StatusOr<StepResult> EvaluateFeeds(Runtime& inference, Staging& staging, const Feeds& feeds) {
+absl::StatusOr<StepResult> EvaluateFeeds(Executable& inference, Staging& staging,
+                                         const Feeds& feeds) {
   const Program& program = inference.program;
   ASSIGN_OR_RETURN(const int64_t examples, ExamplesIn(feeds, program));
   RETURN_IF_ERROR(CheckWholeBatch(examples, program));
@@ -76,7 +77,7 @@ absl::StatusOr<StepResult> EvaluateFeeds(Runtime& inference, Staging& staging, c
   return ResultOf(std::move(received));
 }
 
-absl::StatusOr<Prediction> ReadPrediction(const Runtime& inference, int64_t images,
+absl::StatusOr<Prediction> ReadPrediction(const Executable& inference, int64_t images,
                                           Device& device) {
   const Program& program = inference.program;
   const LossPort* const loss = program.MainLoss();

@@ -9,17 +9,22 @@
 namespace neap {
 
 absl::StatusOr<Executor> Executor::Create(const Program& program, const Plan& plan, Device& device,
-                                          std::byte* arena, std::byte* host_residents,
-                                          Communicator* communicator) {
+                                          const PlanMemory& memory, Communicator* communicator) {
   const int ranks = communicator == nullptr ? 1 : communicator->ranks();
   if (ranks != program.options.share.ranks) {
     return absl::InvalidArgumentError(absl::StrCat(program.net.name, ": a program of ",
                                                    program.options.share.ranks,
                                                    " ranks cannot run among ", ranks));
   }
-  ASSIGN_OR_RETURN(BoundPlan bound, BindPlan(program, plan, device,
-                                             {.arena = arena, .host_residents = host_residents}));
+  ASSIGN_OR_RETURN(BoundPlan bound, BindPlan(program, plan, device, memory));
   return Executor(device, communicator, std::move(bound));
+}
+
+// The streams of an iteration are joined to the compute stream at its beginning and its end. Only
+// the copy of an incoming batch begins earlier.
+absl::Status Executor::TakeOver() {
+  ASSIGN_OR_RETURN(emptied_, device_->Record(Stream::kCompute));
+  return absl::OkStatus();
 }
 
 absl::Status Executor::Send(absl::Span<const HostValue> batch,

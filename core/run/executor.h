@@ -4,7 +4,7 @@
 // and enqueues: it decides nothing and never waits for the device, so the host runs ahead and the
 // device does not idle. It allocates nothing but the recordings of the second iteration.
 //
-//   ASSIGN_OR_RETURN(Executor executor, Executor::Create(program, plan, device, arena.data()));
+//   ASSIGN_OR_RETURN(Executor executor, Executor::Create(program, plan, device, {arena.data()}));
 //   RETURN_IF_ERROR(executor.Send({{images, pixels.data(), pixels.size_bytes()}}));
 //   RETURN_IF_ERROR(executor.Run());  // enqueues one iteration
 //   RETURN_IF_ERROR(device.Synchronize());
@@ -32,7 +32,7 @@
 // the times when everything has finished. The host does not wait in between, so the streams overlap
 // as in an untimed run.
 //
-// The plan must have passed Verify() and MatchesProgram(). *Ownership*: borrows device, arena and
+// The plan must have passed Verify() and MatchesProgram(). *Ownership*: borrows device, memory and
 // communicator, which must outlive it. *Streams*: all five.
 // *Errors*: those of BindPlan(), the backend and the device; for a kernel or a copy, with its name.
 #pragma once
@@ -61,12 +61,14 @@ class Executor {
   // number of parts.
   static constexpr int64_t kMinRecorded = 4;
 
-  // `host_residents` is pinned memory of Plan::host_resident_bytes for the tensors that are on the
-  // host between iterations; it may be null if there are none. `communicator` is that of the
-  // program's rank; null if it is alone.
+  // `communicator` is that of the program's rank; null if it is alone.
   static absl::StatusOr<Executor> Create(const Program& program, const Plan& plan, Device& device,
-                                         std::byte* arena, std::byte* host_residents = nullptr,
+                                         const PlanMemory& memory,
                                          Communicator* communicator = nullptr);
+
+  // To be called when another executor has run in the same memory since this one did: what Send()
+  // and Run() enqueue follows all that was enqueued before.
+  absl::Status TakeOver();
 
   // An input or a label of an iteration, in pinned memory of the host.
   struct HostValue {
@@ -106,7 +108,7 @@ class Executor {
   // (core/program/shards.h). To be called by all ranks, between two iterations.
   absl::Status GatherParameters();
 
-  // The address, in the arena or in `host_residents`, of a given tensor (persistent, input, label)
+  // The address, in the arena or among the residents of the host, of a given tensor (persistent, input, label)
   // when an iteration begins, or of KeptResults() (core/program/results.h) when it has ended; null
   // if the plan has no place for it.
   std::byte* Address(TensorId tensor) const { return bound_.given[tensor.index()]; }

@@ -26,12 +26,13 @@ std::vector<float> InMemoryOrder(const std::vector<float>& nchw, const TensorSpe
 
 }  // namespace
 
-void PersistentValues::Adopt(const Program& alone) {
+void PersistentValues::Adopt() {
+  const Program& alone = executables_.stored();
   stored_ = {.net = alone.net, .options = alone.options, .loss_scale = alone.loss_scale};
   for (const Tensor& tensor : alone.tensors) {
     if (IsPersistent(tensor.role)) stored_.tensors.push_back(tensor);
   }
-  const Program& program = training_.program;
+  const Program& program = executables_.whole();
   is_sharded_ = program.options.shard.ranks > 1;
   for (const Tensor& tensor : program.tensors) {
     if (IsPersistent(tensor.role)) own_.emplace(tensor.name, tensor.id);
@@ -101,7 +102,7 @@ absl::Status PersistentValues::Load(const std::vector<TensorImage>& images) {
 }
 
 absl::Status PersistentValues::Write(const std::vector<TensorImage>& images) {
-  RETURN_IF_ERROR(WriteImages(images, *training_.executor, device_));
+  RETURN_IF_ERROR(WriteImages(images, executor(), device_));
   is_stale_ = false;
   return absl::OkStatus();
 }
@@ -135,7 +136,7 @@ absl::Status PersistentValues::Gather(const absl::Status& ready) {
   ASSIGN_OR_RETURN(const std::vector<std::string> stale, group_->Exchange(is_stale_ ? "s" : ""));
   is_stale_ = std::count(stale.begin(), stale.end(), "s") > 0;
   if (!is_stale_) return absl::OkStatus();
-  RETURN_IF_ERROR(training_.executor->GatherParameters());
+  RETURN_IF_ERROR(executor().GatherParameters());
   RETURN_IF_ERROR(device_.Synchronize());
   is_stale_ = false;
   return absl::OkStatus();
@@ -190,7 +191,7 @@ absl::Status PersistentValues::ReadAll(CheckpointContents contents) {
 
 const Tensor* PersistentValues::Own(const Tensor& stored) const {
   const auto own = own_.find(stored.name);
-  return own == own_.end() ? nullptr : &training_.program.tensor(own->second);
+  return own == own_.end() ? nullptr : &executables_.whole().tensor(own->second);
 }
 
 absl::StatusOr<TensorImage> PersistentValues::Image(const Tensor& own, const Tensor& stored,
@@ -204,7 +205,7 @@ absl::StatusOr<TensorImage> PersistentValues::Image(const Tensor& own, const Ten
 absl::StatusOr<std::vector<float>> PersistentValues::Read(const Tensor& stored) {
   const Tensor* const own = Own(stored);
   const bool is_whole = own != nullptr && !own->held.has_value();
-  if (is_whole) return ReadValues(*own, *training_.executor, device_);
+  if (is_whole) return ReadValues(*own, executor(), device_);
   absl::StatusOr<std::vector<float>> values = ReadSharded(stored, own);
   has_failed_ = !values.ok();
   return values;
@@ -233,7 +234,7 @@ absl::StatusOr<std::string> PersistentValues::Concatenated(std::string_view sent
 absl::StatusOr<std::vector<float>> PersistentValues::ReadSharded(const Tensor& stored,
                                                                  const Tensor* own) {
   absl::StatusOr<std::vector<float>> held = std::vector<float>();
-  if (own != nullptr) held = ReadValues(*own, *training_.executor, device_);
+  if (own != nullptr) held = ReadValues(*own, executor(), device_);
   RETURN_IF_ERROR(Agree(held.status(), {}, group_));
   const std::string_view sent(reinterpret_cast<const char*>(held->data()),
                               held->size() * sizeof(float));

@@ -2,8 +2,8 @@
 // sharded optimizer (core/program/shards.h) keeps only slices of masters and moments, and between
 // two steps has the current values of only its own slices of parameters. Private to the session.
 //
-//   PersistentValues values(device, memory.training(), communicator);
-//   values.Adopt(alone);  // the program that a rank alone would have
+//   PersistentValues values(device, executables, communicator);
+//   values.Adopt();
 //   RETURN_IF_ERROR(values.Initialise(seed, /*at_once=*/true));
 //   values.StepBegun();
 //   RETURN_IF_ERROR(values.Gather(ready));  // all ranks; then evaluation may read them
@@ -26,7 +26,7 @@
 #include "neap/core/device/communicator.h"
 #include "neap/core/device/device.h"
 #include "neap/core/program/program.h"
-#include "neap/core/run/runtime.h"
+#include "neap/core/run/session_executables.h"
 #include "neap/core/run/session_results.h"
 #include "neap/core/run/tensor_values.h"
 
@@ -34,11 +34,11 @@ namespace neap {
 
 class PersistentValues {
  public:
-  PersistentValues(Device& device, Runtime& training, Communicator* group)
-      : device_(device), training_(training), group_(group) {}
+  PersistentValues(Device& device, SessionExecutables& executables, Communicator* group)
+      : device_(device), executables_(executables), group_(group) {}
 
-  // `alone` has all persistent tensors of the session whole, by the same names.
-  void Adopt(const Program& alone);
+  // To be called once the executables are created.
+  void Adopt();
   // The program with those tensors only.
   const Program& stored() const { return stored_; }
   // Whether the session has slices of them; what says so below is then to be called by all ranks.
@@ -72,6 +72,7 @@ class PersistentValues {
                     const TrainingPosition& position, DType weights, const FileMetadata& metadata);
 
  private:
+  Executor& executor() const { return *executables_.training().executor; }
   absl::Status Write(const std::vector<TensorImage>& images);
   absl::Status WriteInitial(uint64_t seed, bool random);
   bool IsRandom(const Tensor& stored) const;
@@ -89,7 +90,7 @@ class PersistentValues {
   absl::Status ReadAll(CheckpointContents contents);
 
   Device& device_;
-  Runtime& training_;
+  SessionExecutables& executables_;
   Communicator* const group_;  // null: alone
   Program stored_;
   absl::flat_hash_map<std::string, TensorId> own_;  // by name

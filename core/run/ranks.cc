@@ -1,5 +1,6 @@
 #include "neap/core/run/ranks.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
@@ -140,6 +141,13 @@ absl::StatusOr<int64_t> OfFirstRank(int64_t own, TextExchange* group) {
   int64_t first = 0;
   if (absl::SimpleAtoi(texts[0], &first)) return first;
   return absl::InternalError("rank 0 does not call the same functions as this one");
+}
+
+absl::StatusOr<bool> OnAllRanks(bool own, TextExchange* group) {
+  if (group == nullptr || group->ranks() == 1) return own;
+  ASSIGN_OR_RETURN(const std::vector<std::string> texts,
+                   group->Exchange(own ? "1" : "0", TextExchange::Patience::kForFiles));
+  return std::all_of(texts.begin(), texts.end(), [](const auto& text) { return text == "1"; });
 }
 
 bool IsOfAnotherRank(const absl::Status& error) {

@@ -19,10 +19,23 @@
 // To keep a GPU busy while the next batch is prepared and copied, have two steps in flight:
 //   Begin(b0);  Begin(b1);  Finish() -> loss of b0;  Begin(b2);  Finish() -> loss of b1; ...
 //
+// A batch that is too large for one step may come in several, with one update for all:
+//
+//   for (const Batch& batch : four)  // TrainingOptions::accumulate
+//     RETURN_IF_ERROR(session.Accumulate(batch).status());
+//   RETURN_IF_ERROR(session.Update().status());
+//
 // The graph may differ from iteration to iteration: layers that are left out (stochastic depth)
 // keep their parameters, in the same arena, until they are used again.
 //
 //   RETURN_IF_ERROR(session.SetTrainingGraph(net_without_some_blocks));
+//
+// A network may be trained with inputs of several sizes (Graph::Sizes()), which are planned and
+// made at the beginning, within the budget, in one arena. A step has the size that is given with
+// its values (FeedValue::shape, Batch::height), and waits for nothing.
+//
+//   net.Sizes({{.extents = {160, 160}}, {.extents = {288, 288}, .batch = 32}});
+//   batch.height = batch.width = 288;  // of 32 images, before TrainStep(batch)
 //
 // The budget may change while training goes on, without a step that waits for the planner:
 //
@@ -94,6 +107,10 @@ struct TrainingOptions {
   // one iteration to the next must come from the device's memory. If those of the second cannot be
   // recorded, they are enqueued instead, and so are all later ones.
   bool records_iterations = true;
+  // Parameters are updated by Update(), with the gradients of this many batches: Accumulate() has
+  // been called so often before. The gradients are persistent tensors then. 1: every step updates
+  // them. Not among several ranks, nor with other graphs or sizes.
+  int64_t accumulate = 1;
   // The session only evaluates and predicts: no memory is planned for training or the optimizer,
   // and training steps and Save() are FAILED_PRECONDITION. Load() provides the parameters.
   bool inference_only = false;
@@ -160,13 +177,28 @@ class Session {
   // Errors: FAILED_PRECONDITION while a step is in flight.
   absl::StatusOr<StepResult> Step(const Feeds& feeds);
   // The same for a network of images with labels or targets, the only feeds that it has
-  // (INVALID_ARGUMENT otherwise); returns the mean loss.
+  // (INVALID_ARGUMENT otherwise); TrainStep() returns the loss alone.
+  absl::StatusOr<StepResult> Step(const Batch& batch);
   absl::StatusOr<float> TrainStep(const Batch& batch);
   // The two halves of Step() and TrainStep(). Errors: FAILED_PRECONDITION for a Begin() with two
   // steps in flight, or a Finish() with none.
   absl::Status Begin(const Feeds& feeds);
   absl::Status Begin(const Batch& batch);
   absl::StatusOr<StepResult> Finish();
+
+  // Of a session whose gradients are summed (TrainingOptions::accumulate), in place of steps: adds
+  // the gradients of a batch, and returns its losses and outputs. Training is that of one batch of
+  // all images: with --sub-batches as many, it has the same bits, if no layer couples the images of
+  // a batch; batch norms take the statistics of each batch. Begin() and Finish() are its halves.
+  // Errors: FAILED_PRECONDITION if it is time for an Update(), or while a batch is in flight.
+  absl::StatusOr<StepResult> Accumulate(const Feeds& feeds);
+  absl::StatusOr<StepResult> Accumulate(const Batch& batch);
+  // Updates the parameters, which is one step. Batches may be in flight. The result has no losses
+  // and outputs; of a scaled loss it says whether the step was skipped, so it waits for that.
+  // Errors: FAILED_PRECONDITION unless as many batches have begun as there are to be.
+  absl::StatusOr<StepResult> Update();
+  // The batches that have begun since then.
+  int64_t accumulated() const;
 
   // Runs one step that trains like any other, but is timed on the device's streams, kernel by
   // kernel. It is a little slower, because of the timing and because no other step is in flight.
@@ -257,15 +289,19 @@ class Session {
   // or its refusal, which has the errors of SetBudget(). Does not wait unless budget_pending().
   absl::Status AwaitBudget();
 
-  // Trains another graph from the next step on. Its persistent tensors must be among those of
-  // Create()'s graph, by name and shape, and its batch must be the same. The tensors of layers that
-  // it leaves out keep their values and their places, since the bottom of the arena is that of the
-  // whole network for every graph. The arena is kept if the new plan fits into it. Evaluate(),
-  // Save() and Load() still use the whole network. Errors: INVALID_ARGUMENT naming a tensor that
-  // the whole network lacks; those of SetBudget().
+  // Trains another graph from the next step to begin; steps may be in flight. Its persistent
+  // tensors must be among those of Create()'s graph, by name and shape; its batch and the sizes of
+  // its inputs may be others. The tensors of layers that it leaves out keep their values and their
+  // places, since the bottom of the arena is that of the whole network for every graph. Evaluate(),
+  // Save() and Load() still use the whole network.
+  // Plan, kernels and recordings of a graph are kept for when it comes back, which then costs a
+  // look-up, for the 64 graphs that were trained last, and until the budget changes or a graph
+  // needs a larger arena. Errors: INVALID_ARGUMENT naming a tensor that the whole network lacks;
+  // those of SetBudget().
   absl::Status SetTrainingGraph(const Graph& graph);
-  // Statistics of the cache of plans, over all calls so far.
+  // Statistics of the cache of plans, and of what was made of them, over all calls so far.
   PlanCacheStats plan_cache() const;
+  ExecutableStats executables() const;
 
  private:
   class Impl;

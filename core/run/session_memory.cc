@@ -4,69 +4,133 @@
 #include <utility>
 
 #include "neap/core/base/status_macros.h"
+#include "neap/core/run/session_planner.h"
 
 namespace neap {
+namespace {
 
-SessionMemory::SessionMemory(Device& device, SessionPlanner& planner, bool evaluates, bool records,
-                             Communicator* communicator)
-    : device_(device), planner_(planner), evaluates_(evaluates), arena_(device) {
-  training_.records = inference_.records = records;
-  training_.communicator = communicator;
+std::vector<std::shared_ptr<Executable>> AllOf(const Executables& executables) {
+  std::vector<std::shared_ptr<Executable>> all = executables.training;
+  if (executables.inference != nullptr) all.push_back(executables.inference);
+  return all;
 }
 
-absl::Status SessionMemory::Reserve() {
-  training_.executor.reset();
-  inference_.executor.reset();
-  const Plan& training = training_.planned.plan;
-  const Plan& inference = inference_.planned.plan;
-  RETURN_IF_ERROR(
-      arena_.Reserve(std::max(training.arena_bytes, inference.arena_bytes),
-                     std::max(training.host_resident_bytes, inference.host_resident_bytes)));
-  RETURN_IF_ERROR(Bind(training_));
-  return evaluates_ ? Bind(inference_) : absl::OkStatus();
-}
-
-absl::Status SessionMemory::Switch(Setup& next, bool keep_arena) {
-  // Persistent tensors return to the bytes of the arena from which they were taken.
-  RETURN_IF_ERROR(CheckSamePlaces(training_.planned.plan, next.plans.training.plan));
-  if (!keep_arena) RETURN_IF_ERROR(arena_.Evacuate(PersistentEnd(training_.planned.plan)));
-  const auto prepare = [&] { return keep_arena ? Bind(training_) : Reserve(); };
-  Swap(next);
-  const absl::Status refused = prepare();
-  if (absl::IsAborted(refused)) planner_.Forget();
-  if (!refused.ok()) {
-    Swap(next);
-    RETURN_IF_ERROR(prepare());
+// The executable before the others, of which no more than `max` are left besides the family.
+Executables WithFirst(const std::shared_ptr<Executable>& first, const Executables& others,
+                      size_t max) {
+  Executables result = {.training = {first}, .inference = others.inference};
+  size_t droppable = 1;
+  for (const std::shared_ptr<Executable>& other : others.training) {
+    const bool is_same = other->stage == first->stage && other->graph == first->graph;
+    if (is_same) continue;
+    if (other->is_of_family || ++droppable <= max) result.training.push_back(other);
   }
-  if (!keep_arena) RETURN_IF_ERROR(arena_.Return());
-  return refused;
+  return result;
+}
+
+template <typename List>
+auto Find(const Graph& graph, int64_t stage, List& training) {
+  return std::find_if(training.begin(), training.end(), [&](const auto& executable) {
+    return executable->stage == stage && executable->graph == graph;
+  });
+}
+
+}  // namespace
+
+Executables SessionMemory::Kept() const {
+  return WithFirst(executables_.training.front(), executables_, 1);
 }
 
 MemoryUse SessionMemory::Use() const {
-  const std::optional<Executor>& executor = training_.executor;
-  return {.predicted_peak_bytes = training_.planned.plan.peak_bytes,
+  const Plan& plan = training().planned.plan;
+  const std::optional<Executor>& executor = training().executor;
+  return {.predicted_peak_bytes = plan.peak_bytes,
           .measured_peak_bytes = executor.has_value() ? executor->measured_peak_bytes() : 0,
-          .arena_bytes = arena_bytes(),
-          .peer_bytes = training_.planned.plan.peer_pool_bytes};
+          .arena_bytes = arena_.bytes().device,
+          .peer_bytes = plan.peer_pool_bytes};
+}
+
+absl::Status SessionMemory::Replace(Executables next) {
+  const bool is_first = executables_.training.empty();
+  if (!is_first) {
+    // Persistent tensors return to the bytes of the arena from which they were taken.
+    const Plan& plan = training().planned.plan;
+    for (const std::shared_ptr<Executable>& executable : next.training)
+      RETURN_IF_ERROR(CheckSamePlaces(plan, executable->planned.plan));
+    RETURN_IF_ERROR(arena_.Evacuate(PersistentEnd(plan)));
+    for (const std::shared_ptr<Executable>& old : AllOf(executables_)) old->executor.reset();
+  }
+  const absl::Status refused = ReserveAndBind(next);
+  if (refused.ok()) executables_ = std::move(next);
+  if (is_first) return refused;
+  if (!refused.ok()) RETURN_IF_ERROR(ReserveAndBind(executables_));
+  RETURN_IF_ERROR(arena_.Return());
+  return refused;
+}
+
+absl::Status SessionMemory::Add(std::shared_ptr<Executable> next) {
+  if (!arena_.bytes().Hold(BytesFor(next->planned.plan)))
+    return Replace(WithFirst(next, executables_, 1));
+  RETURN_IF_ERROR(CheckSamePlaces(training().planned.plan, next->planned.plan));
+  absl::Status bound = Bind(*next);
+  if (absl::IsResourceExhausted(bound) && executables_.training.size() > Kept().training.size()) {
+    RETURN_IF_ERROR(device_.Synchronize());
+    executables_ = Kept();
+    bound = Bind(*next);
+  }
+  RETURN_IF_ERROR(bound);
+  RETURN_IF_ERROR(next->executor->TakeOver());
+  Executables all = WithFirst(next, executables_, kMaxTraining);
+  // Those that are dropped may still be running.
+  if (all.training.size() <= executables_.training.size()) RETURN_IF_ERROR(device_.Synchronize());
+  executables_ = std::move(all);
+  return absl::OkStatus();
+}
+
+absl::Status SessionMemory::Resume(const Graph& graph, int64_t stage) {
+  auto& training = executables_.training;
+  const auto known = Find(graph, stage, training);
+  if (known == training.begin()) return absl::OkStatus();
+  std::rotate(training.begin(), known, known + 1);
+  ++stats_.resumed;
+  return training.front()->executor->TakeOver();
+}
+
+bool SessionMemory::Has(const Graph& graph) const {
+  return Find(graph, 0, executables_.training) != executables_.training.end();
 }
 
 absl::Status SessionMemory::Check() const {
-  const bool bound =
-      training_.executor.has_value() && (!evaluates_ || inference_.executor.has_value());
+  const std::vector<std::shared_ptr<Executable>> all = AllOf(executables_);
+  const bool bound = std::all_of(all.begin(), all.end(), [](const auto& executable) {
+    return executable->executor.has_value();
+  });
   if (bound && !arena_.is_evacuated()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       "the device has refused memory or a copy; the parameters are kept until SetBudget() finds "
       "room");
 }
 
-absl::Status SessionMemory::Bind(Runtime& runtime) {
-  return runtime.Bind(device_, arena_.data(), arena_.host_residents());
+// Executors are destroyed before the arena is replaced: what they hold of the device's memory could
+// be what a new one lacks.
+absl::Status SessionMemory::ReserveAndBind(const Executables& executables) {
+  ArenaBytes bytes;
+  const std::vector<std::shared_ptr<Executable>> all = AllOf(executables);
+  for (const std::shared_ptr<Executable>& executable : all)
+    bytes = Larger(bytes, BytesFor(executable->planned.plan));
+  absl::Status status = arena_.Reserve(bytes);
+  for (const std::shared_ptr<Executable>& executable : all) {
+    if (status.ok()) status = Bind(*executable);
+  }
+  if (status.ok()) return status;
+  for (const std::shared_ptr<Executable>& executable : all) executable->executor.reset();
+  return status;
 }
 
-void SessionMemory::Swap(Setup& other) {
-  std::swap(training_.program, other.training);
-  std::swap(training_.planned, other.plans.training);
-  std::swap(inference_.planned, other.plans.inference);
+absl::Status SessionMemory::Bind(Executable& executable) {
+  ++stats_.made;
+  Communicator* const group = executable.program.options.share.ranks > 1 ? communicator_ : nullptr;
+  return executable.Bind(device_, arena_.memory(), group, records_);
 }
 
 }  // namespace neap

@@ -1,77 +1,91 @@
-// The memory of a session, and the plans for training and evaluation that run in it. Private to the
-// session.
+// The memory of a session, and the executables that run in it: one for each graph that it trains,
+// and one for evaluation. Private to the session.
 //
-// Both plans are bound to one arena, with the persistent tensors in the same places. When they are
-// replaced, for another budget or graph, the persistent tensors must survive, although the device
-// may not have room for two arenas, and may then refuse the new one:
+// All are bound to one arena, with the persistent tensors in the same places, so changing from one
+// to another costs a look-up:
 //
-//   SessionMemory memory(device, planner, /*evaluates=*/true, /*records=*/true,
-//                        /*communicator=*/nullptr);
-//   memory.training().planned = plans.training;  // and the programs, and the inference plan
-//   RETURN_IF_ERROR(memory.Reserve());
-//   Setup next = {program, other_plans};
-//   RETURN_IF_ERROR(memory.Switch(next, /*keep_arena=*/false));
+//   SessionMemory memory(device, /*communicator=*/nullptr, /*records=*/true);
+//   RETURN_IF_ERROR(memory.Replace({.training = {whole}, .inference = evaluation}));
+//   RETURN_IF_ERROR(memory.Has(graph) ? memory.Resume(graph) : memory.Add(executable));
+//   return memory.training().executor->Run();
 //
-// *Ownership*: borrows device and planner.
+// When the arena has to be replaced, for another budget or a graph that needs more, the persistent
+// tensors must survive, although the device may not have room for two arenas, and may then refuse
+// the new one.
+//
+// *Ownership*: borrows device and communicator. *Errors*: those of the device and of BindPlan(),
+// such as ABORTED for an engine that cannot be built; INVALID_ARGUMENT from CheckSamePlaces().
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "neap/core/device/device.h"
-#include "neap/core/program/program.h"
+#include "neap/core/graph/graph.h"
 #include "neap/core/run/arena.h"
-#include "neap/core/run/runtime.h"
-#include "neap/core/run/session_planner.h"
+#include "neap/core/run/executable.h"
 #include "neap/core/run/session_results.h"
 
 namespace neap {
 
-// The program and plans that replace a session's current ones when its budget or graph changes.
-struct Setup {
-  Program training;
-  SessionPlans plans;
+struct Executables {
+  std::vector<std::shared_ptr<Executable>> training;  // that of the next step first
+  std::shared_ptr<Executable> inference = nullptr;    // null if the session does not evaluate
 };
 
 class SessionMemory {
  public:
-  // A session that does not evaluate has no inference plan. `communicator` is null for a session
-  // that trains alone.
-  SessionMemory(Device& device, SessionPlanner& planner, bool evaluates, bool records,
-                Communicator* communicator);
+  // Executables for training, besides those of the family: kernels and recordings take some
+  // megabytes of the host's and the device's memory for each.
+  static constexpr size_t kMaxTraining = 64;
 
-  Runtime& training() { return training_; }
-  Runtime& inference() { return inference_; }
-  const Runtime& training() const { return training_; }
-  const Runtime& inference() const { return inference_; }
-  int64_t arena_bytes() const { return arena_.size_bytes(); }
+  // `communicator` is null for a session that trains alone.
+  SessionMemory(Device& device, Communicator* communicator, bool records)
+      : device_(device), communicator_(communicator), records_(records), arena_(device) {}
+
+  Executable& training() { return *executables_.training.front(); }
+  const Executable& training() const { return *executables_.training.front(); }
+  Executable& inference() { return *executables_.inference; }
+  const Executable& inference() const { return *executables_.inference; }
+  // Those that are planned for every budget: that of the next step, the rest of the family, and
+  // that for evaluation.
+  Executables Kept() const;
   MemoryUse Use() const;
+  ExecutableStats stats() const { return stats_; }
 
-  // Reserves an arena for the plans of both runtimes, and binds them to it. Errors: those of the
-  // device and of BindPlan(), such as ABORTED for an engine that cannot be built.
-  absl::Status Reserve();
+  // Binds these executables, and no others, to an arena of the bytes that they need. Waits until
+  // the device is idle. After an error, the ones before are bound again. Only if the device refuses
+  // even the memory that it granted before, or a copy back, Check() fails until another call
+  // succeeds.
+  absl::Status Replace(Executables next);
 
-  // Switches to another setup, or keeps the current one on failure. With `keep_arena`, the new
-  // plans must fit into the arena and the device must be idle; without it, the switch waits until
-  // the device is. Errors: INVALID_ARGUMENT from CheckSamePlaces(); those of Reserve(). After
-  // ABORTED, the planner has forgotten its plans and can be asked for others. Only if the device
-  // refuses even the memory that it granted before, or a copy back, Check() fails until another
-  // switch succeeds.
-  absl::Status Switch(Setup& next, bool keep_arena);
+  // Binds another executable for training, which becomes that of the next step, and takes the place
+  // of one for the same graph. Steps may be in flight. If the arena is too small for it, that is
+  // replaced, and if the device has no memory for its kernels, it is asked again, without all
+  // executables but the family; if there are too many, the one that was not used for the longest
+  // time is dropped. Errors: as Replace().
+  absl::Status Add(std::shared_ptr<Executable> next);
 
-  // FAILED_PRECONDITION if the runtimes cannot run.
+  // Returns to the executable of this graph and stage, which there is. Steps may be in flight.
+  absl::Status Resume(const Graph& graph, int64_t stage = 0);
+  bool Has(const Graph& graph) const;
+
+  // FAILED_PRECONDITION if the executables cannot run.
   absl::Status Check() const;
 
  private:
-  absl::Status Bind(Runtime& runtime);
-  void Swap(Setup& other);
+  absl::Status ReserveAndBind(const Executables& executables);
+  absl::Status Bind(Executable& executable);
 
   Device& device_;
-  SessionPlanner& planner_;
-  bool evaluates_;
+  Communicator* const communicator_;
+  const bool records_;
   Arena arena_;
-  Runtime training_;
-  Runtime inference_;
+  Executables executables_;
+  ExecutableStats stats_;
 };
 
 }  // namespace neap

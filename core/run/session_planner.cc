@@ -110,29 +110,52 @@ absl::StatusOr<PlanResult> SessionPlanner::FindOrMake(const Program& program, in
 
 absl::StatusOr<SessionPlans> SessionPlanner::PlanAll(const SessionPrograms& programs,
                                                      int64_t budget_bytes) {
-  if (programs.inference.has_value())
-    return PlanBoth(programs.training, *programs.inference, budget_bytes);
-  ASSIGN_OR_RETURN(PlanResult planned, Plan(programs.training, budget_bytes));
-  return SessionPlans{.training = std::move(planned), .inference = {}};
+  std::vector<const Program*> all;
+  for (const Program& program : programs.training) all.push_back(&program);
+  if (programs.inference.has_value()) all.push_back(&*programs.inference);
+  std::vector<absl::StatusOr<PlanResult>> results;
+  for (const Program* program : all) results.push_back(Plan(*program, budget_bytes));
+  RETURN_IF_ERROR(MostDemanding(all, results));
+
+  int64_t minimum = 0;
+  for (const absl::StatusOr<PlanResult>& result : results) {
+    RETURN_IF_ERROR(CheckSamePlaces(results.front()->plan, result->plan));
+    minimum = std::max(minimum, result->stats.minimum_budget_bytes);
+  }
+  SessionPlans plans;
+  if (programs.inference.has_value()) {
+    plans.inference = *std::move(results.back());
+    results.pop_back();
+  }
+  for (absl::StatusOr<PlanResult>& result : results) {
+    result->stats.minimum_budget_bytes = minimum;
+    plans.training.push_back(*std::move(result));
+  }
+  return plans;
 }
 
-absl::StatusOr<SessionPlans> SessionPlanner::PlanBoth(const Program& training,
-                                                      const Program& inference,
-                                                      int64_t budget_bytes) {
-  absl::StatusOr<PlanResult> first = Plan(training, budget_bytes);
-  absl::StatusOr<PlanResult> second = Plan(inference, budget_bytes);
-  if (first.ok() && second.ok()) {
-    RETURN_IF_ERROR(CheckSamePlaces(first->plan, second->plan));
-    int64_t& minimum = first->stats.minimum_budget_bytes;
-    minimum = std::max(minimum, second->stats.minimum_budget_bytes);
-    return SessionPlans{*std::move(first), *std::move(second)};
+// The error to report: one other than that of a budget that is too small, or else that of the
+// program whose smallest budget is the largest. OK if there is none.
+absl::Status SessionPlanner::MostDemanding(
+    const std::vector<const Program*>& programs,
+    const std::vector<absl::StatusOr<PlanResult>>& results) const {
+  std::vector<size_t> refused;
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i].ok()) continue;
+    if (!absl::IsResourceExhausted(results[i].status())) return results[i].status();
+    refused.push_back(i);
   }
-  if (!absl::IsResourceExhausted(first.status()) || !absl::IsResourceExhausted(second.status())) {
-    return first.ok() ? second.status() : first.status();
+  if (refused.size() < 2) return refused.empty() ? absl::OkStatus() : results[refused[0]].status();
+  size_t most = refused[0];
+  int64_t largest = -1;
+  for (size_t i : refused) {
+    ASSIGN_OR_RETURN(const int64_t minimum, MinimumBudget(*programs[i]));
+    if (minimum > largest) {
+      largest = minimum;
+      most = i;
+    }
   }
-  ASSIGN_OR_RETURN(const int64_t of_training, MinimumBudget(training));
-  ASSIGN_OR_RETURN(const int64_t of_inference, MinimumBudget(inference));
-  return of_training >= of_inference ? first.status() : second.status();
+  return results[most].status();
 }
 
 }  // namespace neap

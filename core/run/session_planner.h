@@ -2,7 +2,7 @@
 // again. Private to the session.
 //
 //   SessionPlanner planner(PlannerFor(options), device);
-//   ASSIGN_OR_RETURN(SessionPlans plans, planner.PlanAll({training, inference}, 12 * kGiB));
+//   ASSIGN_OR_RETURN(SessionPlans plans, planner.PlanAll({{training}, inference}, 12 * kGiB));
 //
 // On the CPU every plan is requested as strict (core/plan/planner.h), so training there gives the
 // same bits under every budget. A plan from a file keeps its engines, whatever is requested.
@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -28,12 +29,13 @@ namespace neap {
 
 // Without an inference program, the session does not evaluate.
 struct SessionPrograms {
-  Program training;
+  std::vector<Program> training;  // of one network: at least one
   std::optional<Program> inference;
 };
-// The inference plan is empty without such a program.
+// One for each of the programs, in the same order.
 struct SessionPlans {
-  PlanResult training, inference;
+  std::vector<PlanResult> training;
+  std::optional<PlanResult> inference;
 };
 
 class SessionPlanner {
@@ -44,8 +46,9 @@ class SessionPlanner {
   // Plan() of this program and budget will return `planned`, a result of Choose().
   absl::Status Keep(const Program& program, int64_t budget_bytes, PlanResult planned);
   absl::StatusOr<PlanResult> Plan(const Program& program, int64_t budget_bytes);
-  // Both plans must fit the budget, and agree in the places of persistent tensors. An error for a
-  // budget that is too small for both is that of the program that needs more.
+  // All plans must fit the budget, and agree in the places of persistent tensors. The smallest
+  // budget in the statistics of plans for training suffices for all programs. An error for a budget
+  // that is too small for several is that of the program that needs most.
   absl::StatusOr<SessionPlans> PlanAll(const SessionPrograms& programs, int64_t budget_bytes);
 
   // To be called when an engine turned out not to build: any cached plan may use it.
@@ -58,8 +61,8 @@ class SessionPlanner {
   // The cached plan. Otherwise that which `make` makes, verified.
   absl::StatusOr<PlanResult> FindOrMake(const Program& program, int64_t budget_bytes,
                                         PlanCache::Make make);
-  absl::StatusOr<SessionPlans> PlanBoth(const Program& training, const Program& inference,
-                                        int64_t budget_bytes);
+  absl::Status MostDemanding(const std::vector<const Program*>& programs,
+                             const std::vector<absl::StatusOr<PlanResult>>& results) const;
   PlanRequest RequestFor(int64_t budget_bytes) const;
   absl::StatusOr<int64_t> MinimumBudget(const Program& program) const;
 

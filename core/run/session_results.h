@@ -67,4 +67,10 @@ struct MemoryUse {
   int64_t peer_bytes = 0;            // reserved from its peer, for this plan
 };
 
+// How often kernels were made for a program, and how often they were not.
+struct ExecutableStats {
+  int64_t made = 0;     // for a graph or a size, training or evaluation, or for another budget
+  int64_t resumed = 0;  // changes to a graph whose kernels and recordings were still there
+};
+
 }  // namespace neap

@@ -69,36 +69,28 @@ void Store(const FeedValue* value, int64_t examples, const TensorSpec& spec, boo
 
 }  // namespace
 
-absl::Status Staging::Reserve(const std::string& name, int64_t bytes,
-                              absl::flat_hash_map<std::string, Buffer>& buffers) {
-  ASSIGN_OR_RETURN(buffers[name], device_->Allocate(MemoryKind::kPinnedHost, bytes));
+absl::Status Staging::Reserve(int64_t bytes, Buffer& buffer) {
+  if (buffer.size_bytes() >= bytes) return absl::OkStatus();
+  ASSIGN_OR_RETURN(buffer, device_->Allocate(MemoryKind::kPinnedHost, bytes));
   return absl::OkStatus();
 }
 
-absl::StatusOr<Staging> Staging::Create(const Program& program, Device& device) {
-  Staging staging(device);
+absl::Status Staging::Reserve(const Program& program) {
   for (const Port& feed : program.feeds)
-    RETURN_IF_ERROR(staging.Reserve(feed.name, program.SpecOf(feed).size_bytes(), staging.feeds_));
-  for (const Port& output : program.outputs) {
-    RETURN_IF_ERROR(
-        staging.Reserve(output.name, program.SpecOf(output).size_bytes(), staging.outputs_));
-  }
-  for (const LossPort& loss : program.losses) {
-    const int64_t bytes = program.tensor(loss.metrics).spec.size_bytes();
-    RETURN_IF_ERROR(staging.Reserve(loss.name, bytes, staging.metrics_));
-  }
-  ASSIGN_OR_RETURN(staging.iteration_,
-                   device.Allocate(MemoryKind::kPinnedHost, kIterationScalarsBytes));
-  if (program.loss_scale.has_value()) {
-    ASSIGN_OR_RETURN(staging.loss_scale_,
-                     device.Allocate(MemoryKind::kPinnedHost, int64_t{sizeof(LossScale)}));
-  }
-  return staging;
+    RETURN_IF_ERROR(Reserve(program.SpecOf(feed).size_bytes(), feeds_[feed.name]));
+  for (const Port& output : program.outputs)
+    RETURN_IF_ERROR(Reserve(program.SpecOf(output).size_bytes(), outputs_[output.name]));
+  for (const LossPort& loss : program.losses)
+    RETURN_IF_ERROR(Reserve(program.tensor(loss.metrics).spec.size_bytes(), metrics_[loss.name]));
+  RETURN_IF_ERROR(Reserve(kIterationScalarsBytes, iteration_));
+  if (!program.loss_scale.has_value()) return absl::OkStatus();
+  return Reserve(int64_t{sizeof(LossScale)}, loss_scale_);
 }
 
 absl::Status Staging::Send(const Feeds& feeds, const IterationScalars& scalars,
                            const Program& program, Executor& executor) {
   ASSIGN_OR_RETURN(const int64_t examples, ExamplesIn(feeds, program));
+  RETURN_IF_ERROR(Reserve(program));
   std::memcpy(iteration_.data(), &scalars, sizeof(scalars));
   std::vector<Executor::HostValue> values;
   std::vector<Executor::DeviceValue> on_device;
@@ -114,6 +106,16 @@ absl::Status Staging::Send(const Feeds& feeds, const IterationScalars& scalars,
   }
   AddParts(program, {program.iteration}, iteration_, values);
   return executor.Send(values, on_device);
+}
+
+absl::Status Staging::SendScalars(const IterationScalars& scalars, const Program& program,
+                                  Executor& executor) {
+  if (done_ != nullptr) RETURN_IF_ERROR(device_->Await(done_));
+  RETURN_IF_ERROR(Reserve(program));
+  std::memcpy(iteration_.data(), &scalars, sizeof(scalars));
+  std::vector<Executor::HostValue> values;
+  AddParts(program, {program.iteration}, iteration_, values);
+  return executor.Send(values);
 }
 
 absl::Status Staging::Receive(TensorId tensor, const Program& program, const Executor& executor,

@@ -1,7 +1,8 @@
 // Host memory for the data that one iteration sends and receives, and the copies to and from the
 // device. Private to the session.
 //
-//   ASSIGN_OR_RETURN(Staging staging, Staging::Create(program, device));
+//   Staging staging(device);
+//   RETURN_IF_ERROR(staging.Reserve(program));
 //   RETURN_IF_ERROR(staging.Send(feeds, scalars, program, executor));  // then executor.Run()
 //   RETURN_IF_ERROR(staging.Receive(program, executor));
 //   ASSIGN_OR_RETURN(Staging::Received received, staging.Await());
@@ -32,14 +33,20 @@ namespace neap {
 
 class Staging {
  public:
-  // For the program, and for others whose feeds, losses and outputs are among its own.
-  static absl::StatusOr<Staging> Create(const Program& program, Device& device);
+  explicit Staging(Device& device) : device_(&device) {}
+
+  // Makes room for the feeds, losses and outputs of a program, in addition to those of others.
+  // Send() makes room, too, where there is none.
+  absl::Status Reserve(const Program& program);
 
   // Enqueues the copy of the feeds to the device, or within it; no persistent tensor is changed.
   // Examples that are missing in inference are zeros, without labels or targets. Errors: those of
   // ExamplesIn() and the device.
   absl::Status Send(const Feeds& feeds, const IterationScalars& scalars, const Program& program,
                     Executor& executor);
+  // The same for a program without feeds. Waits until the iteration before has received them.
+  absl::Status SendScalars(const IterationScalars& scalars, const Program& program,
+                           Executor& executor);
   // Enqueues the copy of the iteration's results to the host: in training, with the loss scale.
   absl::Status Receive(const Program& program, const Executor& executor);
   struct Received {
@@ -51,9 +58,8 @@ class Staging {
   absl::StatusOr<Received> Await();
 
  private:
-  explicit Staging(Device& device) : device_(&device) {}
-  absl::Status Reserve(const std::string& name, int64_t bytes,
-                       absl::flat_hash_map<std::string, Buffer>& buffers);
+  // Of at least so many bytes.
+  absl::Status Reserve(int64_t bytes, Buffer& buffer);
   absl::Status Receive(TensorId tensor, const Program& program, const Executor& executor,
                        std::byte* place) const;
 

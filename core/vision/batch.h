@@ -29,6 +29,9 @@ struct Batch {
   // enqueued on CUDA's legacy default stream before the call.
   absl::Span<const float> borrowed = {};
   bool on_device = false;
+  // Of images of another size than the network's (Graph::Sizes()); 0: the network's.
+  int64_t height = 0;
+  int64_t width = 0;
 };
 
 inline absl::Span<const float> ImagesOf(const Batch& batch) {
@@ -58,7 +61,9 @@ inline Batch PartOf(const Batch& batch, int64_t first, int64_t count) {
           .targets = part(batch.targets),
           .borrowed = batch.borrowed.subspan(static_cast<size_t>(first * borrowed),
                                              static_cast<size_t>(count * borrowed)),
-          .on_device = batch.on_device};
+          .on_device = batch.on_device,
+          .height = batch.height,
+          .width = batch.width};
 }
 
 }  // namespace neap

@@ -123,6 +123,14 @@ absl::StatusOr<ImagePorts> ImagePortsOf(const Program& program) {
   return ports;
 }
 
+std::vector<int64_t> StatedShape(const Batch& batch, const Program& program,
+                                 const ImagePorts& ports) {
+  if (batch.height == 0 && batch.width == 0) return {};
+  const int64_t channels = program.SpecOf(*ports.images).shape.c();
+  const int64_t of_image = std::max<int64_t>(channels * batch.height * batch.width, 1);
+  return {std::ssize(ImagesOf(batch)) / of_image, channels, batch.height, batch.width};
+}
+
 absl::StatusOr<BatchFeeds> BatchFeeds::Of(const Batch& batch, const Program& program) {
   ASSIGN_OR_RETURN(const ImagePorts ports, ImagePortsOf(program));
   RETURN_IF_ERROR(CheckBorrowed(batch));
@@ -130,9 +138,11 @@ absl::StatusOr<BatchFeeds> BatchFeeds::Of(const Batch& batch, const Program& pro
   RETURN_IF_ERROR(trains ? CheckWhole(batch, program, ports) : CheckPartial(batch, program, ports));
   RETURN_IF_ERROR(CheckTargetsOf(batch, program, ports));
   BatchFeeds given;
-  given.feeds_ = {
-      {.name = ports.images->name, .floats = ImagesOf(batch), .on_device = batch.on_device},
-      {.name = ports.target->name, .floats = batch.targets, .integers = batch.labels}};
+  given.feeds_ = {{.name = ports.images->name,
+                   .floats = ImagesOf(batch),
+                   .on_device = batch.on_device,
+                   .shape = StatedShape(batch, program, ports)},
+                  {.name = ports.target->name, .floats = batch.targets, .integers = batch.labels}};
   if (ports.reads_targets && batch.targets.empty()) {
     given.targets_ = TargetsOf(batch.labels, program.SpecOf(ports.loss->predictions).shape);
     given.feeds_[1].floats = given.targets_;

@@ -33,6 +33,10 @@ struct ImagePorts {
 // It refers to the program.
 absl::StatusOr<ImagePorts> ImagePortsOf(const Program& program);
 
+// That of the batch's images, if it states their size; otherwise an empty shape.
+std::vector<int64_t> StatedShape(const Batch& batch, const Program& program,
+                                 const ImagePorts& ports);
+
 class BatchFeeds {
  public:
   // Refers to the batch. In training the batch is of the network's size; in inference it may have

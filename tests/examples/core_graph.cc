@@ -1,7 +1,9 @@
 // The examples in the headers of core/graph/, which must compile. See scripts/check_examples.py.
 #include <string>
 
+#include "neap/core/base/status_macros.h"
 #include "neap/core/graph/graph.h"
+#include "neap/core/graph/sizes.h"
 #include "neap/core/graph/with_options.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/fully_connected.h"
@@ -30,6 +32,12 @@ void StateSeveralInputs(Graph& net) {
   net.Loss("species_loss", SoftmaxCrossEntropy{}, {"logits", "species"});
   net.Loss("age_loss", MeanSquaredError{.weight = 0.1F}, {"estimate", "age"});
   net.Output("logits");
+}
+
+// core/graph/sizes.h
+absl::Status Smaller(const Graph& net) {
+  ASSIGN_OR_RETURN(const Graph small, WithSize(net, {.extents = {160, 160}, .batch = 64}));
+  return absl::OkStatus();
 }
 
 // core/graph/with_options.h

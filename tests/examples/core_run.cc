@@ -13,6 +13,7 @@
 #include "neap/core/run/binder.h"
 #include "neap/core/run/budget_change.h"
 #include "neap/core/run/evaluation.h"
+#include "neap/core/run/executable.h"
 #include "neap/core/run/executor.h"
 #include "neap/core/run/file_planner.h"
 #include "neap/core/run/lower_session.h"
@@ -20,8 +21,8 @@
 #include "neap/core/run/persistent_values.h"
 #include "neap/core/run/plan_cache.h"
 #include "neap/core/run/ranks.h"
-#include "neap/core/run/runtime.h"
 #include "neap/core/run/session.h"
+#include "neap/core/run/session_executables.h"
 #include "neap/core/run/session_memory.h"
 #include "neap/core/run/session_planner.h"
 #include "neap/core/run/staging.h"
@@ -33,16 +34,16 @@
 namespace neap::header_examples::run {
 
 // core/run/arena.h
-absl::Status ResizeArena(Arena& arena, int64_t persistent_end, int64_t arena_bytes,
-                         int64_t host_resident_bytes) {
+absl::Status ResizeArena(Arena& arena, int64_t persistent_end, const Program& program,
+                         const Plan& plan, Device& device) {
   RETURN_IF_ERROR(arena.Evacuate(persistent_end));
-  RETURN_IF_ERROR(arena.Reserve(arena_bytes, host_resident_bytes));  // may be retried
+  RETURN_IF_ERROR(arena.Reserve(BytesFor(plan)));  // may be retried
   RETURN_IF_ERROR(arena.Return());
-  return absl::OkStatus();
+  return BindPlan(program, plan, device, arena.memory()).status();
 }
 
 // core/run/binder.h
-absl::Status Bind(const Program& program, const Plan& plan, Device& device, const Arena& arena) {
+absl::Status Bind(const Program& program, const Plan& plan, Device& device, const Buffer& arena) {
   ASSIGN_OR_RETURN(BoundPlan bound, BindPlan(program, plan, device, {.arena = arena.data()}));
   bound.operations;  // the list that core/run/executor.h walks
   return absl::OkStatus();
@@ -52,14 +53,14 @@ absl::Status Bind(const Program& program, const Plan& plan, Device& device, cons
 absl::Status PlanMeanwhile(SessionPlanner& planner, const Program& training,
                            const Program& inference) {
   BudgetChange change(planner);
-  RETURN_IF_ERROR(change.Start(6 * kGiB, {training, inference}));
+  RETURN_IF_ERROR(change.Start(6 * kGiB, {{training}, inference}));
   if (std::optional<BudgetChange::Planned> planned = change.Take()) planned->plans.status();
   return absl::OkStatus();
 }
 
 // core/run/evaluation.h
-absl::Status EvaluateOnce(Runtime& inference, Staging& staging, Device& device, const Feeds& feeds,
-                          int64_t images) {
+absl::Status EvaluateOnce(Executable& inference, Staging& staging, Device& device,
+                          const Feeds& feeds, int64_t images) {
   ASSIGN_OR_RETURN(StepResult result, EvaluateFeeds(inference, staging, feeds));
   ASSIGN_OR_RETURN(Prediction prediction, ReadPrediction(inference, images, device));
   return absl::OkStatus();
@@ -82,9 +83,9 @@ absl::Status CountExamples(const std::vector<float>& pixels, const std::vector<i
 }
 
 // core/run/executor.h
-absl::Status Execute(const Program& program, const Plan& plan, Device& device, const Arena& arena,
+absl::Status Execute(const Program& program, const Plan& plan, Device& device, const Buffer& arena,
                      TensorId images, const Buffer& pixels) {
-  ASSIGN_OR_RETURN(Executor executor, Executor::Create(program, plan, device, arena.data()));
+  ASSIGN_OR_RETURN(Executor executor, Executor::Create(program, plan, device, {arena.data()}));
   RETURN_IF_ERROR(executor.Send({{images, pixels.data(), pixels.size_bytes()}}));
   RETURN_IF_ERROR(executor.Run());  // enqueues one iteration
   RETURN_IF_ERROR(device.Synchronize());
@@ -129,12 +130,13 @@ absl::Status CachePlan(const Program& program, const std::shared_ptr<const Plann
   return absl::OkStatus();
 }
 
-// core/run/runtime.h
-absl::Status RunIteration(Runtime& runtime, Device& device, const Arena& arena, Staging& staging,
-                          const Feeds& feeds, const IterationScalars& scalars) {
-  RETURN_IF_ERROR(runtime.Bind(device, arena.data(), arena.host_residents()));
-  RETURN_IF_ERROR(staging.Send(feeds, scalars, runtime.program, *runtime.executor));
-  RETURN_IF_ERROR(runtime.Iterate(staging));  // then staging.Await()
+// core/run/executable.h
+absl::Status RunIteration(Executable& executable, Device& device, const Arena& arena,
+                          Staging& staging, const Feeds& feeds, const IterationScalars& scalars) {
+  RETURN_IF_ERROR(executable.Bind(device, arena.memory(), /*communicator=*/nullptr,
+                                  /*records=*/true));
+  RETURN_IF_ERROR(staging.Send(feeds, scalars, executable.program, *executable.executor));
+  RETURN_IF_ERROR(executable.Iterate(staging));  // then staging.Await()
   return absl::OkStatus();
 }
 
@@ -157,6 +159,18 @@ absl::Status TrainPart(Session& session, const Graph& net_without_some_blocks) {
   return absl::OkStatus();
 }
 
+absl::Status TrainWithSums(Session& session, const std::vector<Batch>& four) {
+  for (const Batch& batch : four)  // TrainingOptions::accumulate
+    RETURN_IF_ERROR(session.Accumulate(batch).status());
+  RETURN_IF_ERROR(session.Update().status());
+  return absl::OkStatus();
+}
+
+void StateSizes(Graph& net, Batch& batch) {
+  net.Sizes({{.extents = {160, 160}}, {.extents = {288, 288}, .batch = 32}});
+  batch.height = batch.width = 288;  // of 32 images, before TrainStep(batch)
+}
+
 absl::Status ChangeBudget(Session& session, const Batch& batch) {
   RETURN_IF_ERROR(session.SetBudgetAsync(6 * kGiB));  // steps go on with the old plan meanwhile
   while (session.budget_pending()) RETURN_IF_ERROR(session.TrainStep(batch).status());
@@ -175,22 +189,33 @@ absl::Status AgreeOnGraph(const Graph& graph, const Program& program, ProgramOpt
 }
 
 // core/run/session_memory.h
-absl::Status SwitchPlans(Device& device, SessionPlanner& planner, const SessionPlans& plans,
-                         const Program& program, const SessionPlans& other_plans) {
-  SessionMemory memory(device, planner, /*evaluates=*/true, /*records=*/true,
-                       /*communicator=*/nullptr);
-  memory.training().planned = plans.training;  // and the programs, and the inference plan
-  RETURN_IF_ERROR(memory.Reserve());
-  Setup next = {program, other_plans};
-  RETURN_IF_ERROR(memory.Switch(next, /*keep_arena=*/false));
-  return absl::OkStatus();
+absl::Status ChangeGraph(Device& device, const std::shared_ptr<Executable>& whole,
+                         const std::shared_ptr<Executable>& evaluation,
+                         const std::shared_ptr<Executable>& executable, const Graph& graph) {
+  SessionMemory memory(device, /*communicator=*/nullptr, /*records=*/true);
+  RETURN_IF_ERROR(memory.Replace({.training = {whole}, .inference = evaluation}));
+  RETURN_IF_ERROR(memory.Has(graph) ? memory.Resume(graph) : memory.Add(executable));
+  return memory.training().executor->Run();
+}
+
+// core/run/session_executables.h
+absl::Status MakeExecutables(Device& device, const std::shared_ptr<const Planner>& planner,
+                             const TrainingOptions& options, const Graph& graph, const Graph& part,
+                             const RankShare& share) {
+  SessionExecutables executables(device, planner, options);
+  RETURN_IF_ERROR(executables.Create(graph, share));  // of the family, and for evaluation
+  RETURN_IF_ERROR(executables.training().executor->Run());
+  const auto terms = [](const Program& program) { return TermsOf(program, {}, 1); };
+  const auto gather = [] { return absl::OkStatus(); };
+  RETURN_IF_ERROR(executables.SetTrainingGraph(part, /*ready=*/absl::OkStatus(), terms, gather));
+  return executables.SetBudget(6 * kGiB);
 }
 
 // core/run/persistent_values.h
-absl::Status ReadWeight(Device& device, SessionMemory& memory, Communicator* communicator,
-                        const Program& alone, uint64_t seed, const absl::Status& ready) {
-  PersistentValues values(device, memory.training(), communicator);
-  values.Adopt(alone);  // the program that a rank alone would have
+absl::Status ReadWeight(Device& device, SessionExecutables& executables, Communicator* communicator,
+                        uint64_t seed, const absl::Status& ready) {
+  PersistentValues values(device, executables, communicator);
+  values.Adopt();
   RETURN_IF_ERROR(values.Initialise(seed, /*at_once=*/true));
   values.StepBegun();
   RETURN_IF_ERROR(values.Gather(ready));  // all ranks; then evaluation may read them
@@ -211,14 +236,15 @@ absl::Status LowerExample(const Graph& graph, const TrainingOptions& options,
 absl::Status PlanSession(const PlannerOptions& options, Device& device, const Program& training,
                          const Program& inference) {
   SessionPlanner planner(PlannerFor(options), device);
-  ASSIGN_OR_RETURN(SessionPlans plans, planner.PlanAll({training, inference}, 12 * kGiB));
+  ASSIGN_OR_RETURN(SessionPlans plans, planner.PlanAll({{training}, inference}, 12 * kGiB));
   return absl::OkStatus();
 }
 
 // core/run/staging.h
 absl::Status SendAndReceive(const Program& program, Device& device, const Feeds& feeds,
                             const IterationScalars& scalars, Executor& executor) {
-  ASSIGN_OR_RETURN(Staging staging, Staging::Create(program, device));
+  Staging staging(device);
+  RETURN_IF_ERROR(staging.Reserve(program));
   RETURN_IF_ERROR(staging.Send(feeds, scalars, program, executor));  // then executor.Run()
   RETURN_IF_ERROR(staging.Receive(program, executor));
   ASSIGN_OR_RETURN(Staging::Received received, staging.Await());

@@ -67,6 +67,7 @@ class Session(_neap.Session):
     strict           whether results have the same bits under every budget; always on for the CPU
     inference_only   no memory is planned for training or the optimizer
     training_only    evaluation is not planned
+    accumulate       the batches whose gradients are summed before an update: accumulate() and update() in place of step()
     label_smoothing  that of torch.nn.CrossEntropyLoss, in the losses of training and of evaluate()
     database         the file with measured times of kernels; None: the default one, if it exists, "none": none, so that nothing
                      is measured either
@@ -90,7 +91,7 @@ class Session(_neap.Session):
     Several threads may use one session; their calls run one after another. Ctrl-C during a call takes effect when it returns.
     """
 
-    __slots__ = ("_custom_layers", "_schedule", "__weakref__")
+    __slots__ = ("_accumulate_count", "_custom_layers", "_schedule", "__weakref__")
 
     def __init__(self, net: _neap.Graph, device: str | int | Any | None = None, budget: int | str | None = None,
                  dtype: str | Any | None = None, *, lr: Rate = 0.01, optimizer: str = "sgd", momentum: float | None = None,
@@ -98,9 +99,9 @@ class Session(_neap.Session):
                  weight_decay: float = 0.0, clip_norm: float = 0.0, ema: float = 0.0, seed: int = 1, policy: str | None = None,
                  host_budget: int | str | None = None, sub_batches: int | None = None, batch_norm_in_parts: bool = False,
                  offload_params: bool = False, strict: bool = False, inference_only: bool = False, training_only: bool = False,
-                 label_smoothing: float = 0.0, database: str | os.PathLike[str] | None = None, divisions: str | None = None,
-                 workspace_rule: str | None = None, peer: str | int | Any | None = None, peer_budget: int | str | None = None,
-                 measure: float = 10.0) -> None:
+                 accumulate: int = 1, label_smoothing: float = 0.0, database: str | os.PathLike[str] | None = None,
+                 divisions: str | None = None, workspace_rule: str | None = None, peer: str | int | Any | None = None,
+                 peer_budget: int | str | None = None, measure: float = 10.0) -> None:
         if not isinstance(net, _neap.Graph):
             raise TypeError(f"a session is of a neap.Graph, not of a {type(net).__name__}; neap.from_torch(module, images) makes "
                             "one of a module of PyTorch, neap.from_onnx(path) of an ONNX file")
@@ -109,8 +110,10 @@ class Session(_neap.Session):
                          betas=betas, eps=eps, weight_decay=weight_decay, clip_norm=clip_norm, ema=ema, seed=seed, policy=policy,
                          host_budget=host_budget, sub_batches=sub_batches, batch_norm_in_parts=batch_norm_in_parts,
                          offload_params=offload_params, strict=strict, inference_only=inference_only,
-                         training_only=training_only, label_smoothing=label_smoothing, database=database, divisions=divisions,
-                         workspace_rule=workspace_rule, peer=peer, peer_budget=peer_budget, measure=measure)
+                         training_only=training_only, accumulate=accumulate, label_smoothing=label_smoothing, database=database,
+                         divisions=divisions, workspace_rule=workspace_rule, peer=peer, peer_budget=peer_budget,
+                         measure=measure)
+        self._accumulate_count = accumulate
         self._custom_layers: dict[int, Any] = {}
         self._keep_layers_of(net)
         if isinstance(net, _neap.OnnxGraph):
@@ -187,6 +190,26 @@ class Session(_neap.Session):
         _check_loss(result)
         return result
 
+    def accumulate(self, images: Any, labels: Any) -> float:
+        """Adds the gradients of one batch, and returns its mean loss. After `accumulate` of them comes update().
+
+        Training is that of one batch of all images; batch norms take the statistics of each batch. Raises NonFiniteLossError if
+        the loss is infinite or not a number.
+        """
+        images, answers = _given(images), self._answers(labels)
+        self._follow_schedule()
+        result = self._accumulate(images, answers)
+        _check_loss(result, may_be_skipped=True)
+        return result.loss
+
+    def accumulate_feeds(self, feeds: Mapping[str, Any]) -> _neap.StepResult:
+        """Like accumulate(), with an array for each input of the network, by name. Returns the losses and outputs."""
+        arrays = _arrays(feeds)
+        self._follow_schedule()
+        result = self._accumulate_feeds(arrays)
+        _check_loss(result, may_be_skipped=True)
+        return result
+
     def evaluate_feeds(self, feeds: Mapping[str, Any]) -> _neap.StepResult:
         """Runs forward alone, with running statistics and without dropout.
 
@@ -211,6 +234,8 @@ class Session(_neap.Session):
         (images, labels) is shuffled as Loader does. `val` is evaluated after each epoch, and is what evaluate() takes, or a pair
         of arrays; the results are in `val` of what is returned.
 
+        With `accumulate`, an update follows every so many batches; those that are left over wait for the batches of a later call.
+
         While a batch trains, the next one is taken from `batches`: images on a GPU must stay as they are until the next pair but
         one is taken. The progress is shown if tqdm is installed. After Ctrl-C or an error of `batches`, the steps that have begun
         are finished, and the session can go on. Raises NonFiniteLossError if a loss is infinite or not a number.
@@ -232,7 +257,7 @@ class Session(_neap.Session):
         losses, count = [], 0
         for result in self._train(batches):
             count += 1
-            _check_loss(result)
+            _check_loss(result, may_be_skipped=self._accumulate_count > 1)
             if math.isfinite(result.loss):
                 losses.append(result.loss)
             bar.set_postfix(loss=f"{result.loss:.4f}", refresh=False)
@@ -249,6 +274,8 @@ class Session(_neap.Session):
             for images, labels in batches:
                 self._check_size(images)
                 self.begin(images, labels)
+                if self._accumulate_count > 1 and self.accumulated == self._accumulate_count:
+                    self.update()
                 in_flight += 1
                 if in_flight == 2:
                     in_flight -= 1
@@ -262,7 +289,7 @@ class Session(_neap.Session):
                 self._finish()
 
     def _check_size(self, images: Any) -> None:
-        if getattr(images, "shape", None) and len(images) != self.batch:
+        if getattr(images, "shape", None) and len(images) != self.batch and not self._has_sizes:
             raise Error(f"a batch of {len(images)} images, but the network trains {self.batch}; DataLoader(drop_last=True) "
                         "leaves out an incomplete batch, and neap.Loader begins the next epoch with its images",
                         "INVALID_ARGUMENT")
@@ -354,9 +381,12 @@ def _arrays(feeds: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return arrays
 
 
-def _check_loss(result: _neap.StepResult) -> None:
-    """Raises if the loss is no number, unless a step of fp16 was skipped: the next one has a smaller scale, at least 1."""
-    if not math.isfinite(result.loss) and not (result.skipped and result.used_loss_scale > 1):
+def _check_loss(result: _neap.StepResult, may_be_skipped: bool = False) -> None:
+    """Raises if the loss is no number, unless a step of fp16 was skipped: the next one has a smaller scale, at least 1.
+
+    Of the step that a batch belongs to, this is not known before the update.
+    """
+    if not math.isfinite(result.loss) and not ((result.skipped or may_be_skipped) and result.used_loss_scale > 1):
         raise NonFiniteLossError(result.step, result.loss)
 
 

@@ -49,6 +49,39 @@ TEST_CASE("every optimizer trains the digits, in a budget to the same losses") {
   }
 }
 
+TEST_CASE("gradients that are summed over batches are those of one batch in as many sub-batches") {
+  const ScratchDirectory directory;
+  const auto train = [&](const std::string& name, const Args& flags) {
+    const Args lenet = {
+        "train",           "lenet",         "--device",           "cpu",         "--data",
+        "idx:" + Digits(), "--weights-out", directory.File(name), "--log-every", "1"};
+    return RunForJson(Joined(lenet, flags));
+  };
+  const std::vector<Json> whole =
+      train("whole", {"--batch", "32", "--sub-batches", "4", "--epochs", "1"});
+  const std::vector<Json> summed =
+      train("summed", {"--batch", "8", "--accumulate", "4", "--epochs", "1"});
+  CHECK(ReadText(directory.File("whole")) == ReadText(directory.File("summed")));
+  REQUIRE(LossesOf(whole).size() == LossesOf(summed).size());
+  for (size_t i = 0; i < LossesOf(whole).size(); ++i)
+    CHECK(std::stod(LossesOf(whole)[i]) == doctest::Approx(std::stod(LossesOf(summed)[i])));
+}
+
+TEST_CASE("training with summed gradients resumes with the same bits") {
+  const ScratchDirectory directory;
+  const auto train = [&](const Args& flags) {
+    return LossesOf(RunForJson(Joined(
+        Joined(kTiny, {"--data", "idx:" + Digits(), "--accumulate", "2", "--log-every", "1"}),
+        flags)));
+  };
+  const std::string file = directory.File("state");
+  const std::vector<std::string> all = train({"--steps", "6"});
+  std::vector<std::string> parts = train({"--steps", "3", "--save", file});
+  for (const std::string& loss : train({"--steps", "6", "--resume", file})) parts.push_back(loss);
+  CHECK(parts == all);
+  CheckRefused(Joined(kTiny, {"--accumulate", "2", "--trace-out", file}), 2, {"--trace-out"});
+}
+
 TEST_CASE("with averages, they are what is evaluated and written as weights") {
   const ScratchDirectory directory;
   const std::string weights = directory.File("weights.safetensors");

@@ -151,7 +151,7 @@ class UnverifiedRun {
     absl::StatusOr<Buffer> arena = device.Allocate(MemoryKind::kDevice, plan.arena_bytes);
     REQUIRE(arena.ok());
     arena_ = *std::move(arena);
-    absl::StatusOr<Executor> executor = Executor::Create(program, plan, device, arena_.data());
+    absl::StatusOr<Executor> executor = Executor::Create(program, plan, device, {arena_.data()});
     REQUIRE_MESSAGE(executor.ok(), executor.status().ToString());
     executor_.emplace(*std::move(executor));
   }

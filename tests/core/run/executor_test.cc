@@ -112,7 +112,7 @@ class Trainer {
     GuardedDevice guarded(device_);
     absl::StatusOr<Buffer> arena = guarded.Allocate(MemoryKind::kDevice, plan_.arena_bytes);
     REQUIRE(arena.ok());
-    absl::StatusOr<Executor> executor = Executor::Create(program_, plan_, guarded, arena->data());
+    absl::StatusOr<Executor> executor = Executor::Create(program_, plan_, guarded, {arena->data()});
     REQUIRE_MESSAGE(executor.ok(), executor.status().ToString());
     const int allocations = guarded.allocations();
     for (const Tensor& tensor : program_.tensors) {
@@ -322,7 +322,7 @@ TEST_CASE("outputs and input gradients of convolutions in micro-batches train to
 // What making an executor in an arena of its own says.
 absl::Status CreationOf(const Program& program, const Plan& plan, Device& device) {
   std::vector<std::byte> arena(static_cast<size_t>(plan.arena_bytes));
-  return Executor::Create(program, plan, device, arena.data()).status();
+  return Executor::Create(program, plan, device, {arena.data()}).status();
 }
 
 TEST_CASE("micro-batches of a step that cannot be divided are refused") {

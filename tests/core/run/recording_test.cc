@@ -123,7 +123,7 @@ TEST_CASE("long runs of kernels are recorded between copies, and copies are not"
 int RecordingsOf(const Program& program, const Plan& plan, Device& cpu) {
   RecordingDevice device(cpu);
   std::vector<std::byte> arena(static_cast<size_t>(plan.arena_bytes));  // zeros are labels, too
-  Executor executor = Executor::Create(program, plan, device, arena.data()).value();
+  Executor executor = Executor::Create(program, plan, device, {arena.data()}).value();
   for (int iteration = 0; iteration < 2; ++iteration) REQUIRE(executor.Run().ok());
   return device.captures;
 }

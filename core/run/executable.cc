@@ -1,4 +1,4 @@
-#include "neap/core/run/runtime.h"
+#include "neap/core/run/executable.h"
 
 #include <vector>
 
@@ -6,20 +6,19 @@
 
 namespace neap {
 
-absl::Status Runtime::Bind(Device& device, std::byte* arena, std::byte* host_residents) {
-  executor.reset();
-  ASSIGN_OR_RETURN(executor, Executor::Create(program, planned.plan, device, arena, host_residents,
-                                              communicator));
+absl::Status Executable::Bind(Device& device, const PlanMemory& memory, Communicator* communicator,
+                              bool records) {
+  ASSIGN_OR_RETURN(executor, Executor::Create(program, planned.plan, device, memory, communicator));
   if (!records) executor->DisableRecording();
   return absl::OkStatus();
 }
 
-absl::Status Runtime::Iterate(Staging& staging) {
+absl::Status Executable::Iterate(Staging& staging) {
   RETURN_IF_ERROR(executor->Run());
   return staging.Receive(program, *executor);
 }
 
-absl::StatusOr<Timeline> Runtime::IterateTimed(Staging& staging) {
+absl::StatusOr<Timeline> Executable::IterateTimed(Staging& staging) {
   ASSIGN_OR_RETURN(const std::vector<ActionTime> ran, executor->RunTimed());
   RETURN_IF_ERROR(staging.Receive(program, *executor));
   return MeasuredTimeline(planned.plan, ran);

@@ -1,0 +1,245 @@
+#include "neap/core/run/session_executables.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/graph/sizes.h"
+#include "neap/core/program/passes.h"
+#include "neap/core/run/lower_session.h"
+
+namespace neap {
+namespace {
+
+SessionPrograms ProgramsOf(const Executables& executables) {
+  SessionPrograms programs;
+  for (const std::shared_ptr<Executable>& executable : executables.training)
+    programs.training.push_back(executable->program);
+  if (executables.inference != nullptr) programs.inference = executables.inference->program;
+  return programs;
+}
+
+std::shared_ptr<Executable> Unbound(const Executable& executable, PlanResult planned) {
+  return std::make_shared<Executable>(Executable{.graph = executable.graph,
+                                                 .stage = executable.stage,
+                                                 .program = executable.program,
+                                                 .planned = std::move(planned),
+                                                 .is_of_family = executable.is_of_family});
+}
+
+// Those of the values that have one: "input 8x3x32x32".
+std::string ShapesOf(const Feeds& feeds, const Program* program = nullptr) {
+  std::vector<std::string> texts;
+  for (const FeedValue& value : feeds) {
+    if (value.shape.empty()) continue;
+    const Port* const feed = program == nullptr ? nullptr : program->FeedCalled(value.name);
+    const Shape shape = feed == nullptr ? StatedShape(value) : program->SpecOf(*feed).shape;
+    texts.push_back(absl::StrCat(value.name, " ", shape.ToString()));
+  }
+  return absl::StrJoin(texts, ", ");
+}
+
+}  // namespace
+
+SessionExecutables::SessionExecutables(Device& device, std::shared_ptr<const Planner> planner,
+                                       const TrainingOptions& options)
+    : device_(device),
+      options_(options),
+      budget_bytes_(planner->budget_bytes()),
+      planner_(std::move(planner), device),
+      memory_(device, options.inference_only ? nullptr : options.communicator,
+              options.records_iterations),
+      change_(planner_) {}
+
+absl::Status SessionExecutables::Create(const Graph& graph, const RankShare& share) {
+  ASSIGN_OR_RETURN(
+      LoweredSession lowered,
+      LowerSession(graph, options_, share, device_.description(), budget_bytes_, planner_));
+  whole_ = lowered.training;
+  stored_ = lowered.alone.has_value() ? *std::move(lowered.alone) : whole_;
+  const bool accumulates = whole_.options.accumulation.is_on();
+  const bool is_family = accumulates || !graph.sizes().empty();
+  if (accumulates && !graph.sizes().empty())
+    return absl::InvalidArgumentError(
+        absl::StrCat(whole_.net.name, ": gradients of batches of several sizes cannot be summed"));
+  const auto make = [&graph, is_family](Graph one, Program program) {
+    return std::make_shared<Executable>(Executable{
+        .graph = std::move(one), .program = std::move(program), .is_of_family = is_family});
+  };
+  Executables executables = {.training = {make(graph, std::move(lowered.training))}};
+  if (!options_.training_only) executables.inference = make(graph, std::move(lowered.inference));
+  ASSIGN_OR_RETURN(const std::vector<std::shared_ptr<Executable>> stages, Stages(graph));
+  executables.training.insert(executables.training.end(), stages.begin(), stages.end());
+  for (const GraphSize& size : graph.sizes()) {
+    ASSIGN_OR_RETURN(Graph sized, WithSize(graph, size));
+    ASSIGN_OR_RETURN(Program program, LowerPart(sized, whole_, device_.description()));
+    executables.training.push_back(make(std::move(sized), std::move(program)));
+  }
+  return UntilBuilt([&]() -> absl::Status {
+    ASSIGN_OR_RETURN(SessionPlans plans, planner_.PlanAll(ProgramsOf(executables), budget_bytes_));
+    return Replace(executables, std::move(plans));
+  });
+}
+
+// Those behind the first. Batches that add to the gradients have programs of their own only if they
+// draw random numbers by an image's place among all.
+absl::StatusOr<std::vector<std::shared_ptr<Executable>>> SessionExecutables::Stages(
+    const Graph& graph) {
+  std::vector<std::shared_ptr<Executable>> stages;
+  const int64_t batches = whole_.options.accumulation.batches;
+  const bool is_random =
+      std::any_of(whole_.steps.begin(), whole_.steps.end(), [this](const Step& step) {
+        return step.depends_on_part && whole_.Signature(step).layer_seed != 0;
+      });
+  stages_ = {0};
+  for (int64_t index = 1; batches > 1 && index <= batches; ++index) {
+    const bool is_own = index == 1 || index == batches || is_random;
+    stages_.push_back(is_own ? index : 1);
+    if (!is_own) continue;
+    ASSIGN_OR_RETURN(Program program,
+                     LowerAccumulation(graph, whole_, index, device_.description()));
+    stages.push_back(std::make_shared<Executable>(Executable{
+        .graph = graph, .stage = index, .program = std::move(program), .is_of_family = true}));
+  }
+  return stages;
+}
+
+absl::Status SessionExecutables::SetStage(int64_t index) {
+  return memory_.Resume(training().graph, stages_[static_cast<size_t>(index)]);
+}
+
+std::vector<const Program*> SessionExecutables::Programs() const {
+  std::vector<const Program*> programs;
+  for (const std::shared_ptr<Executable>& executable : memory_.Kept().training)
+    programs.push_back(&executable->program);
+  return programs;
+}
+
+absl::Status SessionExecutables::UntilBuilt(absl::FunctionRef<absl::Status()> make) {
+  absl::Status made = make();
+  for (; absl::IsAborted(made); made = make()) planner_.Forget();
+  return made;
+}
+
+absl::Status SessionExecutables::Replace(Executables executables, SessionPlans plans) {
+  for (size_t i = 0; i < plans.training.size(); ++i)
+    executables.training[i] = Unbound(*executables.training[i], std::move(plans.training[i]));
+  if (plans.inference.has_value())
+    executables.inference = Unbound(*executables.inference, *std::move(plans.inference));
+  return memory_.Replace(std::move(executables));
+}
+
+absl::Status SessionExecutables::SetTrainingGraph(const Graph& graph, const absl::Status& ready,
+                                                  absl::FunctionRef<Terms(const Program&)> terms,
+                                                  absl::FunctionRef<absl::Status()> gather) {
+  if (whole_.options.accumulation.is_on())
+    return absl::FailedPreconditionError("the session sums gradients of one graph");
+  ASSIGN_OR_RETURN(const bool resumed, Resume(graph, ready, terms, gather));
+  if (resumed) return absl::OkStatus();
+  return UntilBuilt([&]() -> absl::Status {
+    absl::StatusOr<std::shared_ptr<Executable>> next =
+        ready.ok() ? PlanPart(graph) : absl::StatusOr<std::shared_ptr<Executable>>(ready);
+    RETURN_IF_ERROR(
+        Agree(next.status(), next.ok() ? terms((*next)->program) : Terms{}, options_.communicator));
+    RETURN_IF_ERROR(gather());  // of the layers that the next graph leaves out, too
+    return Agree(memory_.Add(*std::move(next)), {}, options_.communicator);
+  });
+}
+
+absl::StatusOr<bool> SessionExecutables::Resume(const Graph& graph, const absl::Status& ready,
+                                                absl::FunctionRef<Terms(const Program&)> terms,
+                                                absl::FunctionRef<absl::Status()> gather) {
+  const bool is_known = ready.ok() && memory_.Has(graph);
+  ASSIGN_OR_RETURN(const bool resumes, OnAllRanks(is_known, options_.communicator));
+  if (!resumes) return false;
+  RETURN_IF_ERROR(gather());
+  const absl::Status own = memory_.Resume(graph);
+  if (options_.communicator != nullptr)
+    RETURN_IF_ERROR(Agree(own, terms(training().program), options_.communicator));
+  RETURN_IF_ERROR(own);
+  return true;
+}
+
+absl::Status SessionExecutables::SetSizeOf(const Feeds& feeds) {
+  const auto has_shapes = [&feeds](const Executable& executable) {
+    return std::all_of(feeds.begin(), feeds.end(), [&executable](const FeedValue& value) {
+      const Port* const feed = executable.program.FeedCalled(value.name);
+      return value.shape.empty() || feed == nullptr ||
+             executable.program.SpecOf(*feed).shape == StatedShape(value);
+    });
+  };
+  if (has_shapes(training())) return absl::OkStatus();
+  std::vector<std::string> sizes;
+  for (const std::shared_ptr<Executable>& executable : memory_.Kept().training) {
+    if (has_shapes(*executable)) return memory_.Resume(executable->graph);
+    sizes.push_back(ShapesOf(feeds, &executable->program));
+  }
+  return absl::InvalidArgumentError(absl::StrCat(whole_.net.name, ": a step is given ",
+                                                 ShapesOf(feeds), "; the session trains ",
+                                                 absl::StrJoin(sizes, " or ")));
+}
+
+absl::StatusOr<std::shared_ptr<Executable>> SessionExecutables::PlanPart(const Graph& graph) {
+  auto part = std::make_shared<Executable>(Executable{.graph = graph});
+  ASSIGN_OR_RETURN(part->program, LowerPart(graph, whole_, device_.description()));
+  ASSIGN_OR_RETURN(part->planned, planner_.Plan(part->program, budget_bytes_));
+  if (options_.training_only) return part;
+  int64_t& minimum = part->planned.stats.minimum_budget_bytes;
+  minimum = std::max(minimum, inference().planned.stats.minimum_budget_bytes);
+  return part;
+}
+
+absl::Status SessionExecutables::SetBudget(int64_t budget_bytes) {
+  change_.Drop();
+  budget_outcome_ = absl::OkStatus();
+  const Executables kept = memory_.Kept();
+  RETURN_IF_ERROR(UntilBuilt([&]() -> absl::Status {
+    ASSIGN_OR_RETURN(SessionPlans plans, planner_.PlanAll(ProgramsOf(kept), budget_bytes));
+    return Replace(kept, std::move(plans));
+  }));
+  budget_bytes_ = budget_bytes;
+  return absl::OkStatus();
+}
+
+absl::Status SessionExecutables::SetBudgetAsync(int64_t budget_bytes) {
+  Executables kept = memory_.Kept();
+  RETURN_IF_ERROR(change_.Start(budget_bytes, ProgramsOf(kept)));
+  changed_ = std::move(kept);
+  budget_outcome_ = absl::OkStatus();
+  return absl::OkStatus();
+}
+
+absl::Status SessionExecutables::AwaitBudget() {
+  while (std::optional<BudgetChange::Planned> planned = change_.Await())
+    TakeBudget(*std::move(planned));
+  return budget_outcome_;
+}
+
+void SessionExecutables::TakeBudgetIfReady() {
+  if (std::optional<BudgetChange::Planned> planned = change_.Take())
+    TakeBudget(*std::move(planned));
+}
+
+void SessionExecutables::TakeBudget(BudgetChange::Planned planned) {
+  budget_outcome_ = planned.plans.status();
+  if (!budget_outcome_.ok()) return;
+  // Of another size or stage, perhaps, than when planning began.
+  const Graph current = training().graph;
+  const int64_t stage = training().stage;
+  budget_outcome_ = Replace(changed_, *std::move(planned.plans));
+  if (budget_outcome_.ok()) {
+    budget_bytes_ = planned.budget_bytes;
+    budget_outcome_ = memory_.Resume(current, stage);
+  }
+  if (!absl::IsAborted(budget_outcome_)) return;
+  planner_.Forget();
+  budget_outcome_ = SetBudgetAsync(planned.budget_bytes);
+}
+
+}  // namespace neap

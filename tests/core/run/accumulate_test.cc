@@ -1,0 +1,302 @@
+// Gradients that are summed over several batches before an update.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "neap/core/run/session.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/batch_norm.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/dropout.h"
+#include "neap/layers/fully_connected.h"
+#include "neap/layers/join.h"
+#include "neap/layers/pooling.h"
+#include "neap/layers/softmax_cross_entropy.h"
+#include "neap/memory/create_session.h"
+#include "tests/guarded_device.h"
+#include "tests/scratch_directory.h"
+#include "tests/small_training.h"
+
+namespace neap {
+namespace {
+
+constexpr int64_t kBatches = 4, kImages = 8;
+
+struct NetOptions {
+  int64_t batch = kImages;
+  DType dtype = DType::kFp32;
+  bool dropout = true;
+  bool batch_norm = false;
+};
+
+// A block whose layers share a parameter, and dropout, whose masks depend on an image's place.
+Graph Net(const NetOptions& options = {}) {
+  Graph net({.name = "net", .batch = options.batch, .dtype = options.dtype});
+  std::string x = net.Input({3, 8, 8});
+  x = net.Add("conv1", Convolution{.out_channels = 8, .kernel = 3, .padding = 1}, {x});
+  if (options.batch_norm) x = net.Add("bn1", BatchNorm{}, {x});
+  const std::string trunk = net.Add("relu1", Relu{}, {x});
+  x = net.Add("conv2", Convolution{.out_channels = 8, .kernel = 3, .padding = 1}, {trunk});
+  x = net.Add("relu2", Relu{}, {x});
+  x = net.Add("conv3", Convolution{.out_channels = 8, .kernel = 3, .padding = 1}, {x});
+  net.Share("conv3.weight", "conv2.weight");
+  x = net.Add("add", Add{}, {x, trunk});
+  x = net.Add("pool", MaxPool{}, {x});
+  if (options.dropout) x = net.Add("drop", Dropout{.probability = 0.25F}, {x});
+  x = net.Add("fc", FullyConnected{.out_features = 4}, {x});
+  net.Loss(x, SoftmaxCrossEntropy{});
+  return net;
+}
+
+uint64_t SeedOf(int64_t step, int64_t index) {
+  return static_cast<uint64_t>(step * kBatches + index);
+}
+
+Batch WholeBatch(int64_t step) {
+  Batch whole;
+  for (int64_t index = 0; index < kBatches; ++index) {
+    const Batch part = MakeBatch(SeedOf(step, index));
+    whole.images.insert(whole.images.end(), part.images.begin(), part.images.end());
+    whole.labels.insert(whole.labels.end(), part.labels.begin(), part.labels.end());
+  }
+  return whole;
+}
+
+// Returns the mean loss of each step.
+std::vector<float> TrainAccumulated(Session& session, int64_t steps) {
+  std::vector<float> losses;
+  for (int64_t end = session.step() + steps; session.step() < end;) {
+    const int64_t step = session.step();
+    float loss = 0;
+    for (int64_t index = 0; index < kBatches; ++index) {
+      const absl::StatusOr<StepResult> result = session.Accumulate(MakeBatch(SeedOf(step, index)));
+      REQUIRE_MESSAGE(result.ok(), result.status().ToString());
+      CHECK(result->step == step);
+      loss += result->loss / kBatches;
+      const MemoryUse use = session.memory();
+      CHECK(use.measured_peak_bytes == use.predicted_peak_bytes);
+    }
+    losses.push_back(loss);
+    const absl::StatusOr<StepResult> updated = session.Update();
+    REQUIRE_MESSAGE(updated.ok(), updated.status().ToString());
+    CHECK(updated->step == step);
+  }
+  return losses;
+}
+
+// Of all parameters and of what the optimizer keeps, but not of the gradients.
+void CheckSameParameters(Session& a, Session& b) {
+  const Plan plan = b.plan();
+  int64_t compared = 0;
+  for (const PlanTensor& tensor : plan.tensors) {
+    if (!IsPersistent(tensor.role) || tensor.name == "loss.metrics") continue;
+    CAPTURE(tensor.name);
+    CHECK(SameBits(*a.Values(tensor.name), *b.Values(tensor.name)));
+    ++compared;
+  }
+  CHECK(compared >= 10);
+}
+
+void CheckEqualsOneBatch(const NetOptions& options, const TrainingOptions& training,
+                         PlannerOptions planning) {
+  const auto device = OpenCpu();
+  TrainingOptions accumulating = training;
+  accumulating.accumulate = kBatches;
+  NetOptions of_whole = options;
+  of_whole.batch = kBatches * kImages;
+  PlannerOptions divided = planning;
+  divided.sub_batches = kBatches;
+  Session whole = Opened(Net(of_whole), *device, divided, training);
+  std::vector<float> expected;
+  for (int64_t step = 0; step < 3; ++step) expected.push_back(*whole.TrainStep(WholeBatch(step)));
+
+  Session natural = Opened(Net(options), *device, planning, accumulating);
+  const std::vector<float> losses = TrainAccumulated(natural, 3);
+  CheckSameParameters(natural, whole);
+  for (size_t i = 0; i < losses.size(); ++i)
+    CHECK(losses[i] == doctest::Approx(expected[i]).epsilon(1e-5));
+  planning.budget_bytes = natural.planning().minimum_budget_bytes;
+  Session tight = Opened(Net(options), *device, planning, accumulating);
+  CHECK(tight.memory().arena_bytes <= planning.budget_bytes);
+  CHECK(TrainAccumulated(tight, 3) == losses);
+  CheckSameState(natural, tight);
+}
+
+constexpr const char* kPolicies[] = {"keep-all",     "liveness",     "vdnn-all", "vdnn-conv",
+                                     "tensor-cache", "superneurons", "auto"};
+
+}  // namespace
+
+TEST_CASE("several batches train as the sub-batches of one, bit for bit, under all policies") {
+  for (const char* policy : kPolicies) {
+    CAPTURE(policy);
+    CheckEqualsOneBatch({}, {}, {.policy = policy});
+  }
+}
+
+TEST_CASE("several batches train as the sub-batches of one with every optimizer and type") {
+  const Optimizer adamw = {.rule = Optimizer::Rule::kAdamW};
+  const Optimizer clipped = {.clip_norm = 0.5F};
+  const Optimizer averaged = {.average_decay = 0.9F};
+  for (const Optimizer& optimizer : {adamw, clipped, averaged}) {
+    CAPTURE(optimizer.clip_norm);
+    CheckEqualsOneBatch({}, {.optimizer = optimizer}, {.policy = "superneurons"});
+  }
+  for (const DType dtype : {DType::kBf16, DType::kFp16}) {
+    CAPTURE(Name(dtype));
+    CheckEqualsOneBatch({.dtype = dtype}, {}, {.policy = "superneurons"});
+  }
+}
+
+TEST_CASE("parameters on the host are updated with sums there") {
+  CheckEqualsOneBatch({}, {}, {.policy = "superneurons", .offload_params = true});
+}
+
+TEST_CASE("without random numbers, all batches but the first have one executable") {
+  const auto cpu = OpenCpu();
+  for (const bool dropout : {false, true}) {
+    GuardedDevice device(*cpu);
+    Session session = Opened(Net({.dropout = dropout}), device, {}, {.accumulate = kBatches});
+    // The first batch, the others, the update, evaluation.
+    CHECK(session.executables().made == (dropout ? 2 + kBatches : 4));
+    const int allocations = device.allocations();
+    TrainAccumulated(session, 2);
+    CHECK(session.executables().made == (dropout ? 2 + kBatches : 4));
+    CHECK(device.allocations() == allocations);
+    CHECK(device.GuardsIntact());
+  }
+}
+
+TEST_CASE("batch norms take the statistics of each batch, and the gradient is that of the mean") {
+  const auto device = OpenCpu();
+  const NetOptions options = {.dropout = false, .batch_norm = true};
+  Session session = Opened(Net(options), *device, {}, {.accumulate = 2});
+  Session first = Opened(Net(options), *device, {}, {.accumulate = 2});
+  Session second = Opened(Net(options), *device, {}, {.accumulate = 2});
+  REQUIRE(session.Accumulate(MakeBatch(1)).ok());
+  REQUIRE(session.Accumulate(MakeBatch(2)).ok());
+  REQUIRE(first.Accumulate(MakeBatch(1)).ok());
+  REQUIRE(second.Accumulate(MakeBatch(2)).ok());
+  for (const char* name : {"conv1.weight.grad", "bn1.weight.grad", "conv2.weight.grad",
+                           "conv2.bias.grad", "conv3.bias.grad", "fc.bias.grad"}) {
+    CAPTURE(name);
+    const std::vector<float> sum = *session.Values(name), of_first = *first.Values(name),
+                             of_second = *second.Values(name);
+    float largest = 0;
+    for (size_t i = 0; i < sum.size(); ++i) {
+      CHECK(sum[i] == doctest::Approx(of_first[i] + of_second[i]).epsilon(1e-5).scale(1e-3));
+      largest = std::max(largest, std::abs(sum[i]));
+    }
+    CHECK(largest > 1e-4F);
+  }
+}
+
+TEST_CASE("batches may be in flight while the parameters are updated") {
+  const auto device = OpenCpu();
+  Session steady = Opened(Net(), *device, {}, {.accumulate = kBatches});
+  Session session = Opened(Net(), *device, {.policy = "superneurons"}, {.accumulate = kBatches});
+  TrainAccumulated(steady, 3);
+  int64_t in_flight = 0;
+  for (int64_t step = 0; step < 3; ++step) {
+    for (int64_t index = 0; index < kBatches; ++index) {
+      if (in_flight == 2) REQUIRE(session.Finish().ok());
+      if (in_flight < 2) ++in_flight;
+      REQUIRE(session.Begin(MakeBatch(SeedOf(step, index))).ok());
+    }
+    REQUIRE(session.Update().ok());
+  }
+  REQUIRE(session.Finish().ok());
+  REQUIRE(session.Finish().ok());
+  CHECK(session.step() == 3);
+  CheckSameState(steady, session);
+}
+
+TEST_CASE("a checkpoint between two updates continues with the same bits") {
+  const auto device = OpenCpu();
+  const ScratchDirectory directory;
+  const std::string path = directory.File("state.safetensors");
+  Session session = Opened(Net(), *device, {}, {.accumulate = kBatches});
+  TrainAccumulated(session, 1);
+  REQUIRE(session.Save(path).ok());
+  REQUIRE(session.Accumulate(MakeBatch(7)).ok());
+  const absl::Status early = session.Save(path);
+  CHECK(early.code() == absl::StatusCode::kFailedPrecondition);
+  CHECK(std::string(early.message()).find("those of 1 batches wait") != std::string::npos);
+  REQUIRE(session.Load(path).ok());  // forgets the batch
+  Session other = Opened(Net(), *device, {}, {.accumulate = kBatches});
+  REQUIRE(other.Load(path).ok());
+  CHECK(TrainAccumulated(session, 2) == TrainAccumulated(other, 2));
+  CheckSameParameters(session, other);
+}
+
+TEST_CASE("a change of the budget between two batches keeps the sums") {
+  const auto device = OpenCpu();
+  Session steady = Opened(Net(), *device, {}, {.accumulate = 2});
+  Session session = Opened(Net(), *device, {.policy = "superneurons"}, {.accumulate = 2});
+  const int64_t minimum = session.planning().minimum_budget_bytes;
+  for (Session* each : {&steady, &session}) {
+    REQUIRE(each->Accumulate(MakeBatch(1)).ok());
+    if (each == &session) REQUIRE(each->SetBudget(minimum).ok());
+    CHECK(each->Evaluate(MakeBatch(3)).ok());
+    REQUIRE(each->Accumulate(MakeBatch(2)).ok());
+    if (each == &session) {
+      REQUIRE(each->SetBudgetAsync(2 * minimum).ok());
+      REQUIRE(each->AwaitBudget().ok());
+    }
+    REQUIRE(each->Update().ok());
+  }
+  CheckSameState(steady, session);
+}
+
+TEST_CASE("a fp16 step whose sums are not finite is skipped") {
+  const auto device = OpenCpu();
+  Session session =
+      Opened(Net({.dtype = DType::kFp16, .dropout = false}), *device, {}, {.accumulate = 2});
+  const std::vector<float> before = *session.Values("fc.weight");
+  Batch large = MakeBatch(1);
+  for (float& value : large.images) value *= 6e4F;  // infinite in fp16
+  REQUIRE(session.Accumulate(MakeBatch(2)).ok());
+  REQUIRE(session.Accumulate(large).ok());
+  const absl::StatusOr<StepResult> skipped = session.Update();
+  REQUIRE(skipped.ok());
+  CHECK(skipped->skipped);
+  CHECK(skipped->skipped_steps == 1);
+  CHECK(skipped->loss_scale < skipped->used_loss_scale);
+  CHECK(*session.Values("fc.weight") == before);
+  REQUIRE(session.Accumulate(MakeBatch(2)).ok());
+  REQUIRE(session.Accumulate(MakeBatch(3)).ok());
+  const absl::StatusOr<StepResult> taken = session.Update();
+  REQUIRE(taken.ok());
+  CHECK(!taken->skipped);
+  CHECK(taken->used_loss_scale == skipped->loss_scale);
+  CHECK(*session.Values("fc.weight") != before);
+}
+
+TEST_CASE("calls that do not fit the number of batches are refused") {
+  const auto device = OpenCpu();
+  constexpr auto kRefused = absl::StatusCode::kFailedPrecondition;
+  Session session = Opened(Net(), *device, {}, {.accumulate = 2});
+  CHECK(session.TrainStep(MakeBatch(1)).status().code() == kRefused);
+  CHECK(session.Update().status().code() == kRefused);
+  REQUIRE(session.Accumulate(MakeBatch(1)).ok());
+  CHECK(session.Update().status().code() == kRefused);
+  CHECK(session.SetTrainingGraph(Net()).code() == kRefused);
+  REQUIRE(session.Accumulate(MakeBatch(2)).ok());
+  CHECK(session.Accumulate(MakeBatch(3)).status().code() == kRefused);
+  CHECK(session.Update().ok());
+  Session plain = Opened(Net(), *device);
+  CHECK(plain.Accumulate(MakeBatch(1)).status().code() == kRefused);
+  CHECK(plain.Update().status().code() == kRefused);
+  CHECK(CreateSession(Net(), *device, {}, {.accumulate = 0}).status().code() ==
+        absl::StatusCode::kInvalidArgument);
+  Graph sizes = Net();
+  sizes.Sizes({{.extents = {8, 8}, .batch = 2}});
+  CHECK(CreateSession(sizes, *device, {}, {.accumulate = 2}).status().code() ==
+        absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace neap
