@@ -74,10 +74,8 @@ absl::Status Run() {
   RETURN_IF_ERROR(session.AwaitBudget());  // a refusal, if there was one
   std::cout << "the arena has " << session.memory().arena_bytes << " bytes\n";
 
-  ASSIGN_OR_RETURN(neap::Session patient,
-                   neap::CreateSession(net, *device, {}, {.accumulate = 4}));
-  for (uint32_t i = 0; i < 4; ++i)
-    RETURN_IF_ERROR(patient.Accumulate(Stripes(kBatch, i)).status());
+  ASSIGN_OR_RETURN(neap::Session patient, neap::CreateSession(net, *device, {}, {.accumulate = 4}));
+  for (uint32_t i = 0; i < 4; ++i) RETURN_IF_ERROR(patient.Accumulate(Stripes(kBatch, i)).status());
   RETURN_IF_ERROR(patient.Update().status());  // the first step
 
   neap::Graph scales({.name = "scales", .batch = 8});
@@ -88,8 +86,7 @@ absl::Status Run() {
   scales.Loss(seen, neap::SoftmaxCrossEntropy{});
   scales.Sizes({{.extents = {8, 8}}, {.extents = {16, 16}, .batch = 4}});
   ASSIGN_OR_RETURN(neap::Session sized, neap::CreateSession(scales, *device, {}));
-  neap::Batch small = {.images = std::vector<float>(8 * 8 * 8),
-                       .labels = std::vector<int32_t>(8)};
+  neap::Batch small = {.images = std::vector<float>(8 * 8 * 8), .labels = std::vector<int32_t>(8)};
   small.height = small.width = 8;  // feeds state their shape (FeedValue::shape)
   RETURN_IF_ERROR(sized.TrainStep(small).status());
 
