@@ -21,7 +21,7 @@ absl::StatusOr<LayerSpec> ChannelShuffle::Specify(const LayerContext& context) c
 }
 
 ChannelMatrix MatrixOf(const ChannelShuffle& shuffle, const TensorSpec& images, bool backward) {
-  const bool last = images.layout == Layout::kNhwc;
+  const bool last = images.layout == Layout::kChannelsLast;
   const int64_t pixels = images.shape.h() * images.shape.w();
   const int64_t others = images.shape.c() / shuffle.groups;
   return {.outer = images.shape.n() * (last ? pixels : 1),

@@ -109,7 +109,7 @@ absl::StatusOr<LayerSpec> FoldedConvolution::Specify(const LayerContext& context
   const Convolution convolution = {.out_channels = out_channels, .kernel = 1, .bias = false};
   ASSIGN_OR_RETURN(LayerSpec spec, convolution.Specify({.inputs = {x}, .mode = context.mode}));
   const TensorSpec y = spec.output;
-  if (x.layout != Layout::kNhwc)
+  if (x.layout != Layout::kChannelsLast)
     return absl::InvalidArgumentError("a folded convolution needs images in NHWC");
   if (adds && context.inputs[1] != y) {
     return absl::InvalidArgumentError(

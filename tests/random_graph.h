@@ -28,7 +28,7 @@ struct RandomGraphOptions {
   bool batch_norm = true;  // else a tanh in its place
   bool dropout = true;     // else a tanh in its place
   DType dtype = DType::kFp32;
-  Layout layout = Layout::kNchw;
+  Layout layout = Layout::kChannelsFirst;
   bool fusion = true;
   // Sums are those of ResNets: of batch norms, with a ReLU behind them, often two in a row.
   bool residual = false;

@@ -117,7 +117,7 @@ Dims ToDims(const Shape& shape) { return {shape.dims().begin(), shape.dims().end
 // Elements from one position along each axis to the next.
 Dims StridesOf(const TensorSpec& tensor) {
   const Shape& shape = tensor.shape;
-  if (shape.rank() == 4 && tensor.layout == Layout::kNhwc)
+  if (shape.rank() == 4 && tensor.layout == Layout::kChannelsLast)
     return {shape.h() * shape.w() * shape.c(), 1, shape.w() * shape.c(), shape.c()};
   Dims strides(shape.dims().size(), 1);
   for (size_t axis = strides.size() - 1; axis > 0; --axis)

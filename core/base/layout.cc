@@ -48,7 +48,7 @@ void Copy(const From* from, size_t count, To* to) {
 }
 
 bool IsReordered(const TensorSpec& spec) {
-  return spec.layout == Layout::kNhwc && spec.shape.rank() == 4;
+  return spec.layout == Layout::kChannelsLast && spec.shape.rank() == 4;
 }
 
 template <typename To>

@@ -19,7 +19,7 @@ namespace neap {
 enum class DType : uint8_t { kFp32, kTf32, kFp16, kBf16, kUInt8, kInt32 };
 
 // Order of the axes in memory, outermost first. Shapes are always given as N, C, H, W.
-enum class Layout : uint8_t { kNchw, kNhwc };
+enum class Layout : uint8_t { kChannelsFirst, kChannelsLast };
 
 enum class Role : uint8_t {
   kInput,       // images of the batch, and the iteration's scalars
@@ -102,7 +102,7 @@ class Shape {
 struct TensorSpec {
   Shape shape;
   DType dtype = DType::kFp32;
-  Layout layout = Layout::kNchw;
+  Layout layout = Layout::kChannelsFirst;
 
   int64_t elements() const { return shape.elements(); }
   int64_t size_bytes() const { return SaturatingProduct(elements(), SizeOf(dtype)); }

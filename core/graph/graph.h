@@ -40,7 +40,7 @@ struct GraphOptions {
   std::string name = "network";
   int64_t batch = 1;
   DType dtype = DType::kFp32;  // of inputs, activations, their gradients, and weights in kernels
-  Layout layout = Layout::kNchw;
+  Layout layout = Layout::kChannelsFirst;
   // Layers that can run in one pass over memory become one (core/program/fuse.h). The results have
   // the same bits without it.
   bool fusion = true;

@@ -24,7 +24,7 @@ absl::Status Refused(std::string_view what, std::string_view why) {
 }
 
 absl::Status CheckTensor(std::string_view what, const TensorSpec& tensor) {
-  if (tensor.dtype > DType::kInt32 || tensor.layout > Layout::kNhwc)
+  if (tensor.dtype > DType::kInt32 || tensor.layout > Layout::kChannelsLast)
     return Refused(what, "has an element type or a layout that does not exist");
   const auto& dims = tensor.shape.dims();
   if (dims.empty() || dims.size() > 4)

@@ -19,7 +19,7 @@ struct ChannelRows {
 
 inline ChannelRows ChannelRowsOf(const TensorSpec& spec) {
   return {spec.shape.n(), spec.shape.c(), spec.shape.h() * spec.shape.w(),
-          spec.layout == Layout::kNhwc};
+          spec.layout == Layout::kChannelsLast};
 }
 
 // A tensor that is a part of a concatenation along the channels: `rows` are its own, and it has the

@@ -66,7 +66,7 @@ struct Question {
 template <typename Append>
 Candidates ListAll(const Problem& problem, Layout layout, Append append) {
   Candidates candidates;
-  const bool is_nhwc = layout == Layout::kNhwc;
+  const bool is_nhwc = layout == Layout::kChannelsLast;
   append(
       {.problem = is_nhwc ? WithFreeWeight(problem) : WithFreeFormats(problem), .converting = true},
       candidates);

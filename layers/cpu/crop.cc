@@ -15,7 +15,7 @@ using namespace operands;
 // contain. The part begins at `offset` in the whole. The offsets given to f are in elements.
 template <typename F>
 void ForEachRow(const TensorSpec& whole, const TensorSpec& part, Extent2d offset, F f) {
-  const bool last = whole.layout == Layout::kNhwc;
+  const bool last = whole.layout == Layout::kChannelsLast;
   const int64_t images = last ? whole.shape.n() : whole.shape.n() * whole.shape.c();
   const int64_t pixel = last ? whole.shape.c() : 1;
   const int64_t run = part.shape.w() * pixel;

@@ -27,7 +27,7 @@ struct Columns {
       : count(tensor.elements() / tensor.shape.c()),
         channels(tensor.shape.c()),
         pixels(tensor.shape.h() * tensor.shape.w()),
-        last(tensor.layout == Layout::kNhwc) {}
+        last(tensor.layout == Layout::kChannelsLast) {}
   template <typename T>
   Column<T> Of(T* tensor, int64_t i) const {
     if (last) return {tensor + i * channels, 1};

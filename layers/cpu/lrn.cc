@@ -23,7 +23,7 @@ struct Block {
 // Calls f for all blocks of a tensor of `spec`.
 template <typename F>
 void ForEachBlock(const TensorSpec& spec, F f) {
-  const bool channels_last = spec.layout == Layout::kNhwc;
+  const bool channels_last = spec.layout == Layout::kChannelsLast;
   const int64_t channels = spec.shape.c();
   const int64_t pixels = spec.shape.h() * spec.shape.w();
   for (int64_t n = 0; n < spec.shape.n(); ++n) {

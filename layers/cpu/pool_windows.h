@@ -42,7 +42,7 @@ template <typename Pool, typename F>
 void ForEachWindow(const Pool& layer, const TensorSpec& x, const TensorSpec& y, F f) {
   const Strides in = StridesOf(x);
   const Strides out = StridesOf(y);
-  const bool channels_last = y.layout == Layout::kNhwc;
+  const bool channels_last = y.layout == Layout::kChannelsLast;
   const int64_t outer = channels_last ? 1 : y.shape.c();
   const int64_t inner = channels_last ? y.shape.c() : 1;
   for (int64_t n = 0; n < y.shape.n(); ++n) {

@@ -14,7 +14,7 @@ struct Strides {
 
 inline Strides StridesOf(const TensorSpec& spec) {
   const Shape& s = spec.shape;
-  if (spec.layout == Layout::kNhwc) return {s.h() * s.w() * s.c(), 1, s.w() * s.c(), s.c()};
+  if (spec.layout == Layout::kChannelsLast) return {s.h() * s.w() * s.c(), 1, s.w() * s.c(), s.c()};
   return {s.c() * s.h() * s.w(), s.h() * s.w(), s.w(), 1};
 }
 

@@ -11,7 +11,7 @@ using namespace operands;
 
 // The part begins at `offset` in the whole.
 kernels::CropShape ShapeOf(const TensorSpec& whole, const TensorSpec& part, Extent2d offset) {
-  const bool last = whole.layout == Layout::kNhwc;
+  const bool last = whole.layout == Layout::kChannelsLast;
   return {.outer = last ? whole.shape.n() : whole.shape.n() * whole.shape.c(),
           .channels = last ? whole.shape.c() : 1,
           .h = whole.shape.h(),

@@ -68,7 +68,7 @@ absl::Status CudnnStatus(cudnnStatus_t status, std::string_view call) {
 
 std::vector<int64_t> Strides(const TensorSpec& t) {
   const int64_t c = t.shape.c(), h = t.shape.h(), w = t.shape.w();
-  if (t.layout == Layout::kNhwc) return {c * h * w, 1, w * c, c};
+  if (t.layout == Layout::kChannelsLast) return {c * h * w, 1, w * c, c};
   return {c * h * w, h * w, w, 1};
 }
 

@@ -24,7 +24,7 @@ kernels::DepthwiseShape ShapeOf(const ConvolutionProblem& p) {
           .stride = static_cast<int>(p.stride.h),
           .padding_h = p.padding.h,
           .padding_w = p.padding.w,
-          .channels_last = p.x.layout == Layout::kNhwc};
+          .channels_last = p.x.layout == Layout::kChannelsLast};
 }
 
 bool Applies(const ConvolutionProblem& p) {

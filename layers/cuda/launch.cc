@@ -83,7 +83,7 @@ kernels::ChannelShape ChannelShapeOf(const TensorSpec& tensor) {
   return {.outer = tensor.shape.n(),
           .channels = tensor.shape.c(),
           .inner = tensor.shape.h() * tensor.shape.w(),
-          .channels_last = tensor.layout == Layout::kNhwc};
+          .channels_last = tensor.layout == Layout::kChannelsLast};
 }
 
 absl::Status CheckFp32(const StepSignature& signature, std::initializer_list<Slot> slots) {

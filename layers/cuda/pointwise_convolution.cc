@@ -120,9 +120,9 @@ class PointwisePlan final : public ConvolutionPlan {
 
 std::optional<Engine> PointwiseEngine(const ConvolutionProblem& p) {
   const Shape& weight = p.weight.shape;
-  const bool applies = !p.accumulate && p.x.dtype == DType::kFp32 && p.x.layout == Layout::kNchw &&
-                       weight.h() == 1 && weight.w() == 1 && weight.c() == p.x.shape.c() &&
-                       p.padding == Extent2d(0);
+  const bool applies = !p.accumulate && p.x.dtype == DType::kFp32 &&
+                       p.x.layout == Layout::kChannelsFirst && weight.h() == 1 && weight.w() == 1 &&
+                       weight.c() == p.x.shape.c() && p.padding == Extent2d(0);
   if (!applies) return std::nullopt;
   const Pointwise pointwise = PointwiseOf(p);
   const int64_t partial = pointwise.parts > 1 ? pointwise.parts * pointwise.weights() * 4 : 0;

@@ -13,7 +13,7 @@ static_assert(kernels::kStopsAtRelu == kNotPositive);
 // dilation.
 template <typename Pool>
 kernels::PoolShape PoolShapeOf(const Pool& layer, const TensorSpec& x, const TensorSpec& y) {
-  const bool last = x.layout == Layout::kNhwc;
+  const bool last = x.layout == Layout::kChannelsLast;
   return {.outer = last ? x.shape.n() : x.shape.n() * x.shape.c(),
           .channels = last ? x.shape.c() : 1,
           .h = static_cast<int>(x.shape.h()),

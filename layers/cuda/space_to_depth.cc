@@ -64,7 +64,7 @@ kernels::DepthShape DepthShapeOf(const TensorSpec& wide, const TensorSpec& deep,
           .block_w = block.w,
           .padding_h = padding.h,
           .padding_w = padding.w,
-          .channels_last = wide.layout == Layout::kNhwc};
+          .channels_last = wide.layout == Layout::kChannelsLast};
 }
 
 class SpaceToDepthPlan final : public ConvolutionPlan {
@@ -137,8 +137,8 @@ std::optional<SpaceToDepth> FindSpaceToDepth(const ConvolutionProblem& problem) 
 
 bool SpaceToDepthIsFirstChoice(const ConvolutionProblem& problem) {
   const std::optional<SpaceToDepth> deep = FindSpaceToDepth(problem);
-  return deep.has_value() && problem.x.dtype != DType::kFp32 && problem.x.layout == Layout::kNhwc &&
-         HasFewZeros(problem, *deep);
+  return deep.has_value() && problem.x.dtype != DType::kFp32 &&
+         problem.x.layout == Layout::kChannelsLast && HasFewZeros(problem, *deep);
 }
 
 absl::StatusOr<std::vector<Engine>> SpaceToDepthEngines(const ConvolutionProblem& problem,

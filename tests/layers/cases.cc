@@ -15,7 +15,7 @@
 namespace neap::testing {
 
 void CaseList::Add(const std::string& name, const Layer& layer, const std::vector<Shape>& shapes) {
-  for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+  for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
     LayerCase layer_case = {.name = name, .layer = layer};
     for (const Shape& shape : shapes) {
       layer_case.inputs.push_back({.shape = shape, .layout = layout});
@@ -71,7 +71,7 @@ void CaseList::AddLoss(const Shape& logits, Layout layout, const SoftmaxCrossEnt
 void CaseList::Losses() {
   for (const Shape& shape : {Shape{1, 1, 1, 1}, Shape{5, 10, 1, 1}, Shape{3, 1000, 1, 1},
                              Shape{2, 21, 7, 5}, Shape{1, 2, 1, 3}, Shape{3, 4, 20, 20}}) {
-    for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+    for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
       AddLoss(shape, layout, {});
       AddLoss(shape, layout, {.label_smoothing = 0.1F});
       AddLoss(shape, layout, {.label_smoothing = 0.1F, .weight = 0.3F});

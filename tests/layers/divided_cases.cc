@@ -63,7 +63,7 @@ class DividedCase {
   }
 
   LayerCase RandomCase() {
-    const Layout layout = Between(0, 1) == 0 ? Layout::kNchw : Layout::kNhwc;
+    const Layout layout = Between(0, 1) == 0 ? Layout::kChannelsFirst : Layout::kChannelsLast;
     const TensorSpec x = {
         {Between(2, 12), Between(1, options_.most_channels), Between(4, 11), Between(4, 11)},
         options_.dtype,

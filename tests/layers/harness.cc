@@ -199,7 +199,7 @@ absl::StatusOr<Engine> ChooseEngine(Backend& backend, const StepSignature& signa
 template <typename Visit>
 void ForEachCell(const TensorSpec& spec, size_t count, const Visit& visit) {
   const int64_t bytes = CellBytes(spec);
-  if (spec.shape.rank() < 4 || spec.layout == Layout::kNchw) {
+  if (spec.shape.rank() < 4 || spec.layout == Layout::kChannelsFirst) {
     for (size_t i = 0; i < count; ++i) visit(i, static_cast<int64_t>(i) * bytes);
     return;
   }
@@ -228,7 +228,7 @@ DeviceAccess HostAccess() {
 
 int64_t MemoryIndex(const TensorSpec& spec, int64_t logical) {
   const Shape& shape = spec.shape;
-  if (shape.rank() < 4 || spec.layout == Layout::kNchw) return logical;
+  if (shape.rank() < 4 || spec.layout == Layout::kChannelsFirst) return logical;
   const int64_t w = logical % shape.w();
   const int64_t h = logical / shape.w() % shape.h();
   const int64_t c = logical / (shape.w() * shape.h()) % shape.c();

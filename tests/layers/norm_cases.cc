@@ -14,9 +14,9 @@
 namespace neap::testing {
 
 void CaseList::AddFolded(int64_t out_channels, const Shape& shape) {
-  const TensorSpec x = {.shape = shape, .layout = Layout::kNhwc};
+  const TensorSpec x = {.shape = shape, .layout = Layout::kChannelsLast};
   const TensorSpec y = {.shape = {shape.n(), out_channels, shape.h(), shape.w()},
-                        .layout = Layout::kNhwc};
+                        .layout = Layout::kChannelsLast};
   for (const bool adds : {false, true}) {
     for (const bool relu : {false, true}) {
       const std::string name =
@@ -61,7 +61,7 @@ void CaseList::AddSyncNorms(int ranks, const Shape& shape) {
   Add(absl::StrCat("batch_norm_statistics, one of ", ranks),
       BatchNormStatistics{.rank = ranks / 2, .ranks = ranks}, {shape});
   const TensorSpec statistics = {.shape = {ranks, RowLength(shape.c())}};
-  for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+  for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
     const TensorSpec x = {.shape = shape, .layout = layout};
     cases_.push_back(
         {.name = absl::StrCat("batch_norm_apply, one of ", ranks, " on ", x.ToString()),

@@ -17,7 +17,7 @@ float ValueAt(size_t i) { return static_cast<float>(i % 251); }
 template <typename Stored>
 void CheckThereAndBack(const Shape& shape, DType dtype) {
   CAPTURE(shape.ToString());
-  for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+  for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
     const TensorSpec spec = {.shape = shape, .dtype = dtype, .layout = layout};
     std::vector<float> nchw(static_cast<size_t>(spec.elements()));
     for (size_t i = 0; i < nchw.size(); ++i) nchw[i] = ValueAt(i);
@@ -26,7 +26,7 @@ void CheckThereAndBack(const Shape& shape, DType dtype) {
     FromNchw(nchw, spec, reinterpret_cast<std::byte*>(bytes.data()));
     std::vector<float> stored(nchw.size());
     for (size_t i = 0; i < nchw.size(); ++i) stored[i] = static_cast<float>(bytes[i]);
-    if (layout == Layout::kNchw || shape.rank() != 4) {
+    if (layout == Layout::kChannelsFirst || shape.rank() != 4) {
       CHECK(stored == nchw);
     } else {
       const int64_t pixels = shape.h() * shape.w();

@@ -19,13 +19,13 @@ TEST_CASE("a shape knows its number of elements and its image axes") {
 }
 
 TEST_CASE("the size in bytes follows the dtype") {
-  CHECK(TensorSpec{{2, 3}, DType::kFp32, Layout::kNchw}.size_bytes() == 24);
-  CHECK(TensorSpec{{2, 3}, DType::kTf32, Layout::kNchw}.size_bytes() == 24);
-  CHECK(TensorSpec{{2, 3}, DType::kFp16, Layout::kNchw}.size_bytes() == 12);
-  CHECK(TensorSpec{{2, 3}, DType::kBf16, Layout::kNchw}.size_bytes() == 12);
-  CHECK(TensorSpec{{2, 3}, DType::kUInt8, Layout::kNchw}.size_bytes() == 6);
-  CHECK(TensorSpec{{2, 3}, DType::kInt32, Layout::kNchw}.size_bytes() == 24);
-  CHECK(TensorSpec{{2, 3}, DType::kBf16, Layout::kNhwc}.ToString() == "2x3 bf16 nhwc");
+  CHECK(TensorSpec{{2, 3}, DType::kFp32, Layout::kChannelsFirst}.size_bytes() == 24);
+  CHECK(TensorSpec{{2, 3}, DType::kTf32, Layout::kChannelsFirst}.size_bytes() == 24);
+  CHECK(TensorSpec{{2, 3}, DType::kFp16, Layout::kChannelsFirst}.size_bytes() == 12);
+  CHECK(TensorSpec{{2, 3}, DType::kBf16, Layout::kChannelsFirst}.size_bytes() == 12);
+  CHECK(TensorSpec{{2, 3}, DType::kUInt8, Layout::kChannelsFirst}.size_bytes() == 6);
+  CHECK(TensorSpec{{2, 3}, DType::kInt32, Layout::kChannelsFirst}.size_bytes() == 24);
+  CHECK(TensorSpec{{2, 3}, DType::kBf16, Layout::kChannelsLast}.ToString() == "2x3 bf16 nhwc");
 }
 
 TEST_CASE("sizes that overflow saturate") {
@@ -39,7 +39,8 @@ TEST_CASE("names parse back, and unknown names are refused with a list of the kn
        {DType::kFp32, DType::kTf32, DType::kFp16, DType::kBf16, DType::kUInt8, DType::kInt32}) {
     CHECK(*ParseDType(Name(dtype)) == dtype);
   }
-  for (Layout layout : {Layout::kNchw, Layout::kNhwc}) CHECK(*ParseLayout(Name(layout)) == layout);
+  for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast})
+    CHECK(*ParseLayout(Name(layout)) == layout);
   for (Role role : {Role::kInput, Role::kLabel, Role::kActivation, Role::kSaved, Role::kGradient,
                     Role::kParam, Role::kParamGrad, Role::kOptimizer, Role::kState}) {
     CHECK(*ParseRole(Name(role)) == role);

@@ -115,7 +115,7 @@ class RandomSteps {
     step.phase = kPhases[random_() % 3];
     step.input = {{1, in, image, image},
                   kTypes[random_() % 4],
-                  random_() % 2 == 0 ? Layout::kNchw : Layout::kNhwc};
+                  random_() % 2 == 0 ? Layout::kChannelsFirst : Layout::kChannelsLast};
     return step;
   }
 

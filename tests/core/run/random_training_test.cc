@@ -72,8 +72,8 @@ TEST_CASE("random networks of all types train to the same bits whatever the plan
   const uint32_t seeds = testing::RandomSeeds(500);
   for (uint32_t seed = 0; seed < seeds; ++seed) {
     CAPTURE(seed);
-    const Layout layout =
-        seed / 6 % 4 == 3 ? Layout::kNhwc : Layout::kNchw;  // with every other choice
+    const Layout layout = seed / 6 % 4 == 3 ? Layout::kChannelsLast
+                                            : Layout::kChannelsFirst;  // with every other choice
     const DType dtype = kTypes[seed / 5 % 3];
     testing::RandomGraphOptions of = {.dtype = dtype,
                                       .layout = layout,
@@ -125,13 +125,14 @@ TEST_CASE("sums that several layers read train to the same bits fused and unfuse
   const uint32_t seeds = testing::RandomSeeds(48);
   for (uint32_t seed = 0; seed < seeds; ++seed) {
     CAPTURE(seed);
-    testing::RandomGraphOptions of = {.max_blocks = 4,
-                                      .dtype = kTypes[seed % 3],
-                                      .layout = seed / 3 % 2 == 1 ? Layout::kNhwc : Layout::kNchw,
-                                      .residual = true,
-                                      .read_twice = true,
-                                      .auxiliary = seed / 6 % 2 == 1,
-                                      .shares = seed % 2 == 1};
+    testing::RandomGraphOptions of = {
+        .max_blocks = 4,
+        .dtype = kTypes[seed % 3],
+        .layout = seed / 3 % 2 == 1 ? Layout::kChannelsLast : Layout::kChannelsFirst,
+        .residual = true,
+        .read_twice = true,
+        .auxiliary = seed / 6 % 2 == 1,
+        .shares = seed % 2 == 1};
     const Graph graph = testing::RandomGraph(seed, of);
     of.fusion = false;
     const TrainedState reference = TrainRandom(testing::RandomGraph(seed, of), device,

@@ -35,7 +35,7 @@ namespace {
 
 using namespace operands;
 
-TensorSpec Fp32(Shape shape, Layout layout = Layout::kNchw) {
+TensorSpec Fp32(Shape shape, Layout layout = Layout::kChannelsFirst) {
   return {.shape = std::move(shape), .layout = layout};
 }
 
@@ -111,7 +111,7 @@ TEST_CASE("each part of a signature that determines the kernel is in the text") 
         s.operands[2].tensor.shape = {64, 4, 3, 5};
       },
       [](StepSignature& s) { s.operands[2].tensor.dtype = DType::kTf32; },
-      [](StepSignature& s) { s.operands[2].tensor.layout = Layout::kNhwc; }};
+      [](StepSignature& s) { s.operands[2].tensor.layout = Layout::kChannelsLast; }};
   absl::flat_hash_map<std::string, size_t> seen = {{SignatureText(BackwardParams(64)), 0}};
   for (size_t i = 0; i < changes.size(); ++i) {
     StepSignature changed = BackwardParams(64);
@@ -133,7 +133,7 @@ TEST_CASE("adding gradients has the text of a sum of two inputs, under which it 
   CHECK(SignatureText(AdditionSignature(Fp32({8, 3, 2, 2}))) ==
         "add forward training input[0]=Nx3x2x2:fp32:nchw input[1]=Nx3x2x2:fp32:nchw "
         "output[0]:=Nx3x2x2:fp32:nchw");
-  const TensorSpec x = Fp32({8, 3, 2, 2}, Layout::kNhwc);
+  const TensorSpec x = Fp32({8, 3, 2, 2}, Layout::kChannelsLast);
   CHECK(SignatureText(AdditionSignature(x)) ==
         SignatureText(SignatureOf(Add{}, Phase::kForward, {x, x}).value()));
   CHECK(BatchOf(AdditionSignature(x)) == 8);
@@ -243,7 +243,7 @@ std::vector<TensorSpec> Others(const TensorSpec& v) {
   return {{Shape{7}, v.dtype, v.layout},
           {Shape{7, 1}, v.dtype, v.layout},
           {v.shape, DType::kTf32, v.layout},
-          {v.shape, v.dtype, Layout::kNhwc}};
+          {v.shape, v.dtype, Layout::kChannelsLast}};
 }
 
 class Definitions {
@@ -328,7 +328,8 @@ TEST_CASE("in random networks steps with one text and one batch are the same but
     const uint32_t seed = i / 4;
     CAPTURE(seed);
     const Graph graph = testing::RandomGraph(
-        seed, {.batch = i % 2 == 0 ? 2 : 8, .layout = i % 4 < 2 ? Layout::kNchw : Layout::kNhwc});
+        seed, {.batch = i % 2 == 0 ? 2 : 8,
+               .layout = i % 4 < 2 ? Layout::kChannelsFirst : Layout::kChannelsLast});
     const Program program = BuildProgram(graph, {}).value();
     for (const Step& step : program.steps) {
       for (const bool rerun : {false, true}) {

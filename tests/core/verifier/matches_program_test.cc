@@ -181,7 +181,7 @@ TEST_CASE("a plan matches only the program that it was made for") {
         "plan fault [wrong-program]: the plan: its step 0, 'fc forward', is not the program's, 'fc "
         "forward'");
   for (const std::function<void(Plan&)>& change : std::vector<std::function<void(Plan&)>>{
-           [](Plan& p) { p.layout = Layout::kNhwc; }, [](Plan& p) { p.tensors.pop_back(); },
+           [](Plan& p) { p.layout = Layout::kChannelsLast; }, [](Plan& p) { p.tensors.pop_back(); },
            [](Plan& p) { p.tensors[2].role = Role::kSaved; },
            [](Plan& p) { p.tensors[2].shape = Shape{16}; },
            [](Plan& p) { p.tensors[2].dtype = DType::kInt32; },
