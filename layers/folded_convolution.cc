@@ -104,7 +104,7 @@ std::string FoldedConvolution::Parameters() const {
 }
 
 absl::StatusOr<LayerSpec> FoldedConvolution::Specify(const LayerContext& context) const {
-  RETURN_IF_ERROR(CheckImageInputs(context, adds ? 2 : 1));
+  RETURN_IF_ERROR(CheckSpatialInputs(context, adds ? 2 : 1));
   const TensorSpec& x = context.inputs[0];
   const Convolution convolution = {.out_channels = out_channels, .kernel = 1, .bias = false};
   ASSIGN_OR_RETURN(LayerSpec spec, convolution.Specify({.inputs = {x}, .mode = context.mode}));

@@ -51,15 +51,20 @@ std::string AddLayer(const nb::handle graph, const std::string& name, const nb::
   return nb::cast<Graph&>(graph).Add(name, KeptLayer(layer, graph), std::move(names));
 }
 
-// One number for a vector, or (channels, height, width).
+// One number for a vector, or (channels, height, width), (channels, time), or (channels, depth,
+// height, width).
 using ImageExtents = std::variant<int64_t, std::vector<int64_t>>;
 
 Shape ToImageShape(const ImageExtents& extents) {
   if (const auto* const one = std::get_if<int64_t>(&extents)) return {*one, 1, 1};
   const std::vector<int64_t>& all = std::get<std::vector<int64_t>>(extents);
   if (all.size() == 1) return {all[0], 1, 1};
-  if (all.size() == 3) return {all[0], all[1], all[2]};
-  throw nb::type_error("a shape is (channels, height, width), or the length of vectors");
+  if (all.size() >= 2 && all.size() <= 1 + kMaxSpatialAxes)
+    return Shape(Shape::Dims(all.begin(), all.end()));
+  throw nb::type_error(
+      "a shape is (channels, height, width), (channels, time), (channels, depth, height, width), "
+      "or "
+      "the length of vectors");
 }
 
 std::string AddInput(Graph& graph, const ImageExtents& shape, const std::string& name,
@@ -75,7 +80,7 @@ std::string AddInput(Graph& graph, const ImageExtents& shape, const std::string&
 }
 
 std::string AddLoss(Graph& graph, const std::string& predictions, const std::optional<Layer>& loss,
-                    const std::optional<std::pair<int64_t, int64_t>>& pixels,
+                    const std::optional<std::vector<int64_t>>& pixels,
                     const std::optional<ImageExtents>& targets) {
   const Layer layer = loss.value_or(SoftmaxCrossEntropy{});
   if (targets.has_value()) {
@@ -83,7 +88,9 @@ std::string AddLoss(Graph& graph, const std::string& predictions, const std::opt
     return graph.TargetLoss(predictions, layer, ToImageShape(*targets));
   }
   if (!pixels.has_value()) return graph.Loss(predictions, layer);
-  return graph.PixelLoss(predictions, layer, pixels->first, pixels->second);
+  if (pixels->empty() || pixels->size() > kMaxSpatialAxes)
+    throw nb::type_error("pixels are (height, width), (time,), or (depth, height, width)");
+  return graph.PixelLoss(predictions, layer, Shape(Shape::Dims(pixels->begin(), pixels->end())));
 }
 
 // A graph has no attributes but those below: a misspelt one would otherwise be kept and do nothing.

@@ -83,7 +83,8 @@ class Graph {
   Graph(GraphOptions options, const Graph& net)
       : options_(std::move(options)), outputs_(net.outputs_), shared_(net.shared_) {}
 
-  // The images {batch, c, h, w}, a feed called "input"; `chw` is {c, h, w}.
+  // The images {batch, c, h, w}, a feed called "input"; `chw` is {c, h, w}. Sequences are {c, t},
+  // volumes {c, d, h, w}.
   std::string Input(Shape chw);
   // A feed: values that the caller gives for every iteration. `shape` is that of one example, and
   // the feed's is {batch, shape}. Without a type, it has the network's. Returns the name.
@@ -108,8 +109,9 @@ class Graph {
   // Ends the network with `loss`, a layer such as SoftmaxCrossEntropy that reads `predictions` and
   // the feed "labels", which is added with it. Returns "loss".
   std::string Loss(std::string predictions, Layer loss);
-  // Like Loss(), with a label for each pixel of predictions {N, C, height, width}.
-  std::string PixelLoss(std::string predictions, Layer loss, int64_t height, int64_t width);
+  // Like Loss(), with a label for each position of the predictions: {H, W} of images, {T} of
+  // sequences, {D, H, W} of volumes.
+  std::string PixelLoss(std::string predictions, Layer loss, const Shape& extents);
   // Like Loss(), with a layer such as MeanSquaredError that compares predictions {N, C, H, W} with
   // a target for each element, of the feed "targets"; `chw` is {C, H, W}.
   std::string TargetLoss(std::string predictions, Layer loss, Shape chw);

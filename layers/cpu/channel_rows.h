@@ -18,7 +18,7 @@ struct ChannelRows {
 };
 
 inline ChannelRows ChannelRowsOf(const TensorSpec& spec) {
-  return {spec.shape.n(), spec.shape.c(), spec.shape.h() * spec.shape.w(),
+  return {spec.shape.n(), spec.shape.c(), spec.shape.positions(),
           spec.layout == Layout::kChannelsLast};
 }
 

@@ -94,7 +94,7 @@ struct Rows {
 };
 
 Rows RowsOf(const TensorSpec& y) {
-  const int64_t pixels = y.shape.h() * y.shape.w();
+  const int64_t pixels = y.shape.positions();
   if (y.layout == Layout::kChannelsLast) return {y.shape.n() * pixels, y.shape.c(), 1};
   return {y.shape.n(), y.shape.c() * pixels, pixels};
 }

@@ -26,7 +26,7 @@ struct Columns {
   explicit Columns(const TensorSpec& tensor)
       : count(tensor.elements() / tensor.shape.c()),
         channels(tensor.shape.c()),
-        pixels(tensor.shape.h() * tensor.shape.w()),
+        pixels(tensor.shape.positions()),
         last(tensor.layout == Layout::kChannelsLast) {}
   template <typename T>
   Column<T> Of(T* tensor, int64_t i) const {

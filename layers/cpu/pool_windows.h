@@ -48,11 +48,11 @@ void ForEachWindow(const Pool& layer, const TensorSpec& x, const TensorSpec& y, 
   for (int64_t n = 0; n < y.shape.n(); ++n) {
     for (int64_t co = 0; co < outer; ++co) {
       for (int64_t i = 0; i < y.shape.h(); ++i) {
-        const Span rows =
-            Clip(i, layer.stride.h, layer.padding.h, layer.dilation.h, layer.kernel.h, x.shape.h());
+        const Span rows = Clip(i, layer.stride.h(), layer.padding.h(), layer.dilation.h(),
+                               layer.kernel.h(), x.shape.h());
         for (int64_t j = 0; j < y.shape.w(); ++j) {
-          const Span columns = Clip(j, layer.stride.w, layer.padding.w, layer.dilation.w,
-                                    layer.kernel.w, x.shape.w());
+          const Span columns = Clip(j, layer.stride.w(), layer.padding.w(), layer.dilation.w(),
+                                    layer.kernel.w(), x.shape.w());
           for (int64_t ci = 0; ci < inner; ++ci) {
             const int64_t c = co + ci;
             f(n * out.n + c * out.c + i * out.h + j * out.w,

@@ -25,7 +25,7 @@ struct Concatenation {
 };
 
 inline Concatenation ConcatenationOf(const TensorSpec& whole) {
-  const int64_t pixels = whole.shape.h() * whole.shape.w();
+  const int64_t pixels = whole.shape.positions();
   if (whole.layout == Layout::kChannelsLast) return {whole.shape.n() * pixels, whole.shape.c(), 1};
   return {whole.shape.n(), whole.shape.c() * pixels, pixels};
 }

@@ -82,7 +82,7 @@ Candidates OwnKernel(const StepSignature& signature, const SharedRuntime& runtim
 kernels::ChannelShape ChannelShapeOf(const TensorSpec& tensor) {
   return {.outer = tensor.shape.n(),
           .channels = tensor.shape.c(),
-          .inner = tensor.shape.h() * tensor.shape.w(),
+          .inner = tensor.shape.positions(),
           .channels_last = tensor.layout == Layout::kChannelsLast};
 }
 

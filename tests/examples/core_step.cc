@@ -94,8 +94,8 @@ void DeclareTraits(const TensorSpec& y, const ParamSpec& weight, const Program& 
 
 // core/step/parameter_text.h
 struct Crop {
-  Extent2d size = 1;
-  Extent2d offset = 0;
+  Extents size = 1;
+  Extents offset = 0;
   std::string Parameters() const;
 };
 

@@ -72,7 +72,7 @@ void CaseList::AddSyncNorms(int ranks, const Shape& shape) {
 
 void CaseList::AddConcatenatedNorms(const Shape& image, const std::vector<int64_t>& channels) {
   std::vector<Shape> parts;
-  for (int64_t c : channels) parts.push_back({image.n(), c, image.h(), image.w()});
+  for (int64_t c : channels) parts.push_back(SpatialShape(image.n(), c, image.spatial()));
   const std::string name = absl::StrCat("concat of ", absl::StrJoin(channels, "+"), ", batch_norm");
   Add(name, FusedBatchNorm{.concatenates = true}, parts);
   Add(name + ", relu", FusedBatchNorm{.relu = true, .concatenates = true}, parts);
@@ -82,7 +82,7 @@ void CaseList::AddJoinedNorms(const Shape& image, const std::vector<int64_t>& ch
   JoinedBatchNorms layer;
   std::vector<Shape> inputs;
   const auto add = [&](size_t position) {
-    inputs.push_back({image.n(), channels[position], image.h(), image.w()});
+    inputs.push_back(SpatialShape(image.n(), channels[position], image.spatial()));
   };
   for (size_t position = channels.size(); position-- > 0;) {
     if (position == 1) continue;

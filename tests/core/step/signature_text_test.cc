@@ -226,8 +226,8 @@ auto Fields(TransposedConvolution& d) {
   return std::tie(a, b, c, e, f, g);
 }
 auto Fields(ZeroPad& d) {
-  auto& [a, b, c, e] = d;
-  return std::tie(a, b, c, e);
+  auto& [a, b, c, e, f, g] = d;
+  return std::tie(a, b, c, e, f, g);
 }
 
 // Values other than the given one, neighbours among them.
@@ -236,8 +236,9 @@ std::vector<bool> Others(bool v) { return {!v}; }
 std::vector<float> Others(float v) {
   return {std::nextafter(v, 1e9F), std::nextafter(v, -1e9F), v + 1};
 }
-std::vector<Extent2d> Others(Extent2d v) {
-  return {{v.h + 1, v.w}, {v.h, v.w + 1}, {v.h + 1, v.w + 1}, {v.h + 10, v.w}};
+std::vector<Extents> Others(Extents v) {
+  const int64_t h = v.h(), w = v.w();
+  return {{h + 1, w}, {h, w + 1}, {h + 1, w + 1}, {h + 10, w}, {1, h, w}, Extents::Of({w})};
 }
 std::vector<TensorSpec> Others(const TensorSpec& v) {
   return {{Shape{7}, v.dtype, v.layout},

@@ -401,7 +401,8 @@ TEST_CASE("wrong inputs are refused") {
   CheckRefused(Relu{}, {}, "takes 1 input, got 0");
   CheckRefused(Relu{}, {x, x}, "takes 1 input, got 2");
   CheckRefused(Add{}, {x}, "takes at least 2 inputs, got 1");
-  CheckRefused(Relu{}, {{.shape = {5}}}, "input 0 is 5 fp32 nchw, expected an image {N, C, H, W}");
+  CheckRefused(Relu{}, {{.shape = {5}}},
+               "input 0 is 5 fp32 nchw, expected {N, C, T}, {N, C, H, W} or {N, C, D, H, W}");
   CheckRefused(Relu{}, {Image({2, 0, 5, 5})}, "input 0 is 2x0x5x5 fp32 nchw: it has no elements");
   CheckRefused(Relu{}, {{.shape = {1, 1, 1, 1}, .dtype = DType::kInt32}},
                "input 0 is 1x1x1x1 int32 nchw, expected a floating-point tensor");
@@ -415,8 +416,8 @@ TEST_CASE("wrong inputs are refused") {
                " agree");
   CheckRefused(Multiply{}, {x}, "takes 2 inputs, got 1");
   CheckRefused(Concat{}, {x, Image({2, 6, 5, 4})},
-               "cannot concatenate input 1 of shape 2x6x5x4 with input 0 of shape 2x6x5x5: N, H"
-               " and W must agree");
+               "cannot concatenate input 1 of shape 2x6x5x4 with input 0 of shape 2x6x5x5: all"
+               " but the channels must agree");
   CheckRefused(Concat{}, {x, Image({2, 6, 5, 5}, Layout::kChannelsLast)},
                "input 1 is 2x6x5x5 fp32 nhwc, input 0 is 2x6x5x5 fp32 nchw: dtype and layout must"
                " agree");

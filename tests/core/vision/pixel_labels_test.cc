@@ -36,7 +36,7 @@ Graph SmallNet(Layout layout) {
   x = net.Add("crop", Crop{.size = kImage, .offset = 1}, {x});
   x = net.Add("cat", Concat{}, {fine, x});
   x = net.Add("score", Convolution{.out_channels = kClasses}, {x});
-  net.PixelLoss(x, SoftmaxCrossEntropy{}, kImage, kImage);
+  net.PixelLoss(x, SoftmaxCrossEntropy{}, {kImage, kImage});
   return net;
 }
 

@@ -273,7 +273,7 @@ TEST_CASE("a first layer also has engines by space to depth") {
        {Expected{filters(11, 4, 2), "s2d4x4+eng", 8 * 48 * 57 * 57 * 4, 64 * 48 * 3 * 3 * 4},
         Expected{filters(7, 2, 3), "s2d2x2+eng", 8 * 12 * 115 * 115 * 4, 64 * 12 * 4 * 4 * 4},
         Expected{filters(3, 2, 0), "s2d2x2+eng", 8 * 12 * 112 * 112 * 4, 64 * 12 * 2 * 2 * 4}}) {
-    const bool few_zeros = layer.kernel.h > 3;
+    const bool few_zeros = layer.kernel.h() > 3;
     const std::string prefix = engine_prefix;
     CAPTURE(prefix);
     for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
