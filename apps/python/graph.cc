@@ -151,8 +151,9 @@ void BindGraph(nb::module_& module) {
       .def("input", AddInput, "shape"_a, "name"_a = "input", "dtype"_a = nb::none(),
            nb::sig("def input(self, shape: int | collections.abc.Sequence[int], name: str = "
                    "'input', dtype: str | None = None) -> str"),
-           "A feed of the network, by default its images: (channels, height, width), or the length "
-           "of vectors. Its type\nis the network's, or 'fp32' or 'int32'; integers may have any "
+           "A feed of the network, by default its images: (channels, height, width), (channels, "
+           "time) of sequences,\n(channels, depth, height, width) of volumes, or the length of "
+           "vectors. Its type is the network's, or 'fp32'\nor 'int32'; integers may have any "
            "shape, () for one. Returns the name.")
       .def("add", AddLayer, "name"_a, "layer"_a, "inputs"_a,
            nb::sig("def add(self, name: str, layer: Layer | CustomLayer, "
@@ -161,7 +162,8 @@ void BindGraph(nb::module_& module) {
       .def("loss", AddLoss, "predictions"_a, "layer"_a = nb::none(), nb::kw_only(),
            "pixels"_a = nb::none(), "targets"_a = nb::none(),
            "Ends the network with a loss, softmax and cross-entropy by default, with a label for "
-           "each image, or\nwith pixels=(height, width) for each pixel. MeanSquaredError and "
+           "each image, or\nwith pixels=(height, width), (time,) or (depth, height, width) for "
+           "each pixel. MeanSquaredError and "
            "BinaryCrossEntropy have\ntargets=(channels, height, width), the shape of an image's "
            "predictions.")
       .def(
