@@ -12,7 +12,6 @@
 #include "neap/layers/fused_batch_norm.h"
 #include "neap/layers/fused_convolution.h"
 #include "neap/layers/fused_relu.h"
-#include "neap/layers/lrn.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
@@ -119,16 +118,6 @@ bool HasOtherAxes(const OperandSpec& operand) {
 }
 
 }  // namespace
-
-bool HasKernels(const Layer& layer, int axes) {
-  if (axes == 2) return true;
-  if (layer.As<LocalResponseNorm>() != nullptr) return false;
-  if (axes == 1) return true;
-  bool has_windows = layer.As<ZeroPad>() != nullptr;
-  Layer copy = layer;
-  ChangeExtents(copy, [&](const Extents&, int64_t) { has_windows = true; });
-  return !has_windows;
-}
 
 absl::StatusOr<StepSignature> AsImages(StepSignature signature, std::string_view device) {
   const auto other =

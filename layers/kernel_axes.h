@@ -1,16 +1,14 @@
-// Which layers have kernels for which number of spatial axes. The kernels of neap's devices take
-// images. Elements of sequences and volumes lie in memory as those of images of other extents, so
-// the same kernels run them:
+// How steps of sequences and volumes run. The kernels of neap's devices take images, and elements
+// of sequences and volumes lie in memory as those of images of other extents:
 //
 //   {N, C, T}        ->  {N, C, 1, T}      all layers
 //   {N, C, D, H, W}  ->  {N, C, D H, W}    layers that treat all positions alike, and windows that
 //                                          have one element and do not move along D and H
 //                        {N, C, D, H W}    such windows along H and W
 //
-// No kernel has other windows over volumes: they are refused when a plan is made, for every device.
-//
-//   KernelTable table = {.device = "the CPU", ...};
-//   table.view = AsImages;  // both backends (layers/catalog/table_backend.h)
+// There are no kernels for other windows over volumes. They are refused when engines are listed, so
+// no session or plan is made with them. Both backends give their rows such signatures
+// (KernelTable::view, layers/catalog/table_backend.h).
 #pragma once
 
 #include <string_view>
@@ -19,10 +17,6 @@
 #include "neap/core/step/step_signature.h"
 
 namespace neap {
-
-// Whether there are kernels for the layer with so many spatial axes, whatever its fields. Those of
-// layers with windows over volumes depend on the windows.
-bool HasKernels(const Layer& layer, int axes);
 
 // The signature of the same step with two spatial axes; unchanged if it has two, or none. `device`
 // is named in messages. Errors: UNIMPLEMENTED as above.

@@ -14,10 +14,10 @@ namespace neap {
 // A number for each of 1 to 3 spatial axes, outermost first, or one number for every axis, however
 // many there are:
 //
-//   Extents e = 3;          // 3 along every axis
-//   Extents e = {3, 5};     // of images: 3 along H, 5 along W
-//   Extents e = {1, 3, 3};  // of volumes: D, H and W
-//   Extents::Of({7});       // of sequences
+//   Extents e = 3;         // 3 along every axis
+//   e = {3, 5};            // of images: 3 along H, 5 along W
+//   e = {1, 3, 3};         // of volumes: D, H and W
+//   e = Extents::Of({7});  // of sequences
 //
 // The text of a number for every axis is that of images, "3x3", and so it equals that.
 class Extents {

@@ -68,6 +68,20 @@ TEST_CASE("micro-batches share the text and differ in the batch") {
   }
 }
 
+TEST_CASE("sequences and volumes have the names of their layouts, and images those of before") {
+  const auto text = [](const Layer& layer, const TensorSpec& x) {
+    return SignatureText(SignatureOf(layer, Phase::kForward, {x}).value());
+  };
+  CHECK(text(Convolution{.out_channels = 4, .kernel = Extents::Of({5})}, Fp32({2, 3, 16})) ==
+        "convolution forward training out_channels=4 kernel=5 stride=1x1 padding=0x0 dilation=1x1"
+        " groups=1 bias=true input[0]=Nx3x16:fp32:ncw output[0]:=Nx4x12:fp32:ncw"
+        " param[0]=4x3x5:fp32:ncw param[1]=4:fp32:nchw");
+  CHECK(text(Relu{}, {{2, 3, 4, 5, 6}, DType::kBf16, Layout::kChannelsLast}) ==
+        "relu forward training input[0]=Nx3x4x5x6:bf16:ndhwc output[0]:=Nx3x4x5x6:bf16:ndhwc");
+  CHECK(text(Relu{}, Fp32({2, 3, 4, 5})) ==
+        "relu forward training input[0]=Nx3x4x5:fp32:nchw output[0]:=Nx3x4x5:fp32:nchw");
+}
+
 TEST_CASE("an operand whose first extent is not the batch keeps it") {
   StepSignature signature = BackwardParams(64);
   signature.operands.push_back({X(1), Fp32({3, 4}), Access::kRead});
