@@ -241,9 +241,10 @@ void RegisterMemoryBound(const std::string& name, const Layer& layer, const Shap
                          size_t inputs = 1) {
   const std::vector<TensorSpec> specs(inputs, TensorSpec{shape});
   const LayerSpec spec = layer.Specify({.inputs = specs}).value();
-  for (auto [dtype, layout] :
-       {std::pair(DType::kFp32, Layout::kNchw), std::pair(DType::kFp32, Layout::kNhwc),
-        std::pair(DType::kBf16, Layout::kNchw), std::pair(DType::kBf16, Layout::kNhwc)}) {
+  for (auto [dtype, layout] : {std::pair(DType::kFp32, Layout::kChannelsFirst),
+                               std::pair(DType::kFp32, Layout::kChannelsLast),
+                               std::pair(DType::kBf16, Layout::kChannelsFirst),
+                               std::pair(DType::kBf16, Layout::kChannelsLast)}) {
     for (size_t step = 0; step < spec.steps.size(); ++step) {
       const std::string full =
           absl::StrCat(name, " ", shape.ToString(), " ", std::string(Name(dtype)), " ",
@@ -282,9 +283,9 @@ const bool kRegistered = [] {
   RegisterMemoryBound("max_pool", MaxPool{.kernel = 3, .stride = 2, .padding = 1},
                       {kBatch, 64, 112, 112});
   RegisterMemoryBound("global_average_pool", GlobalAveragePool{}, {kBatch, 2048, 7, 7});
-  for (auto [dtype, layout] :
-       {std::pair(DType::kFp32, Layout::kNchw), std::pair(DType::kTf32, Layout::kNhwc),
-        std::pair(DType::kBf16, Layout::kNhwc)}) {
+  for (auto [dtype, layout] : {std::pair(DType::kFp32, Layout::kChannelsFirst),
+                               std::pair(DType::kTf32, Layout::kChannelsLast),
+                               std::pair(DType::kBf16, Layout::kChannelsLast)}) {
     const std::string of = absl::StrCat(std::string(Name(dtype)), " ", std::string(Name(layout)));
     for (size_t step = 0; step < 3; ++step) {
       benchmark::RegisterBenchmark(absl::StrCat("conv3x3 ", of, " step ", step).c_str(),

@@ -38,7 +38,7 @@ neap::nets::ResNetOptions Options(const Setting& setting) {
     return options;
   }
   options.dtype = neap::DType::kBf16;
-  options.layout = neap::Layout::kNhwc;
+  options.layout = neap::Layout::kChannelsLast;
   return options;
 }
 

@@ -17,7 +17,7 @@ using namespace operands;
 // `of_gradient` is what backward reads besides dy: Y() or X().
 absl::StatusOr<LayerSpec> SpecifyElementwise(const LayerContext& context, double flops_per_element,
                                              Operand of_gradient = Y()) {
-  RETURN_IF_ERROR(CheckImageInputs(context, 1));
+  RETURN_IF_ERROR(CheckSpatialInputs(context, 1));
   const TensorSpec& x = context.inputs[0];
   const double flops = flops_per_element * static_cast<double>(x.elements());
   LayerSpec spec = {.output = x, .traits = {.independent_images = true}};

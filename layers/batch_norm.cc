@@ -59,7 +59,7 @@ std::string BatchNorm::Parameters() const {
 }
 
 absl::StatusOr<LayerSpec> BatchNorm::Specify(const LayerContext& context) const {
-  RETURN_IF_ERROR(CheckImageInputs(context, 1));
+  RETURN_IF_ERROR(CheckSpatialInputs(context, 1));
   RETURN_IF_ERROR(CheckOptions(*this));
   const TensorSpec& x = context.inputs[0];
   const TensorSpec per_channel = VectorSpec(x.shape.c());

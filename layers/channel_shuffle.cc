@@ -11,7 +11,7 @@ namespace neap {
 std::string ChannelShuffle::Parameters() const { return ParameterText({{"groups", groups}}); }
 
 absl::StatusOr<LayerSpec> ChannelShuffle::Specify(const LayerContext& context) const {
-  RETURN_IF_ERROR(CheckImageInputs(context, 1));
+  RETURN_IF_ERROR(CheckSpatialInputs(context, 1));
   const TensorSpec& x = context.inputs[0];
   if (groups < 1 || x.shape.c() % groups != 0) {
     return absl::InvalidArgumentError(
@@ -21,8 +21,8 @@ absl::StatusOr<LayerSpec> ChannelShuffle::Specify(const LayerContext& context) c
 }
 
 ChannelMatrix MatrixOf(const ChannelShuffle& shuffle, const TensorSpec& images, bool backward) {
-  const bool last = images.layout == Layout::kNhwc;
-  const int64_t pixels = images.shape.h() * images.shape.w();
+  const bool last = images.layout == Layout::kChannelsLast;
+  const int64_t pixels = images.shape.positions();
   const int64_t others = images.shape.c() / shuffle.groups;
   return {.outer = images.shape.n() * (last ? pixels : 1),
           .rows = backward ? others : shuffle.groups,

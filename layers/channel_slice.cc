@@ -13,14 +13,14 @@ std::string ChannelSlice::Parameters() const {
 }
 
 absl::StatusOr<LayerSpec> ChannelSlice::Specify(const LayerContext& context) const {
-  RETURN_IF_ERROR(CheckImageInputs(context, 1));
+  RETURN_IF_ERROR(CheckSpatialInputs(context, 1));
   const TensorSpec& x = context.inputs[0];
   const int64_t channels = x.shape.c();
   if (first < 0 || count < 1 || count > channels || first > channels - count) {
     return absl::InvalidArgumentError(
         absl::StrCat("cannot take ", count, " channels from ", first, " on of ", channels));
   }
-  return CopySteps(WithShape(x, {x.shape.n(), count, x.shape.h(), x.shape.w()}), context.mode);
+  return CopySteps(WithShape(x, SpatialShape(x.shape.n(), count, x.shape.spatial())), context.mode);
 }
 
 }  // namespace neap

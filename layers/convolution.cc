@@ -30,8 +30,9 @@ absl::Status CheckChannels(const Convolution& layer, const TensorSpec& input) {
 }
 
 std::vector<ParamSpec> Params(const Convolution& layer, const TensorSpec& input) {
-  const Shape weight = {layer.out_channels, input.shape.c() / layer.groups, layer.kernel.h,
-                        layer.kernel.w};
+  const Extents kernel = layer.kernel.Along(input.shape.spatial_axes());
+  const Shape weight =
+      SpatialShape(layer.out_channels, input.shape.c() / layer.groups, kernel.values());
   std::vector<ParamSpec> params = {{.name = "weight",
                                     .tensor = WithShape(input, weight),
                                     .init = WeightInit(layer.init, weight)}};
@@ -64,14 +65,15 @@ std::string Convolution::Parameters() const {
 }
 
 absl::StatusOr<LayerSpec> Convolution::Specify(const LayerContext& context) const {
-  RETURN_IF_ERROR(CheckImageInputs(context, 1));
+  RETURN_IF_ERROR(CheckSpatialInputs(context, 1));
   const TensorSpec& x = context.inputs[0];
   const Window window = {kernel, stride, padding, dilation};
-  RETURN_IF_ERROR(CheckWindow(window));
+  const int axes = x.shape.spatial_axes();
+  RETURN_IF_ERROR(CheckWindow(window, axes));
   RETURN_IF_ERROR(CheckChannels(*this, x));
-  ASSIGN_OR_RETURN(const Extent2d out, WindowOutput(x, window));
+  ASSIGN_OR_RETURN(const Extents out, WindowOutput(x, window));
 
-  LayerSpec spec = {.output = WithShape(x, {x.shape.n(), out_channels, out.h, out.w}),
+  LayerSpec spec = {.output = WithShape(x, SpatialShape(x.shape.n(), out_channels, out.values())),
                     .params = Params(*this, x),
                     .traits = {.checkpoint = true,
                                .hides_transfers = true,
@@ -80,7 +82,7 @@ absl::StatusOr<LayerSpec> Convolution::Specify(const LayerContext& context) cons
                                .fuses_last = true,
                                .paper_reads_output = false}};
   const double flops = 2.0 * static_cast<double>(spec.output.elements()) *
-                       Product({x.shape.c() / groups, kernel.h, kernel.w});
+                       Product({x.shape.c() / groups, kernel.Along(axes).product()});
   AddLinearSteps(bias, context.mode, flops, spec);
   return spec;
 }

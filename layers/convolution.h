@@ -1,12 +1,13 @@
-// 2-d convolution (cross-correlation), as in torch.nn.Conv2d.
+// Convolution (cross-correlation) along 1 to 3 spatial axes, as in torch.nn.Conv1d, Conv2d and
+// Conv3d.
 //
 //   step            reads              writes
 //   forward         x, weight, [bias]  y
 //   backward_params x, dy              dweight, [dbias]
 //   backward_data   dy, weight         dx
 //
-// weight is {out_channels, in_channels / groups, kernel.h, kernel.w} in the network's layout, bias
-// {out_channels}.
+// weight is {out_channels, in_channels / groups, kernel...}, with the extents of the kernel along
+// each axis, in the network's layout, bias {out_channels}.
 #pragma once
 
 #include <optional>
@@ -21,10 +22,10 @@ namespace neap {
 struct Convolution {
   static constexpr std::string_view kType = "convolution";
   int64_t out_channels = 0;
-  Extent2d kernel = 1;
-  Extent2d stride = 1;
-  Extent2d padding = 0;
-  Extent2d dilation = 1;
+  Extents kernel = 1;
+  Extents stride = 1;
+  Extents padding = 0;
+  Extents dilation = 1;
   int64_t groups = 1;
   bool bias = true;
   InitialWeights init = {};

@@ -1,5 +1,5 @@
-// Crop: a rectangle of each image; H and W shrink, N and C stay. It brings two branches to one size
-// after one of them has lost or gained a border.
+// Crop: a rectangle of each image, or a part of each sequence or volume; N and C stay. It brings
+// two branches to one size after one of them has lost or gained a border.
 //
 //   step           reads  writes
 //   forward        x      y
@@ -13,8 +13,8 @@ namespace neap {
 
 struct Crop {
   static constexpr std::string_view kType = "crop";
-  Extent2d size = 1;
-  Extent2d offset = 0;  // the rectangle's first row and column
+  Extents size = 1;
+  Extents offset = 0;  // the first row and column of the rectangle
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
   std::string Parameters() const;
   friend bool operator==(const Crop&, const Crop&) = default;

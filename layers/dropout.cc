@@ -13,7 +13,7 @@ using namespace operands;
 std::string Dropout::Parameters() const { return ParameterText({{"probability", probability}}); }
 
 absl::StatusOr<LayerSpec> Dropout::Specify(const LayerContext& context) const {
-  RETURN_IF_ERROR(CheckImageInputs(context, 1));
+  RETURN_IF_ERROR(CheckSpatialInputs(context, 1));
   if (!(probability >= 0 && probability < 1)) {
     return absl::InvalidArgumentError(
         absl::StrCat("probability ", probability, " is outside [0, 1)"));

@@ -104,12 +104,12 @@ std::string FoldedConvolution::Parameters() const {
 }
 
 absl::StatusOr<LayerSpec> FoldedConvolution::Specify(const LayerContext& context) const {
-  RETURN_IF_ERROR(CheckImageInputs(context, adds ? 2 : 1));
+  RETURN_IF_ERROR(CheckSpatialInputs(context, adds ? 2 : 1));
   const TensorSpec& x = context.inputs[0];
   const Convolution convolution = {.out_channels = out_channels, .kernel = 1, .bias = false};
   ASSIGN_OR_RETURN(LayerSpec spec, convolution.Specify({.inputs = {x}, .mode = context.mode}));
   const TensorSpec y = spec.output;
-  if (x.layout != Layout::kNhwc)
+  if (x.layout != Layout::kChannelsLast)
     return absl::InvalidArgumentError("a folded convolution needs images in NHWC");
   if (adds && context.inputs[1] != y) {
     return absl::InvalidArgumentError(

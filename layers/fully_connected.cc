@@ -14,12 +14,11 @@ using namespace operands;
 
 std::vector<ParamSpec> Params(const FullyConnected& layer, const TensorSpec& input) {
   const Shape& shape = input.shape;
-  const Shape weight = {layer.out_features, shape.c() * shape.h() * shape.w()};
-  std::vector<ParamSpec> params = {
-      {.name = "weight",
-       .tensor = WithShape(input, {layer.out_features, shape.c(), shape.h(), shape.w()}),
-       .init = WeightInit(layer.init, weight),
-       .saved_shape = weight}};
+  const Shape weight = {layer.out_features, shape.c() * shape.positions()};
+  std::vector<ParamSpec> params = {{.name = "weight",
+                                    .tensor = WithFirstExtent(input, layer.out_features),
+                                    .init = WeightInit(layer.init, weight),
+                                    .saved_shape = weight}};
   if (layer.bias) {
     params.push_back({.name = "bias",
                       .tensor = VectorSpec(layer.out_features),
@@ -35,7 +34,7 @@ std::string FullyConnected::Parameters() const {
 }
 
 absl::StatusOr<LayerSpec> FullyConnected::Specify(const LayerContext& context) const {
-  RETURN_IF_ERROR(CheckImageInputs(context, 1));
+  RETURN_IF_ERROR(CheckSpatialInputs(context, 1));
   if (out_features <= 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("out_features ", out_features, " must be positive"));

@@ -116,7 +116,7 @@ void Pool(const LayerSpec& pooled, LayerSpec& spec) {
 // The x that is normalised.
 absl::StatusOr<TensorSpec> NormalisedOf(const FusedBatchNorm& layer, const LayerContext& context) {
   if (!layer.concatenates) {
-    RETURN_IF_ERROR(CheckImageInputs(context, layer.adds ? 2 : 1));
+    RETURN_IF_ERROR(CheckSpatialInputs(context, layer.adds ? 2 : 1));
     return context.inputs[0];
   }
   if (layer.adds || layer.Pools()) {
@@ -156,8 +156,10 @@ std::string FusedBatchNorm::Parameters() const {
 }
 
 absl::StatusOr<LayerSpec> FusedBatchNorm::Specify(const LayerContext& context) const {
-  const bool pools_well = !pool.has_value() || (relu && !adds && !averages && CanPoolRelu(*pool));
-  if (!pools_well || (addend_norm.has_value() && !adds)) {
+  const bool pools_well = !pool.has_value() || (relu && !adds && !averages);
+  const int axes = context.inputs.empty() ? 0 : context.inputs[0].shape.spatial_axes();
+  if (!pools_well || (pool.has_value() && !CanPoolRelu(*pool, axes)) ||
+      (addend_norm.has_value() && !adds)) {
     return absl::InvalidArgumentError(
         "a fused batch norm pools the ReLU of one input, in windows of at most 255 elements and "
         "without averages, and normalises an addend only where it adds");

@@ -15,11 +15,11 @@ std::string FusedRelu::Parameters() const {
 }
 
 absl::StatusOr<LayerSpec> FusedRelu::Specify(const LayerContext& context) const {
-  if (!CanPoolRelu(pool)) {
-    return absl::InvalidArgumentError("a fused ReLU pools windows of at most 255 elements");
-  }
   ASSIGN_OR_RETURN(LayerSpec spec, pool.Specify(context));
   const TensorSpec& x = context.inputs[0];
+  if (!CanPoolRelu(pool, x.shape.spatial_axes())) {
+    return absl::InvalidArgumentError("a fused ReLU pools windows of at most 255 elements");
+  }
   if (bias) spec.params = {{.name = "bias", .tensor = VectorSpec(x.shape.c())}};
   for (StepSpec& step : spec.steps) {
     const int passes = bias ? 2 : 1;  // that the pooling's Specify() did not count

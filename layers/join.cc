@@ -42,7 +42,7 @@ absl::Status CheckSameLayout(const LayerContext& context) {
 }  // namespace
 
 absl::StatusOr<LayerSpec> Add::Specify(const LayerContext& context) const {
-  RETURN_IF_ERROR(CheckImageInputsAtLeast(context, 2));
+  RETURN_IF_ERROR(CheckSpatialInputsAtLeast(context, 2));
   RETURN_IF_ERROR(CheckSameLayout(context));
   const TensorSpec& first = context.inputs[0];
   for (size_t i = 1; i < context.inputs.size(); ++i) {
@@ -62,19 +62,19 @@ absl::StatusOr<LayerSpec> Add::Specify(const LayerContext& context) const {
 }
 
 absl::StatusOr<TensorSpec> ConcatenationOf(const LayerContext& context) {
-  RETURN_IF_ERROR(CheckImageInputsAtLeast(context, 1));
+  RETURN_IF_ERROR(CheckSpatialInputsAtLeast(context, 1));
   RETURN_IF_ERROR(CheckSameLayout(context));
   const Shape& first = context.inputs[0].shape;
   int64_t channels = 0;
   for (size_t i = 0; i < context.inputs.size(); ++i) {
     const Shape& shape = context.inputs[i].shape;
     channels += shape.c();
-    if (shape.n() == first.n() && shape.h() == first.h() && shape.w() == first.w()) continue;
-    return absl::InvalidArgumentError(absl::StrCat("cannot concatenate input ", i, " of shape ",
-                                                   shape.ToString(), " with input 0 of shape ",
-                                                   first.ToString(), ": N, H and W must agree"));
+    if (shape.n() == first.n() && shape.spatial() == first.spatial()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cannot concatenate input ", i, " of shape ", shape.ToString(), " with input 0 of shape ",
+        first.ToString(), ": all but the channels must agree"));
   }
-  return WithShape(context.inputs[0], {first.n(), channels, first.h(), first.w()});
+  return WithShape(context.inputs[0], SpatialShape(first.n(), channels, first.spatial()));
 }
 
 absl::StatusOr<LayerSpec> Concat::Specify(const LayerContext& context) const {

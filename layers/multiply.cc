@@ -1,5 +1,7 @@
 #include "neap/layers/multiply.h"
 
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/operands.h"
@@ -11,11 +13,14 @@ namespace {
 using namespace operands;
 
 absl::Status CheckFactors(const TensorSpec& a, const TensorSpec& b) {
-  const Shape broadcast = {a.shape.n(), a.shape.c(), 1, 1};
-  if (b.shape != a.shape && b.shape != broadcast) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "cannot multiply input 0 of shape ", a.shape.ToString(), " by input 1 of shape ",
-        b.shape.ToString(), ": it must be of that shape or ", broadcast.ToString()));
+  const bool is_broadcast = b.shape.n() == a.shape.n() && b.shape.c() == a.shape.c() &&
+                            b.shape.positions() == 1;  // {N, C, 1, 1}, say
+  if (b.shape != a.shape && !is_broadcast) {
+    const std::vector<int64_t> ones(a.shape.spatial().size(), 1);
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot multiply input 0 of shape ", a.shape.ToString(),
+                     " by input 1 of shape ", b.shape.ToString(), ": it must be of that shape or ",
+                     SpatialShape(a.shape.n(), a.shape.c(), ones).ToString()));
   }
   if (a.dtype == b.dtype && a.layout == b.layout) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("input 1 is ", b.ToString(), ", input 0 is ",
@@ -25,7 +30,7 @@ absl::Status CheckFactors(const TensorSpec& a, const TensorSpec& b) {
 }  // namespace
 
 absl::StatusOr<LayerSpec> Multiply::Specify(const LayerContext& context) const {
-  RETURN_IF_ERROR(CheckImageInputs(context, 2));
+  RETURN_IF_ERROR(CheckSpatialInputs(context, 2));
   const TensorSpec& a = context.inputs[0];
   RETURN_IF_ERROR(CheckFactors(a, context.inputs[1]));
   const double flops = static_cast<double>(a.elements());

@@ -5,7 +5,7 @@
 //   forward        a, b         y           y over a
 //   backward_data  a, b, dy     da, db      da over dy or a
 //
-// a is input 0, {N, C, H, W}. b is input 1, of the same shape or {N, C, 1, 1}: then
+// a is input 0, {N, C, H, W}, say. b is input 1, of the same shape or {N, C, 1, 1}: then
 // y[n, c, h, w] = a[n, c, h, w] * b[n, c], and db[n, c] is the sum of dy * a over h and w, which is
 // taken in fp32 in a fixed order and rounded once.
 //

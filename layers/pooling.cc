@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
@@ -24,65 +25,78 @@ Window WindowOf(const Pool& pool) {
   return {pool.kernel, pool.stride, pool.padding, pool.dilation};
 }
 
-absl::Status CheckPoolWindow(const Window& window) {
-  const auto& [kernel, stride, padding, dilation] = window;
-  const Extent2d reach = window.reach();
+absl::Status CheckPoolWindow(const Window& window, int axes) {
+  const std::string kernel = window.kernel.Along(axes).ToString();
   const std::string dilated =
-      dilation == Extent2d(1) ? "" : absl::StrCat(" with dilation ", dilation.h, "x", dilation.w);
-  if (std::max(reach.h, reach.w) > kMaxWindowExtent) {
-    return absl::InvalidArgumentError(absl::StrCat("kernel ", kernel.h, "x", kernel.w, dilated,
-                                                   " reaches over more than ", kMaxWindowExtent,
-                                                   " pixels"));
+      window.dilation.AllAre(1)
+          ? ""
+          : absl::StrCat(" with dilation ", window.dilation.Along(axes).ToString());
+  for (int i = 0; i < axes; ++i) {
+    if (window.Reach(i) <= kMaxWindowExtent) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "kernel ", kernel, dilated, " reaches over more than ", kMaxWindowExtent, " pixels"));
   }
-  if (kernel.h > kMaxElements / kernel.w) {  // indices and counts have 32 bits
-    return absl::InvalidArgumentError(absl::StrCat("kernel ", kernel.h, "x", kernel.w,
-                                                   " has more than ", kMaxElements, " elements"));
+  if (window.kernel.Along(axes).product() > kMaxElements) {  // indices and counts have 32 bits
+    return absl::InvalidArgumentError(
+        absl::StrCat("kernel ", kernel, " has more than ", kMaxElements, " elements"));
   }
-  if (2 * padding.h <= reach.h && 2 * padding.w <= reach.w) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("padding ", padding.h, "x", padding.w,
-                                                 " is more than half the kernel ", kernel.h, "x",
-                                                 kernel.w, dilated));
+  for (int i = 0; i < axes; ++i) {
+    if (2 * window.padding[i] <= window.Reach(i)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("padding ", window.padding.Along(axes).ToString(),
+                     " is more than half the kernel ", kernel, dilated));
+  }
+  return absl::OkStatus();
 }
 
 // An error if a window holds padding only.
-absl::Status CheckPixels(const TensorSpec& x, const Window& window, Extent2d out) {
-  const auto& [kernel, stride, padding, dilation] = window;
-  if (AllHoldPixels(x.shape.h(), out.h, stride.h, padding.h, dilation.h) &&
-      AllHoldPixels(x.shape.w(), out.w, stride.w, padding.w, dilation.w)) {
-    return absl::OkStatus();
+absl::Status CheckPixels(const TensorSpec& x, const Window& window, const Extents& out) {
+  const int axes = x.shape.spatial_axes();
+  for (int i = 0; i < axes; ++i) {
+    if (AllHoldPixels(x.shape[2 + i], out[i], window.stride[i], window.padding[i],
+                      window.dilation[i]))
+      continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a window of kernel ", window.kernel.Along(axes).ToString(), " with dilation ",
+        window.dilation.Along(axes).ToString(), " and padding ",
+        window.padding.Along(axes).ToString(), " holds no pixel of the ",
+        std::string(NameOfSpatial(axes)), " ", Extents::Of(x.shape.spatial()).ToString()));
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("a window of kernel ", kernel.h, "x", kernel.w, " with dilation ", dilation.h,
-                   "x", dilation.w, " and padding ", padding.h, "x", padding.w,
-                   " holds no pixel of the image ", x.shape.h(), "x", x.shape.w()));
+  return absl::OkStatus();
 }
 
 // An error if the window is larger than the padded image.
-absl::StatusOr<Extent2d> PositionsOf(const TensorSpec& x, const Window& window, bool ceil_mode) {
-  const Extent2d reach = window.reach();
-  const auto& [kernel, stride, padding, dilation] = window;
-  const Extent2d rounded_up(CeilPositions(x.shape.h(), reach.h, stride.h, padding.h, padding.h),
-                            CeilPositions(x.shape.w(), reach.w, stride.w, padding.w, padding.w));
-  if (ceil_mode && rounded_up.h > 0 && rounded_up.w > 0) return rounded_up;
-  return WindowOutput(x, window);
+absl::StatusOr<Extents> PositionsOf(const TensorSpec& x, const Window& window, bool ceil_mode) {
+  std::vector<int64_t> rounded_up;
+  for (int i = 0; i < x.shape.spatial_axes(); ++i) {
+    rounded_up.push_back(CeilPositions(x.shape[2 + i], window.Reach(i), window.stride[i],
+                                       window.padding[i], window.padding[i]));
+  }
+  const bool fits = std::count(rounded_up.begin(), rounded_up.end(), 0) == 0;
+  return ceil_mode && fits ? Extents::Of(rounded_up) : WindowOutput(x, window);
 }
 
 absl::StatusOr<TensorSpec> PooledOutput(const LayerContext& context, const Window& window,
                                         bool ceil_mode, bool may_hold_padding_only) {
-  RETURN_IF_ERROR(CheckImageInputs(context, 1));
-  RETURN_IF_ERROR(CheckWindow(window));
-  RETURN_IF_ERROR(CheckPoolWindow(window));
+  RETURN_IF_ERROR(CheckSpatialInputs(context, 1));
   const TensorSpec& x = context.inputs[0];
-  ASSIGN_OR_RETURN(const Extent2d out, PositionsOf(x, window, ceil_mode));
+  RETURN_IF_ERROR(CheckWindow(window, x.shape.spatial_axes()));
+  RETURN_IF_ERROR(CheckPoolWindow(window, x.shape.spatial_axes()));
+  ASSIGN_OR_RETURN(const Extents out, PositionsOf(x, window, ceil_mode));
   if (!may_hold_padding_only) RETURN_IF_ERROR(CheckPixels(x, window, out));
-  return WithShape(x, {x.shape.n(), x.shape.c(), out.h, out.w});
+  return WithShape(x, SpatialShape(x.shape.n(), x.shape.c(), out.values()));
+}
+
+// The number of elements of a window over such a tensor.
+int64_t ElementsIn(const Extents& kernel, const TensorSpec& tensor) {
+  return kernel.Along(tensor.shape.spatial_axes()).product();
 }
 
 // `text`, and what few poolings have only if this one does.
 template <typename Pool>
 std::string WithRareFields(std::string text, const Pool& pool) {
   if (pool.ceil_mode) absl::StrAppend(&text, " ", ParameterText({{"ceil_mode", true}}));
-  if (pool.dilation != Extent2d(1))
+  if (pool.dilation != Extents(1))
     absl::StrAppend(&text, " ", ParameterText({{"dilation", pool.dilation}}));
   return text;
 }
@@ -127,13 +141,14 @@ std::string MaxPool::Parameters() const {
 absl::StatusOr<LayerSpec> MaxPool::Specify(const LayerContext& context) const {
   ASSIGN_OR_RETURN(TensorSpec y, PooledOutput(context, WindowOf(*this), ceil_mode, false));
   const double outputs = static_cast<double>(y.elements());
+  const int64_t elements = ElementsIn(kernel, y);
   LayerSpec spec = {.output = y, .traits = {.independent_images = true}};
   spec.steps.push_back(
-      {.reads = {X()}, .writes = {Y()}, .flops = outputs * Product({kernel.h, kernel.w})});
+      {.reads = {X()}, .writes = {Y()}, .flops = outputs * static_cast<double>(elements)});
   if (context.mode == Mode::kInference) return spec;
 
   TensorSpec index = y;
-  index.dtype = kernel.h * kernel.w <= kMaxByteIndexedWindow ? DType::kUInt8 : DType::kInt32;
+  index.dtype = elements <= kMaxByteIndexedWindow ? DType::kUInt8 : DType::kInt32;
   spec.saved.push_back({.name = "index", .tensor = std::move(index)});
   spec.steps[0].writes.push_back(Saved(0));
   spec.steps.push_back({.phase = Phase::kBackwardData,
@@ -153,15 +168,17 @@ std::string AveragePool::Parameters() const {
 
 absl::StatusOr<LayerSpec> AveragePool::Specify(const LayerContext& context) const {
   ASSIGN_OR_RETURN(TensorSpec y, PooledOutput(context, WindowOf(*this), ceil_mode, count_padding));
-  const double flops = static_cast<double>(y.elements()) * Product({kernel.h, kernel.w});
+  const double flops =
+      static_cast<double>(y.elements()) * static_cast<double>(ElementsIn(kernel, y));
   return CopySteps(std::move(y), context.mode, flops);
 }
 
 absl::StatusOr<LayerSpec> GlobalAveragePool::Specify(const LayerContext& context) const {
-  RETURN_IF_ERROR(CheckImageInputs(context, 1));
+  RETURN_IF_ERROR(CheckSpatialInputs(context, 1));
   const TensorSpec& x = context.inputs[0];
-  LayerSpec spec = CopySteps(WithShape(x, {x.shape.n(), x.shape.c(), 1, 1}), context.mode,
-                             static_cast<double>(x.elements()));
+  const std::vector<int64_t> ones(x.shape.spatial().size(), 1);
+  LayerSpec spec = CopySteps(WithShape(x, SpatialShape(x.shape.n(), x.shape.c(), ones)),
+                             context.mode, static_cast<double>(x.elements()));
   if (context.mode == Mode::kTraining) spec.steps[1].accumulates_natively = {Slot::kInputGrad};
   return spec;
 }

@@ -1,5 +1,6 @@
-// Max and average pooling, as torch.nn.MaxPool2d and AvgPool2d, and global average pooling. Both
-// may have windows with dilation, as the average pooling of ONNX does and that of torch does not.
+// Max and average pooling along 1 to 3 spatial axes, as torch.nn.MaxPool2d and AvgPool2d, and
+// global average pooling. Both may have windows with dilation, as the average pooling of ONNX does
+// and that of torch does not.
 //
 //   step                     reads      writes
 //   max:     forward         x          y, index
@@ -7,9 +8,9 @@
 //   average: forward         x          y
 //            backward_data   dy         dx
 //
-// The index is the position of the maximum in its window, h * kernel.w + w, the first on ties. It
-// has 1 byte per output, or 4 if the window exceeds 256 elements. NaN counts as larger than any
-// number, as in PyTorch.
+// The index is the position of the maximum in its window, in which the last axis runs fastest, the
+// first on ties. It has 1 byte per output, or 4 if the window exceeds 256 elements. NaN counts as
+// larger than any number, as in PyTorch.
 //
 // With ceil_mode, a pooling has one more window where windows at equal distances do not end with
 // the padded image, unless that window would begin behind the image. It holds what is there:
@@ -46,11 +47,11 @@ namespace neap {
 
 struct MaxPool {
   static constexpr std::string_view kType = "max_pool";
-  Extent2d kernel = 2;
-  Extent2d stride = 2;
-  Extent2d padding = 0;  // at most half the window's reach
+  Extents kernel = 2;
+  Extents stride = 2;
+  Extents padding = 0;  // at most half the window's reach
   bool ceil_mode = false;
-  Extent2d dilation = 1;
+  Extents dilation = 1;
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
   // ceil_mode and dilation only if they are set.
   std::string Parameters() const;
@@ -76,26 +77,30 @@ bool AllHoldPixels(int64_t size, int64_t positions, int64_t stride, int64_t padd
 
 // The index of a window whose maximum is not positive, if a ReLU is in the same pass.
 inline constexpr uint8_t kNotPositive = 255;
-// Whether no position in the window has this index.
-inline bool CanPoolRelu(const MaxPool& pool) { return pool.kernel.h * pool.kernel.w <= 255; }
+// Whether no position in the window has this index, for tensors with so many spatial axes; where
+// that is not known, with as many as the kernel has.
+inline bool CanPoolRelu(const MaxPool& pool, int axes) {
+  return pool.kernel.Suits(axes) && pool.kernel.Along(axes).product() <= 255;
+}
+inline bool CanPoolRelu(const MaxPool& pool) { return CanPoolRelu(pool, pool.kernel.axes()); }
 
 struct AveragePool {
   static constexpr std::string_view kType = "average_pool";
-  Extent2d kernel = 2;
-  Extent2d stride = 2;
-  Extent2d padding = 0;  // at most half the window's reach
+  Extents kernel = 2;
+  Extents stride = 2;
+  Extents padding = 0;  // at most half the window's reach
   // The mean includes padded zeros (torch's count_include_pad); otherwise only the elements inside
   // the image.
   bool count_padding = true;
   bool ceil_mode = false;
-  Extent2d dilation = 1;
+  Extents dilation = 1;
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
   // ceil_mode and dilation only if they are set.
   std::string Parameters() const;
   friend bool operator==(const AveragePool&, const AveragePool&) = default;
 };
 
-// Mean over H and W: {N, C, H, W} -> {N, C, 1, 1}.
+// Mean over the spatial axes: {N, C, H, W} -> {N, C, 1, 1}, {N, C, T} -> {N, C, 1}.
 struct GlobalAveragePool {
   static constexpr std::string_view kType = "global_average_pool";
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;

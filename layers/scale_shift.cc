@@ -16,7 +16,7 @@ std::string ScaleShift::Parameters() const {
 
 absl::StatusOr<LayerSpec> ScaleShift::Specify(const LayerContext& context) const {
   using namespace operands;
-  RETURN_IF_ERROR(CheckImageInputs(context, 1));
+  RETURN_IF_ERROR(CheckSpatialInputs(context, 1));
   if (!std::isfinite(scale) || !std::isfinite(shift)) {
     return absl::InvalidArgumentError(
         absl::StrCat("scale ", scale, " and shift ", shift, " must be finite"));

@@ -37,7 +37,7 @@ absl::StatusOr<LayerSpec> SoftmaxCrossEntropy::Specify(const LayerContext& conte
         absl::StrCat("label smoothing is ", label_smoothing, ", expected 0 <= smoothing < 1"));
   }
   const TensorSpec& logits = context.inputs[0];
-  RETURN_IF_ERROR(CheckImageInputs({.inputs = {logits}}, 1));
+  RETURN_IF_ERROR(CheckSpatialInputs({.inputs = {logits}}, 1));
   RETURN_IF_ERROR(CheckLabels(context.inputs[1], logits));
   return LossSpec(context, 5, weight);
 }

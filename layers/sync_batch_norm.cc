@@ -54,7 +54,7 @@ std::string BatchNormStatistics::Parameters() const {
 }
 
 absl::StatusOr<LayerSpec> BatchNormStatistics::Specify(const LayerContext& context) const {
-  RETURN_IF_ERROR(CheckImageInputs(context, 1));
+  RETURN_IF_ERROR(CheckSpatialInputs(context, 1));
   if (rank < 0 || rank >= ranks)
     return absl::InvalidArgumentError(absl::StrCat("rank ", rank, " is not one of ", ranks));
   const TensorSpec& x = context.inputs[0];

@@ -15,7 +15,7 @@ absl::StatusOr<LayerSpec> SpecifyTargetLoss(const LayerContext& context, double 
         absl::StrCat("takes 2 inputs, predictions and targets, got ", context.inputs.size()));
   }
   const TensorSpec& x = context.inputs[0];
-  RETURN_IF_ERROR(CheckImageInputs({.inputs = {x}}, 1));
+  RETURN_IF_ERROR(CheckSpatialInputs({.inputs = {x}}, 1));
   const TensorSpec wanted = {x.shape, DType::kFp32, x.layout};
   if (context.inputs[1] != wanted) {
     return absl::InvalidArgumentError(absl::StrCat("targets are ", context.inputs[1].ToString(),

@@ -1,4 +1,5 @@
-// ZeroPad: zeros around each image, as torch.nn.ZeroPad2d; H and W grow, N and C stay. It lets a
+// ZeroPad: zeros around each image, as torch.nn.ZeroPad2d; H and W grow, N and C stay. Sequences
+// are padded on the left and on the right, volumes also in front and at the back. It lets a
 // convolution or pooling have other padding above than below, or left than right.
 //
 //   step           reads  writes
@@ -13,12 +14,15 @@ namespace neap {
 
 struct ZeroPad {
   static constexpr std::string_view kType = "zero_pad";
-  // Rows and columns of zeros on each side, at most kMaxWindowExtent.
+  // Positions of zeros on each side, at most kMaxWindowExtent.
   int64_t top = 0;
   int64_t left = 0;
   int64_t bottom = 0;
   int64_t right = 0;
+  int64_t front = 0;  // of volumes
+  int64_t back = 0;
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  // front and back only if they are set.
   std::string Parameters() const;
   friend bool operator==(const ZeroPad&, const ZeroPad&) = default;
 };

@@ -22,7 +22,7 @@ struct AlexNetOptions {
   int64_t channels = 3;
   float dropout = 0.5F;
   DType dtype = DType::kFp32;
-  Layout layout = Layout::kNchw;
+  Layout layout = Layout::kChannelsFirst;
 };
 
 // torchvision.models.alexnet, 61,100,840 parameters, with layers named like its modules: features.0
@@ -37,7 +37,7 @@ struct AlexNetPaperOptions {
   int64_t channels = 3;
   float dropout = 0.5F;
   DType dtype = DType::kFp32;
-  Layout layout = Layout::kNchw;
+  Layout layout = Layout::kChannelsFirst;
 };
 
 // The 23 layers of SuperNeurons, footnote 3, in that order, with 62,378,344 parameters. The 23rd

@@ -31,7 +31,7 @@ struct DenseNetOptions {
   int64_t batch = 1;
   int64_t channels = 3;
   DType dtype = DType::kFp32;
-  Layout layout = Layout::kNchw;
+  Layout layout = Layout::kChannelsFirst;
 };
 
 // Layers per block of the paper's DenseNet-264, which in fact has 265 layers.
@@ -64,7 +64,7 @@ struct CifarDenseNetOptions {
   int64_t batch = 1;
   int64_t channels = 3;
   DType dtype = DType::kFp32;
-  Layout layout = Layout::kNchw;
+  Layout layout = Layout::kChannelsFirst;
 };
 
 // Section 4.2: a 3x3 stem of 16 maps, or 2k with bottleneck. DenseNet (L = 40, k = 12) has

@@ -24,7 +24,7 @@ struct EfficientNetOptions {
   int64_t channels = 3;
   float dropout = 0.2F;  // before the classifier
   DType dtype = DType::kFp32;
-  Layout layout = Layout::kNchw;
+  Layout layout = Layout::kChannelsFirst;
 };
 
 // A variant with its image and dropout. torchvision evaluates B2 with images of 288 x 288, the

@@ -44,13 +44,13 @@ class Builder {
     x = AddSkip("pool3", pools[2], 9, x);
     x = AddEnlarged("upscore8", 8, x);
     x = AddCrop("score", options_.image, 31, x);
-    net_.PixelLoss(x.name, SoftmaxCrossEntropy{}, options_.image, options_.image);
+    net_.PixelLoss(x.name, SoftmaxCrossEntropy{}, {options_.image, options_.image});
   }
 
  private:
   Map AddConvolution(const std::string& name, const Convolution& convolution, const Map& x) {
     return {net_.Add(name, convolution, {x.name}),
-            WindowPositions(x.size, convolution.kernel.h, 1, convolution.padding.h)};
+            WindowPositions(x.size, convolution.kernel.h(), 1, convolution.padding.h())};
   }
 
   // VGG-16's convolutions between one pooling and the next, and the pooling.

@@ -22,7 +22,7 @@ struct Fcn8sOptions {
   int64_t channels = 3;
   float dropout = 0.5F;
   DType dtype = DType::kFp32;
-  Layout layout = Layout::kNchw;
+  Layout layout = Layout::kChannelsFirst;
 };
 
 // Layer names and weight shapes are those of the authors' Caffe network, voc-fcn8s: conv1_1 ...

@@ -24,7 +24,7 @@ constexpr InitialWeights kNormal01 = {.weight = InitialWeights::Rule::kNormal, .
 constexpr MaxPool kHalving = {.kernel = 3, .stride = 2, .ceil_mode = true};
 
 int64_t Halved(int64_t size) {
-  return CeilPositions(size, kHalving.kernel.h, kHalving.stride.h, 0, 0);
+  return CeilPositions(size, kHalving.kernel.h(), kHalving.stride.h(), 0, 0);
 }
 
 // The channels of table 1 of the paper.

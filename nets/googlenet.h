@@ -21,7 +21,7 @@ struct GoogLeNetOptions {
   float dropout_aux = 0.7F;  // before each auxiliary one
   bool aux_logits = false;   // two auxiliary classifiers, each with a loss of weight 0.3
   DType dtype = DType::kFp32;
-  Layout layout = Layout::kNchw;
+  Layout layout = Layout::kChannelsFirst;
 };
 
 // Layers are named like torchvision's modules: conv1.conv, conv1.bn ... fc. As there, convolutions

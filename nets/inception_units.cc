@@ -18,7 +18,7 @@ std::string InceptionUnits::Add(const std::string& name, const InceptionUnit& un
   return Add(name,
              Convolution{.out_channels = unit.out_channels,
                          .kernel = unit.kernel,
-                         .padding = {unit.kernel.h / 2, unit.kernel.w / 2}},
+                         .padding = {unit.kernel.h() / 2, unit.kernel.w() / 2}},
              x);
 }
 

@@ -19,7 +19,7 @@ namespace neap::nets {
 // A convolution that keeps the size.
 struct InceptionUnit {
   int64_t out_channels = 0;
-  Extent2d kernel = 1;
+  Extents kernel = 1;
 };
 // A 3x3 convolution without padding, so that the image shrinks.
 struct ShrinkingUnit {

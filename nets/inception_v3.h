@@ -21,7 +21,7 @@ struct InceptionV3Options {
   float dropout = 0.5F;     // before the classifier
   bool aux_logits = false;  // an auxiliary classifier, with a loss of weight 0.4
   DType dtype = DType::kFp32;
-  Layout layout = Layout::kNchw;
+  Layout layout = Layout::kChannelsFirst;
 };
 
 // Layers are named like torchvision's modules: Conv2d_1a_3x3.conv, Conv2d_1a_3x3.bn ... fc. A pair

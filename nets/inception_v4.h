@@ -23,7 +23,7 @@ struct InceptionV4Options {
   int64_t channels = 3;
   float dropout = 0.2F;  // before the classifier; the paper gives it as "keep 0.8"
   DType dtype = DType::kFp32;
-  Layout layout = Layout::kNchw;
+  Layout layout = Layout::kChannelsFirst;
 };
 
 // Layers are named like timm's modules: features.0.conv, features.0.bn ... last_linear. A pair of

@@ -18,7 +18,7 @@ struct LeNetOptions {
   int64_t batch = 1;
   int64_t channels = 1;
   DType dtype = DType::kFp32;
-  Layout layout = Layout::kNchw;
+  Layout layout = Layout::kChannelsFirst;
 };
 
 // Layers conv1 pool1 conv2 pool2 fc1 relu1 fc2 loss. Unlike LeCun et al. (1998): no non-linearity

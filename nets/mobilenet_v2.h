@@ -22,7 +22,7 @@ struct MobileNetV2Options {
   int64_t channels = 3;
   float dropout = 0.2F;  // before the classifier
   DType dtype = DType::kFp32;
-  Layout layout = Layout::kNchw;
+  Layout layout = Layout::kChannelsFirst;
 };
 
 // Layers are named like torchvision's modules: features.0.0, features.1.conv.0.0 ... classifier.1.

@@ -22,7 +22,7 @@ struct MobileNetV3Options {
   int64_t channels = 3;
   float dropout = 0.2F;  // before the last layer
   DType dtype = DType::kFp32;
-  Layout layout = Layout::kNchw;
+  Layout layout = Layout::kChannelsFirst;
 };
 
 // Layers are named like torchvision's modules: features.0.0, features.4.block.2.fc1 ...

@@ -41,7 +41,7 @@ struct NetOptions {
   std::optional<float> dropout = {};                  // probability; for networks with dropout
   bool aux_logits = false;  // auxiliary classifiers; for networks that can have them
   DType dtype = DType::kFp32;
-  Layout layout = Layout::kNchw;
+  Layout layout = Layout::kChannelsFirst;
 };
 
 // The depths that a network accepts: step * n + offset with n from 1 to most_n.

@@ -32,7 +32,7 @@ struct RegNetOptions {
   int64_t batch = 1;
   int64_t channels = 3;
   DType dtype = DType::kFp32;
-  Layout layout = Layout::kNchw;
+  Layout layout = Layout::kChannelsFirst;
 };
 
 // Layers are named like torchvision's modules: stem.0, trunk_output.block1.block1-0.proj.0,

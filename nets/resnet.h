@@ -36,7 +36,7 @@ struct ResNetOptions {
   int64_t groups = 1;
   int64_t width_per_group = 64;
   DType dtype = DType::kFp32;
-  Layout layout = Layout::kNchw;
+  Layout layout = Layout::kChannelsFirst;
   // Stochastic depth (Huang et al., 2016): indices of blocks to drop. Their shortcuts remain.
   std::vector<int64_t> dropped = {};
 };
@@ -60,7 +60,7 @@ struct CifarResNetOptions {
   int64_t channels = 3;
   int64_t width = 16;  // maps in the first stage, doubled in the second and third
   DType dtype = DType::kFp32;
-  Layout layout = Layout::kNchw;
+  Layout layout = Layout::kChannelsFirst;
   std::vector<int64_t> dropped = {};  // as in ResNetOptions
 };
 

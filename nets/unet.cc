@@ -60,7 +60,7 @@ Graph UNet(const UNetOptions& options) {
     x = add_double(prefix + "conv", level, x);
   }
   x = net.Add("outc.conv", Convolution{.out_channels = options.classes}, {x});
-  net.PixelLoss(x, SoftmaxCrossEntropy{}, options.image, options.image);
+  net.PixelLoss(x, SoftmaxCrossEntropy{}, {options.image, options.image});
   return net;
 }
 

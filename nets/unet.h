@@ -21,7 +21,7 @@ struct UNetOptions {
   int64_t width = 64;       // maps of the first level; each further one doubles them
   bool batch_norm = false;  // before every ReLU; the convolutions then have no bias
   DType dtype = DType::kFp32;
-  Layout layout = Layout::kNchw;
+  Layout layout = Layout::kChannelsFirst;
 };
 
 // The paper's layers, 31,030,658 parameters, without its dropout, and with padding, so the result

@@ -33,7 +33,7 @@ struct VggOptions {
   int64_t channels = 3;
   float dropout = 0.5F;
   DType dtype = DType::kFp32;
-  Layout layout = Layout::kNchw;
+  Layout layout = Layout::kChannelsFirst;
 };
 
 // torchvision.models.vgg13 (133,047,848 parameters), vgg16 (138,357,544) and vgg19 (143,667,240),

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "neap/core/step/specify.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
@@ -29,7 +30,7 @@ constexpr int64_t kVector = 5;  // values of the second feed
 struct Value {
   std::string name;
   int64_t channels = 0;
-  int64_t size = 0;  // height and width
+  int64_t size = 0;  // extent of each spatial axis
 };
 
 class Generator {
@@ -45,7 +46,9 @@ class Generator {
 
   Graph Build() {
     const int64_t image = options_.image;
-    Value x = {net_.Input({options_.channels, image, image}), options_.channels, image};
+    Shape::Dims dims(static_cast<size_t>(options_.axes) + 1, image);
+    dims[0] = options_.channels;
+    Value x = {net_.Input(Shape(std::move(dims))), options_.channels, image};
     const int blocks = static_cast<int>(Between(options_.min_blocks, options_.max_blocks));
     std::vector<Value> passed;
     if (options_.ports) net_.Input("vector", {kVector, 1, 1});
@@ -53,7 +56,7 @@ class Generator {
       if (Chance(6)) x = SkipFromAfar(passed, x);
       if (options_.ports && Chance(2)) x = Gated(x);
       passed.push_back(x);
-      x = Chance(3) && x.size >= 4 ? Shrink(x) : Block(x, 0);
+      x = Chance(3) && x.size >= 4 && options_.axes < 3 ? Shrink(x) : Block(x, 0);
     }
     if (options_.ports) x = Gated(x);
     Classify(x);
@@ -75,6 +78,19 @@ class Generator {
   template <typename Definition>
   Value Same(const char* kind, Definition layer, const Value& x) {
     return {net_.Add(Named(kind), layer, {x.name}), x.channels, x.size};
+  }
+
+  // A window with the same numbers along each axis. Kernels for volumes have windows along the
+  // first or the last axis only (layers/kernel_axes.h).
+  Window Along(int64_t kernel, int64_t padding, int64_t dilation = 1) {
+    if (options_.axes < 3) return {kernel, 1, padding, dilation};
+    if (Chance(2)) return {{kernel, 1, 1}, 1, {padding, 0, 0}, {dilation, 1, 1}};
+    return {{1, 1, kernel}, 1, {0, 0, padding}, {1, 1, dilation}};
+  }
+  template <typename Pool>
+  Value Pooled(const Value& x) {
+    const Window window = Along(3, 1);
+    return Same("pool", Pool{window.kernel, window.stride, window.padding}, x);
   }
 
   Value Normalised(const Value& x) {
@@ -100,9 +116,10 @@ class Generator {
       case 3:
         return Dropped(Dropout{.probability = 0.25F}, x);
       case 4:
-        return Same("lrn", LocalResponseNorm{.size = 3}, x);
+        return options_.axes == 2 ? Same("lrn", LocalResponseNorm{.size = 3}, x)
+                                  : Same("tanh", Tanh{}, x);
       case 5:
-        return Same("pool", MaxPool{.kernel = 3, .stride = 1, .padding = 1}, x);
+        return Pooled<MaxPool>(x);
       case 6:
         return Normalised(x);
       default:
@@ -119,9 +136,11 @@ class Generator {
   Value Conv(const Value& x, int64_t channels) {
     Convolution layer = {.out_channels = channels, .bias = Chance(2)};
     if (Chance(2)) {
-      layer.kernel = 3;
-      layer.dilation = Between(1, 2);
-      layer.padding = layer.dilation;
+      const int64_t dilation = Between(1, 2);
+      const Window window = Along(3, dilation, dilation);
+      layer.kernel = window.kernel;
+      layer.padding = window.padding;
+      layer.dilation = window.dilation;
     }
     if (x.channels % 2 == 0 && channels % 2 == 0 && Chance(3)) layer.groups = 2;
     return {net_.Add(Named("conv"), layer, {x.name}), channels, x.size};
@@ -146,9 +165,10 @@ class Generator {
   Value Inverted(const Value& x) {
     Value y = Chance(3) ? x : Activated(Normalised(Conv(x, Between(1, options_.max_channels))));
     const int64_t padding = Between(0, 2);
+    const Window window = Along(2 * padding + 1, padding);
     const Convolution depthwise = {.out_channels = y.channels,
-                                   .kernel = 2 * padding + 1,
-                                   .padding = padding,
+                                   .kernel = window.kernel,
+                                   .padding = window.padding,
                                    .groups = y.channels,
                                    .bias = false};
     y = Activated(Normalised(Same("depthwise", depthwise, y)));
@@ -170,7 +190,7 @@ class Generator {
     return {net_.Add(Named("multiply"), Multiply{}, {x.name, y.name}), x.channels, x.size};
   }
 
-  // Halves height and width.
+  // Halves the extents of sequences and images.
   Value Shrink(const Value& x) {
     const int64_t size = (x.size - 2) / 2 + 1;
     switch (Between(0, 2)) {
@@ -231,8 +251,7 @@ class Generator {
         return Conv(y, x.channels);
       }
       case 4:
-        return both("add", Add{}, Same("pool", MaxPool{.kernel = 3, .stride = 1, .padding = 1}, x),
-                    Same("pool", AveragePool{.kernel = 3, .stride = 1, .padding = 1}, x));
+        return both("add", Add{}, Pooled<MaxPool>(x), Pooled<AveragePool>(x));
       default:
         return both("multiply", Multiply{}, both("multiply", Multiply{}, x, mean()), mean());
     }
@@ -263,7 +282,7 @@ class Generator {
     return channels > options_.max_channels ? Conv(y, options_.max_channels) : y;
   }
 
-  // Adds an earlier value of the same height and width, across any layers between them.
+  // Adds an earlier value of the same extents, across any layers between them.
   Value SkipFromAfar(const std::vector<Value>& passed, const Value& x) {
     std::vector<Value> fitting;
     std::copy_if(passed.begin(), passed.end(), std::back_inserter(fitting),

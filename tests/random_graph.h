@@ -18,7 +18,8 @@ namespace neap::testing {
 
 struct RandomGraphOptions {
   int64_t batch = 2;
-  int64_t image = 8;  // height and width; at least 4
+  int axes = 2;       // of images; 1 of sequences, 3 of volumes
+  int64_t image = 8;  // extent of each of these axes; at least 4
   int64_t channels = 3;
   int64_t max_channels = 8;
   int64_t classes = 4;
@@ -28,7 +29,7 @@ struct RandomGraphOptions {
   bool batch_norm = true;  // else a tanh in its place
   bool dropout = true;     // else a tanh in its place
   DType dtype = DType::kFp32;
-  Layout layout = Layout::kNchw;
+  Layout layout = Layout::kChannelsFirst;
   bool fusion = true;
   // Sums are those of ResNets: of batch norms, with a ReLU behind them, often two in a row.
   bool residual = false;

@@ -171,7 +171,7 @@ void CheckResidualNetFusion(Device& any) {
   DescribedAs device = WithoutFolding(any);
   for (const Size& size : kSizes) {
     for (const DType dtype : {DType::kFp32, DType::kBf16, DType::kFp16}) {
-      for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+      for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
         CAPTURE(size.channels);
         CAPTURE(std::string(Name(dtype)));
         CAPTURE(std::string(Name(layout)));

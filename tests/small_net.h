@@ -13,7 +13,8 @@ namespace neap {
 
 // A residual network with everything that makes planning difficult: in-place results, a fork, a
 // join, saved tensors, dropout. Without its block, the trunk feeds the layer after the join.
-Graph SmallNet(Layout layout = Layout::kNchw, bool with_block = true, DType dtype = DType::kFp32);
+Graph SmallNet(Layout layout = Layout::kChannelsFirst, bool with_block = true,
+               DType dtype = DType::kFp32);
 Batch MakeBatch(uint64_t seed);
 
 std::unique_ptr<CpuDevice> OpenCpu();

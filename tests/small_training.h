@@ -12,7 +12,7 @@
 namespace neap {
 
 Session MakeSession(Device& device, const PlannerOptions& planning,
-                    const TrainingOptions& training = {}, Layout layout = Layout::kNchw);
+                    const TrainingOptions& training = {}, Layout layout = Layout::kChannelsFirst);
 
 // A session of any network.
 Session Opened(const Graph& graph, Device& device, const PlannerOptions& planning = {},

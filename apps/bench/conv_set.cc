@@ -52,7 +52,7 @@ const Shape& ShapeOf(const StepSignature& signature, Operand operand, Operand gr
 // The numbers of one row, in the order of the columns after the source.
 struct ShapeRow {
   int64_t w = 0, h = 0, in_channels = 0, batch = 0, out_channels = 0;
-  Extent2d kernel = 1, padding = 0, stride = 1;
+  Extents kernel = 1, padding = 0, stride = 1;
 };
 
 absl::StatusOr<ShapeRow> ReadRow(const std::vector<std::string>& fields) {

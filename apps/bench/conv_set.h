@@ -36,7 +36,7 @@ struct ShapeListOptions {
   std::optional<int64_t> batch = {};  // default: each row's own, times `batch_factor`
   int64_t batch_factor = 1;
   DType dtype = DType::kFp32;
-  Layout layout = Layout::kNchw;
+  Layout layout = Layout::kChannelsFirst;
 };
 
 // Reads a table with the columns of bench/deepbench_conv_train.csv: all three steps of every row.

@@ -76,7 +76,7 @@ class Lines {
   // Image `index` of the dataset; `i` in the prediction.
   std::string Image(int64_t index, const Batch& batch, const Prediction& prediction,
                     int64_t i) const {
-    const int64_t pixels = prediction.shape.h() * prediction.shape.w();
+    const int64_t pixels = prediction.shape.positions();
     const int64_t classes = prediction.shape.c();
     const float* const first = &prediction.probabilities[static_cast<size_t>(i * classes * pixels)];
     if (pixels_) return Pixels(index, first, classes, pixels);

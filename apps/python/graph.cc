@@ -51,15 +51,20 @@ std::string AddLayer(const nb::handle graph, const std::string& name, const nb::
   return nb::cast<Graph&>(graph).Add(name, KeptLayer(layer, graph), std::move(names));
 }
 
-// One number for a vector, or (channels, height, width).
+// One number for a vector, or (channels, height, width), (channels, time), or (channels, depth,
+// height, width).
 using ImageExtents = std::variant<int64_t, std::vector<int64_t>>;
 
 Shape ToImageShape(const ImageExtents& extents) {
   if (const auto* const one = std::get_if<int64_t>(&extents)) return {*one, 1, 1};
   const std::vector<int64_t>& all = std::get<std::vector<int64_t>>(extents);
   if (all.size() == 1) return {all[0], 1, 1};
-  if (all.size() == 3) return {all[0], all[1], all[2]};
-  throw nb::type_error("a shape is (channels, height, width), or the length of vectors");
+  if (all.size() >= 2 && all.size() <= 1 + kMaxSpatialAxes)
+    return Shape(Shape::Dims(all.begin(), all.end()));
+  throw nb::type_error(
+      "a shape is (channels, height, width), (channels, time), (channels, depth, height, width), "
+      "or "
+      "the length of vectors");
 }
 
 std::string AddInput(Graph& graph, const ImageExtents& shape, const std::string& name,
@@ -85,7 +90,7 @@ void SetSizes(Graph& graph, const std::vector<std::vector<int64_t>>& given) {
 }
 
 std::string AddLoss(Graph& graph, const std::string& predictions, const std::optional<Layer>& loss,
-                    const std::optional<std::pair<int64_t, int64_t>>& pixels,
+                    const std::optional<std::vector<int64_t>>& pixels,
                     const std::optional<ImageExtents>& targets) {
   const Layer layer = loss.value_or(SoftmaxCrossEntropy{});
   if (targets.has_value()) {
@@ -93,7 +98,9 @@ std::string AddLoss(Graph& graph, const std::string& predictions, const std::opt
     return graph.TargetLoss(predictions, layer, ToImageShape(*targets));
   }
   if (!pixels.has_value()) return graph.Loss(predictions, layer);
-  return graph.PixelLoss(predictions, layer, pixels->first, pixels->second);
+  if (pixels->empty() || pixels->size() > kMaxSpatialAxes)
+    throw nb::type_error("pixels are (height, width), (time,), or (depth, height, width)");
+  return graph.PixelLoss(predictions, layer, Shape(Shape::Dims(pixels->begin(), pixels->end())));
 }
 
 // A graph has no attributes but those below: a misspelt one would otherwise be kept and do nothing.
@@ -154,8 +161,9 @@ void BindGraph(nb::module_& module) {
       .def("input", AddInput, "shape"_a, "name"_a = "input", "dtype"_a = nb::none(),
            nb::sig("def input(self, shape: int | collections.abc.Sequence[int], name: str = "
                    "'input', dtype: str | None = None) -> str"),
-           "A feed of the network, by default its images: (channels, height, width), or the length "
-           "of vectors. Its type\nis the network's, or 'fp32' or 'int32'; integers may have any "
+           "A feed of the network, by default its images: (channels, height, width), (channels, "
+           "time) of sequences,\n(channels, depth, height, width) of volumes, or the length of "
+           "vectors. Its type is the network's, or 'fp32'\nor 'int32'; integers may have any "
            "shape, () for one. Returns the name.")
       .def("add", AddLayer, "name"_a, "layer"_a, "inputs"_a,
            nb::sig("def add(self, name: str, layer: Layer | CustomLayer, "
@@ -164,7 +172,8 @@ void BindGraph(nb::module_& module) {
       .def("loss", AddLoss, "predictions"_a, "layer"_a = nb::none(), nb::kw_only(),
            "pixels"_a = nb::none(), "targets"_a = nb::none(),
            "Ends the network with a loss, softmax and cross-entropy by default, with a label for "
-           "each image, or\nwith pixels=(height, width) for each pixel. MeanSquaredError and "
+           "each image, or\nwith pixels=(height, width), (time,) or (depth, height, width) for "
+           "each pixel. MeanSquaredError and "
            "BinaryCrossEntropy have\ntargets=(channels, height, width), the shape of an image's "
            "predictions.")
       .def(

@@ -44,21 +44,31 @@ template <typename Value>
 nb::object ToPython(const Value& value) {
   return nb::cast(value);
 }
-nb::object ToPython(const Extent2d& value) { return nb::make_tuple(value.h, value.w); }
+nb::object ToPython(const Extents& value) {
+  if (value.is_one_number()) return nb::cast(value[0]);
+  return nb::tuple(nb::cast(std::vector<int64_t>(value.values().begin(), value.values().end())));
+}
 nb::object ToPython(const InitialWeights& value) {
   return nb::make_tuple(static_cast<int>(value.weight), value.scale, value.zero_bias);
 }
 nb::object ToPython(const TensorSpec& value) {
   return nb::make_tuple(std::vector<int64_t>(value.shape.dims().begin(), value.shape.dims().end()),
-                        std::string(Name(value.dtype)), std::string(Name(value.layout)));
+                        std::string(Name(value.dtype)), std::string(value.layout_name()));
 }
 
 template <typename Value>
 void Read(nb::handle given, Value& value) {
   value = nb::cast<Value>(given);
 }
-void Read(nb::handle given, Extent2d& value) {
-  value = {nb::cast<int64_t>(given[0]), nb::cast<int64_t>(given[1])};
+void Read(nb::handle given, Extents& value) {
+  if (nb::isinstance<nb::int_>(given)) {
+    value = nb::cast<int64_t>(given);
+    return;
+  }
+  const auto each = nb::cast<std::vector<int64_t>>(given);
+  if (each.empty() || each.size() > kMaxSpatialAxes)
+    throw nb::type_error("an extent has one to three numbers");
+  value = Extents::Of(each);
 }
 void Read(nb::handle given, InitialWeights& value) {
   using Rule = InitialWeights::Rule;
@@ -71,8 +81,9 @@ void Read(nb::handle given, InitialWeights& value) {
 }
 void Read(nb::handle given, TensorSpec& value) {
   const auto dims = nb::cast<std::vector<int64_t>>(given[0]);
-  if (dims.empty() || dims.size() > 4) throw nb::type_error("a shape has one to four extents");
-  value = {.shape = Shape(absl::InlinedVector<int64_t, 4>(dims.begin(), dims.end())),
+  if (dims.empty() || dims.size() > 2 + kMaxSpatialAxes)
+    throw nb::type_error("a shape has one to five extents");
+  value = {.shape = Shape(Shape::Dims(dims.begin(), dims.end())),
            .dtype = Checked(ParseDType(nb::cast<std::string>(given[1]))),
            .layout = Checked(ParseLayout(nb::cast<std::string>(given[2])))};
 }
@@ -126,7 +137,8 @@ constexpr std::array kRows = {
     RowOf<Crop, &Crop::size, &Crop::offset>(),
     RowOf<ChannelShuffle, &ChannelShuffle::groups>(),
     RowOf<ChannelSlice, &ChannelSlice::first, &ChannelSlice::count>(),
-    RowOf<ZeroPad, &ZeroPad::top, &ZeroPad::left, &ZeroPad::bottom, &ZeroPad::right>(),
+    RowOf<ZeroPad, &ZeroPad::top, &ZeroPad::left, &ZeroPad::bottom, &ZeroPad::right,
+          &ZeroPad::front, &ZeroPad::back>(),
     RowOf<Relu>(),
     RowOf<LeakyRelu, &LeakyRelu::negative_slope>(),
     RowOf<Clip, &Clip::low, &Clip::high>(),

@@ -1,9 +1,9 @@
 // The layers as functions of their fields, with the names and defaults of the C++ structs.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
 
 #include <optional>
 #include <string>
@@ -39,13 +39,15 @@ namespace {
 namespace nb = nanobind;
 using nb::literals::operator""_a;
 
-// One number for both axes, or (height, width).
-using Extent = std::variant<int64_t, std::pair<int64_t, int64_t>>;
+// One number for every axis, or one for each of 1 to 3 axes: (height, width).
+using Extent = std::variant<int64_t, std::vector<int64_t>>;
 
-Extent2d ToExtent(const Extent& extent) {
-  if (const auto* const both = std::get_if<int64_t>(&extent)) return *both;
-  const auto& [height, width] = std::get<std::pair<int64_t, int64_t>>(extent);
-  return {height, width};
+Extents ToExtent(const Extent& extent) {
+  if (const auto* const every = std::get_if<int64_t>(&extent)) return *every;
+  const auto& each = std::get<std::vector<int64_t>>(extent);
+  if (each.empty() || each.size() > kMaxSpatialAxes)
+    throw nb::type_error("an extent is one number, or one for each of 1 to 3 axes");
+  return Extents::Of(each);
 }
 
 template <typename Definition>
@@ -75,7 +77,8 @@ void BindConvolutions(nb::module_& module) {
                                  .bias = bias});
       },
       "out_channels"_a, "kernel"_a = 1, "stride"_a = 1, "padding"_a = 0, "dilation"_a = 1,
-      "groups"_a = 1, "bias"_a = true, "A 2-d convolution, as torch.nn.Conv2d.");
+      "groups"_a = 1, "bias"_a = true,
+      "As torch.nn.Conv1d, Conv2d and Conv3d, by the axes of its input.");
   module.def(
       "TransposedConvolution",
       [](int64_t out_channels, const Extent& kernel, const Extent& stride, const Extent& padding,
@@ -89,7 +92,8 @@ void BindConvolutions(nb::module_& module) {
       },
       "out_channels"_a, "kernel"_a = 1, "stride"_a = 1, "padding"_a = 0, "bias"_a = true,
       "bilinear"_a = false,
-      "As torch.nn.ConvTranspose2d. `bilinear` initialises the weight to bilinear interpolation.");
+      "As torch.nn.ConvTranspose1d, 2d and 3d. `bilinear` initialises the weight to bilinear "
+      "interpolation.");
   module.def(
       "FullyConnected",
       [](int64_t out_features, bool bias) {
@@ -105,7 +109,7 @@ void BindNorms(nb::module_& module) {
         return Layer(BatchNorm{.epsilon = epsilon, .momentum = momentum});
       },
       "epsilon"_a = BatchNorm{}.epsilon, "momentum"_a = BatchNorm{}.momentum,
-      "As torch.nn.BatchNorm2d.");
+      "As torch.nn.BatchNorm1d, 2d and 3d.");
   module.def(
       "LocalResponseNorm",
       [](int64_t size, float alpha, float beta, float k) {
@@ -130,7 +134,7 @@ void BindPools(nb::module_& module) {
                              .dilation = ToExtent(dilation)});
       },
       "kernel"_a = 2, "stride"_a = 2, "padding"_a = 0, "ceil_mode"_a = false, "dilation"_a = 1,
-      "As torch.nn.MaxPool2d.");
+      "As torch.nn.MaxPool1d, 2d and 3d.");
   module.def(
       "AveragePool",
       [](const Extent& kernel, const Extent& stride, const Extent& padding, bool count_padding,
@@ -144,13 +148,15 @@ void BindPools(nb::module_& module) {
       },
       "kernel"_a = 2, "stride"_a = 2, "padding"_a = 0, "count_padding"_a = true,
       "ceil_mode"_a = false, "dilation"_a = 1,
-      "As torch.nn.AvgPool2d, with the dilation of torch.nn.MaxPool2d.");
+      "As torch.nn.AvgPool1d, 2d and 3d, with the dilation of torch.nn.MaxPool2d.");
   module.def(
       "Crop",
       [](const Extent& size, const Extent& offset) {
         return Layer(Crop{.size = ToExtent(size), .offset = ToExtent(offset)});
       },
-      "size"_a, "offset"_a = 0, "The rectangle of `size` from row and column `offset` on.");
+      "size"_a, "offset"_a = 0,
+      "The rectangle of `size` from row and column `offset` on, or such a part of a sequence or "
+      "volume.");
   module.def(
       "ChannelShuffle", [](int64_t groups) { return Layer(ChannelShuffle{.groups = groups}); },
       "groups"_a, "As torch.nn.ChannelShuffle.");
@@ -162,11 +168,17 @@ void BindPools(nb::module_& module) {
       "first"_a, "count"_a, "Channels [first, first + count) of each image.");
   module.def(
       "ZeroPad",
-      [](int64_t top, int64_t left, int64_t bottom, int64_t right) {
-        return Layer(ZeroPad{.top = top, .left = left, .bottom = bottom, .right = right});
+      [](int64_t top, int64_t left, int64_t bottom, int64_t right, int64_t front, int64_t back) {
+        return Layer(ZeroPad{.top = top,
+                             .left = left,
+                             .bottom = bottom,
+                             .right = right,
+                             .front = front,
+                             .back = back});
       },
-      "top"_a = 0, "left"_a = 0, "bottom"_a = 0, "right"_a = 0,
-      "Rows and columns of zeros on each side, as torch.nn.ZeroPad2d.");
+      "top"_a = 0, "left"_a = 0, "bottom"_a = 0, "right"_a = 0, "front"_a = 0, "back"_a = 0,
+      "Zeros on each side, as torch.nn.ZeroPad2d; sequences have a left and a right side, volumes "
+      "also a front and a back.");
 }
 
 void BindActivations(nb::module_& module) {
@@ -216,7 +228,7 @@ void BindLayers(nb::module_& module) {
   BindPools(module);
   BindActivations(module);
   BindWithoutFields<GlobalAveragePool>(module, "GlobalAveragePool",
-                                       "As torch.nn.AdaptiveAvgPool2d(1).");
+                                       "As torch.nn.AdaptiveAvgPool2d(1), over all spatial axes.");
   BindWithoutFields<Add>(module, "Add", "The sum of two or more tensors of one shape.");
   BindWithoutFields<Multiply>(module, "Multiply",
                               "The product of a tensor and another of its shape, or with one "

@@ -67,20 +67,20 @@ std::vector<Operand> ToOperands(const std::vector<GivenOperand>& given) {
 }
 
 TensorSpec ToTensor(const std::string& name, const Dims& dims) {
-  constexpr size_t kMaxAxes = 4;
+  constexpr size_t kMaxAxes = 2 + kMaxSpatialAxes;
   if (dims.empty() || dims.size() > kMaxAxes) {
     throw nb::value_error(
-        absl::StrCat("'", name, "' has ", dims.size(), " axes, not 1 to 4").c_str());
+        absl::StrCat("'", name, "' has ", dims.size(), " axes, not 1 to 5").c_str());
   }
-  return {.shape = Shape(absl::InlinedVector<int64_t, kMaxAxes>(dims.begin(), dims.end()))};
+  return {.shape = Shape(Shape::Dims(dims.begin(), dims.end()))};
 }
 
 TensorSpec ToOutput(const TensorSpec& x, const Dims& dims) {
   TensorSpec y = ToTensor("y", dims);
-  if (y.shape.rank() != 4 || y.shape.n() != x.shape.n()) {
+  if (y.shape.spatial_axes() == 0 || y.shape.n() != x.shape.n()) {
     throw nb::value_error(
         absl::StrCat("output() returns the shape ", y.shape.ToString(),
-                     ", which is not (n, channels, height, width) with n = ", x.shape.n())
+                     ", which is not (n, channels) and 1 to 3 spatial axes with n = ", x.shape.n())
             .c_str());
   }
   return WithShape(x, y.shape);
@@ -117,11 +117,12 @@ Dims ToDims(const Shape& shape) { return {shape.dims().begin(), shape.dims().end
 // Elements from one position along each axis to the next.
 Dims StridesOf(const TensorSpec& tensor) {
   const Shape& shape = tensor.shape;
-  if (shape.rank() == 4 && tensor.layout == Layout::kNhwc)
-    return {shape.h() * shape.w() * shape.c(), 1, shape.w() * shape.c(), shape.c()};
   Dims strides(shape.dims().size(), 1);
   for (size_t axis = strides.size() - 1; axis > 0; --axis)
     strides[axis - 1] = strides[axis] * shape.dims()[axis];
+  if (shape.spatial_axes() == 0 || tensor.layout == Layout::kChannelsFirst) return strides;
+  for (size_t axis = 2; axis < strides.size(); ++axis) strides[axis] *= shape.c();
+  strides[1] = 1;
   return strides;
 }
 
@@ -211,7 +212,7 @@ std::string PythonLayer::Parameters() const {
 }
 
 absl::StatusOr<LayerSpec> PythonLayer::Specify(const LayerContext& context) const {
-  RETURN_IF_ERROR(CheckImageInputsAtLeast(context, 1));
+  RETURN_IF_ERROR(CheckSpatialInputsAtLeast(context, 1));
   const nb::gil_scoped_acquire acquired;
   return Caught(absl::StatusCode::kInvalidArgument, [&]() -> LayerSpec {
     nb::list inputs;

@@ -48,7 +48,7 @@ void Copy(const From* from, size_t count, To* to) {
 }
 
 bool IsReordered(const TensorSpec& spec) {
-  return spec.layout == Layout::kNhwc && spec.shape.rank() == 4;
+  return spec.layout == Layout::kChannelsLast && spec.shape.spatial_axes() > 0;
 }
 
 template <typename To>
@@ -61,7 +61,7 @@ void Store(const float* nchw, const TensorSpec& spec, To* stored) {
     const float* const from = nchw + begin * image;
     To* const to = stored + begin * image;
     if (IsReordered(spec)) {
-      Transpose(from, static_cast<int64_t>(end - begin), shape.c(), shape.h() * shape.w(), to);
+      Transpose(from, static_cast<int64_t>(end - begin), shape.c(), shape.positions(), to);
     } else {
       Copy(from, (end - begin) * image, to);
     }
@@ -72,7 +72,7 @@ template <typename From>
 void Load(const From* stored, const TensorSpec& spec, float* nchw) {
   const Shape& shape = spec.shape;
   if (IsReordered(spec)) {
-    Transpose(stored, shape.n(), shape.h() * shape.w(), shape.c(), nchw);
+    Transpose(stored, shape.n(), shape.positions(), shape.c(), nchw);
   } else {
     Copy(stored, static_cast<size_t>(spec.elements()), nchw);
   }

@@ -9,6 +9,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "neap/core/base/ids.h"
 
 namespace neap {
@@ -18,8 +19,12 @@ namespace neap {
 // numbers are summed in fp32, and other arithmetic on them is done in fp32, too.
 enum class DType : uint8_t { kFp32, kTf32, kFp16, kBf16, kUInt8, kInt32 };
 
-// Order of the axes in memory, outermost first. Shapes are always given as N, C, H, W.
-enum class Layout : uint8_t { kNchw, kNhwc };
+// The most axes behind N and C: depth, height and width.
+inline constexpr int kMaxSpatialAxes = 3;
+
+// Order of the axes in memory: N, C and the spatial axes, or N, the spatial axes and C. Shapes are
+// always given as N, C and the spatial axes, whatever the layout.
+enum class Layout : uint8_t { kChannelsFirst, kChannelsLast };
 
 enum class Role : uint8_t {
   kInput,       // images of the batch, and the iteration's scalars
@@ -41,9 +46,12 @@ constexpr bool Is16Bit(DType dtype) { return dtype == DType::kFp16 || dtype == D
 // Resolve() refuses them.
 int64_t SaturatingProduct(int64_t a, int64_t b);
 std::string_view Name(DType dtype);
-std::string_view Name(Layout layout);
+// The layout's name for tensors with 1 to 3 spatial axes: "ncw", "nchw" or "ncdhw", "nwc", "nhwc"
+// or "ndhwc". Without the number of axes, as for a network, it is that of images.
+std::string_view Name(Layout layout, int spatial_axes = 2);
 std::string_view Name(Role role);
 absl::StatusOr<DType> ParseDType(std::string_view text);
+// Any of the names, or "channels_first" or "channels_last".
 absl::StatusOr<Layout> ParseLayout(std::string_view text);
 absl::StatusOr<Role> ParseRole(std::string_view text);
 
@@ -72,42 +80,60 @@ struct Slice {
   friend bool operator==(const Slice&, const Slice&) = default;
 };
 
-// Up to four extents. Images are {N, C, H, W}; fully connected outputs {N, C, 1, 1}; vectors {C}.
+// Up to five extents: N, C and the spatial axes. Sequences are {N, C, T}, images {N, C, H, W},
+// volumes {N, C, D, H, W}; fully connected outputs {N, C, 1, 1}; vectors {C}.
 class Shape {
  public:
+  using Dims = absl::InlinedVector<int64_t, 2 + kMaxSpatialAxes>;
+
   Shape() = default;
   Shape(std::initializer_list<int64_t> dims) : dims_(dims) {}
-  explicit Shape(absl::InlinedVector<int64_t, 4> dims) : dims_(std::move(dims)) {}
+  explicit Shape(Dims dims) : dims_(std::move(dims)) {}
 
   int rank() const { return static_cast<int>(dims_.size()); }
   int64_t operator[](int axis) const { return dims_[static_cast<size_t>(axis)]; }
-  const absl::InlinedVector<int64_t, 4>& dims() const { return dims_; }
+  const Dims& dims() const { return dims_; }
   int64_t elements() const;      // saturates
   std::string ToString() const;  // "64x3x224x224"
 
-  // The axes of an image; 1 if the shape lacks the axis.
+  // The first two axes; 1 if the shape lacks the axis.
   int64_t n() const { return at(0); }
   int64_t c() const { return at(1); }
-  int64_t h() const { return at(2); }
-  int64_t w() const { return at(3); }
+  // The axes behind these two, outermost first.
+  absl::Span<const int64_t> spatial() const;
+  int spatial_axes() const { return rank() > 2 ? rank() - 2 : 0; }
+  int64_t positions() const;  // the product of the spatial extents: 1 if there are none; saturates
+  // The last two spatial axes, for what is only of images; 1 if the shape lacks the axis.
+  int64_t h() const { return spatial_axes() > 1 ? dims_[dims_.size() - 2] : 1; }
+  int64_t w() const { return spatial_axes() > 0 ? dims_.back() : 1; }
 
   friend bool operator==(const Shape&, const Shape&) = default;
 
  private:
   int64_t at(size_t axis) const { return axis < dims_.size() ? dims_[axis] : 1; }
-  absl::InlinedVector<int64_t, 4> dims_;
+  Dims dims_;
 };
+
+// {n, c} and the spatial extents.
+Shape SpatialShape(int64_t n, int64_t c, absl::Span<const int64_t> spatial);
 
 // Everything that a kernel must know about a tensor besides its address. Elements are contiguous.
 struct TensorSpec {
   Shape shape;
   DType dtype = DType::kFp32;
-  Layout layout = Layout::kNchw;
+  Layout layout = Layout::kChannelsFirst;
 
   int64_t elements() const { return shape.elements(); }
   int64_t size_bytes() const { return SaturatingProduct(elements(), SizeOf(dtype)); }
+  // The layout's name for this shape. Class indices {N, H, W} have no channels, and the name
+  // "nchw".
+  std::string_view layout_name() const;
   std::string ToString() const;  // "64x3x224x224 fp32 nchw"
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };
+
+// The same with another first extent, such as the number of examples; unchanged if there is none.
+Shape WithFirstExtent(Shape shape, int64_t extent);
+TensorSpec WithFirstExtent(TensorSpec spec, int64_t extent);
 
 }  // namespace neap

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "neap/core/graph/source.h"
 
@@ -15,7 +14,7 @@ const std::string& OwnerName(const ResolvedLayer& layer, int owner) {
 }
 
 Shape WithBatch(int64_t batch, const Shape& image) {
-  absl::InlinedVector<int64_t, 4> dims = {batch};
+  Shape::Dims dims = {batch};
   dims.insert(dims.end(), image.dims().begin(), image.dims().end());
   return Shape(std::move(dims));
 }
@@ -43,7 +42,7 @@ std::string Graph::Input(Shape chw) { return Input("input", chw); }
 std::string Graph::Input(std::string name, const Shape& shape, std::optional<DType> dtype) {
   Feed feed = {.tensor = {WithBatch(options_.batch, shape), dtype.value_or(options_.dtype)},
                .has_network_type = !dtype.has_value()};
-  if (feed.is_image()) feed.tensor.layout = options_.layout;
+  if (feed.has_channels()) feed.tensor.layout = options_.layout;
   return Add({std::move(name), std::move(feed), {}, LayerRole::kFeed});
 }
 
@@ -61,12 +60,11 @@ std::string Graph::Loss(std::string name, Layer loss, std::vector<std::string> i
 }
 
 std::string Graph::Loss(std::string predictions, Layer loss) {
-  return PixelLoss(std::move(predictions), std::move(loss), 1, 1);
+  return PixelLoss(std::move(predictions), std::move(loss), {});
 }
 
-std::string Graph::PixelLoss(std::string predictions, Layer loss, int64_t height, int64_t width) {
-  const bool of_images = height == 1 && width == 1;
-  Input("labels", of_images ? Shape{} : Shape{height, width}, DType::kInt32);
+std::string Graph::PixelLoss(std::string predictions, Layer loss, const Shape& extents) {
+  Input("labels", extents.elements() == 1 ? Shape{} : extents, DType::kInt32);
   return Loss("loss", std::move(loss), {std::move(predictions), "labels"});
 }
 

@@ -40,7 +40,7 @@ struct GraphOptions {
   std::string name = "network";
   int64_t batch = 1;
   DType dtype = DType::kFp32;  // of inputs, activations, their gradients, and weights in kernels
-  Layout layout = Layout::kNchw;
+  Layout layout = Layout::kChannelsFirst;
   // Layers that can run in one pass over memory become one (core/program/fuse.h). The results have
   // the same bits without it.
   bool fusion = true;
@@ -96,7 +96,8 @@ class Graph {
         shared_(net.shared_),
         sizes_(net.sizes_) {}
 
-  // The images {batch, c, h, w}, a feed called "input"; `chw` is {c, h, w}.
+  // The images {batch, c, h, w}, a feed called "input"; `chw` is {c, h, w}. Sequences are {c, t},
+  // volumes {c, d, h, w}.
   std::string Input(Shape chw);
   // A feed: values that the caller gives for every iteration. `shape` is that of one example, and
   // the feed's is {batch, shape}. Without a type, it has the network's. Returns the name.
@@ -125,8 +126,9 @@ class Graph {
   // Ends the network with `loss`, a layer such as SoftmaxCrossEntropy that reads `predictions` and
   // the feed "labels", which is added with it. Returns "loss".
   std::string Loss(std::string predictions, Layer loss);
-  // Like Loss(), with a label for each pixel of predictions {N, C, height, width}.
-  std::string PixelLoss(std::string predictions, Layer loss, int64_t height, int64_t width);
+  // Like Loss(), with a label for each position of the predictions: {H, W} of images, {T} of
+  // sequences, {D, H, W} of volumes.
+  std::string PixelLoss(std::string predictions, Layer loss, const Shape& extents);
   // Like Loss(), with a layer such as MeanSquaredError that compares predictions {N, C, H, W} with
   // a target for each element, of the feed "targets"; `chw` is {C, H, W}.
   std::string TargetLoss(std::string predictions, Layer loss, Shape chw);

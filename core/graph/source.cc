@@ -1,6 +1,7 @@
 #include "neap/core/graph/source.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/step/specify.h"
@@ -29,8 +30,10 @@ std::string Feed::Parameters() const {
 }
 
 Shape LabelShape(const Shape& predictions) {
-  if (predictions.h() == 1 && predictions.w() == 1) return {predictions.n()};
-  return {predictions.n(), predictions.h(), predictions.w()};
+  Shape::Dims dims = {predictions.n()};
+  if (predictions.positions() > 1)
+    dims.insert(dims.end(), predictions.spatial().begin(), predictions.spatial().end());
+  return Shape(std::move(dims));
 }
 
 }  // namespace neap

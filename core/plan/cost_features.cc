@@ -30,7 +30,7 @@ double LogOf(int64_t number, double most) {
   return std::clamp(std::log2(static_cast<double>(std::max<int64_t>(number, 1))), 0.0, most);
 }
 
-int64_t PixelsOf(const TensorSpec& tensor) { return tensor.shape.h() * tensor.shape.w(); }
+int64_t PixelsOf(const TensorSpec& tensor) { return tensor.shape.positions(); }
 
 // The activation that a layer's parameters name: "clip" of "activation=clip(low=0 high=6)".
 std::string_view ActivationOf(std::string_view parameters) {
@@ -58,9 +58,10 @@ Tensors TensorsOf(const StepSignature& signature) {
   Tensors tensors = {.input = FirstOf(signature, {X(), Dx(), Dy(), Y()}),
                      .output = FirstOf(signature, {Y(), Dy(), Dz(), Dx(), X()}),
                      .weight = FirstOf(signature, {Param(0), ParamGrad(0)})};
-  const bool multiplies =
-      IsOfLayer(signature.phase) && signature.phase != Phase::kBackwardActivation &&
-      tensors.input != nullptr && tensors.weight != nullptr && tensors.weight->shape.rank() == 4;
+  const bool multiplies = IsOfLayer(signature.phase) &&
+                          signature.phase != Phase::kBackwardActivation &&
+                          tensors.input != nullptr && tensors.weight != nullptr &&
+                          tensors.weight->shape.spatial_axes() > 0;
   if (!multiplies) tensors.weight = nullptr;
   return tensors;
 }
@@ -119,14 +120,18 @@ void DescribeExtents(const Tensors& tensors, double flops, CostFeatures& feature
   if (tensors.weight != nullptr) {
     const Shape& weight = tensors.weight->shape;
     groups = std::max<int64_t>(GroupsOf(tensors) == "dense" ? 1 : in / weight.c(), 1);
-    values[F::kTaps] = LogOf(weight.h() * weight.w(), 12);
-    values[F::kAsymmetric] = weight.h() == weight.w() ? 0 : 1;
+    const auto [least, most] =
+        std::minmax_element(weight.spatial().begin(), weight.spatial().end());
+    values[F::kTaps] = LogOf(weight.positions(), 12);
+    values[F::kAsymmetric] = *least == *most ? 0 : 1;
   }
   values[F::kInputChannels] = LogOf(in / groups, 12);
   values[F::kOutputChannels] = LogOf(out / groups, 12);
   values[F::kPixels] = LogOf(tensors.output->shape.n() * PixelsOf(*tensors.output), kFullPixels);
+  const int axes = std::max(tensors.input->shape.spatial_axes(), 1);
   values[F::kStride] = std::clamp(
-      (LogOf(PixelsOf(*tensors.input), 24) - LogOf(PixelsOf(*tensors.output), 24)) / 2, -3.0, 3.0);
+      (LogOf(PixelsOf(*tensors.input), 24) - LogOf(PixelsOf(*tensors.output), 24)) / axes, -3.0,
+      3.0);
   values[F::kMaxChannels] = std::max(values[F::kInputChannels], values[F::kOutputChannels]);
   values[F::kFewInputChannels] = in / groups < 16 ? 1 : 0;
   values[F::kFewOutputChannels] = out / groups < 32 ? 1 : 0;

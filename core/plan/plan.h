@@ -126,7 +126,7 @@ struct Plan {
   int64_t sub_batches = 1;
   bool batch_norm_in_parts = false;  // batch norms have the statistics of each part
   DType dtype = DType::kFp32;
-  Layout layout = Layout::kNchw;
+  Layout layout = Layout::kChannelsFirst;
   std::string policy;
   std::string device;            // its name; informative
   std::string device_kind = {};  // DeviceDescription::kind; empty if unknown

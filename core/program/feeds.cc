@@ -94,7 +94,7 @@ const FeedValue* FindFeed(const Feeds& feeds, std::string_view name) {
 }
 
 Shape StatedShape(const FeedValue& value) {
-  return Shape(absl::InlinedVector<int64_t, 4>(value.shape.begin(), value.shape.end()));
+  return Shape(Shape::Dims(value.shape.begin(), value.shape.end()));
 }
 
 absl::StatusOr<int64_t> ExamplesIn(const Feeds& feeds, const Program& program) {

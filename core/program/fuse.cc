@@ -198,11 +198,7 @@ class Fusion {
   bool Gains(const ResolvedLayer& fused) const {
     if (options_.batch == 0) return fused.spec.traits.gains_by_fusion;
     LayerContext context = ContextOf(fused);
-    for (TensorSpec& input : context.inputs) {
-      auto dims = input.shape.dims();
-      dims[0] = options_.batch;
-      input.shape = Shape(std::move(dims));
-    }
+    for (TensorSpec& input : context.inputs) input = WithFirstExtent(input, options_.batch);
     const absl::StatusOr<LayerSpec> spec = fused.layer.Specify(context);
     return spec.ok() && spec->traits.gains_by_fusion;
   }

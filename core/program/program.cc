@@ -60,11 +60,7 @@ bool IsInForward(const Step& step) {
 }
 
 TensorSpec Program::SpecOf(const Port& port) const {
-  TensorSpec whole = tensor(port.parts.front()).spec;
-  auto dims = whole.shape.dims();
-  dims[0] = net.batch;
-  whole.shape = Shape(std::move(dims));
-  return whole;
+  return WithFirstExtent(tensor(port.parts.front()).spec, net.batch);
 }
 
 const Port* Program::FeedCalled(std::string_view name) const {

@@ -48,7 +48,8 @@ class ProgramBuilder {
     AddLayers();
     MakePersistent();
     persistent_.MakeLossScale();
-    iteration_ = NewTensor("iteration", Role::kInput, {Shape{4}, DType::kInt32, Layout::kNchw});
+    iteration_ =
+        NewTensor("iteration", Role::kInput, {Shape{4}, DType::kInt32, Layout::kChannelsFirst});
     for (const ResolvedLayer& layer : graph_.layers) {
       for (LayerId input : layer.inputs) ++Tensors(input).readers;
     }

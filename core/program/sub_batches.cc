@@ -16,10 +16,7 @@ namespace {
 // The tensor for another number of images; nullopt if it does not hold `batch` of them.
 std::optional<TensorSpec> WithImages(TensorSpec tensor, int64_t batch, int64_t images) {
   if (tensor.shape.rank() == 0 || tensor.shape.n() != batch) return std::nullopt;
-  auto dims = tensor.shape.dims();
-  dims[0] = images;
-  tensor.shape = Shape(std::move(dims));
-  return tensor;
+  return WithFirstExtent(std::move(tensor), images);
 }
 
 // A state that a forward step writes, as a loss does its result, and to which it cannot add.

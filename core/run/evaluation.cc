@@ -69,9 +69,7 @@ absl::StatusOr<StepResult> EvaluateFeeds(Executable& inference, Staging& staging
   for (size_t i = 0; i < received.losses.size(); ++i)
     AverageOverKnown(program.losses[i], feeds, program, received.losses[i]);
   for (NamedTensor& output : received.outputs) {
-    auto dims = output.shape.dims();
-    dims[0] = examples;
-    output.shape = Shape(std::move(dims));
+    output.shape = WithFirstExtent(std::move(output.shape), examples);
     output.values.resize(static_cast<size_t>(output.shape.elements()));
   }
   return ResultOf(std::move(received));
@@ -84,7 +82,7 @@ absl::StatusOr<Prediction> ReadPrediction(const Executable& inference, int64_t i
   if (loss == nullptr)
     return absl::InvalidArgumentError(absl::StrCat(program.net.name, " has no loss"));
   const Shape shape = program.SpecOf(loss->predictions).shape;
-  Prediction prediction = {.shape = {images, shape.c(), shape.h(), shape.w()}};
+  Prediction prediction = {.shape = WithFirstExtent(shape, images)};
   const auto elements = static_cast<size_t>(prediction.shape.elements());
   ASSIGN_OR_RETURN(prediction.logits, ReadPort(loss->logits, elements, inference, device));
   ASSIGN_OR_RETURN(prediction.probabilities,

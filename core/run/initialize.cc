@@ -26,14 +26,18 @@ double Triangle(int64_t size, int64_t at) {
   return 1 - std::abs(static_cast<double>(at) - middle) / reach;
 }
 
-// The values of a weight {in, out, h, w}: bilinear from each channel to itself, 0 between channels.
+// The values of a weight {in, out, kernel...}: linear along each axis, from each channel to itself,
+// 0 between channels.
 std::vector<float> BilinearValues(const Shape& shape) {
   std::vector<float> values(static_cast<size_t>(shape.elements()));
   for (int64_t i = 0; i < shape.elements(); ++i) {
-    const int64_t channels = i / (shape.h() * shape.w());
+    const int64_t channels = i / shape.positions();
     if (channels / shape.c() != channels % shape.c()) continue;
-    values[static_cast<size_t>(i)] = static_cast<float>(
-        Triangle(shape.h(), i / shape.w() % shape.h()) * Triangle(shape.w(), i % shape.w()));
+    double value = 1;
+    int64_t rest = i;
+    for (int axis = shape.rank() - 1; axis >= 2; rest /= shape[axis--])
+      value *= Triangle(shape[axis], rest % shape[axis]);
+    values[static_cast<size_t>(i)] = static_cast<float>(value);
   }
   return values;
 }

@@ -26,9 +26,7 @@ void AppendOutputs(const StepResult& of_rank, StepResult& all) {
       continue;
     }
     NamedTensor& output = all.outputs[i];
-    auto dims = output.shape.dims();
-    dims[0] += own.shape[0];
-    output.shape = Shape(std::move(dims));
+    output.shape = WithFirstExtent(output.shape, output.shape[0] + own.shape[0]);
     output.values.insert(output.values.end(), own.values.begin(), own.values.end());
   }
 }

@@ -32,13 +32,6 @@ void AddPartsOnDevice(const Program& program, const Port& feed, const float* flo
   }
 }
 
-TensorSpec WithExamples(TensorSpec spec, int64_t examples) {
-  auto dims = spec.shape.dims();
-  dims[0] = examples;
-  spec.shape = Shape(std::move(dims));
-  return spec;
-}
-
 // Zeros, or for a target the values that say that there is none.
 void FillMissing(const TensorSpec& spec, bool is_target, std::byte* first, std::byte* end) {
   std::memset(first, 0, static_cast<size_t>(end - first));
@@ -56,7 +49,7 @@ void Store(const FeedValue* value, int64_t examples, const TensorSpec& spec, boo
   std::byte* const first = buffer.data();
   int64_t bytes = 0;
   if (value != nullptr) {
-    const TensorSpec given = WithExamples(spec, examples);
+    const TensorSpec given = WithFirstExtent(spec, examples);
     bytes = given.size_bytes();
     if (spec.dtype == DType::kInt32) {
       std::memcpy(first, value->integers.data(), static_cast<size_t>(bytes));

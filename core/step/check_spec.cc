@@ -24,11 +24,11 @@ absl::Status Refused(std::string_view what, std::string_view why) {
 }
 
 absl::Status CheckTensor(std::string_view what, const TensorSpec& tensor) {
-  if (tensor.dtype > DType::kInt32 || tensor.layout > Layout::kNhwc)
+  if (tensor.dtype > DType::kInt32 || tensor.layout > Layout::kChannelsLast)
     return Refused(what, "has an element type or a layout that does not exist");
   const auto& dims = tensor.shape.dims();
-  if (dims.empty() || dims.size() > 4)
-    return Refused(what, absl::StrCat("has ", dims.size(), " axes, not 1 to 4"));
+  if (dims.empty() || dims.size() > 2 + kMaxSpatialAxes)
+    return Refused(what, absl::StrCat("has ", dims.size(), " axes, not 1 to 5"));
   const std::string named = absl::StrCat(std::string(what), " ", tensor.ToString());
   if (std::any_of(dims.begin(), dims.end(), [](int64_t extent) { return extent <= 0; }))
     return Refused(named, "has no elements");

@@ -24,8 +24,8 @@ Parameter::Parameter(std::string_view name, int64_t value) : Parameter(name, abs
 Parameter::Parameter(std::string_view name, bool value)
     : Parameter(name, std::string(value ? "true" : "false")) {}
 Parameter::Parameter(std::string_view name, float value) : Parameter(name, ShortestText(value)) {}
-Parameter::Parameter(std::string_view name, Extent2d value)
-    : Parameter(name, absl::StrCat(value.h, "x", value.w)) {}
+Parameter::Parameter(std::string_view name, const Extents& value)
+    : Parameter(name, value.ToString()) {}
 
 std::string ParameterText(std::initializer_list<Parameter> parameters) {
   return absl::StrJoin(parameters, " ", [](std::string* out, const Parameter& parameter) {

@@ -21,7 +21,7 @@ class Parameter {
   Parameter(std::string_view name, int64_t value);
   Parameter(std::string_view name, bool value);
   Parameter(std::string_view name, float value);
-  Parameter(std::string_view name, Extent2d value);
+  Parameter(std::string_view name, const Extents& value);
   const std::string& text() const { return text_; }
 
  private:

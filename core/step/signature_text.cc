@@ -61,7 +61,7 @@ std::string Text(const OperandSpec& operand, std::optional<int64_t> batch) {
   if (CarriesBatch(operand, batch))
     shape = absl::StrCat("N", shape.substr(absl::StrCat(*batch).size()));
   return absl::StrCat(" ", ToString(operand.operand), std::string(Sign(operand.access)), shape, ":",
-                      std::string(Name(tensor.dtype)), ":", std::string(Name(tensor.layout)));
+                      std::string(Name(tensor.dtype)), ":", std::string(tensor.layout_name()));
 }
 
 // "TYPE PHASE MODE [rerun] [PARAMETERS]"
@@ -102,10 +102,7 @@ int64_t BatchOf(const StepSignature& signature) { return Batch(signature).value_
 StepSignature WithBatch(StepSignature signature, int64_t batch) {
   const std::optional<int64_t> old = Batch(signature);
   for (OperandSpec& operand : signature.operands) {
-    if (!CarriesBatch(operand, old)) continue;
-    auto dims = operand.tensor.shape.dims();
-    dims[0] = batch;
-    operand.tensor.shape = Shape(std::move(dims));
+    if (CarriesBatch(operand, old)) operand.tensor = WithFirstExtent(operand.tensor, batch);
   }
   return signature;
 }

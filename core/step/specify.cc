@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -15,10 +16,11 @@ bool IsFloat(DType dtype) {
   return dtype == DType::kFp32 || dtype == DType::kTf32 || Is16Bit(dtype);
 }
 
-absl::Status CheckImage(const TensorSpec& input, size_t index) {
-  if (input.shape.rank() != 4) {
-    return absl::InvalidArgumentError(absl::StrCat("input ", index, " is ", input.ToString(),
-                                                   ", expected an image {N, C, H, W}"));
+absl::Status CheckOne(const TensorSpec& input, size_t index) {
+  if (input.shape.spatial_axes() == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("input ", index, " is ", input.ToString(),
+                     ", expected {N, C, T}, {N, C, H, W} or {N, C, D, H, W}"));
   }
   for (int64_t extent : input.shape.dims()) {
     if (extent > 0) continue;
@@ -36,23 +38,22 @@ absl::Status CheckImage(const TensorSpec& input, size_t index) {
   return absl::OkStatus();
 }
 
-absl::Status CheckImages(const LayerContext& context) {
-  for (size_t i = 0; i < context.inputs.size(); ++i) {
-    RETURN_IF_ERROR(CheckImage(context.inputs[i], i));
-  }
+absl::Status CheckEach(const LayerContext& context) {
+  for (size_t i = 0; i < context.inputs.size(); ++i)
+    RETURN_IF_ERROR(CheckOne(context.inputs[i], i));
   return absl::OkStatus();
 }
 
-std::string ToText(Extent2d extent) { return absl::StrCat(extent.h, "x", extent.w); }
-
 // `least` is 0 or 1.
-absl::Status CheckExtent(std::string_view name, Extent2d extent, int64_t least) {
-  const std::string text = absl::StrCat(std::string(name), " ", ToText(extent));
-  if (std::min(extent.h, extent.w) < least) {
+absl::Status CheckExtents(std::string_view name, const Extents& extents, int64_t least, int axes) {
+  RETURN_IF_ERROR(CheckSuits(name, extents, axes));
+  const std::string text = absl::StrCat(std::string(name), " ", extents.ToString());
+  const auto [min, max] = std::minmax_element(extents.values().begin(), extents.values().end());
+  if (*min < least) {
     return absl::InvalidArgumentError(
         absl::StrCat(text, least == 0 ? " must not be negative" : " must be positive"));
   }
-  if (std::max(extent.h, extent.w) > kMaxWindowExtent) {
+  if (*max > kMaxWindowExtent) {
     return absl::InvalidArgumentError(absl::StrCat(text, " must be at most ", kMaxWindowExtent));
   }
   return absl::OkStatus();
@@ -60,39 +61,66 @@ absl::Status CheckExtent(std::string_view name, Extent2d extent, int64_t least) 
 
 }  // namespace
 
-absl::Status CheckImageInputs(const LayerContext& context, size_t count) {
+absl::Status CheckSpatialInputs(const LayerContext& context, size_t count) {
   if (context.inputs.size() != count) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "takes %d input%s, got %d", count, count == 1 ? "" : "s", context.inputs.size()));
   }
-  return CheckImages(context);
+  return CheckEach(context);
 }
 
-absl::Status CheckImageInputsAtLeast(const LayerContext& context, size_t count) {
+absl::Status CheckSpatialInputsAtLeast(const LayerContext& context, size_t count) {
   if (context.inputs.size() < count) {
     return absl::InvalidArgumentError(
         absl::StrFormat("takes at least %d inputs, got %d", count, context.inputs.size()));
   }
-  return CheckImages(context);
+  return CheckEach(context);
 }
 
-absl::Status CheckWindow(const Window& window) {
-  RETURN_IF_ERROR(CheckExtent("kernel", window.kernel, 1));
-  RETURN_IF_ERROR(CheckExtent("stride", window.stride, 1));
-  RETURN_IF_ERROR(CheckExtent("dilation", window.dilation, 1));
-  return CheckExtent("padding", window.padding, 0);
+absl::Status CheckImageInputs(const LayerContext& context, size_t count) {
+  RETURN_IF_ERROR(CheckSpatialInputs(context, count));
+  for (size_t i = 0; i < context.inputs.size(); ++i) {
+    if (context.inputs[i].shape.spatial_axes() == 2) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "input ", i, " is ", context.inputs[i].ToString(), ", expected an image {N, C, H, W}"));
+  }
+  return absl::OkStatus();
 }
 
-absl::StatusOr<Extent2d> WindowOutput(const TensorSpec& input, const Window& window) {
-  const Extent2d out(WindowPositions(input.shape.h(), window.kernel.h, window.stride.h,
-                                     window.padding.h, window.dilation.h),
-                     WindowPositions(input.shape.w(), window.kernel.w, window.stride.w,
-                                     window.padding.w, window.dilation.w));
-  if (out.h > 0 && out.w > 0) return out;
+std::string_view NameOfSpatial(int axes) {
+  if (axes == 1) return "sequence";
+  return axes == 2 ? "image" : "volume";
+}
+
+absl::Status CheckSuits(std::string_view name, const Extents& extents, int axes) {
+  if (extents.Suits(axes)) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("kernel ", ToText(window.kernel), " with dilation ", ToText(window.dilation),
-                   " is larger than the image ", ToText({input.shape.h(), input.shape.w()}),
-                   " with padding ", ToText(window.padding)));
+      absl::StrCat(std::string(name), " ", extents.ToString(), " has ", extents.axes(),
+                   extents.axes() == 1 ? " number" : " numbers", ", but the ",
+                   std::string(NameOfSpatial(axes)), " has ", axes, axes == 1 ? " axis" : " axes"));
+}
+
+absl::Status CheckWindow(const Window& window, int axes) {
+  RETURN_IF_ERROR(CheckExtents("kernel", window.kernel, 1, axes));
+  RETURN_IF_ERROR(CheckExtents("stride", window.stride, 1, axes));
+  RETURN_IF_ERROR(CheckExtents("dilation", window.dilation, 1, axes));
+  return CheckExtents("padding", window.padding, 0, axes);
+}
+
+absl::StatusOr<Extents> WindowOutput(const TensorSpec& input, const Window& window) {
+  const absl::Span<const int64_t> sizes = input.shape.spatial();
+  const int axes = input.shape.spatial_axes();
+  std::vector<int64_t> out;
+  for (int i = 0; i < axes; ++i) {
+    out.push_back(WindowPositions(sizes[static_cast<size_t>(i)], window.kernel[i], window.stride[i],
+                                  window.padding[i], window.dilation[i]));
+  }
+  if (std::count(out.begin(), out.end(), 0) == 0) return Extents::Of(out);
+  return absl::InvalidArgumentError(
+      absl::StrCat("kernel ", window.kernel.Along(axes).ToString(), " with dilation ",
+                   window.dilation.Along(axes).ToString(), " is larger than the ",
+                   std::string(NameOfSpatial(axes)), " ", Extents::Of(sizes).ToString(),
+                   " with padding ", window.padding.Along(axes).ToString()));
 }
 
 double Product(std::initializer_list<int64_t> factors) {

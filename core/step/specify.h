@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "neap/core/step/layer.h"
@@ -15,27 +16,34 @@ namespace neap {
 // overflow.
 inline constexpr int64_t kMaxTensorBytes = int64_t{1} << 44;
 
-// Exactly `count` inputs, each a float image {N, C, H, W} with at least one element and at most
-// kMaxTensorBytes.
-absl::Status CheckImageInputs(const LayerContext& context, size_t count);
+// Exactly `count` inputs, each a float tensor {N, C, T}, {N, C, H, W} or {N, C, D, H, W} with at
+// least one element and at most kMaxTensorBytes.
+absl::Status CheckSpatialInputs(const LayerContext& context, size_t count);
 // At least `count` such inputs.
-absl::Status CheckImageInputsAtLeast(const LayerContext& context, size_t count);
+absl::Status CheckSpatialInputsAtLeast(const LayerContext& context, size_t count);
+// The same for layers of images alone: each input is {N, C, H, W}.
+absl::Status CheckImageInputs(const LayerContext& context, size_t count);
 
 struct Window {
-  Extent2d kernel = 1;
-  Extent2d stride = 1;
-  Extent2d padding = 0;
-  Extent2d dilation = 1;
-  // The pixels from the first element to the last, for windows that CheckWindow() accepts.
-  constexpr Extent2d reach() const {
-    return {dilation.h * (kernel.h - 1) + 1, dilation.w * (kernel.w - 1) + 1};
-  }
+  Extents kernel = 1;
+  Extents stride = 1;
+  Extents padding = 0;
+  Extents dilation = 1;
+  // The positions from the first element to the last along an axis, for windows that CheckWindow()
+  // accepts.
+  constexpr int64_t Reach(int axis) const { return dilation[axis] * (kernel[axis] - 1) + 1; }
 };
-// Checks that extents are positive, padding is not negative, and none exceeds kMaxWindowExtent.
-absl::Status CheckWindow(const Window& window);
-// Height and width of the result of sliding `window` over `input`; an error if the window is larger
-// than the padded image.
-absl::StatusOr<Extent2d> WindowOutput(const TensorSpec& input, const Window& window);
+// Checks that `window` suits the number of axes, extents are positive, padding is not negative, and
+// none exceeds kMaxWindowExtent.
+absl::Status CheckWindow(const Window& window, int axes);
+// The extents of the result of sliding `window`, which CheckWindow() accepts, over `input`; an
+// error if the window is larger than the padded input.
+absl::StatusOr<Extents> WindowOutput(const TensorSpec& input, const Window& window);
+
+// An error unless `extents`, called `name` in it, has a number for each of so many axes.
+absl::Status CheckSuits(std::string_view name, const Extents& extents, int axes);
+// "sequence", "image" or "volume".
+std::string_view NameOfSpatial(int axes);
 
 // The product of numbers whose integer product may overflow, such as the multiply-adds of a step.
 double Product(std::initializer_list<int64_t> factors);

@@ -77,7 +77,7 @@ absl::Status CheckTargetsOf(const Batch& batch, const Program& program, const Im
 
 // In N, C, H, W order, the targets that stand for labels; of images of these predictions.
 std::vector<float> TargetsOf(const std::vector<int32_t>& labels, const Shape& predictions) {
-  const int64_t classes = predictions.c(), pixels = predictions.h() * predictions.w();
+  const int64_t classes = predictions.c(), pixels = predictions.positions();
   std::vector<float> targets(labels.size() * static_cast<size_t>(classes));
   for (size_t i = 0; i < labels.size(); ++i) {
     const auto label = static_cast<int64_t>(i);

@@ -133,14 +133,21 @@ absl::StatusOr<KernelCandidates> TableBackend::List(const StepSignature& signatu
   RETURN_IF_ERROR(CheckDefinition(signature.layer));
   RETURN_IF_ERROR(CheckAccess(signature));
   const KernelRow* const row = RowOf(signature);
-  return row != nullptr ? row->list(signature) : NoKernel(signature);
+  return row != nullptr ? ListBy(row->list, signature) : NoKernel(signature);
+}
+
+absl::StatusOr<KernelCandidates> TableBackend::ListBy(const KernelList& list,
+                                                      const StepSignature& signature) const {
+  if (table_.view == nullptr) return list(signature);
+  ASSIGN_OR_RETURN(const StepSignature viewed, table_.view(signature, table_.device));
+  return list(viewed);
 }
 
 absl::StatusOr<KernelCandidates> TableBackend::ListUnlisted(const StepSignature& signature) const {
   const KernelRow* const row = RowOf(signature);
   const bool has_any =
       FindKernel(custom_, signature) == nullptr && row != nullptr && row->unlisted != nullptr;
-  return has_any ? row->unlisted(signature) : KernelCandidates();
+  return has_any ? ListBy(row->unlisted, signature) : KernelCandidates();
 }
 
 const KernelRow* TableBackend::RowOf(const StepSignature& signature) const {

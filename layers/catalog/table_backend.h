@@ -49,14 +49,15 @@ template <typename Definition>
 inline constexpr RowLayer kLayer = {
     Definition::kType, [](const Layer& layer) { return layer.As<Definition>() != nullptr; }};
 
+// Errors: UNIMPLEMENTED if no kernel supports the signature.
+using KernelList = std::function<absl::StatusOr<KernelCandidates>(const StepSignature& signature)>;
+
 struct KernelRow {
   RowLayer layer;
   std::optional<Phase> phase;  // nullopt: every phase
-  // In the library's order. Errors: UNIMPLEMENTED if no kernel supports the signature.
-  std::function<absl::StatusOr<KernelCandidates>(const StepSignature& signature)> list;
+  KernelList list;             // in the library's order
   // Kernels that Engines() leaves out, but a plan may name. May be null.
-  std::function<absl::StatusOr<KernelCandidates>(const StepSignature& signature)> unlisted =
-      nullptr;
+  KernelList unlisted = nullptr;
 };
 
 struct KernelTable {
@@ -65,6 +66,9 @@ struct KernelTable {
   std::vector<KernelRow> rows;  // the first row that matches a step is used
   bool adds_parts = false;      // some kernels add to parameter gradients: AddingSignature()
   void* stream = nullptr;       // CustomRun::stream
+  // The signature that the rows are given for a step's, such as one with other axes
+  // (layers/kernel_axes.h); the second argument is `device`. May be null.
+  absl::StatusOr<StepSignature> (*view)(StepSignature signature, std::string_view device) = nullptr;
   // Makes the device current on the calling thread; called before engines are listed that are not
   // known yet, before a kernel is made, and before a custom kernel runs. May be null.
   std::function<absl::Status()> enter = nullptr;
@@ -91,6 +95,9 @@ class TableBackend final : public Backend {
 
  private:
   absl::StatusOr<KernelCandidates> List(const StepSignature& signature) const;
+  // The candidates that `list`, of the step's row, lists.
+  absl::StatusOr<KernelCandidates> ListBy(const KernelList& list,
+                                          const StepSignature& signature) const;
   absl::StatusOr<KernelCandidates> ListUnlisted(const StepSignature& signature) const;
   const KernelRow* RowOf(const StepSignature& signature) const;  // null if there is none
   absl::StatusOr<KernelCandidates> ListCustom(const CustomKernel& kernel,

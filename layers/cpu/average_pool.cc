@@ -20,9 +20,9 @@ Pool MakePool(const StepSignature& signature, const TensorSpec& x, const TensorS
   const AveragePool& layer = *signature.layer.As<AveragePool>();
   Pool pool = {.x = ImageDesc(x),
                .y = ImageDesc(y),
-               .kernel = {layer.kernel.h, layer.kernel.w},
-               .stride = {layer.stride.h, layer.stride.w},
-               .padding = {layer.padding.h, layer.padding.w}};
+               .kernel = {layer.kernel.h(), layer.kernel.w()},
+               .stride = {layer.stride.h(), layer.stride.w()},
+               .padding = {layer.padding.h(), layer.padding.w()}};
   if (!layer.count_padding) pool.algorithm = dnnl::algorithm::pooling_avg_exclude_padding;
   return pool;
 }
@@ -39,7 +39,7 @@ dnnl::pooling_forward::primitive_desc ForwardDesc(const Origin& origin, const Po
 // dilation share them.
 bool HasOwnLoop(const StepSignature& signature) {
   const AveragePool& layer = *signature.layer.As<AveragePool>();
-  return layer.ceil_mode || layer.dilation != Extent2d(1);
+  return layer.ceil_mode || layer.dilation != Extents(1);
 }
 
 // The number of pixels along one axis by which a mean divides.
@@ -54,9 +54,9 @@ template <typename F>
 void ForEachMean(const AveragePool& layer, const TensorSpec& x, const TensorSpec& y, F f) {
   ForEachWindow(layer, x, y, [&](int64_t at, const PoolWindow& window) {
     const int64_t height =
-        Counted(window.rows, layer.kernel.h, x.shape.h(), layer.padding.h, layer.count_padding);
-    const int64_t width =
-        Counted(window.columns, layer.kernel.w, x.shape.w(), layer.padding.w, layer.count_padding);
+        Counted(window.rows, layer.kernel.h(), x.shape.h(), layer.padding.h(), layer.count_padding);
+    const int64_t width = Counted(window.columns, layer.kernel.w(), x.shape.w(), layer.padding.w(),
+                                  layer.count_padding);
     f(at, window, static_cast<float>(height * width));
   });
 }

@@ -18,8 +18,8 @@ struct ChannelRows {
 };
 
 inline ChannelRows ChannelRowsOf(const TensorSpec& spec) {
-  return {spec.shape.n(), spec.shape.c(), spec.shape.h() * spec.shape.w(),
-          spec.layout == Layout::kNhwc};
+  return {spec.shape.n(), spec.shape.c(), spec.shape.positions(),
+          spec.layout == Layout::kChannelsLast};
 }
 
 // A tensor that is a part of a concatenation along the channels: `rows` are its own, and it has the

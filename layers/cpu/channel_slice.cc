@@ -14,8 +14,8 @@ using namespace operands;
 template <typename F>
 void ForEachRun(const LoopArgs& args, const TensorSpec& whole, F f) {
   const auto [first, count] = *args.signature.layer.As<ChannelSlice>();
-  const bool last = whole.layout == Layout::kNhwc;
-  const int64_t pixels = whole.shape.h() * whole.shape.w();
+  const bool last = whole.layout == Layout::kChannelsLast;
+  const int64_t pixels = whole.shape.positions();
   const int64_t rows = whole.shape.n() * (last ? pixels : 1);
   const int64_t channel = last ? 1 : pixels;  // elements
   for (int64_t row = 0; row < rows; ++row)

@@ -28,9 +28,9 @@ Problem MakeProblem(const StepSignature& signature, const ConvolutionRoles& role
       .x = ImageDesc(signature.Spec(roles.x)),
       .weight = layer.groups == 1 ? ImageDesc(weight) : GroupedWeightDesc(weight, layer.groups),
       .y = ImageDesc(signature.Spec(roles.y)),
-      .strides = {layer.stride.h, layer.stride.w},
-      .dilation = {layer.dilation.h - 1, layer.dilation.w - 1},
-      .padding = {layer.padding.h, layer.padding.w}};
+      .strides = {layer.stride.h(), layer.stride.w()},
+      .dilation = {layer.dilation.h() - 1, layer.dilation.w() - 1},
+      .padding = {layer.padding.h(), layer.padding.w()}};
   if (HasBias(signature, roles)) problem.bias = FlatDesc({.shape = {layer.out_channels}});
   return problem;
 }
@@ -66,7 +66,7 @@ struct Question {
 template <typename Append>
 Candidates ListAll(const Problem& problem, Layout layout, Append append) {
   Candidates candidates;
-  const bool is_nhwc = layout == Layout::kNhwc;
+  const bool is_nhwc = layout == Layout::kChannelsLast;
   append(
       {.problem = is_nhwc ? WithFreeWeight(problem) : WithFreeFormats(problem), .converting = true},
       candidates);
@@ -106,7 +106,7 @@ dnnl::convolution_forward::desc ForwardOperation(const Problem& p, dnnl::algorit
 bool IsWrong(const Candidate& candidate, const Convolution& layer) {
   const std::string& id = candidate.engine.id;
   if (absl::StartsWith(id, "jit_bf16:")) return true;
-  return absl::StartsWith(id, "jit_1x1:") && layer.stride != Extent2d(1);
+  return absl::StartsWith(id, "jit_1x1:") && layer.stride != Extents(1);
 }
 
 // The forward descriptor that every backward descriptor needs, whatever its algorithm. Gradients of

@@ -25,6 +25,7 @@
 #include "neap/layers/fused_relu.h"
 #include "neap/layers/join.h"
 #include "neap/layers/joined_batch_norms.h"
+#include "neap/layers/kernel_axes.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
@@ -138,7 +139,8 @@ std::string LibraryVersions() {
 }
 
 KernelTable Table() {
-  KernelTable table = {.device = "the CPU", .versions = LibraryVersions(), .rows = {}};
+  KernelTable table = {
+      .device = "the CPU", .versions = LibraryVersions(), .rows = {}, .view = AsImages};
   const auto add = [&](std::vector<KernelRow> rows, auto convert) {
     for (KernelRow& row : rows) {
       if (row.phase != Phase::kAddGradients) row.list = convert(std::move(row.list));

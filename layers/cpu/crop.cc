@@ -14,19 +14,19 @@ using namespace operands;
 // Calls f(offset in the whole image, offset in the part, elements) for each run of memory that both
 // contain. The part begins at `offset` in the whole. The offsets given to f are in elements.
 template <typename F>
-void ForEachRow(const TensorSpec& whole, const TensorSpec& part, Extent2d offset, F f) {
-  const bool last = whole.layout == Layout::kNhwc;
+void ForEachRow(const TensorSpec& whole, const TensorSpec& part, Extents offset, F f) {
+  const bool last = whole.layout == Layout::kChannelsLast;
   const int64_t images = last ? whole.shape.n() : whole.shape.n() * whole.shape.c();
   const int64_t pixel = last ? whole.shape.c() : 1;
   const int64_t run = part.shape.w() * pixel;
   for (int64_t row = 0; row < images * part.shape.h(); ++row) {
     const int64_t image = row / part.shape.h();
-    const int64_t from = image * whole.shape.h() + offset.h + row % part.shape.h();
-    f((from * whole.shape.w() + offset.w) * pixel, row * run, run);
+    const int64_t from = image * whole.shape.h() + offset.h() + row % part.shape.h();
+    f((from * whole.shape.w() + offset.w()) * pixel, row * run, run);
   }
 }
 
-void CutOut(const LoopArgs& args, Operand whole, Operand part, Extent2d offset) {
+void CutOut(const LoopArgs& args, Operand whole, Operand part, Extents offset) {
   const float* const from = args.Get<float>(whole);
   float* const to = args.Get<float>(part);
   ForEachRow(args.signature.Spec(whole), args.signature.Spec(part), offset,
@@ -36,7 +36,7 @@ void CutOut(const LoopArgs& args, Operand whole, Operand part, Extent2d offset) 
 }
 
 // Writes 0 outside the part.
-void Surround(const LoopArgs& args, Operand part, Operand whole, Extent2d offset) {
+void Surround(const LoopArgs& args, Operand part, Operand whole, Extents offset) {
   const float* const from = args.Get<float>(part);
   float* const to = args.Get<float>(whole);
   std::fill_n(to, args.signature.Spec(whole).elements(), 0.0F);
@@ -53,7 +53,7 @@ void RunCropBackward(const LoopArgs& args) {
   Surround(args, Dy(), Dx(), args.signature.layer.As<Crop>()->offset);
 }
 
-Extent2d OffsetOf(const ZeroPad& layer) { return {layer.top, layer.left}; }
+Extents OffsetOf(const ZeroPad& layer) { return {layer.top, layer.left}; }
 
 void RunZeroPadForward(const LoopArgs& args) {
   Surround(args, X(), Y(), OffsetOf(*args.signature.layer.As<ZeroPad>()));

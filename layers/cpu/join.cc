@@ -94,8 +94,8 @@ struct Rows {
 };
 
 Rows RowsOf(const TensorSpec& y) {
-  const int64_t pixels = y.shape.h() * y.shape.w();
-  if (y.layout == Layout::kNhwc) return {y.shape.n() * pixels, y.shape.c(), 1};
+  const int64_t pixels = y.shape.positions();
+  if (y.layout == Layout::kChannelsLast) return {y.shape.n() * pixels, y.shape.c(), 1};
   return {y.shape.n(), y.shape.c() * pixels, pixels};
 }
 

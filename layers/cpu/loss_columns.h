@@ -26,8 +26,8 @@ struct Columns {
   explicit Columns(const TensorSpec& tensor)
       : count(tensor.elements() / tensor.shape.c()),
         channels(tensor.shape.c()),
-        pixels(tensor.shape.h() * tensor.shape.w()),
-        last(tensor.layout == Layout::kNhwc) {}
+        pixels(tensor.shape.positions()),
+        last(tensor.layout == Layout::kChannelsLast) {}
   template <typename T>
   Column<T> Of(T* tensor, int64_t i) const {
     if (last) return {tensor + i * channels, 1};

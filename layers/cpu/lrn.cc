@@ -23,9 +23,9 @@ struct Block {
 // Calls f for all blocks of a tensor of `spec`.
 template <typename F>
 void ForEachBlock(const TensorSpec& spec, F f) {
-  const bool channels_last = spec.layout == Layout::kNhwc;
+  const bool channels_last = spec.layout == Layout::kChannelsLast;
   const int64_t channels = spec.shape.c();
-  const int64_t pixels = spec.shape.h() * spec.shape.w();
+  const int64_t pixels = spec.shape.positions();
   for (int64_t n = 0; n < spec.shape.n(); ++n) {
     for (int64_t p = 0; p < pixels; p += kLanes) {
       f(Block{.first = n * channels * pixels + p * (channels_last ? channels : 1),

@@ -28,11 +28,11 @@ void ForEachMaximum(const MaxPool& layer, const TensorSpec& x, const TensorSpec&
   ForEachWindow(layer, x, y, [&](int64_t at, const PoolWindow& window) {
     const auto& [plane, channel, rows, columns] = window;
     Maximum best = {-std::numeric_limits<float>::infinity(),
-                    rows.begin * layer.kernel.w + columns.begin};
+                    rows.begin * layer.kernel.w() + columns.begin};
     for (int64_t r = rows.begin; r < rows.end; ++r) {
       for (int64_t s = columns.begin; s < columns.end; ++s) {
         const float v = value(plane + rows.At(r) * strides.h + columns.At(s) * strides.w, channel);
-        if (!(v <= best.value) && !std::isnan(best.value)) best = {v, r * layer.kernel.w + s};
+        if (!(v <= best.value) && !std::isnan(best.value)) best = {v, r * layer.kernel.w() + s};
       }
     }
     store(at, best);
@@ -59,8 +59,8 @@ void ScatterToMaxima(const MaxPool& layer, const TensorSpec& x, const TensorSpec
   std::fill_n(dx, x.elements(), 0.0F);
   ForEachWindow(layer, x, y, [&](int64_t at, const PoolWindow& window) {
     if (relu && index[at] == kNotPositive) return;
-    const int64_t r = window.rows.At(index[at] / layer.kernel.w);
-    const int64_t s = window.columns.At(index[at] % layer.kernel.w);
+    const int64_t r = window.rows.At(index[at] / layer.kernel.w());
+    const int64_t s = window.columns.At(index[at] % layer.kernel.w());
     dx[window.plane + r * strides.h + s * strides.w] += dy[at];
   });
 }

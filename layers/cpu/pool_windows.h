@@ -42,17 +42,17 @@ template <typename Pool, typename F>
 void ForEachWindow(const Pool& layer, const TensorSpec& x, const TensorSpec& y, F f) {
   const Strides in = StridesOf(x);
   const Strides out = StridesOf(y);
-  const bool channels_last = y.layout == Layout::kNhwc;
+  const bool channels_last = y.layout == Layout::kChannelsLast;
   const int64_t outer = channels_last ? 1 : y.shape.c();
   const int64_t inner = channels_last ? y.shape.c() : 1;
   for (int64_t n = 0; n < y.shape.n(); ++n) {
     for (int64_t co = 0; co < outer; ++co) {
       for (int64_t i = 0; i < y.shape.h(); ++i) {
-        const Span rows =
-            Clip(i, layer.stride.h, layer.padding.h, layer.dilation.h, layer.kernel.h, x.shape.h());
+        const Span rows = Clip(i, layer.stride.h(), layer.padding.h(), layer.dilation.h(),
+                               layer.kernel.h(), x.shape.h());
         for (int64_t j = 0; j < y.shape.w(); ++j) {
-          const Span columns = Clip(j, layer.stride.w, layer.padding.w, layer.dilation.w,
-                                    layer.kernel.w, x.shape.w());
+          const Span columns = Clip(j, layer.stride.w(), layer.padding.w(), layer.dilation.w(),
+                                    layer.kernel.w(), x.shape.w());
           for (int64_t ci = 0; ci < inner; ++ci) {
             const int64_t c = co + ci;
             f(n * out.n + c * out.c + i * out.h + j * out.w,

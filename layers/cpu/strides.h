@@ -14,8 +14,8 @@ struct Strides {
 
 inline Strides StridesOf(const TensorSpec& spec) {
   const Shape& s = spec.shape;
-  if (spec.layout == Layout::kNhwc) return {s.h() * s.w() * s.c(), 1, s.w() * s.c(), s.c()};
-  return {s.c() * s.h() * s.w(), s.h() * s.w(), s.w(), 1};
+  if (spec.layout == Layout::kChannelsLast) return {s.positions() * s.c(), 1, s.w() * s.c(), s.c()};
+  return {s.c() * s.positions(), s.positions(), s.w(), 1};
 }
 
 }  // namespace neap::cpu

@@ -19,9 +19,9 @@ ConvolutionRoles RolesOf(const StepSignature& signature, Operand x, Operand weig
 // Calls f(element) for every element of a channel, in all images.
 template <typename F>
 void ForEachOfChannel(const TensorSpec& tensor, int64_t channel, F f) {
-  const int64_t pixels = tensor.shape.h() * tensor.shape.w();
+  const int64_t pixels = tensor.shape.positions();
   const int64_t channels = tensor.shape.c();
-  const bool last = tensor.layout == Layout::kNhwc;
+  const bool last = tensor.layout == Layout::kChannelsLast;
   for (int64_t n = 0; n < tensor.shape.n(); ++n) {
     const int64_t first = n * channels * pixels + (last ? channel : channel * pixels);
     for (int64_t i = 0; i < pixels; ++i) f(first + (last ? i * channels : i));

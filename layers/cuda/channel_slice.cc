@@ -10,8 +10,8 @@ namespace {
 using namespace operands;
 
 kernels::CropShape ShapeOf(const TensorSpec& whole, const ChannelSlice& slice) {
-  const bool last = whole.layout == Layout::kNhwc;
-  const int64_t pixels = whole.shape.h() * whole.shape.w();
+  const bool last = whole.layout == Layout::kChannelsLast;
+  const int64_t pixels = whole.shape.positions();
   const int64_t width = last ? 1 : pixels;
   return {.outer = whole.shape.n() * (last ? pixels : 1),
           .channels = 1,

@@ -25,8 +25,8 @@ struct Concatenation {
 };
 
 inline Concatenation ConcatenationOf(const TensorSpec& whole) {
-  const int64_t pixels = whole.shape.h() * whole.shape.w();
-  if (whole.layout == Layout::kNhwc) return {whole.shape.n() * pixels, whole.shape.c(), 1};
+  const int64_t pixels = whole.shape.positions();
+  if (whole.layout == Layout::kChannelsLast) return {whole.shape.n() * pixels, whole.shape.c(), 1};
   return {whole.shape.n(), whole.shape.c() * pixels, pixels};
 }
 

@@ -10,24 +10,24 @@ namespace {
 using namespace operands;
 
 // The part begins at `offset` in the whole.
-kernels::CropShape ShapeOf(const TensorSpec& whole, const TensorSpec& part, Extent2d offset) {
-  const bool last = whole.layout == Layout::kNhwc;
+kernels::CropShape ShapeOf(const TensorSpec& whole, const TensorSpec& part, Extents offset) {
+  const bool last = whole.layout == Layout::kChannelsLast;
   return {.outer = last ? whole.shape.n() : whole.shape.n() * whole.shape.c(),
           .channels = last ? whole.shape.c() : 1,
           .h = whole.shape.h(),
           .w = whole.shape.w(),
-          .top = offset.h,
-          .left = offset.w,
+          .top = offset.h(),
+          .left = offset.w(),
           .height = part.shape.h(),
           .width = part.shape.w()};
 }
 
-cudaError_t CutOut(const LaunchArgs& a, Operand whole, Operand part, Extent2d offset) {
+cudaError_t CutOut(const LaunchArgs& a, Operand whole, Operand part, Extents offset) {
   const auto shape = ShapeOf(a.signature.Spec(whole), a.signature.Spec(part), offset);
   return kernels::Crop(shape, a.Array(whole), a.Array(part), a.stream);
 }
 
-cudaError_t Surround(const LaunchArgs& a, Operand part, Operand whole, Extent2d offset) {
+cudaError_t Surround(const LaunchArgs& a, Operand part, Operand whole, Extents offset) {
   const auto shape = ShapeOf(a.signature.Spec(whole), a.signature.Spec(part), offset);
   return kernels::ZeroPad(shape, a.Array(part), a.Array(whole), a.stream);
 }
@@ -40,7 +40,7 @@ cudaError_t CropLaunch(const LaunchArgs& a) {
 
 cudaError_t ZeroPadLaunch(const LaunchArgs& a) {
   const ZeroPad& layer = *a.signature.layer.As<ZeroPad>();
-  const Extent2d offset = {layer.top, layer.left};
+  const Extents offset = {layer.top, layer.left};
   if (a.signature.phase == Phase::kForward) return Surround(a, X(), Y(), offset);
   return CutOut(a, Dy(), Dx(), offset);
 }

@@ -27,6 +27,7 @@
 #include "neap/layers/fused_relu.h"
 #include "neap/layers/join.h"
 #include "neap/layers/joined_batch_norms.h"
+#include "neap/layers/kernel_axes.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
@@ -123,7 +124,10 @@ List Both(const List& first, const List& second) {
 
 // The table for listing engines; `runtime` need not have a GPU.
 KernelTable Table(const SharedRuntime& runtime, const EngineOptions& options) {
-  KernelTable table = {.device = "CUDA", .versions = LibraryVersions(*runtime), .adds_parts = true};
+  KernelTable table = {.device = "CUDA",
+                       .versions = LibraryVersions(*runtime),
+                       .adds_parts = true,
+                       .view = AsImages};
   for (const TableEntry& entry : kTable) {
     KernelRow row = {entry.layer, entry.phase, Checked(entry.candidates, runtime)};
     if (entry.half != nullptr) {

@@ -39,8 +39,8 @@ namespace neap {
 
 std::string ConvolutionProblem::ToString() const {
   return absl::StrCat(std::string(Name(phase)), " x ", x.ToString(), " weight ", weight.ToString(),
-                      " y ", y.ToString(), " stride ", stride.h, "x", stride.w, " padding ",
-                      padding.h, "x", padding.w, " dilation ", dilation.h, "x", dilation.w,
+                      " y ", y.ToString(), " stride ", stride.h(), "x", stride.w(), " padding ",
+                      padding.h(), "x", padding.w(), " dilation ", dilation.h(), "x", dilation.w(),
                       accumulate ? " accumulated" : "", relu ? " bias relu" : "",
                       half_accumulation ? " added in fp16" : "");
 }
@@ -68,7 +68,7 @@ absl::Status CudnnStatus(cudnnStatus_t status, std::string_view call) {
 
 std::vector<int64_t> Strides(const TensorSpec& t) {
   const int64_t c = t.shape.c(), h = t.shape.h(), w = t.shape.w();
-  if (t.layout == Layout::kNhwc) return {c * h * w, 1, w * c, c};
+  if (t.layout == Layout::kChannelsLast) return {c * h * w, 1, w * c, c};
   return {c * h * w, h * w, w, 1};
 }
 
@@ -89,9 +89,9 @@ fe::graph::Tensor_attributes Attributes(const TensorSpec& t, Uid uid) {
 template <typename Operation>
 Operation WithWindow(const ConvolutionProblem& problem) {
   Operation operation;
-  operation.set_padding({problem.padding.h, problem.padding.w})
-      .set_stride({problem.stride.h, problem.stride.w})
-      .set_dilation({problem.dilation.h, problem.dilation.w});
+  operation.set_padding({problem.padding.h(), problem.padding.w()})
+      .set_stride({problem.stride.h(), problem.stride.w()})
+      .set_dilation({problem.dilation.h(), problem.dilation.w()});
   return operation;
 }
 
@@ -231,9 +231,9 @@ class ConvolutionGraph : public fe::graph::Graph {
       std::unordered_map<int64_t, std::shared_ptr<fe::Tensor>>& tensors) const override {
     if (!problem_.accumulate)
       return Graph::create_cudnn_operations(uids, operations, raw_operations, tensors);
-    const int64_t stride[] = {problem_.stride.h, problem_.stride.w};
-    const int64_t padding[] = {problem_.padding.h, problem_.padding.w};
-    const int64_t dilation[] = {problem_.dilation.h, problem_.dilation.w};
+    const int64_t stride[] = {problem_.stride.h(), problem_.stride.w()};
+    const int64_t padding[] = {problem_.padding.h(), problem_.padding.w()};
+    const int64_t dilation[] = {problem_.dilation.h(), problem_.dilation.w()};
     const fe::ConvDesc window = fe::ConvDescBuilder()
                                     .setComputeType(SumTypeOf(problem_))
                                     .setMathMode(CUDNN_CROSS_CORRELATION)

@@ -30,9 +30,9 @@ struct ConvolutionProblem {
   TensorSpec x;
   TensorSpec weight;  // x's channels divided by the weight's are the number of groups
   TensorSpec y;
-  Extent2d stride = 1;
-  Extent2d padding = 0;
-  Extent2d dilation = 1;
+  Extents stride = 1;
+  Extents padding = 0;
+  Extents dilation = 1;
   bool accumulate = false;  // backward_params: add to the gradient in `weight`
   bool relu = false;        // forward: y = relu(y + bias), rounded once; the bias has the type of y
   // For fp16 tensors: add products in fp16 (u-cuDNN's true half) instead of fp32 (pseudo half).

@@ -21,19 +21,19 @@ kernels::DepthwiseShape ShapeOf(const ConvolutionProblem& p) {
           .out_h = p.y.shape.h(),
           .out_w = p.y.shape.w(),
           .kernel = static_cast<int>(p.weight.shape.h()),
-          .stride = static_cast<int>(p.stride.h),
-          .padding_h = p.padding.h,
-          .padding_w = p.padding.w,
-          .channels_last = p.x.layout == Layout::kNhwc};
+          .stride = static_cast<int>(p.stride.h()),
+          .padding_h = p.padding.h(),
+          .padding_w = p.padding.w(),
+          .channels_last = p.x.layout == Layout::kChannelsLast};
 }
 
 bool Applies(const ConvolutionProblem& p) {
   const Shape &x = p.x.shape, &y = p.y.shape, &weight = p.weight.shape;
   const bool depthwise = weight.c() == 1 && x.c() > 1 && y.c() == x.c() && x.c() <= kMaxChannels;
   const bool window = weight.h() == weight.w() && (weight.h() == 3 || weight.h() == 5) &&
-                      p.stride.h == p.stride.w && (p.stride.h == 1 || p.stride.h == 2) &&
-                      p.dilation == Extent2d(1) && p.padding.h < weight.h() &&
-                      p.padding.w < weight.w();
+                      p.stride.h() == p.stride.w() && (p.stride.h() == 1 || p.stride.h() == 2) &&
+                      p.dilation == Extents(1) && p.padding.h() < weight.h() &&
+                      p.padding.w() < weight.w();
   const int64_t most_pixels = x.n() * (x.h() + weight.h()) * (x.w() + weight.w());  // also of y
   const bool pixels_fit = most_pixels <= std::numeric_limits<int32_t>::max();
   const bool types = p.phase == Phase::kBackwardParams

@@ -82,8 +82,8 @@ Candidates OwnKernel(const StepSignature& signature, const SharedRuntime& runtim
 kernels::ChannelShape ChannelShapeOf(const TensorSpec& tensor) {
   return {.outer = tensor.shape.n(),
           .channels = tensor.shape.c(),
-          .inner = tensor.shape.h() * tensor.shape.w(),
-          .channels_last = tensor.layout == Layout::kNhwc};
+          .inner = tensor.shape.positions(),
+          .channels_last = tensor.layout == Layout::kChannelsLast};
 }
 
 absl::Status CheckFp32(const StepSignature& signature, std::initializer_list<Slot> slots) {

@@ -29,8 +29,8 @@ Pointwise PointwiseOf(const ConvolutionProblem& p) {
   return {.images = p.x.shape.n(),
           .in_channels = p.x.shape.c(),
           .out_channels = p.y.shape.c(),
-          .pixels = p.y.shape.h() * p.y.shape.w(),
-          .strided = p.stride.h != 1 || p.stride.w != 1,
+          .pixels = p.y.shape.positions(),
+          .strided = p.stride.h() != 1 || p.stride.w() != 1,
           .parts = p.phase == Phase::kBackwardParams
                        ? ImageParts(p.x.shape.n(), p.x.shape.c(), p.y.shape.c())
                        : 1};
@@ -88,8 +88,8 @@ class PointwisePlan final : public ConvolutionPlan {
             .w = problem_.x.shape.w(),
             .out_h = problem_.y.shape.h(),
             .out_w = problem_.y.shape.w(),
-            .stride_h = problem_.stride.h,
-            .stride_w = problem_.stride.w};
+            .stride_h = problem_.stride.h(),
+            .stride_w = problem_.stride.w()};
   }
 
   absl::Status WeightGradient(const float* x, const float* dy, void* scratch,
@@ -120,9 +120,9 @@ class PointwisePlan final : public ConvolutionPlan {
 
 std::optional<Engine> PointwiseEngine(const ConvolutionProblem& p) {
   const Shape& weight = p.weight.shape;
-  const bool applies = !p.accumulate && p.x.dtype == DType::kFp32 && p.x.layout == Layout::kNchw &&
-                       weight.h() == 1 && weight.w() == 1 && weight.c() == p.x.shape.c() &&
-                       p.padding == Extent2d(0);
+  const bool applies = !p.accumulate && p.x.dtype == DType::kFp32 &&
+                       p.x.layout == Layout::kChannelsFirst && weight.h() == 1 && weight.w() == 1 &&
+                       weight.c() == p.x.shape.c() && p.padding == Extents(0);
   if (!applies) return std::nullopt;
   const Pointwise pointwise = PointwiseOf(p);
   const int64_t partial = pointwise.parts > 1 ? pointwise.parts * pointwise.weights() * 4 : 0;

@@ -13,21 +13,21 @@ static_assert(kernels::kStopsAtRelu == kNotPositive);
 // dilation.
 template <typename Pool>
 kernels::PoolShape PoolShapeOf(const Pool& layer, const TensorSpec& x, const TensorSpec& y) {
-  const bool last = x.layout == Layout::kNhwc;
+  const bool last = x.layout == Layout::kChannelsLast;
   return {.outer = last ? x.shape.n() : x.shape.n() * x.shape.c(),
           .channels = last ? x.shape.c() : 1,
           .h = static_cast<int>(x.shape.h()),
           .w = static_cast<int>(x.shape.w()),
           .out_h = static_cast<int>(y.shape.h()),
           .out_w = static_cast<int>(y.shape.w()),
-          .kernel_h = static_cast<int>(layer.kernel.h),
-          .kernel_w = static_cast<int>(layer.kernel.w),
-          .stride_h = static_cast<int>(layer.stride.h),
-          .stride_w = static_cast<int>(layer.stride.w),
-          .padding_h = static_cast<int>(layer.padding.h),
-          .padding_w = static_cast<int>(layer.padding.w),
-          .dilation_h = static_cast<int>(layer.dilation.h),
-          .dilation_w = static_cast<int>(layer.dilation.w)};
+          .kernel_h = static_cast<int>(layer.kernel.h()),
+          .kernel_w = static_cast<int>(layer.kernel.w()),
+          .stride_h = static_cast<int>(layer.stride.h()),
+          .stride_w = static_cast<int>(layer.stride.w()),
+          .padding_h = static_cast<int>(layer.padding.h()),
+          .padding_w = static_cast<int>(layer.padding.w()),
+          .dilation_h = static_cast<int>(layer.dilation.h()),
+          .dilation_w = static_cast<int>(layer.dilation.w())};
 }
 
 }  // namespace neap::cuda

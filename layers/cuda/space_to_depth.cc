@@ -18,16 +18,16 @@ constexpr int64_t kMaxChannels = 7;
 int64_t ChannelMultiple(DType dtype) { return 16 / SizeOf(dtype); }
 
 // The rearranged shape of an image, or of a weight, whose filters count as images.
-Shape DeepShape(const Shape& shape, Extent2d block, Extent2d size, int64_t multiple) {
-  return {shape.n(), RoundUp(shape.c() * block.h * block.w, multiple), size.h, size.w};
+Shape DeepShape(const Shape& shape, Extents block, Extents size, int64_t multiple) {
+  return {shape.n(), RoundUp(shape.c() * block.product(), multiple), size.h(), size.w()};
 }
 
 ConvolutionProblem DeepProblem(const ConvolutionProblem& problem) {
   const Shape &weight = problem.weight.shape, &y = problem.y.shape;
-  const Extent2d block = problem.stride;
+  const Extents block = problem.stride;
   const int64_t multiple = ChannelMultiple(problem.x.dtype);
-  const Extent2d kernel = {RoundUp(weight.h(), block.h) / block.h,
-                           RoundUp(weight.w(), block.w) / block.w};
+  const Extents kernel = {RoundUp(weight.h(), block.h()) / block.h(),
+                          RoundUp(weight.w(), block.w()) / block.w()};
   ConvolutionProblem deep = problem;
   deep.stride = 1;
   deep.padding = 0;
@@ -35,7 +35,7 @@ ConvolutionProblem DeepProblem(const ConvolutionProblem& problem) {
   deep.weight.shape = DeepShape(weight, block, kernel, multiple);
   // Large enough for every window.
   deep.x.shape =
-      DeepShape(problem.x.shape, block, {y.h() - 1 + kernel.h, y.w() - 1 + kernel.w}, multiple);
+      DeepShape(problem.x.shape, block, {y.h() - 1 + kernel.h(), y.w() - 1 + kernel.w()}, multiple);
   return deep;
 }
 
@@ -44,15 +44,14 @@ ConvolutionProblem DeepProblem(const ConvolutionProblem& problem) {
 bool HasFewZeros(const ConvolutionProblem& problem, const SpaceToDepth& deep) {
   const Shape &filter = problem.weight.shape, &deep_filter = deep.problem.weight.shape;
   const int64_t channels =
-      RoundUp(filter.c() * deep.block.h * deep.block.w, ChannelMultiple(DType::kFp32));
-  return 2 * channels * deep_filter.h() * deep_filter.w() <=
-         3 * filter.c() * filter.h() * filter.w();
+      RoundUp(filter.c() * deep.block.product(), ChannelMultiple(DType::kFp32));
+  return 2 * channels * deep_filter.positions() <= 3 * filter.c() * filter.positions();
 }
 
-std::string PrefixOf(Extent2d block) { return absl::StrCat("s2d", block.h, "x", block.w, "+"); }
+std::string PrefixOf(Extents block) { return absl::StrCat("s2d", block.h(), "x", block.w(), "+"); }
 
-kernels::DepthShape DepthShapeOf(const TensorSpec& wide, const TensorSpec& deep, Extent2d block,
-                                 Extent2d padding) {
+kernels::DepthShape DepthShapeOf(const TensorSpec& wide, const TensorSpec& deep, Extents block,
+                                 Extents padding) {
   return {.outer = wide.shape.n(),
           .channels = wide.shape.c(),
           .h = wide.shape.h(),
@@ -60,11 +59,11 @@ kernels::DepthShape DepthShapeOf(const TensorSpec& wide, const TensorSpec& deep,
           .deep_channels = deep.shape.c(),
           .deep_h = deep.shape.h(),
           .deep_w = deep.shape.w(),
-          .block_h = block.h,
-          .block_w = block.w,
-          .padding_h = padding.h,
-          .padding_w = padding.w,
-          .channels_last = wide.layout == Layout::kNhwc};
+          .block_h = block.h(),
+          .block_w = block.w(),
+          .padding_h = padding.h(),
+          .padding_w = padding.w(),
+          .channels_last = wide.layout == Layout::kChannelsLast};
 }
 
 class SpaceToDepthPlan final : public ConvolutionPlan {
@@ -125,20 +124,21 @@ int64_t SpaceToDepth::operand_bytes() const {
 
 std::optional<SpaceToDepth> FindSpaceToDepth(const ConvolutionProblem& problem) {
   const Shape& weight = problem.weight.shape;
-  const Extent2d stride = problem.stride;
+  const Extents stride = problem.stride;
   const int64_t channels = problem.x.shape.c();
   const bool applies = channels <= kMaxChannels &&
                        channels % ChannelMultiple(problem.x.dtype) != 0 && weight.c() == channels &&
-                       stride != Extent2d(1) && stride.h <= weight.h() && stride.w <= weight.w() &&
-                       problem.dilation == Extent2d(1) && problem.phase != Phase::kBackwardData;
+                       stride != Extents(1) && stride.h() <= weight.h() &&
+                       stride.w() <= weight.w() && problem.dilation == Extents(1) &&
+                       problem.phase != Phase::kBackwardData;
   if (!applies) return std::nullopt;
   return SpaceToDepth{stride, DeepProblem(problem)};
 }
 
 bool SpaceToDepthIsFirstChoice(const ConvolutionProblem& problem) {
   const std::optional<SpaceToDepth> deep = FindSpaceToDepth(problem);
-  return deep.has_value() && problem.x.dtype != DType::kFp32 && problem.x.layout == Layout::kNhwc &&
-         HasFewZeros(problem, *deep);
+  return deep.has_value() && problem.x.dtype != DType::kFp32 &&
+         problem.x.layout == Layout::kChannelsLast && HasFewZeros(problem, *deep);
 }
 
 absl::StatusOr<std::vector<Engine>> SpaceToDepthEngines(const ConvolutionProblem& problem,

@@ -29,7 +29,7 @@
 namespace neap::cuda {
 
 struct SpaceToDepth {
-  Extent2d block = 1;          // the stride
+  Extents block = 1;           // the stride
   ConvolutionProblem problem;  // the transformed convolution
 
   int64_t x_bytes() const;        // of its x in the workspace

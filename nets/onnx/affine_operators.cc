@@ -21,7 +21,7 @@ namespace {
 
 // Whether a constant of these extents has one value for each channel of images.
 bool IsPerChannel(const std::vector<int64_t>& dims, const ImageValue& x) {
-  const size_t channel_axis = x.is_flat ? 1 : 3;  // counted from the last axis
+  const size_t channel_axis = x.dims().size() - 1;  // counted from the last axis
   if (dims.size() < channel_axis || dims.size() > x.dims().size()) return false;
   if (x.is_flat && x.elements() != x.spec.shape.c()) return false;
   for (size_t i = 0; i < dims.size(); ++i) {

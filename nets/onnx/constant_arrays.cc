@@ -7,7 +7,7 @@
 namespace neap::nets {
 namespace {
 
-int64_t Product(const Extents& dims, size_t first, size_t last) {
+int64_t Product(const Dims& dims, size_t first, size_t last) {
   int64_t product = 1;
   for (size_t i = first; i < last; ++i) product *= dims[i];
   return product;
@@ -23,17 +23,17 @@ void ForEachRun(const Constant& array, size_t axis, F f) {
 
 }  // namespace
 
-Extents StridesOf(const Extents& dims) {
-  Extents strides(dims.size(), 1);
+Dims StridesOf(const Dims& dims) {
+  Dims strides(dims.size(), 1);
   for (size_t i = dims.size(); i-- > 1;) strides[i - 1] = strides[i] * dims[i];
   return strides;
 }
 
-Constant View(const Constant& from, Extents dims, const Extents& strides, int64_t offset) {
+Constant View(const Constant& from, Dims dims, const Dims& strides, int64_t offset) {
   Constant view = {.dims = std::move(dims), .values = {}, .type = from.type};
   const int64_t count = Product(view.dims, 0, view.dims.size());
   view.values.reserve(static_cast<size_t>(count));
-  Extents index(view.dims.size(), 0);
+  Dims index(view.dims.size(), 0);
   int64_t position = offset;
   for (int64_t i = 0; i < count; ++i) {
     view.values.push_back(from.values[static_cast<size_t>(position)]);
@@ -47,10 +47,10 @@ Constant View(const Constant& from, Extents dims, const Extents& strides, int64_
   return view;
 }
 
-std::optional<Extents> BroadcastDims(const Extents& a, const Extents& b) {
-  const Extents& longer = a.size() < b.size() ? b : a;
-  const Extents& shorter = a.size() < b.size() ? a : b;
-  Extents dims = longer;
+std::optional<Dims> BroadcastDims(const Dims& a, const Dims& b) {
+  const Dims& longer = a.size() < b.size() ? b : a;
+  const Dims& shorter = a.size() < b.size() ? a : b;
+  Dims dims = longer;
   const size_t offset = longer.size() - shorter.size();
   for (size_t i = 0; i < shorter.size(); ++i) {
     int64_t& extent = dims[offset + i];
@@ -60,10 +60,10 @@ std::optional<Extents> BroadcastDims(const Extents& a, const Extents& b) {
   return dims;
 }
 
-Constant BroadcastTo(const Constant& from, const Extents& dims) {
+Constant BroadcastTo(const Constant& from, const Dims& dims) {
   if (from.dims == dims) return from;
-  const Extents own = StridesOf(from.dims);
-  Extents strides(dims.size(), 0);
+  const Dims own = StridesOf(from.dims);
+  Dims strides(dims.size(), 0);
   const size_t offset = dims.size() - from.dims.size();
   for (size_t i = 0; i < from.dims.size(); ++i) {
     if (from.dims[i] != 1) strides[offset + i] = own[i];
@@ -71,7 +71,7 @@ Constant BroadcastTo(const Constant& from, const Extents& dims) {
   return View(from, dims, strides);
 }
 
-Constant Taken(const Constant& from, size_t axis, const Extents& positions) {
+Constant Taken(const Constant& from, size_t axis, const Dims& positions) {
   Constant taken = {.dims = from.dims, .values = {}, .type = from.type};
   taken.dims[axis] = std::ssize(positions);
   const int64_t row = Product(from.dims, axis + 1, from.dims.size());

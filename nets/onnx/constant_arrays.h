@@ -11,23 +11,23 @@
 
 namespace neap::nets {
 
-using Extents = std::vector<int64_t>;
+using Dims = std::vector<int64_t>;
 
 // The distance of neighbours along each axis, in elements.
-Extents StridesOf(const Extents& dims);
+Dims StridesOf(const Dims& dims);
 
 // The array of these extents whose neighbours along axis i are strides[i] elements of `from` apart,
 // and whose first element is element `offset`. All elements must be within `from`.
-Constant View(const Constant& from, Extents dims, const Extents& strides, int64_t offset = 0);
+Constant View(const Constant& from, Dims dims, const Dims& strides, int64_t offset = 0);
 
 // The extents of what ONNX computes of arrays with these, element by element; absent if they do not
 // fit each other.
-std::optional<Extents> BroadcastDims(const Extents& a, const Extents& b);
+std::optional<Dims> BroadcastDims(const Dims& a, const Dims& b);
 // The array with the extents `dims`, to which its own must be broadcastable.
-Constant BroadcastTo(const Constant& from, const Extents& dims);
+Constant BroadcastTo(const Constant& from, const Dims& dims);
 
 // The entries at these positions along an axis, which must be within it.
-Constant Taken(const Constant& from, size_t axis, const Extents& positions);
+Constant Taken(const Constant& from, size_t axis, const Dims& positions);
 // One after the other along an axis. All other extents must agree, and there must be an array.
 Constant Concatenated(const std::vector<Constant>& parts, size_t axis);
 

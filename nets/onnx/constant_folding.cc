@@ -49,7 +49,7 @@ absl::StatusOr<Constant> FoldGather(NodeReader& node, NetworkBuilder& network) {
           absl::StrCat("it gathers element ", given, " of ", data.dims[axis]));
     }
   }
-  Extents dims = data.dims;
+  Dims dims = data.dims;
   dims[axis] = std::ssize(positions);
   RETURN_IF_ERROR(network.CountConstant(dims));
   Constant result = Taken(data, axis, positions);
@@ -65,10 +65,10 @@ absl::StatusOr<Constant> FoldConcat(NodeReader& node, NetworkBuilder& network) {
     ASSIGN_OR_RETURN(parts.emplace_back(), node.Constant(i));
   }
   ASSIGN_OR_RETURN(const size_t axis, CheckedAxis(node.Int("axis", 0), std::ssize(parts[0].dims)));
-  Extents dims = parts[0].dims;
+  Dims dims = parts[0].dims;
   dims[axis] = 0;
   for (const Constant& part : parts) {
-    Extents others = part.dims;
+    Dims others = part.dims;
     if (others.size() == dims.size()) others[axis] = dims[axis];
     if (others != dims)
       return absl::InvalidArgumentError("it concatenates constants of extents that do not fit");
@@ -81,8 +81,8 @@ absl::StatusOr<Constant> FoldConcat(NodeReader& node, NetworkBuilder& network) {
 absl::StatusOr<Constant> FoldSlice(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(const Constant data, node.Constant(0));
   ASSIGN_OR_RETURN(const Slices slices, ReadSlices(node, std::ssize(data.dims)));
-  Extents dims = data.dims;
-  Extents strides = StridesOf(data.dims);
+  Dims dims = data.dims;
+  Dims strides = StridesOf(data.dims);
   int64_t offset = 0;
   for (size_t i = 0; i < slices.axes.size(); ++i) {
     const auto axis = static_cast<size_t>(slices.axes[i]);
@@ -118,15 +118,15 @@ absl::StatusOr<Constant> FoldConstantOfShape(NodeReader& node, NetworkBuilder& n
   const Constant zero = {.dims = {1}, .values = {0}, .type = Tensor::FLOAT};
   ASSIGN_OR_RETURN(const Constant value, node.ConstantAttribute("value", zero));
   if (value.values.size() != 1) return NotComputed("by repeating several values");
-  const Extents dims = ToIntegers(shape);
+  const Dims dims = ToIntegers(shape);
   RETURN_IF_ERROR(network.CountConstant(dims));
-  return View(value, dims, Extents(dims.size(), 0));
+  return View(value, dims, Dims(dims.size(), 0));
 }
 
 absl::StatusOr<Constant> FoldExpand(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(const Constant data, node.Constant(0));
   ASSIGN_OR_RETURN(const Constant shape, node.Constant(1));
-  const std::optional<Extents> dims = BroadcastDims(data.dims, ToIntegers(shape));
+  const std::optional<Dims> dims = BroadcastDims(data.dims, ToIntegers(shape));
   if (!dims.has_value())
     return absl::InvalidArgumentError("it expands a constant to extents that do not fit");
   RETURN_IF_ERROR(network.CountConstant(*dims));
@@ -165,7 +165,7 @@ absl::StatusOr<Constant> FoldClip(NodeReader& node, NetworkBuilder& network) {
 
 absl::StatusOr<Constant> OfElements(NodeReader& node, NetworkBuilder& network) {
   std::vector<Constant> arguments;
-  Extents dims;
+  Dims dims;
   for (int i = 0; i < node.input_count(); ++i) {
     ASSIGN_OR_RETURN(arguments.emplace_back(), node.Constant(i));
     dims = BroadcastDims(dims, arguments.back().dims).value_or(dims);
@@ -176,9 +176,9 @@ absl::StatusOr<Constant> OfElements(NodeReader& node, NetworkBuilder& network) {
 
 absl::StatusOr<Constant> FoldTranspose(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(const Constant data, node.Constant(0));
-  ASSIGN_OR_RETURN(const Extents order, ReadOrder(node, std::ssize(data.dims)));
-  const Extents own = StridesOf(data.dims);
-  Extents dims, strides;
+  ASSIGN_OR_RETURN(const Dims order, ReadOrder(node, std::ssize(data.dims)));
+  const Dims own = StridesOf(data.dims);
+  Dims dims, strides;
   for (const int64_t axis : order) {
     dims.push_back(data.dims[static_cast<size_t>(axis)]);
     strides.push_back(own[static_cast<size_t>(axis)]);
@@ -213,7 +213,7 @@ absl::StatusOr<std::optional<Stored>> WithOtherAxes(NodeReader& node) {
   if (!stored.has_value()) return std::nullopt;
   if (node.op() == "Identity") return stored;
   if (node.op() == "Transpose" && stored->dims().size() == 2) {
-    ASSIGN_OR_RETURN(const Extents order, ReadOrder(node, 2));
+    ASSIGN_OR_RETURN(const Dims order, ReadOrder(node, 2));
     if (order[0] == 1) stored->is_transposed = !stored->is_transposed;
     return stored;
   }
@@ -229,7 +229,7 @@ absl::Status FoldSplit(NodeReader& node, NetworkBuilder& network) {
   RETURN_IF_ERROR(network.CountConstant(data.dims));
   int64_t first = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
-    Extents positions(static_cast<size_t>(parts[i]));
+    Dims positions(static_cast<size_t>(parts[i]));
     std::iota(positions.begin(), positions.end(), first);
     network.Set(node.proto().output(static_cast<int>(i)), Taken(data, axis, positions));
     first += parts[i];

@@ -145,8 +145,8 @@ absl::StatusOr<Constant> ComputeUnary(const Unary& unary, Constant values) {
   return values;
 }
 
-absl::StatusOr<Extents> CommonDims(const std::vector<Constant>& arguments) {
-  std::optional<Extents> dims = Extents{};
+absl::StatusOr<Dims> CommonDims(const std::vector<Constant>& arguments) {
+  std::optional<Dims> dims = Dims{};
   for (const Constant& argument : arguments) {
     dims = BroadcastDims(*dims, argument.dims);
     if (!dims.has_value())
@@ -156,7 +156,7 @@ absl::StatusOr<Extents> CommonDims(const std::vector<Constant>& arguments) {
 }
 
 absl::StatusOr<Constant> ComputeBinary(const Binary& binary, const Constant& a, const Constant& b) {
-  ASSIGN_OR_RETURN(const Extents dims, CommonDims({a, b}));
+  ASSIGN_OR_RETURN(const Dims dims, CommonDims({a, b}));
   Constant result = BroadcastTo(a, dims);
   const Constant other = BroadcastTo(b, dims);
   const bool divides = binary.op == "Div" && IsInteger(a.type);
@@ -170,7 +170,7 @@ absl::StatusOr<Constant> ComputeBinary(const Binary& binary, const Constant& a, 
 }
 
 absl::StatusOr<Constant> Where(const std::vector<Constant>& arguments) {
-  ASSIGN_OR_RETURN(const Extents dims, CommonDims(arguments));
+  ASSIGN_OR_RETURN(const Dims dims, CommonDims(arguments));
   const Constant condition = BroadcastTo(arguments[0], dims);
   Constant result = BroadcastTo(arguments[1], dims);
   const Constant other = BroadcastTo(arguments[2], dims);

@@ -68,7 +68,7 @@ absl::Status Dropout(NodeReader& node, NetworkBuilder& network) {
 
 absl::Status Softmax(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
-  const int64_t rank = x.is_flat ? 2 : 4;
+  const int64_t rank = std::ssize(x.dims());
   // Before opset 13, all axes from this one are one.
   const bool takes_all = network.opset() < 13;
   const int64_t axis = node.Int("axis", takes_all ? 1 : -1);
@@ -85,7 +85,7 @@ absl::Status Softmax(NodeReader& node, NetworkBuilder& network) {
 
 absl::Status Concat(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(const std::vector<ImageValue> inputs, node.AllImages());
-  const int64_t rank = inputs[0].is_flat ? 2 : 4;
+  const int64_t rank = std::ssize(inputs[0].dims());
   const int64_t axis = node.Int("axis", 1);
   if (axis != 1 && axis != 1 - rank) {
     return absl::UnimplementedError(

@@ -1,6 +1,7 @@
 #include "neap/nets/onnx/even_window.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "neap/layers/pooling.h"
@@ -99,20 +100,16 @@ std::optional<Fit> FitAxis(const Axis& axis, const FitOptions& options, const Me
   return FitWithZeros(axis, options, means);
 }
 
-struct Sides {
-  int64_t before, after;
-};
-
-Axis AxisOf(int64_t Extent2d::*axis, Extent2d image, const OnnxWindow& window, Sides padding,
-            Sides zeros) {
-  return {.size = image.*axis,
-          .reach = window.reach().*axis,
-          .stride = window.stride.*axis,
-          .dilation = window.dilation.*axis,
-          .zeros_before = zeros.before,
-          .zeros_after = zeros.after,
-          .before = padding.before,
-          .after = padding.after,
+Axis AxisOf(int i, int64_t size, const OnnxWindow& window, const Padding& zeros) {
+  const auto at = static_cast<size_t>(i);
+  return {.size = size,
+          .reach = window.Reach(i),
+          .stride = window.stride[i],
+          .dilation = window.dilation[i],
+          .zeros_before = zeros.before[at],
+          .zeros_after = zeros.after[at],
+          .before = window.padding.before[at],
+          .after = window.padding.after[at],
           .ceil_mode = window.ceil_mode};
 }
 
@@ -135,27 +132,50 @@ int64_t Positions(int64_t size, int64_t reach, int64_t stride, int64_t before, i
   return slack < 0 ? 0 : slack / stride + 1;
 }
 
-std::optional<EvenWindow> FitWindow(Extent2d image, const OnnxWindow& window,
+ZeroPad ZerosOf(const Padding& padding, int axes) {
+  const auto at = [&](const std::array<int64_t, kMaxSpatialAxes>& side, int from_last) {
+    return from_last < axes ? side[static_cast<size_t>(axes - 1 - from_last)] : 0;
+  };
+  return {.top = at(padding.before, 1),
+          .left = at(padding.before, 0),
+          .bottom = at(padding.after, 1),
+          .right = at(padding.after, 0),
+          .front = at(padding.before, 2),
+          .back = at(padding.after, 2)};
+}
+
+Padding PaddingOf(const ZeroPad& zeros, int axes) {
+  const std::array<int64_t, kMaxSpatialAxes> before = {zeros.front, zeros.top, zeros.left};
+  const std::array<int64_t, kMaxSpatialAxes> after = {zeros.back, zeros.bottom, zeros.right};
+  Padding padding;
+  std::copy(before.end() - axes, before.end(), padding.before.begin());
+  std::copy(after.end() - axes, after.end(), padding.after.begin());
+  return padding;
+}
+
+std::optional<EvenWindow> FitWindow(absl::Span<const int64_t> image, const OnnxWindow& window,
                                     const FitOptions& options) {
-  const auto& [top, left, bottom, right] = window.padding;
-  const Padding& pad = options.pad;
-  const Axis rows = AxisOf(&Extent2d::h, image, window, {top, bottom}, {pad.top, pad.bottom});
-  const Axis columns = AxisOf(&Extent2d::w, image, window, {left, right}, {pad.left, pad.right});
   for (const Means& means : AllMeans(window, options)) {
-    const std::optional<Fit> h = FitAxis(rows, options, means);
-    const std::optional<Fit> w = FitAxis(columns, options, means);
-    if (!h.has_value() || !w.has_value()) continue;
+    Padding zeros;
+    std::vector<int64_t> padding, wanted, first;
+    for (size_t i = 0; i < image.size(); ++i) {
+      const Axis axis = AxisOf(static_cast<int>(i), image[i], window, options.pad);
+      const std::optional<Fit> fit = FitAxis(axis, options, means);
+      if (!fit.has_value()) break;
+      padding.push_back(fit->padding);
+      wanted.push_back(axis.Wanted());
+      first.push_back(fit->first);
+      zeros.before[i] = fit->zeros_before;
+      zeros.after[i] = fit->zeros_after;
+    }
+    if (padding.size() < image.size()) continue;
     EvenWindow even = {.window = {.kernel = window.kernel,
                                   .stride = window.stride,
-                                  .padding = {h->padding, w->padding},
+                                  .padding = Extents::Of(padding),
                                   .dilation = window.dilation},
                        .ceil_mode = means.ceil_mode,
-                       .zeros = {.top = h->zeros_before,
-                                 .left = w->zeros_before,
-                                 .bottom = h->zeros_after,
-                                 .right = w->zeros_after}};
-    if (means.cuts)
-      even.crop = {.size = {rows.Wanted(), columns.Wanted()}, .offset = {h->first, w->first}};
+                       .zeros = ZerosOf(zeros, static_cast<int>(image.size()))};
+    if (means.cuts) even.crop = {.size = Extents::Of(wanted), .offset = Extents::Of(first)};
     return even;
   }
   return std::nullopt;

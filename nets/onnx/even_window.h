@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "absl/types/span.h"
 #include "neap/core/base/tensor.h"
 #include "neap/core/step/specify.h"
 #include "neap/layers/crop.h"
@@ -35,12 +36,12 @@ enum class Outside : uint8_t {
 
 // A window as a node has it.
 struct OnnxWindow {
-  Extent2d kernel = 1;
-  Extent2d stride = 1;
-  Extent2d dilation = 1;
+  Extents kernel = 1;
+  Extents stride = 1;
+  Extents dilation = 1;
   Padding padding = {};
   bool ceil_mode = false;
-  constexpr Extent2d reach() const { return Window{kernel, stride, 0, dilation}.reach(); }
+  int64_t Reach(int axis) const { return Window{kernel, stride, 0, dilation}.Reach(axis); }
 };
 
 struct EvenWindow {
@@ -64,7 +65,11 @@ struct FitOptions {
 
 // For an image of this size. Absent if no layer has the window. A window with the same padding on
 // opposite sides that does not fit into the image stays as it is: the layer refuses it.
-std::optional<EvenWindow> FitWindow(Extent2d image, const OnnxWindow& window,
+std::optional<EvenWindow> FitWindow(absl::Span<const int64_t> image, const OnnxWindow& window,
                                     const FitOptions& options);
+
+// A layer that adds so many zeros to tensors with so many spatial axes, and the padding of one.
+ZeroPad ZerosOf(const Padding& padding, int axes);
+Padding PaddingOf(const ZeroPad& zeros, int axes);
 
 }  // namespace neap::nets

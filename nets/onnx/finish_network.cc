@@ -293,10 +293,11 @@ void NetworkBuilder::ShareWeights(const std::vector<bool>& needed, OnnxModel& mo
 absl::Status NetworkBuilder::AddLoss(const ImageValue& predictions, Graph& network) const {
   const Shape& shape = predictions.spec.shape;
   if (options_.loss.As<SoftmaxCrossEntropy>() == nullptr) {
-    network.TargetLoss(predictions.layer, options_.loss, {shape.c(), shape.h(), shape.w()});
+    network.TargetLoss(predictions.layer, options_.loss,
+                       Shape(Shape::Dims(shape.dims().begin() + 1, shape.dims().end())));
     return absl::OkStatus();
   }
-  if (shape.h() * shape.w() == 1) {
+  if (shape.positions() == 1) {
     network.Loss(predictions.layer, options_.loss);
     return absl::OkStatus();
   }
@@ -305,7 +306,8 @@ absl::Status NetworkBuilder::AddLoss(const ImageValue& predictions, Graph& netwo
                                                    "' is an image of ", shape.ToString(),
                                                    " made flat; scores of classes are needed"));
   }
-  network.PixelLoss(predictions.layer, options_.loss, shape.h(), shape.w());
+  network.PixelLoss(predictions.layer, options_.loss,
+                    Shape(Shape::Dims(shape.spatial().begin(), shape.spatial().end())));
   return absl::OkStatus();
 }
 

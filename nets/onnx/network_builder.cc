@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -94,24 +95,39 @@ absl::Status CheckWeights(const LayerSpec& spec, const std::vector<Weight>& weig
   return absl::OkStatus();
 }
 
+// "C, H, W", the axes of an image without N.
+std::string_view AxesOf(const Shape& image) {
+  if (image.rank() == 2) return "C, T";
+  return image.rank() == 3 ? "C, H, W" : "C, D, H, W";
+}
+
 }  // namespace
+
+std::vector<int64_t> ChannelOrder(int rank, bool to_last) {
+  std::vector<int64_t> order(static_cast<size_t>(rank));
+  std::iota(order.begin(), order.end(), 0);
+  std::rotate(order.begin() + 1, to_last ? order.begin() + 2 : order.end() - 1, order.end());
+  return order;
+}
 
 ImageValue ImageValue::Unpadded() const {
   const Shape& shape = spec.shape;
   ImageValue image = {.layer = unpadded, .spec = spec, .is_flat = is_flat};
-  image.spec.shape = {shape.n(), shape.c(), shape.h() - padding.top - padding.bottom,
-                      shape.w() - padding.left - padding.right};
+  std::vector<int64_t> extents(shape.spatial().begin(), shape.spatial().end());
+  for (size_t i = 0; i < extents.size(); ++i) extents[i] -= padding.before[i] + padding.after[i];
+  image.spec.shape = SpatialShape(shape.n(), shape.c(), extents);
   return image;
 }
 
 std::vector<int64_t> ImageValue::dims() const {
   const Shape& shape = spec.shape;
   if (is_flat) return {shape.n(), elements()};
-  if (groups != 0 && is_channels_last)
-    return {shape.n(), shape.h(), shape.w(), groups, shape.c() / groups};
-  if (groups != 0) return {shape.n(), groups, shape.c() / groups, shape.h(), shape.w()};
-  if (is_channels_last) return {shape.n(), shape.h(), shape.w(), shape.c()};
-  return {shape.n(), shape.c(), shape.h(), shape.w()};
+  std::vector<int64_t> channels = {shape.c()};
+  if (groups != 0) channels = {groups, shape.c() / groups};
+  std::vector<int64_t> dims = {shape.n()};
+  dims.insert(dims.end(), shape.spatial().begin(), shape.spatial().end());
+  dims.insert(is_channels_last ? dims.end() : dims.begin() + 1, channels.begin(), channels.end());
+  return dims;
 }
 
 std::vector<int64_t> Stored::dims() const {
@@ -148,23 +164,23 @@ NetworkBuilder::NetworkBuilder(const onnx_schema::Graph& graph, const TensorRead
 absl::StatusOr<Shape> NetworkBuilder::ImageShape(const ValueInfo& input, bool channels_last) {
   const onnx_schema::Shape& shape = input.type().tensor_type().shape();
   const int rank = shape.dim_size();
-  if (rank != 4 && rank != 2)
-    return Describe(input, absl::StrCat("has ", rank, " axes; N, C, H, W or N, C are needed"));
+  if (rank < 2 || rank > 2 + kMaxSpatialAxes) {
+    return Describe(input,
+                    absl::StrCat("has ", rank, " axes; N, C and up to 3 spatial axes are needed"));
+  }
   file_batch_ = shape.dim(0).dim_value();
   batch_ = options_.batch.value_or(file_batch_ > 0 ? file_batch_ : kBatchOfAny);
   if (batch_ > kMaxExtent)
     return Describe(input, absl::StrCat("has the batch ", batch_, ", above ", kMaxExtent));
-  Shape image = {shape.dim(1).dim_value(), 1, 1};
-  if (rank == 4) {
-    const int rows = channels_last ? 1 : 2;
-    image = {shape.dim(channels_last ? 3 : 1).dim_value(),
-             options_.image.value_or(shape.dim(rows).dim_value()),
-             options_.image.value_or(shape.dim(rows + 1).dim_value())};
-  }
+  Shape::Dims dims = {shape.dim(channels_last ? rank - 1 : 1).dim_value()};
+  for (int axis = channels_last ? 1 : 2; axis < rank - (channels_last ? 1 : 0); ++axis)
+    dims.push_back(options_.image.value_or(shape.dim(axis).dim_value()));
+  if (rank == 2) dims.resize(3, 1);
+  const Shape image(std::move(dims));
   for (const int64_t extent : image.dims()) {
     if (extent >= 1 && extent <= kMaxExtent) continue;
-    return Describe(input, absl::StrCat("has C, H, W ", image.ToString(), ", of which each must ",
-                                        "be between 1 and ", kMaxExtent,
+    return Describe(input, absl::StrCat("has ", std::string(AxesOf(image)), " ", image.ToString(),
+                                        ", of which each must be between 1 and ", kMaxExtent,
                                         "; 0 is one that the file leaves open, and height and ",
                                         "width can be given by --image (OnnxOptions::image)"));
   }
@@ -172,14 +188,15 @@ absl::StatusOr<Shape> NetworkBuilder::ImageShape(const ValueInfo& input, bool ch
 }
 
 bool NetworkBuilder::HasChannelsLast(const ValueInfo& input) const {
-  if (input.type().tensor_type().shape().dim_size() != 4) return false;
-  constexpr int64_t kOrder[] = {0, 3, 1, 2};
+  const int rank = input.type().tensor_type().shape().dim_size();
+  if (rank < 3 || rank > 2 + kMaxSpatialAxes) return false;
+  const std::vector<int64_t> wanted = ChannelOrder(rank, /*to_last=*/false);
   int64_t transposes = 0;
   for (const Node& node : graph_.node()) {
     const bool reads = node.input_size() == 1 && node.input(0) == input.name();
     if (!reads || node.op_type() != "Transpose" || node.attribute_size() != 1) continue;
     const auto& order = node.attribute(0).ints();
-    if (std::equal(order.begin(), order.end(), std::begin(kOrder), std::end(kOrder))) ++transposes;
+    if (std::equal(order.begin(), order.end(), wanted.begin(), wanted.end())) ++transposes;
   }
   return transposes > 0 && transposes == ReaderCount(input.name());
 }
@@ -290,7 +307,9 @@ absl::Status NetworkBuilder::AddConstants(const Node& node, Constants kind, cons
                                           Constant constant, std::string value) {
   const int64_t channels = x.spec.shape.c();
   const bool adds = kind == Constants::kAdds;
-  Constant ones = {.dims = {channels, 1, 1, 1},
+  std::vector<int64_t> kernel(static_cast<size_t>(x.spec.shape.rank()), 1);
+  kernel[0] = channels;
+  Constant ones = {.dims = std::move(kernel),
                    .values = std::vector<double>(static_cast<size_t>(channels), 1.0),
                    .type = constant.type};
   if (!adds) std::swap(ones.values, constant.values);
@@ -324,15 +343,17 @@ std::optional<ImageValue> NetworkBuilder::StatedShape(const std::string& name) c
                                    [&](const ValueInfo& info) { return info.name() == name; });
   if (stated == graph_.value_info().end()) return std::nullopt;
   const onnx_schema::Shape& shape = stated->type().tensor_type().shape();
-  if (shape.dim_size() != 4 && shape.dim_size() != 2) return std::nullopt;
-  int64_t extents[4] = {batch_, 1, 1, 1};
-  for (int axis = 1; axis < shape.dim_size(); ++axis) {
-    extents[axis] = shape.dim(axis).dim_value();
-    if (extents[axis] < 1 || extents[axis] > kMaxExtent) return std::nullopt;
+  const int rank = shape.dim_size();
+  if (rank < 2 || rank > 2 + kMaxSpatialAxes) return std::nullopt;
+  Shape::Dims extents = {batch_};
+  for (int axis = 1; axis < rank; ++axis) {
+    extents.push_back(shape.dim(axis).dim_value());
+    if (extents.back() < 1 || extents.back() > kMaxExtent) return std::nullopt;
   }
+  if (rank == 2) extents.resize(4, 1);
   ImageValue value = {.layer = "", .spec = drafts_[0].spec.output, .is_guess = true};
-  value.spec.shape = {extents[0], extents[1], extents[2], extents[3]};
-  value.is_flat = shape.dim_size() == 2;
+  value.spec.shape = Shape(std::move(extents));
+  value.is_flat = rank == 2;
   return value;
 }
 

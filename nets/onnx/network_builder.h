@@ -1,11 +1,12 @@
 // The network that grows while the nodes of an ONNX graph are read in their order.
 //
 // A value of the graph is a constant, or the output of a layer. ONNX's values have any number of
-// axes, layers' outputs four, so a value also says whether its graph takes it as flat, {N, C*H*W}.
-// Some nodes make no layer: their values are the output of another layer together with what is
-// still to be done, which only some readers can do (ImageValue::softmax). Others make a layer that
-// a reader may do without (ImageValue::unpadded), or that joins the layer before it if that has no
-// other reader, which is known at the end (Constants). Layers that nothing needs are left out.
+// axes, layers' outputs {N, C} and 1 to 3 spatial axes, so a value also says whether its graph
+// takes it as flat, {N, C*H*W}. A sequence or a volume is an image here, too. Some nodes make no
+// layer: their values are the output of another layer together with what is still to be done, which
+// only some readers can do (ImageValue::softmax). Others make a layer that a reader may do without
+// (ImageValue::unpadded), or that joins the layer before it if that has no other reader, which is
+// known at the end (Constants). Layers that nothing needs are left out.
 //
 // A node that is refused has a guess as its output (ImageValue::is_guess), so the nodes behind it
 // can be judged, too.
@@ -16,6 +17,7 @@
 //   ASSIGN_OR_RETURN(OnnxModel model, network.Finish("lenet"));
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -35,16 +37,20 @@
 
 namespace neap::nets {
 
-// Rows and columns on each side of an image.
+// Positions on both sides of an image along each of its spatial axes, outermost first.
 struct Padding {
-  int64_t top = 0, left = 0, bottom = 0, right = 0;
+  std::array<int64_t, kMaxSpatialAxes> before = {}, after = {};
   friend bool operator==(const Padding&, const Padding&) = default;
 };
+
+// The order in which a Transpose puts the axes of {N, C, H, W} to make {N, H, W, C} of them, or the
+// other way round; `rank` is the number of axes.
+std::vector<int64_t> ChannelOrder(int rank, bool to_last);
 
 // A layer's output.
 struct ImageValue {
   std::string layer;
-  TensorSpec spec;       // {N, C, H, W}
+  TensorSpec spec;       // {N, C, H, W}, or with another number of spatial axes
   bool is_flat = false;  // {N, C*H*W} in the ONNX graph
   // The layer's zeros around the output of `unpadded`, another layer; none, and no name, if it is
   // no Pad. A convolution or average pooling reads that one and adds the zeros itself.

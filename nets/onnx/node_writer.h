@@ -41,9 +41,9 @@ class NodeWriter {
     is_flat_.resize(network.layers.size(), false);
   }
 
-  // Errors: UNIMPLEMENTED for one that is not floats {N, C, H, W}.
+  // Errors: UNIMPLEMENTED for one that is not floats {N, C} and spatial axes.
   absl::Status WriteInput(const ResolvedLayer& feed);
-  // As {N, C}, or {N, C, H, W} if there are several pixels. Each is written once.
+  // As {N, C}, or {N, C} and spatial axes if there are several positions. Each is written once.
   void WriteOutput(LayerId output);
   // A layer of role kInner, whose inputs are written. Errors: UNIMPLEMENTED for a type of layer
   // that ONNX has no operator for; INVALID_ARGUMENT for a tensor that `weights` lacks or that has
@@ -80,6 +80,7 @@ class NodeWriter {
   void WriteScaleShift(const ResolvedLayer& layer, const ScaleShift& linear);
   bool WriteActivation(const ResolvedLayer& layer);
   bool WriteElementwise(const ResolvedLayer& layer);
+  bool WriteBorder(const ResolvedLayer& layer);
 
   const ResolvedGraph& network_;
   const NamedValues& weights_;

@@ -42,7 +42,7 @@ struct OnnxOptions {
   std::optional<int64_t> batch = 32;
   std::optional<int64_t> image = {};  // height and width, instead of those that the file states
   DType dtype = DType::kFp32;
-  Layout layout = Layout::kNchw;
+  Layout layout = Layout::kChannelsFirst;
   // What training minimises. SoftmaxCrossEntropy reads labels, any other loss reads targets as in
   // Graph::TargetLoss(). What the loss computes itself is dropped at the end of the network: a
   // Softmax or LogSoftmax by SoftmaxCrossEntropy, a Sigmoid by BinaryCrossEntropy. A loss that

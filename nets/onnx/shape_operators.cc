@@ -1,6 +1,7 @@
 // Operators that give the elements of images other axes, or take some of them.
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -19,7 +20,7 @@
 namespace neap::nets::operators {
 namespace {
 
-bool HasOnePixel(const ImageValue& x) { return x.spec.shape.h() * x.spec.shape.w() == 1; }
+bool HasOnePixel(const ImageValue& x) { return x.spec.shape.positions() == 1; }
 
 // Images whose axes the node changes, in any order of them.
 absl::StatusOr<ImageValue> AnyImage(NodeReader& node) {
@@ -31,9 +32,10 @@ absl::StatusOr<ImageValue> AnyImage(NodeReader& node) {
   return image;
 }
 
-// The number of groups if these are the extents of images with their channels in groups.
-int64_t GroupsOf(const std::vector<int64_t>& dims, bool is_channels_last) {
-  return dims.size() == 5 ? dims[is_channels_last ? 3 : 1] : 0;
+// The number of groups if these are the extents of x, an image, with its channels in groups.
+int64_t GroupsOf(const ImageValue& x, const std::vector<int64_t>& dims, bool is_channels_last) {
+  const bool has_groups = std::ssize(dims) == x.spec.shape.rank() + 1;
+  return has_groups ? dims[is_channels_last ? dims.size() - 2 : 1] : 0;
 }
 
 // The output is the same elements with these extents: as images, perhaps with groups of channels,
@@ -47,7 +49,7 @@ absl::Status SetDims(NodeReader& node, NetworkBuilder& network, ImageValue x,
     return absl::OkStatus();
   }
   for (const auto& [is_flat, is_last] : {std::pair(true, false), {false, false}, {false, true}}) {
-    const int64_t groups = GroupsOf(dims, is_last);
+    const int64_t groups = GroupsOf(x, dims, is_last);
     if (groups < 0 || (groups > 0 && x.spec.shape.c() % groups != 0)) continue;
     x.is_flat = is_flat;
     x.is_channels_last = is_last;
@@ -84,30 +86,32 @@ absl::StatusOr<std::vector<int64_t>> Target(NodeReader& node, const NetworkBuild
 
 // Positions [first, last) along the axes of {N, C, H, W}.
 struct Part {
-  int64_t first[4] = {}, last[4] = {};
+  std::vector<int64_t> first, last;
 };
 
 Part Whole(const ImageValue& x) {
-  const neap::Shape& shape = x.spec.shape;
-  return {.first = {}, .last = {shape.n(), shape.c(), shape.h(), shape.w()}};
+  const neap::Shape::Dims& dims = x.spec.shape.dims();
+  return {.first = std::vector<int64_t>(dims.size(), 0), .last = {dims.begin(), dims.end()}};
 }
 
 // x becomes the part, by layers with the node's name and this suffix.
 absl::Status TakePart(NodeReader& node, NetworkBuilder& network, ImageValue& x, const Part& part,
                       const std::string& suffix) {
   const neap::Shape& shape = x.spec.shape;
-  const auto is_whole = [&](int axis) {
-    return part.first[axis] == 0 && part.last[axis] == shape[axis];
-  };
-  const auto count = [&](int axis) { return part.last[axis] - part.first[axis]; };
+  const auto count = [&](size_t axis) { return part.last[axis] - part.first[axis]; };
+  const auto is_whole = [&](size_t axis) { return count(axis) == shape.dims()[axis]; };
   if (!is_whole(0)) return absl::UnimplementedError("it takes some of the images");
-  if (!is_whole(1)) {
+  const bool takes_channels = !is_whole(1);
+  if (takes_channels) {
     const ChannelSlice slice = {.first = part.first[1], .count = count(1)};
     ASSIGN_OR_RETURN(x, network.AddExtra(node.proto(), {}, suffix, slice, x));
   }
-  const bool is_kept = network.written_by_neap() && is_whole(1);  // the Crop that neap wrote
-  if (is_whole(2) && is_whole(3) && !is_kept) return absl::OkStatus();
-  const Crop crop = {.size = {count(2), count(3)}, .offset = {part.first[2], part.first[3]}};
+  const bool is_kept = network.written_by_neap() && !takes_channels;  // the Crop that neap wrote
+  std::vector<int64_t> size;
+  for (size_t axis = 2; axis < part.first.size(); ++axis) size.push_back(count(axis));
+  if (absl::MakeConstSpan(size) == shape.spatial() && !is_kept) return absl::OkStatus();
+  const Crop crop = {.size = Extents::Of(size),
+                     .offset = Extents::Of(absl::MakeConstSpan(part.first).subspan(2))};
   ASSIGN_OR_RETURN(x, network.AddExtra(node.proto(), {}, suffix, crop, x));
   return absl::OkStatus();
 }
@@ -120,8 +124,11 @@ absl::Status CheckHasAxes(const ImageValue& x) {
 // The groups and the channels in them change places.
 bool SwapsGroups(const ImageValue& x, const std::vector<int64_t>& order) {
   if (x.groups == 0) return false;
-  return order == (x.is_channels_last ? std::vector<int64_t>{0, 1, 2, 4, 3}
-                                      : std::vector<int64_t>{0, 2, 1, 3, 4});
+  std::vector<int64_t> wanted(x.dims().size());
+  std::iota(wanted.begin(), wanted.end(), 0);
+  const size_t groups = x.is_channels_last ? wanted.size() - 2 : 1;
+  std::swap(wanted[groups], wanted[groups + 1]);
+  return order == wanted;
 }
 absl::Status ShuffleChannels(NodeReader& node, NetworkBuilder& network, const ImageValue& x) {
   RETURN_IF_ERROR(network.AddLayer(node.proto(), ChannelShuffle{.groups = x.groups}, {x}));
@@ -132,12 +139,14 @@ absl::Status ShuffleChannels(NodeReader& node, NetworkBuilder& network, const Im
   return absl::OkStatus();
 }
 
-// The axes of a reduction to a mean.
-absl::StatusOr<bool> AreHeightAndWidth(NodeReader& node, const ImageValue& x) {
+// Whether a reduction to a mean has all spatial axes.
+absl::StatusOr<bool> ReducesSpatialAxes(NodeReader& node, const ImageValue& x) {
   ASSIGN_OR_RETURN(const std::vector<int64_t> given, node.IntsOrInput("axes", 1));
   if (x.is_flat || x.groups != 0) return false;
-  ASSIGN_OR_RETURN(const std::vector<int64_t> axes, CheckedAxes(given, 4));
-  return axes == (x.is_channels_last ? std::vector<int64_t>{1, 2} : std::vector<int64_t>{2, 3});
+  ASSIGN_OR_RETURN(const std::vector<int64_t> axes, CheckedAxes(given, x.spec.shape.rank()));
+  std::vector<int64_t> spatial(x.spec.shape.spatial().size());
+  std::iota(spatial.begin(), spatial.end(), x.is_channels_last ? 1 : 2);
+  return axes == spatial;
 }
 
 }  // namespace
@@ -154,9 +163,7 @@ absl::Status Transpose(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(const std::vector<int64_t> order, ReadOrder(node, std::ssize(x.dims())));
   if (SwapsGroups(x, order)) return ShuffleChannels(node, network, x);
   if (!std::is_sorted(order.begin(), order.end())) {
-    const std::vector<int64_t> wanted =
-        x.is_channels_last ? std::vector<int64_t>{0, 3, 1, 2} : std::vector<int64_t>{0, 2, 3, 1};
-    if (order != wanted) {
+    if (order != ChannelOrder(x.spec.shape.rank(), !x.is_channels_last)) {
       return absl::UnimplementedError(
           absl::StrCat("attribute 'perm' is ", absl::StrJoin(order, ", "),
                        "; only the channels can become the last axis, or the second one again"));
@@ -169,9 +176,9 @@ absl::Status Transpose(NodeReader& node, NetworkBuilder& network) {
 
 absl::Status ReduceMean(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(ImageValue x, AnyImage(node));
-  ASSIGN_OR_RETURN(const bool pools, AreHeightAndWidth(node, x));
+  ASSIGN_OR_RETURN(const bool pools, ReducesSpatialAxes(node, x));
   node.Int("noop_with_empty_axes", 0);  // without axes it is refused either way
-  if (!pools) return absl::UnimplementedError("it reduces other axes than height and width");
+  if (!pools) return absl::UnimplementedError("it reduces other axes than the spatial ones");
   const bool is_flat = node.Int("keepdims", 1) == 0;
   const bool is_channels_last = x.is_channels_last && !is_flat;
   RETURN_IF_ERROR(

@@ -1,8 +1,11 @@
 // Convolutions and poolings.
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdlib>
+#include <numeric>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -29,13 +32,14 @@ absl::Status Not(const std::string& attribute, const std::vector<int64_t>& value
       absl::StrCat("attribute '", attribute, "' is ", absl::StrJoin(values, ", "), "; ", what));
 }
 
-// An attribute with a value for each of height and width.
-absl::StatusOr<Extent2d> Pair(NodeReader& node, const std::string& name,
-                              std::vector<int64_t> absent) {
-  const std::vector<int64_t> values = node.Ints(name, std::move(absent));
+// An attribute with a value for each spatial axis of x.
+absl::StatusOr<Extents> PerAxis(NodeReader& node, const std::string& name, const neap::Shape& x,
+                                int64_t absent) {
+  const size_t axes = x.spatial().size();
+  const std::vector<int64_t> values = node.Ints(name, std::vector<int64_t>(axes, absent));
   RETURN_IF_ERROR(node.Attributes());
-  if (values.size() != 2) return Not(name, values, "height and width are needed");
-  return Extent2d(values[0], values[1]);
+  if (values.size() != axes) return Not(name, values, absl::StrCat(axes, " numbers are needed"));
+  return Extents::Of(values);
 }
 
 bool IsExtent(int64_t value) { return value >= 0 && value <= kMaxWindowExtent; }
@@ -50,39 +54,47 @@ std::pair<int64_t, int64_t> SamePadding(int64_t size, int64_t reach, int64_t str
 
 absl::StatusOr<Padding> ReadPadding(NodeReader& node, const Window& window, const neap::Shape& x) {
   const std::string automatic = node.String("auto_pad", "NOTSET");
-  const std::vector<int64_t> pads = node.Ints("pads", {0, 0, 0, 0});
-  if (automatic == "VALID") return Padding{};
+  const size_t axes = x.spatial().size();
+  const std::vector<int64_t> pads = node.Ints("pads", std::vector<int64_t>(2 * axes, 0));
+  Padding padding;
+  if (automatic == "VALID") return padding;
   if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
     const bool upper = automatic == "SAME_UPPER";
-    const Extent2d reach = window.reach();
-    const auto [top, bottom] = SamePadding(x.h(), reach.h, window.stride.h, upper);
-    const auto [left, right] = SamePadding(x.w(), reach.w, window.stride.w, upper);
-    return Padding{top, left, bottom, right};
+    for (size_t i = 0; i < axes; ++i) {
+      const int axis = static_cast<int>(i);
+      std::tie(padding.before[i], padding.after[i]) =
+          SamePadding(x.spatial()[i], window.Reach(axis), window.stride[axis], upper);
+    }
+    return padding;
   }
   if (automatic != "NOTSET")
     return absl::UnimplementedError(absl::StrCat("attribute 'auto_pad' is ", automatic));
-  if (pads.size() != 4 || !std::all_of(pads.begin(), pads.end(), IsExtent))
-    return Not("pads", pads, "four extents from 0 are needed");
-  return Padding{pads[0], pads[1], pads[2], pads[3]};
+  if (pads.size() != 2 * axes || !std::all_of(pads.begin(), pads.end(), IsExtent))
+    return Not("pads", pads, absl::StrCat(2 * axes, " extents from 0 are needed"));
+  std::copy_n(pads.begin(), axes, padding.before.begin());
+  std::copy_n(pads.begin() + static_cast<std::ptrdiff_t>(axes), axes, padding.after.begin());
+  return padding;
 }
 
 // A pooling or convolution of the image, with the node's attributes.
-absl::StatusOr<OnnxWindow> ReadWindow(NodeReader& node, const neap::Shape& x, Extent2d kernel,
+absl::StatusOr<OnnxWindow> ReadWindow(NodeReader& node, const neap::Shape& x, Extents kernel,
                                       bool ceil_mode) {
   OnnxWindow window = {.kernel = kernel, .ceil_mode = ceil_mode};
-  ASSIGN_OR_RETURN(window.stride, Pair(node, "strides", {1, 1}));
-  ASSIGN_OR_RETURN(window.dilation, Pair(node, "dilations", {1, 1}));
+  ASSIGN_OR_RETURN(window.stride, PerAxis(node, "strides", x, 1));
+  ASSIGN_OR_RETURN(window.dilation, PerAxis(node, "dilations", x, 1));
   const Window shared = {window.kernel, window.stride, 0, window.dilation};
-  RETURN_IF_ERROR(CheckWindow(shared));
+  RETURN_IF_ERROR(CheckWindow(shared, x.spatial_axes()));
   ASSIGN_OR_RETURN(window.padding, ReadPadding(node, shared, x));
   return window;
 }
 
-absl::Status NoSuchWindow(const OnnxWindow& window) {
-  const auto& [top, left, bottom, right] = window.padding;
-  return absl::UnimplementedError(
-      absl::StrCat("its padding is ", top, ", ", left, " before and ", bottom, ", ", right,
-                   " after the image, which no layer of neap can have"));
+absl::Status NoSuchWindow(const OnnxWindow& window, size_t axes) {
+  const auto text = [&](const std::array<int64_t, kMaxSpatialAxes>& side) {
+    return absl::StrJoin(absl::MakeConstSpan(side).first(axes), ", ");
+  };
+  return absl::UnimplementedError(absl::StrCat(
+      "its padding is ", text(window.padding.before), " before and ", text(window.padding.after),
+      " after the image, which no layer of neap can have"));
 }
 
 // The image that the layer reads, and the layer's window.
@@ -97,8 +109,7 @@ absl::StatusOr<Placed> PlaceWindow(NodeReader& node, NetworkBuilder& network, co
                                    const OnnxWindow& window, Outside outside,
                                    const std::vector<Weight>& weights) {
   const auto fit = [&](const ImageValue& image, const Padding& pad, bool may_add_zeros) {
-    const neap::Shape& shape = image.spec.shape;
-    return FitWindow({shape.h(), shape.w()}, window,
+    return FitWindow(image.spec.shape.spatial(), window,
                      {.outside = outside,
                       .pad = pad,
                       .may_add_zeros = may_add_zeros,
@@ -112,10 +123,18 @@ absl::StatusOr<Placed> PlaceWindow(NodeReader& node, NetworkBuilder& network, co
     if (const auto even = fit(x, {}, false); even.has_value()) return Placed{x, *even};
   }
   const auto even = fit(inner, pad, true);
-  if (!even.has_value()) return NoSuchWindow(window);
+  if (!even.has_value()) return NoSuchWindow(window, x.spec.shape.spatial().size());
   ASSIGN_OR_RETURN(ImageValue padded,
                    network.AddExtra(node.proto(), weights, "_pad", even->zeros, inner));
   return Placed{std::move(padded), *even};
+}
+
+// What is left of an image when the padding is taken away.
+Crop CropOf(const neap::Shape& image, const Padding& cut) {
+  std::vector<int64_t> size(image.spatial().begin(), image.spatial().end());
+  for (size_t i = 0; i < size.size(); ++i) size[i] -= cut.before[i] + cut.after[i];
+  return {.size = Extents::Of(size),
+          .offset = Extents::Of(absl::MakeConstSpan(cut.before).first(size.size()))};
 }
 
 // Cuts off what the node's layer computes beside the node's output.
@@ -133,47 +152,52 @@ absl::Status CheckIsImage(const ImageValue& x) {
   return absl::UnimplementedError("its input is no image but a vector");
 }
 
-// The weight of a convolution: {.., .., height, width}.
-absl::StatusOr<Weight> ReadKernel(NodeReader& node) {
+// The weight of a convolution of x: {.., .., kernel...}.
+absl::StatusOr<Weight> ReadKernel(NodeReader& node, const neap::Shape& x) {
   ASSIGN_OR_RETURN(const Weight weight, node.Tensor(1, "weight"));
   const std::vector<int64_t> dims = weight.dims();
-  if (dims.size() != 4) {
-    return absl::UnimplementedError(
-        absl::StrCat("its weight has ", dims.size(), " axes; convolutions of images have 4"));
+  if (dims.size() != x.dims().size()) {
+    return absl::UnimplementedError(absl::StrCat("its weight has ", dims.size(),
+                                                 " axes; that of a convolution with ",
+                                                 x.spatial_axes(), " spatial axes has ", x.rank()));
   }
-  const std::vector<int64_t> kernel = {dims[2], dims[3]};
+  const std::vector<int64_t> kernel(dims.begin() + 2, dims.end());
   if (node.Ints("kernel_shape", kernel) == kernel) return weight;
   return absl::InvalidArgumentError("its kernel_shape is not that of its weight");
 }
 
 // Kernel and bias.
-absl::StatusOr<std::vector<Weight>> ReadWeights(NodeReader& node) {
+absl::StatusOr<std::vector<Weight>> ReadWeights(NodeReader& node, const neap::Shape& x) {
   std::vector<Weight> weights(1);
-  ASSIGN_OR_RETURN(weights[0], ReadKernel(node));
+  ASSIGN_OR_RETURN(weights[0], ReadKernel(node, x));
   if (node.HasInput(2)) {
     ASSIGN_OR_RETURN(weights.emplace_back(), node.Tensor(2, "bias"));
   }
   return weights;
 }
+Extents KernelOf(const std::vector<int64_t>& weight) {
+  return Extents::Of(absl::MakeConstSpan(weight).subspan(2));
+}
 
 // Whether the window has more positions in ceil_mode.
 bool DependsOnCeil(const neap::Shape& x, const OnnxWindow& window) {
-  const Padding& padding = window.padding;
-  const auto depends = [](int64_t size, int64_t reach, int64_t stride, int64_t before,
-                          int64_t after) {
-    return Positions(size, reach, stride, before, after, /*ceil_mode=*/true) !=
-           Positions(size, reach, stride, before, after, /*ceil_mode=*/false);
-  };
-  const Extent2d reach = window.reach();
-  return depends(x.h(), reach.h, window.stride.h, padding.top, padding.bottom) ||
-         depends(x.w(), reach.w, window.stride.w, padding.left, padding.right);
+  for (size_t i = 0; i < x.spatial().size(); ++i) {
+    const auto positions = [&](bool ceil_mode) {
+      const int axis = static_cast<int>(i);
+      return Positions(x.spatial()[i], window.Reach(axis), window.stride[axis],
+                       window.padding.before[i], window.padding.after[i], ceil_mode);
+    };
+    if (positions(true) != positions(false)) return true;
+  }
+  return false;
 }
 
 absl::StatusOr<OnnxWindow> ReadPool(NodeReader& node, const ImageValue& x) {
   RETURN_IF_ERROR(CheckIsImage(x));
-  ASSIGN_OR_RETURN(const Extent2d kernel, Pair(node, "kernel_shape", {}));
+  ASSIGN_OR_RETURN(const Extents kernel, PerAxis(node, "kernel_shape", x.spec.shape, 0));
   const bool ceil_mode = node.Int("ceil_mode", 0) != 0;
   ASSIGN_OR_RETURN(OnnxWindow window, ReadWindow(node, x.spec.shape, kernel, ceil_mode));
+  if (window.dilation.AllAre(1)) window.dilation = 1;  // the default, which texts leave out
   // ONNX gives poolings with auto_pad the size without ceil_mode, which not all libraries do.
   const bool is_automatic = node.String("auto_pad", "NOTSET") != "NOTSET";
   if (is_automatic && ceil_mode && DependsOnCeil(x.spec.shape, window))
@@ -192,36 +216,41 @@ absl::Status AddPool(NodeReader& node, NetworkBuilder& network, Layer layer, Pla
 // it has more at the end.
 absl::StatusOr<Padding> ReadCut(NodeReader& node, const neap::Shape& x) {
   ASSIGN_OR_RETURN(Padding cut, ReadPadding(node, {}, x));
-  ASSIGN_OR_RETURN(const Extent2d more, Pair(node, "output_padding", {0, 0}));
-  if (more.h < 0 || more.w < 0 || more.h > cut.bottom || more.w > cut.right) {
-    return Not("output_padding", {more.h, more.w}, "it must not be negative or exceed 'pads'");
+  ASSIGN_OR_RETURN(const Extents more, PerAxis(node, "output_padding", x, 0));
+  for (size_t i = 0; i < more.values().size(); ++i) {
+    const int64_t extra = more.values()[i];
+    if (extra < 0 || extra > cut.after[i]) {
+      return Not("output_padding", {more.values().begin(), more.values().end()},
+                 "it must not be negative or exceed 'pads'");
+    }
+    cut.after[i] -= extra;
   }
-  cut.bottom -= more.h;
-  cut.right -= more.w;
   return cut;
 }
 
-// The pads of height and width, of which negative ones take pixels away.
-absl::StatusOr<Padding> ReadPads(NodeReader& node) {
+// The pads of the spatial axes, of which negative ones take pixels away.
+absl::StatusOr<Padding> ReadPads(NodeReader& node, const neap::Shape& x) {
   ASSIGN_OR_RETURN(const std::vector<int64_t> pads, node.IntsOrInput("pads", 1));
-  std::vector<int64_t> axes = {0, 1, 2, 3};
+  const int64_t rank = x.rank();
+  std::vector<int64_t> axes(static_cast<size_t>(rank));
+  std::iota(axes.begin(), axes.end(), 0);
   if (node.HasInput(3)) {
     ASSIGN_OR_RETURN(const Constant some, node.Constant(3));
     axes = ToIntegers(some);
   }
-  int64_t before[4] = {}, after[4] = {};
+  Padding padding;
   bool fits = pads.size() == 2 * axes.size();
   for (size_t i = 0; fits && i < axes.size(); ++i) {
-    const int64_t axis = axes[i] < 0 ? axes[i] + 4 : axes[i];
-    fits = axis >= 0 && axis < 4 && IsExtent(std::abs(pads[i])) &&
-           IsExtent(std::abs(pads[i + axes.size()]));
-    if (!fits) break;
-    before[axis] = pads[i];
-    after[axis] = pads[i + axes.size()];
+    const int64_t axis = axes[i] < 0 ? axes[i] + rank : axes[i];
+    const int64_t before = pads[i], after = pads[i + axes.size()];
+    fits = axis >= 0 && axis < rank && IsExtent(std::abs(before)) && IsExtent(std::abs(after)) &&
+           (axis >= 2 || (before == 0 && after == 0));
+    if (!fits || axis < 2) continue;
+    padding.before[static_cast<size_t>(axis - 2)] = before;
+    padding.after[static_cast<size_t>(axis - 2)] = after;
   }
-  fits = fits && before[0] == 0 && before[1] == 0 && after[0] == 0 && after[1] == 0;
-  if (!fits) return Not("pads", pads, "only height and width can be padded");
-  return Padding{before[2], before[3], after[2], after[3]};
+  if (!fits) return Not("pads", pads, "only spatial axes can be padded");
+  return padding;
 }
 
 // The output is the image with zeros around it, which a reader may add itself.
@@ -235,7 +264,7 @@ absl::Status AddZeros(NodeReader& node, NetworkBuilder& network, const ImageValu
   RETURN_IF_ERROR(network.AddLayer(node.proto(), zeros, {x}));
   if (network.written_by_neap()) return absl::OkStatus();
   ImageValue padded = std::get<ImageValue>(*network.Find(output));
-  padded.padding = {zeros.top, zeros.left, zeros.bottom, zeros.right};
+  padded.padding = PaddingOf(zeros, x.spec.shape.spatial_axes());
   padded.unpadded = x.layer;
   network.Set(output, std::move(padded));
   return absl::OkStatus();
@@ -246,10 +275,10 @@ absl::Status AddZeros(NodeReader& node, NetworkBuilder& network, const ImageValu
 absl::Status Conv(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(const ImageValue x, node.PaddedImage(0));
   RETURN_IF_ERROR(CheckIsImage(x));
-  ASSIGN_OR_RETURN(std::vector<Weight> weights, ReadWeights(node));
+  ASSIGN_OR_RETURN(std::vector<Weight> weights, ReadWeights(node, x.spec.shape));
   const std::vector<int64_t> dims = weights[0].dims();
   ASSIGN_OR_RETURN(const OnnxWindow whole,
-                   ReadWindow(node, x.spec.shape, {dims[2], dims[3]}, /*ceil_mode=*/false));
+                   ReadWindow(node, x.spec.shape, KernelOf(dims), /*ceil_mode=*/false));
   ASSIGN_OR_RETURN(Placed placed, PlaceWindow(node, network, x, whole, Outside::kZeros, weights));
   const Window& window = placed.even.window;
   const Convolution layer = {.out_channels = dims[0],
@@ -265,28 +294,31 @@ absl::Status Conv(NodeReader& node, NetworkBuilder& network) {
 absl::Status ConvTranspose(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(const ImageValue x, node.Image(0));
   RETURN_IF_ERROR(CheckIsImage(x));
-  ASSIGN_OR_RETURN(const std::vector<Weight> weights, ReadWeights(node));
+  ASSIGN_OR_RETURN(const std::vector<Weight> weights, ReadWeights(node, x.spec.shape));
   const std::vector<int64_t> dims = weights[0].dims();
-  ASSIGN_OR_RETURN(const Extent2d stride, Pair(node, "strides", {1, 1}));
-  ASSIGN_OR_RETURN(const Extent2d dilation, Pair(node, "dilations", {1, 1}));
+  ASSIGN_OR_RETURN(const Extents stride, PerAxis(node, "strides", x.spec.shape, 1));
+  ASSIGN_OR_RETURN(const Extents dilation, PerAxis(node, "dilations", x.spec.shape, 1));
   if (node.String("auto_pad", "NOTSET") != "NOTSET")
     return absl::UnimplementedError("attribute 'auto_pad'");
   if (node.Int("group", 1) != 1) return absl::UnimplementedError("attribute 'group' is not 1");
-  if (dilation != Extent2d(1)) return absl::UnimplementedError("attribute 'dilations' is not 1");
-  ASSIGN_OR_RETURN(const Padding cut, ReadCut(node, x.spec.shape));
-  TransposedConvolution layer = {
-      .out_channels = dims[1],
-      .kernel = {dims[2], dims[3]},
-      .stride = stride,
-      .padding = {std::min(cut.top, cut.bottom), std::min(cut.left, cut.right)},
-      .bias = weights.size() > 1};
+  if (!dilation.AllAre(1)) return absl::UnimplementedError("attribute 'dilations' is not 1");
+  ASSIGN_OR_RETURN(Padding cut, ReadCut(node, x.spec.shape));
+  std::vector<int64_t> padding;
+  for (size_t i = 0; i < x.spec.shape.spatial().size(); ++i)
+    padding.push_back(std::min(cut.before[i], cut.after[i]));
+  const TransposedConvolution layer = {.out_channels = dims[1],
+                                       .kernel = KernelOf(dims),
+                                       .stride = stride,
+                                       .padding = Extents::Of(padding),
+                                       .bias = weights.size() > 1};
   RETURN_IF_ERROR(network.AddLayer(node.proto(), layer, {x}, weights));
-  if (cut.top == cut.bottom && cut.left == cut.right) return absl::OkStatus();
+  if (cut.before == cut.after) return absl::OkStatus();
   const neap::Shape& whole = std::get<ImageValue>(*network.Find(node.proto().output(0))).spec.shape;
-  const Extent2d offset = {cut.top - layer.padding.h, cut.left - layer.padding.w};
-  const Extent2d size = {whole.h() - offset.h - (cut.bottom - layer.padding.h),
-                         whole.w() - offset.w - (cut.right - layer.padding.w)};
-  return CutOff(node, network, weights, {.size = size, .offset = offset});
+  for (size_t i = 0; i < padding.size(); ++i) {
+    cut.before[i] -= padding[i];
+    cut.after[i] -= padding[i];
+  }
+  return CutOff(node, network, weights, CropOf(whole, cut));
 }
 
 absl::Status MaxPool(NodeReader& node, NetworkBuilder& network) {
@@ -307,7 +339,7 @@ absl::Status AveragePool(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(const OnnxWindow whole, ReadPool(node, x));
   const bool count_padding = node.Int("count_include_pad", 0) != 0;
   const bool is_identity =
-      whole.kernel == Extent2d(1) && whole.stride == Extent2d(1) && whole.padding == Padding{};
+      whole.kernel.AllAre(1) && whole.stride.AllAre(1) && whole.padding == Padding{};
   if (is_identity && !network.written_by_neap()) {
     network.Set(node.proto().output(0), x);
     return absl::OkStatus();
@@ -337,20 +369,19 @@ absl::Status Pad(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(const double value, node.Scalar(2, stated));
   if (mode != "constant" || value != 0)
     return absl::UnimplementedError("it pads with other values than 0");
-  ASSIGN_OR_RETURN(const Padding pads, ReadPads(node));
-  const ZeroPad zeros = {.top = std::max<int64_t>(pads.top, 0),
-                         .left = std::max<int64_t>(pads.left, 0),
-                         .bottom = std::max<int64_t>(pads.bottom, 0),
-                         .right = std::max<int64_t>(pads.right, 0)};
-  const Padding cut = {zeros.top - pads.top, zeros.left - pads.left, zeros.bottom - pads.bottom,
-                       zeros.right - pads.right};
+  ASSIGN_OR_RETURN(const Padding pads, ReadPads(node, x.spec.shape));
+  Padding zeros, cut;
+  for (size_t i = 0; i < zeros.before.size(); ++i) {
+    zeros.before[i] = std::max<int64_t>(pads.before[i], 0);
+    zeros.after[i] = std::max<int64_t>(pads.after[i], 0);
+    cut.before[i] = zeros.before[i] - pads.before[i];
+    cut.after[i] = zeros.after[i] - pads.after[i];
+  }
   if (cut != Padding{}) {  // negative pads
-    const neap::Shape& shape = x.spec.shape;
-    const Crop crop = {.size = {shape.h() - cut.top - cut.bottom, shape.w() - cut.left - cut.right},
-                       .offset = {cut.top, cut.left}};
+    const Crop crop = CropOf(x.spec.shape, cut);
     ASSIGN_OR_RETURN(x, network.AddExtra(node.proto(), {}, "_crop", crop, x));
   }
-  return AddZeros(node, network, x, zeros);
+  return AddZeros(node, network, x, ZerosOf(zeros, x.spec.shape.spatial_axes()));
 }
 
 }  // namespace neap::nets::operators

@@ -39,7 +39,7 @@ template <typename T>
 void AddBiasAndRelu(const TensorSpec& spec, const void* bias, void* y) {
   T* const values = static_cast<T*>(y);
   const T* const biases = static_cast<const T*>(bias);
-  const int64_t inner = spec.layout == Layout::kNhwc ? 1 : spec.shape.h() * spec.shape.w();
+  const int64_t inner = spec.layout == Layout::kChannelsLast ? 1 : spec.shape.h() * spec.shape.w();
   for (int64_t i = 0; i < spec.elements(); ++i) {
     const int64_t channel = i / inner % spec.shape.c();
     const float sum = static_cast<float>(values[i]) + static_cast<float>(biases[channel]);

@@ -20,6 +20,7 @@
 #include "neap/core/step/parameter_text.h"
 #include "neap/core/step/signature_text.h"
 #include "neap/core/step/step_signature.h"
+#include "neap/core/step/window.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/convolution.h"
 
@@ -94,8 +95,8 @@ void DeclareTraits(const TensorSpec& y, const ParamSpec& weight, const Program& 
 
 // core/step/parameter_text.h
 struct Crop {
-  Extent2d size = 1;
-  Extent2d offset = 0;
+  Extents size = 1;
+  Extents offset = 0;
   std::string Parameters() const;
 };
 
@@ -121,6 +122,15 @@ absl::Status SignPart(EngineCatalog& catalog) {
   if (SumsParts(step)) part = AddingSignature(part);  // a part after the first
   ASSIGN_OR_RETURN(std::vector<Engine> engines, catalog.Engines(part));  // may be UNIMPLEMENTED
   return absl::OkStatus();
+}
+
+// core/step/window.h
+Extents StateExtents() {
+  Extents e = 3;         // 3 along every axis
+  e = {3, 5};            // of images: 3 along H, 5 along W
+  e = {1, 3, 3};         // of volumes: D, H and W
+  e = Extents::Of({7});  // of sequences
+  return e;
 }
 
 }  // namespace neap::header_examples::step

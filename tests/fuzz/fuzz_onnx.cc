@@ -3,6 +3,7 @@
 #include "neap/nets/onnx/onnx_file.h"
 #include "neap/nets/registry.h"
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/random_graph.h"
 #include "tests/scratch_directory.h"
 
 namespace neap::testing {
@@ -23,13 +24,15 @@ NamedValues ZeroWeights(const Program& program) {
 std::vector<std::string> FuzzSeeds() {
   const ScratchDirectory directory;
   const auto device = CpuDevice::Open();
+  std::vector<Graph> graphs = {
+      nets::Build("lenet", {.batch = 1}).value(),
+      nets::Build("densenet-bc-cifar", {.batch = 1, .image = 8, .depth = 10, .growth_rate = 2})
+          .value()};
+  for (const int axes : {1, 3}) graphs.push_back(RandomGraph(1, {.axes = axes, .image = 4}));
   std::vector<std::string> files;
-  for (const auto& [name, options] : std::vector<std::pair<std::string, nets::NetOptions>>{
-           {"lenet", {.batch = 1}},
-           {"densenet-bc-cifar", {.batch = 1, .image = 8, .depth = 10, .growth_rate = 2}}}) {
-    const absl::StatusOr<Graph> graph = nets::Build(name, options);
-    const auto program = Lower(*graph, {}, (*device)->description());
-    if (!nets::WriteOnnx(directory.File("file"), *graph, ZeroWeights(*program)).ok())
+  for (const Graph& graph : graphs) {
+    const auto program = Lower(graph, {}, (*device)->description());
+    if (!nets::WriteOnnx(directory.File("file"), graph, ZeroWeights(*program)).ok())
       FailFuzzed("no seeds can be written");
     files.push_back(ReadText(directory.File("file")));
   }

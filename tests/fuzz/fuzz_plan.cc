@@ -1,6 +1,8 @@
 #include "neap/core/plan/plan.h"
 #include "neap/core/verifier/verifier.h"
+#include "neap/memory/create_session.h"
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/random_graph.h"
 #include "tests/small_training.h"
 
 namespace neap::testing {
@@ -10,6 +12,10 @@ std::vector<std::string> FuzzSeeds() {
   std::vector<std::string> plans;
   for (const char* policy : {"liveness", "tensor-cache", "superneurons", "auto"})
     plans.push_back(MakeSession(*device, Tight(*device, policy)).plan().ToJson());
+  for (const int axes : {1, 3}) {
+    const Graph graph = RandomGraph(/*seed=*/1, {.axes = axes, .image = 4});
+    plans.push_back(CreateSession(graph, *device, {})->plan().ToJson());
+  }
   return plans;
 }
 

@@ -93,7 +93,7 @@ void CheckActivationCorners(Backend& backend, const DeviceAccess& access, DType 
   for (const Corners& of : AllCorners()) {
     const int64_t count = static_cast<int64_t>(of.corners.size()) + 1;
     CAPTURE(std::string(of.layer.type()));
-    for (const Layout layout : {Layout::kNchw, Layout::kNhwc})
+    for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast})
       CheckCorners(backend, access, of, {{1, 1, 1, count}, dtype, layout});
   }
 }

@@ -32,7 +32,7 @@ class Dice {
   std::mt19937 engine_;
 };
 
-inline std::string Text(Extent2d e) { return absl::StrCat(e.h, "x", e.w); }
+inline std::string Text(const Extents& e) { return e.ToString(); }
 
 class CaseList {
  public:
@@ -46,6 +46,9 @@ class CaseList {
   void RoundedUpAverages();
   void DilatedPools();
   void ZeroPads();
+  // axes_cases.cc
+  void Sequences();
+  void Volumes();
   // norm_cases.cc
   void FoldedConvolutions();
   void JoinedNorms();
@@ -62,7 +65,7 @@ class CaseList {
   void Add(const std::string& name, const Layer& layer, const std::vector<Shape>& shapes);
   void AddConvolution(const Convolution& c, const Shape& shape);
   void AddMaxPool(const MaxPool& pool, const Shape& shape);
-  void AddPool(Extent2d kernel, Extent2d stride, Extent2d padding, const Shape& shape);
+  void AddPool(Extents kernel, Extents stride, Extents padding, const Shape& shape);
   // All poolings with these windows, in both ceil_modes and with and without padding in the mean.
   void AddDilated(const MaxPool& pool, const Shape& shape);
   // In ceil_mode, with and without padding in the mean.
@@ -81,7 +84,11 @@ class CaseList {
   // Of a part of these channels in each position, of which the second is not normalised.
   void AddJoinedNorms(const Shape& image, const std::vector<int64_t>& channels);
   void AddLoss(const Shape& logits, Layout layout, const SoftmaxCrossEntropy& layer);
-  Extent2d Extent(int64_t low, int64_t high) {
+  // Losses of predictions of this shape, in both layouts.
+  void AddLosses(const Shape& shape);
+  // The layers that have kernels for any number of spatial axes.
+  void AddPointwise(const Shape& shape);
+  Extents Extent(int64_t low, int64_t high) {
     const int64_t h = dice_.Between(low, high);
     return {h, dice_.Between(low, high)};
   }

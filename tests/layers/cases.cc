@@ -15,7 +15,7 @@
 namespace neap::testing {
 
 void CaseList::Add(const std::string& name, const Layer& layer, const std::vector<Shape>& shapes) {
-  for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+  for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
     LayerCase layer_case = {.name = name, .layer = layer};
     for (const Shape& shape : shapes) {
       layer_case.inputs.push_back({.shape = shape, .layout = layout});
@@ -68,22 +68,25 @@ void CaseList::AddLoss(const Shape& logits, Layout layout, const SoftmaxCrossEnt
   cases_.push_back(std::move(layer_case));
 }
 
-void CaseList::Losses() {
-  for (const Shape& shape : {Shape{1, 1, 1, 1}, Shape{5, 10, 1, 1}, Shape{3, 1000, 1, 1},
-                             Shape{2, 21, 7, 5}, Shape{1, 2, 1, 3}, Shape{3, 4, 20, 20}}) {
-    for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
-      AddLoss(shape, layout, {});
-      AddLoss(shape, layout, {.label_smoothing = 0.1F});
-      AddLoss(shape, layout, {.label_smoothing = 0.1F, .weight = 0.3F});
-      const std::vector<TensorSpec> inputs(2, {.shape = shape, .layout = layout});
-      for (const Layer& loss :
-           std::vector<Layer>{MeanSquaredError{}, BinaryCrossEntropy{},
-                              MeanSquaredError{.weight = 3}, BinaryCrossEntropy{.weight = 0.3F}}) {
-        const std::string type = absl::StrCat(std::string(loss.type()), " ", loss.Parameters());
-        cases_.push_back({absl::StrCat(type, " on ", inputs[0].ToString()), loss, inputs});
-      }
+void CaseList::AddLosses(const Shape& shape) {
+  for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
+    AddLoss(shape, layout, {});
+    AddLoss(shape, layout, {.label_smoothing = 0.1F});
+    AddLoss(shape, layout, {.label_smoothing = 0.1F, .weight = 0.3F});
+    const std::vector<TensorSpec> inputs(2, {.shape = shape, .layout = layout});
+    for (const Layer& loss :
+         std::vector<Layer>{MeanSquaredError{}, BinaryCrossEntropy{}, MeanSquaredError{.weight = 3},
+                            BinaryCrossEntropy{.weight = 0.3F}}) {
+      const std::string type = absl::StrCat(std::string(loss.type()), " ", loss.Parameters());
+      cases_.push_back({absl::StrCat(type, " on ", inputs[0].ToString()), loss, inputs});
     }
   }
+}
+
+void CaseList::Losses() {
+  for (const Shape& shape : {Shape{1, 1, 1, 1}, Shape{5, 10, 1, 1}, Shape{3, 1000, 1, 1},
+                             Shape{2, 21, 7, 5}, Shape{1, 2, 1, 3}, Shape{3, 4, 20, 20}})
+    AddLosses(shape);
 }
 
 void CaseList::Joins() {
@@ -114,7 +117,7 @@ LayerCase WithDType(LayerCase layer_case, DType dtype) {
                            layer_case.layer.As<BinaryCrossEntropy>() != nullptr;
   for (size_t i = 0; i < layer_case.inputs.size(); ++i) {
     TensorSpec& input = layer_case.inputs[i];
-    const bool is_images = input.shape.rank() == 4 && input.dtype != DType::kInt32;
+    const bool is_images = input.shape.spatial_axes() > 0 && input.dtype != DType::kInt32;
     if (is_images && !(has_targets && i == 1)) input.dtype = dtype;
   }
   absl::StrAppend(&layer_case.name, " in ", std::string(Name(dtype)));
@@ -137,6 +140,8 @@ std::vector<LayerCase> AllLayerCases(uint32_t seed) {
   list.RoundedUpAverages();
   list.ZeroPads();
   list.DilatedPools();
+  list.Sequences();
+  list.Volumes();
   return list.Take();
 }
 

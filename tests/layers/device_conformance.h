@@ -406,7 +406,7 @@ inline void CheckDeviceConformance(Device& device) {
   conformance.CopiesToThePeerAndBack(/*seed=*/20260102);
   for (const Shape& shape : {Shape{2, 3, 9, 7}, Shape{3, 1, 8, 8}, Shape{2, 10, 5, 5}}) {
     for (const DType dtype : {DType::kFp32, DType::kTf32, DType::kFp16, DType::kBf16}) {
-      for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+      for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
         const TensorSpec spec = {.shape = shape, .dtype = dtype, .layout = layout};
         for (const int64_t offset : {0, 1}) conformance.ConvertsFromNchw(spec, offset);
       }

@@ -63,7 +63,7 @@ class DividedCase {
   }
 
   LayerCase RandomCase() {
-    const Layout layout = Between(0, 1) == 0 ? Layout::kNchw : Layout::kNhwc;
+    const Layout layout = Between(0, 1) == 0 ? Layout::kChannelsFirst : Layout::kChannelsLast;
     const TensorSpec x = {
         {Between(2, 12), Between(1, options_.most_channels), Between(4, 11), Between(4, 11)},
         options_.dtype,
@@ -73,8 +73,8 @@ class DividedCase {
       return {.layer = WithOrWithoutRelu({.out_channels = channels, .kernel = 3, .padding = 1}),
               .inputs = {x}};
     }
-    const Extent2d kernel = {Between(1, 4), Between(1, 4)};
-    const Extent2d padding = {Between(0, kernel.h - 1), Between(0, kernel.w - 1)};
+    const Extents kernel = {Between(1, 4), Between(1, 4)};
+    const Extents padding = {Between(0, kernel.h() - 1), Between(0, kernel.w() - 1)};
     const int64_t stride = Between(1, 2), channels = Between(1, options_.most_channels);
     const bool bias = Between(0, 1) == 0;
     if (Between(0, 4) == 0) {

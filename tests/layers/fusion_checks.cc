@@ -230,7 +230,7 @@ void CheckRelu(const Runner& runner, const Convolution& convolution, const Tenso
 
 void CheckConvolutionWithRelu(Backend& backend, const DeviceAccess& access, DType dtype) {
   for (const Shape& shape : {Shape{4, 64, 14, 14}, Shape{3, 5, 9, 7}, Shape{2, 16, 8, 8}}) {
-    for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+    for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
       for (const bool bias : {true, false}) {
         const TensorSpec x = {shape, dtype, layout};
         CAPTURE(x.ToString());
@@ -246,7 +246,7 @@ void CheckConvolutionWithRelu(Backend& backend, const DeviceAccess& access, DTyp
 void CheckJoinedBatchNorms(Backend& backend, const DeviceAccess& access, DType dtype) {
   const std::vector<std::vector<int64_t>> channels = {{16, 8, 24}, {12, 4, 8}, {3, 2, 5}};
   for (const std::vector<int64_t>& of_parts : channels) {
-    for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+    for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
       CAPTURE(of_parts[0]);
       std::vector<TensorSpec> parts;
       for (int64_t c : of_parts) parts.push_back({Shape{4, c, 6, 8}, dtype, layout});
@@ -258,7 +258,7 @@ void CheckJoinedBatchNorms(Backend& backend, const DeviceAccess& access, DType d
 void CheckAveragedBatchNorm(Backend& backend, const DeviceAccess& access, DType dtype) {
   for (const Shape& shape : {Shape{8, 64, 7, 7}, Shape{3, 40, 8, 8}, Shape{2, 5, 3, 5},
                              Shape{3, 136, 4, 6}, Shape{2, 12, 1, 1}, Shape{64, 16, 12, 12}}) {
-    for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+    for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
       const TensorSpec x = {shape, dtype, layout};
       CAPTURE(x.ToString());
       for (const bool relu : {false, true}) {
@@ -277,7 +277,7 @@ void CheckAveragedBatchNorm(Backend& backend, const DeviceAccess& access, DType 
 void CheckActivatedBatchNorm(Backend& backend, const DeviceAccess& access, DType dtype) {
   const BatchNorm norm = {.epsilon = 1e-3F, .momentum = 0.3F};
   for (const Shape& shape : {Shape{8, 64, 7, 7}, Shape{2, 5, 3, 5}, Shape{64, 16, 12, 12}}) {
-    for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+    for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
       const TensorSpec x = {shape, dtype, layout};
       CAPTURE(x.ToString());
       const Clip clip = {-0.7123F, 1.0591F};
@@ -293,7 +293,7 @@ void CheckBatchNormOfParts(Backend& backend, const DeviceAccess& access, DType d
       {32, 32, 8}, {64, 32, 32, 32, 32}, {1, 2, 5}, {12, 4, 32}, {3}, {20, 7}};
   for (const std::vector<int64_t>& parts : channels) {
     for (const Shape& image : {Shape{8, 1, 12, 12}, Shape{3, 1, 5, 3}, Shape{2, 1, 40, 40}}) {
-      for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+      for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
         std::vector<TensorSpec> inputs;
         for (int64_t c : parts)
           inputs.push_back({{image.n(), c, image.h(), image.w()}, dtype, layout});

@@ -199,11 +199,11 @@ absl::StatusOr<Engine> ChooseEngine(Backend& backend, const StepSignature& signa
 template <typename Visit>
 void ForEachCell(const TensorSpec& spec, size_t count, const Visit& visit) {
   const int64_t bytes = CellBytes(spec);
-  if (spec.shape.rank() < 4 || spec.layout == Layout::kNchw) {
+  if (spec.shape.spatial_axes() == 0 || spec.layout == Layout::kChannelsFirst) {
     for (size_t i = 0; i < count; ++i) visit(i, static_cast<int64_t>(i) * bytes);
     return;
   }
-  const int64_t channels = spec.shape.c(), pixels = spec.shape.h() * spec.shape.w();
+  const int64_t channels = spec.shape.c(), pixels = spec.shape.positions();
   size_t i = 0;
   for (int64_t image = 0; i < count; ++image) {
     for (int64_t channel = 0; channel < channels; ++channel) {
@@ -228,12 +228,11 @@ DeviceAccess HostAccess() {
 
 int64_t MemoryIndex(const TensorSpec& spec, int64_t logical) {
   const Shape& shape = spec.shape;
-  if (shape.rank() < 4 || spec.layout == Layout::kNchw) return logical;
-  const int64_t w = logical % shape.w();
-  const int64_t h = logical / shape.w() % shape.h();
-  const int64_t c = logical / (shape.w() * shape.h()) % shape.c();
-  const int64_t n = logical / (shape.w() * shape.h() * shape.c());
-  return ((n * shape.h() + h) * shape.w() + w) * shape.c() + c;
+  if (shape.spatial_axes() == 0 || spec.layout == Layout::kChannelsFirst) return logical;
+  const int64_t position = logical % shape.positions();
+  const int64_t c = logical / shape.positions() % shape.c();
+  const int64_t n = logical / (shape.positions() * shape.c());
+  return (n * shape.positions() + position) * shape.c() + c;
 }
 
 std::vector<std::byte> ToBytes(const TensorSpec& spec, const std::vector<double>& values) {

@@ -14,9 +14,9 @@
 namespace neap::testing {
 
 void CaseList::AddFolded(int64_t out_channels, const Shape& shape) {
-  const TensorSpec x = {.shape = shape, .layout = Layout::kNhwc};
+  const TensorSpec x = {.shape = shape, .layout = Layout::kChannelsLast};
   const TensorSpec y = {.shape = {shape.n(), out_channels, shape.h(), shape.w()},
-                        .layout = Layout::kNhwc};
+                        .layout = Layout::kChannelsLast};
   for (const bool adds : {false, true}) {
     for (const bool relu : {false, true}) {
       const std::string name =
@@ -61,7 +61,7 @@ void CaseList::AddSyncNorms(int ranks, const Shape& shape) {
   Add(absl::StrCat("batch_norm_statistics, one of ", ranks),
       BatchNormStatistics{.rank = ranks / 2, .ranks = ranks}, {shape});
   const TensorSpec statistics = {.shape = {ranks, RowLength(shape.c())}};
-  for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+  for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
     const TensorSpec x = {.shape = shape, .layout = layout};
     cases_.push_back(
         {.name = absl::StrCat("batch_norm_apply, one of ", ranks, " on ", x.ToString()),
@@ -72,7 +72,7 @@ void CaseList::AddSyncNorms(int ranks, const Shape& shape) {
 
 void CaseList::AddConcatenatedNorms(const Shape& image, const std::vector<int64_t>& channels) {
   std::vector<Shape> parts;
-  for (int64_t c : channels) parts.push_back({image.n(), c, image.h(), image.w()});
+  for (int64_t c : channels) parts.push_back(SpatialShape(image.n(), c, image.spatial()));
   const std::string name = absl::StrCat("concat of ", absl::StrJoin(channels, "+"), ", batch_norm");
   Add(name, FusedBatchNorm{.concatenates = true}, parts);
   Add(name + ", relu", FusedBatchNorm{.relu = true, .concatenates = true}, parts);
@@ -82,7 +82,7 @@ void CaseList::AddJoinedNorms(const Shape& image, const std::vector<int64_t>& ch
   JoinedBatchNorms layer;
   std::vector<Shape> inputs;
   const auto add = [&](size_t position) {
-    inputs.push_back({image.n(), channels[position], image.h(), image.w()});
+    inputs.push_back(SpatialShape(image.n(), channels[position], image.spatial()));
   };
   for (size_t position = channels.size(); position-- > 0;) {
     if (position == 1) continue;

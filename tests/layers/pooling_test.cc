@@ -134,16 +134,16 @@ TEST_CASE("windows that hold no pixel are found at once, however many there are"
 
 TEST_CASE("a pooling has at most 2^31 - 1 elements, which are counted in 32 bits") {
   const LayerContext context = {.inputs = {{.shape = {1, 1, 1, 1}}}};
-  const Extent2d kernel = {65536, 65536};
+  const Extents kernel = {65536, 65536};
   const std::string refusal = "kernel 65536x65536 has more than 2147483647 elements";
   CHECK(MaxPool{.kernel = kernel, .padding = 32768}.Specify(context).status().message() == refusal);
   CHECK(AveragePool{.kernel = kernel, .padding = 32768, .count_padding = true}
             .Specify(context)
             .status()
             .message() == refusal);
-  const Extent2d fewer = {65536, 32767};
+  const Extents fewer = {65536, 32767};
   CHECK(MaxPool{.kernel = fewer, .padding = 0}
-            .Specify({.inputs = {{.shape = {1, 1, fewer.h, fewer.w}}}})
+            .Specify({.inputs = {{.shape = {1, 1, fewer.h(), fewer.w()}}}})
             .ok());
 }
 

@@ -45,7 +45,7 @@ Values DropoutStep(const StepSignature& signature, const Values& given) {
 }
 
 size_t ChannelAt(const Shape& shape, size_t i) {
-  return static_cast<size_t>(static_cast<int64_t>(i) / (shape.h() * shape.w()) % shape.c());
+  return static_cast<size_t>(static_cast<int64_t>(i) / (shape.positions()) % shape.c());
 }
 
 // relu(x + bias), before pooling.
@@ -90,7 +90,7 @@ Values FusedReluStep(const StepSignature& signature, const Values& given) {
 struct LrnAt {
   const LocalResponseNorm& layer;
   const Shape& shape;
-  int64_t step = shape.h() * shape.w();
+  int64_t step = shape.positions();
 
   int64_t Channel(int64_t i) const { return i / step % shape.c(); }
   template <typename F>
@@ -138,20 +138,23 @@ Values Lrn(const StepSignature& signature, const Values& given) {
 }
 
 // The position in {.., whole} of each element of {.., part}, which begins there at `offset`.
-std::vector<size_t> PositionsInWhole(const Shape& whole, const Shape& part, Extent2d offset) {
+std::vector<size_t> PositionsInWhole(const Shape& whole, const Shape& part, const Extents& offset) {
   std::vector<size_t> positions;
   for (int64_t i = 0; i < part.elements(); ++i) {
-    const int64_t plane = i / (part.h() * part.w());
-    const int64_t row = i / part.w() % part.h() + offset.h;
-    const int64_t column = i % part.w() + offset.w;
-    positions.push_back(static_cast<size_t>((plane * whole.h() + row) * whole.w() + column));
+    int64_t rest = i, position = 0, step = 1;
+    for (int axis = part.rank() - 1; axis >= 2; --axis) {
+      position += (rest % part[axis] + offset[axis - 2]) * step;
+      rest /= part[axis];
+      step *= whole[axis];
+    }
+    positions.push_back(static_cast<size_t>(rest * step + position));
   }
   return positions;
 }
 
 // Cuts the part at `offset` out of the step's input, or puts the input there in zeros.
 Values RectangleStep(const StepSignature& signature, const Values& given, bool cuts,
-                     Extent2d offset) {
+                     const Extents& offset) {
   const bool forward = signature.phase == Phase::kForward;
   const Operand from = forward ? X() : Dy();
   const Operand to = forward ? Y() : Dx();
@@ -173,7 +176,10 @@ Values CropStep(const StepSignature& signature, const Values& given) {
 Values ZeroPadStep(const StepSignature& signature, const Values& given) {
   const bool forward = signature.phase == Phase::kForward;
   const ZeroPad& layer = *signature.layer.As<ZeroPad>();
-  return RectangleStep(signature, given, !forward, {layer.top, layer.left});
+  const std::vector<int64_t> before = {layer.front, layer.top, layer.left};
+  const size_t axes = signature.Spec(forward ? X() : Dx()).shape.spatial().size();
+  return RectangleStep(signature, given, !forward,
+                       Extents::Of(absl::MakeConstSpan(before).last(axes)));
 }
 
 Values AddStep(const StepSignature& signature, const Values& given) {
@@ -212,7 +218,7 @@ Values ConcatStep(const StepSignature& signature, const Values& given) {
   const bool forward = signature.phase == Phase::kForward;
   const Slot slot = forward ? Slot::kInput : Slot::kInputGrad;
   const Shape& whole = signature.Spec(forward ? Y() : Dy()).shape;
-  const size_t pixels = static_cast<size_t>(whole.h() * whole.w());
+  const size_t pixels = static_cast<size_t>(whole.positions());
   const size_t length = static_cast<size_t>(whole.c()) * pixels;
   Values result;
   if (forward) result[Y()].resize(static_cast<size_t>(whole.elements()));

@@ -63,13 +63,13 @@ Vector Normalise(const StepSignature& signature, const Values& given, const Norm
 
 // The means over H and W.
 Vector ImageMeans(const Shape& shape, const Vector& x) {
-  const size_t pixels = static_cast<size_t>(shape.h() * shape.w());
+  const size_t pixels = static_cast<size_t>(shape.positions());
   Vector means(x.size() / pixels);
   for (size_t i = 0; i < x.size(); ++i) means[i / pixels] += x[i] / static_cast<double>(pixels);
   return means;
 }
 Vector ImageMeanGradient(const Shape& shape, const Vector& dy) {
-  const size_t pixels = static_cast<size_t>(shape.h() * shape.w());
+  const size_t pixels = static_cast<size_t>(shape.positions());
   Vector dx(static_cast<size_t>(shape.elements()));
   for (size_t i = 0; i < dx.size(); ++i) dx[i] = dy[i / pixels] / static_cast<double>(pixels);
   return dx;
@@ -248,7 +248,7 @@ StepSignature OfWhole(StepSignature signature) {
 template <typename Visit>
 void ForEachPartElement(const StepSignature& signature, Visit visit) {
   const Shape whole = OfWhole(signature).Spec(X()).shape;
-  const size_t pixels = static_cast<size_t>(whole.h() * whole.w());
+  const size_t pixels = static_cast<size_t>(whole.positions());
   const size_t length = static_cast<size_t>(whole.c()) * pixels;
   size_t begin = 0;
   for (int k = 0; signature.Has(X(k)); ++k) {
@@ -341,7 +341,7 @@ Values ReferenceJoinedBatchNorms(const StepSignature& signature, const Values& g
   const JoinedBatchNorms& layer = *signature.layer.As<JoinedBatchNorms>();
   const bool forward = signature.phase == Phase::kForward;
   const Shape& joined = signature.Spec(forward ? Y() : Dy()).shape;
-  const size_t pixels = static_cast<size_t>(joined.h() * joined.w());
+  const size_t pixels = static_cast<size_t>(joined.positions());
   const std::vector<JoinedInput> inputs = JoinedInputs(layer, signature);
   Values result;
   if (forward) result[Y()].resize(static_cast<size_t>(joined.elements()));

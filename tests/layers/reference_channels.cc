@@ -24,7 +24,7 @@ Values ReferenceChannelSlice(const StepSignature& signature, const Values& given
   const bool forward = signature.phase == Phase::kForward;
   const TensorSpec& whole = signature.Spec(forward ? X() : Dx());
   const TensorSpec& slice = signature.Spec(forward ? Y() : Dy());
-  const int64_t pixels = whole.shape.h() * whole.shape.w();
+  const int64_t pixels = whole.shape.positions();
   const auto run = static_cast<size_t>(slice.shape.c() * pixels);
   const std::vector<double>& input = given.at(forward ? X() : Dy());
   std::vector<double> result(static_cast<size_t>((forward ? slice : whole).elements()));
@@ -43,7 +43,7 @@ Values ReferenceChannelShuffle(const StepSignature& signature, const Values& giv
   const bool forward = signature.phase == Phase::kForward;
   const Shape& shape = signature.Spec(forward ? X() : Dx()).shape;
   const int64_t groups = signature.layer.As<ChannelShuffle>()->groups;
-  const int64_t pixels = shape.h() * shape.w();
+  const int64_t pixels = shape.positions();
   const std::vector<double>& input = given.at(forward ? X() : Dy());
   std::vector<double> result(input.size());
   for (int64_t i = 0; i < std::ssize(input); ++i) {

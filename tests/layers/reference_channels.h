@@ -8,7 +8,7 @@ namespace neap::testing {
 
 // The channel of element `i`, counted in the order N, C, H, W.
 inline size_t ChannelOf(const Shape& shape, size_t i) {
-  return i / static_cast<size_t>(shape.h() * shape.w()) % static_cast<size_t>(shape.c());
+  return i / static_cast<size_t>(shape.positions()) % static_cast<size_t>(shape.c());
 }
 
 Values ReferenceChannelShuffle(const StepSignature& signature, const Values& given);

@@ -26,7 +26,7 @@ struct Pixels {
 };
 
 Pixels PixelsOf(const Vector& values, const Shape& shape, size_t channels) {
-  return {values, channels, static_cast<size_t>(shape.h() * shape.w())};
+  return {values, channels, static_cast<size_t>(shape.positions())};
 }
 
 // The convolution's result.

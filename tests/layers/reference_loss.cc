@@ -28,7 +28,7 @@ Values Weighted(const StepSignature& signature, Values results) {
 
 // The position of class c of label i in logits {N, C, H, W}.
 size_t ClassAt(const Shape& shape, size_t label, size_t c) {
-  const size_t pixels = static_cast<size_t>(shape.h() * shape.w());
+  const size_t pixels = static_cast<size_t>(shape.positions());
   return (label / pixels * static_cast<size_t>(shape.c()) + c) * pixels + label % pixels;
 }
 

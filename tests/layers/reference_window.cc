@@ -15,43 +15,64 @@ namespace {
 using namespace operands;
 using Vector = std::vector<double>;
 
-// A shape as numbers, which the loops below read far more often than a Shape is fast for.
-struct Extents {
-  explicit Extents(const Shape& s) : n(s.n()), c(s.c()), h(s.h()), w(s.w()) {}
-  size_t At(int64_t image, int64_t channel, int64_t row, int64_t column) const {
-    return static_cast<size_t>(((image * c + channel) * h + row) * w + column);
+// A shape as numbers, which the loops below read far more often than a Shape is fast for. Axes that
+// it lacks have the extent 1.
+struct Sizes {
+  explicit Sizes(const Shape& s)
+      : n(s.n()), c(s.c()), d(s.spatial_axes() == 3 ? s[2] : 1), h(s.h()), w(s.w()) {}
+  size_t At(int64_t image, int64_t channel, int64_t plane, int64_t row, int64_t column) const {
+    return static_cast<size_t>((((image * c + channel) * d + plane) * h + row) * w + column);
   }
-  int64_t n, c, h, w;
+  int64_t n, c, d, h, w;
+};
+
+// A window along one axis, the first, second or third from the last; it does not move along one
+// that images lack.
+struct Along {
+  Along(const Convolution& layer, int axes, int from_last) {
+    if (from_last >= axes) return;
+    const int axis = axes - 1 - from_last;
+    stride = layer.stride[axis];
+    padding = layer.padding[axis];
+    dilation = layer.dilation[axis];
+    kernel = layer.kernel[axis];
+  }
+  int64_t At(int64_t position, int64_t element) const {
+    return position * stride - padding + element * dilation;
+  }
+  int64_t stride = 1, padding = 0, dilation = 1, kernel = 1;
 };
 
 // One pair of an output element and an input element in its window.
 struct Tap {
-  int64_t n, c_out, r, s;  // image; channel of y; position in the window
-  size_t y, x, weight;     // positions
+  int64_t in_window;    // position, the last axis fastest
+  size_t y, x, weight;  // positions
 };
 
 // Calls f(tap) for every tap inside the image.
 template <typename F>
 void ForEachTap(const Convolution& layer, const Shape& x_shape, const Shape& y_shape,
                 const Shape& weight_shape, F f) {
-  const Extents x(x_shape), y(y_shape), weight(weight_shape);
+  const Sizes x(x_shape), y(y_shape), weight(weight_shape);
+  const int axes = x_shape.spatial_axes();
+  const Along columns(layer, axes, 0), rows(layer, axes, 1), planes(layer, axes, 2);
   const int64_t out_per_group = y.c / layer.groups;
-  for (int64_t i = 0; i < y.n * y.c * y.h * y.w; ++i) {
+  for (int64_t i = 0; i < y_shape.elements(); ++i) {
     const int64_t ow = i % y.w;
     const int64_t oh = i / y.w % y.h;
-    const int64_t k = i / (y.w * y.h) % y.c;
-    const int64_t n = i / (y.w * y.h * y.c);
-    for (int64_t c = 0; c < weight.c; ++c) {
+    const int64_t od = i / (y.w * y.h) % y.d;
+    const int64_t k = i / (y.w * y.h * y.d) % y.c;
+    const int64_t n = i / (y.w * y.h * y.d * y.c);
+    for (int64_t at = 0; at < weight.c * weight.d * weight.h * weight.w; ++at) {
+      const int64_t s = at % weight.w;
+      const int64_t r = at / weight.w % weight.h;
+      const int64_t q = at / (weight.w * weight.h) % weight.d;
+      const int64_t c = at / (weight.w * weight.h * weight.d);
       const int64_t c_in = k / out_per_group * weight.c + c;
-      for (int64_t r = 0; r < weight.h; ++r) {
-        const int64_t h = oh * layer.stride.h - layer.padding.h + r * layer.dilation.h;
-        if (h < 0 || h >= x.h) continue;
-        for (int64_t s = 0; s < weight.w; ++s) {
-          const int64_t w = ow * layer.stride.w - layer.padding.w + s * layer.dilation.w;
-          if (w < 0 || w >= x.w) continue;
-          f(Tap{n, k, r, s, static_cast<size_t>(i), x.At(n, c_in, h, w), weight.At(k, c, r, s)});
-        }
-      }
+      const int64_t d = planes.At(od, q), h = rows.At(oh, r), w = columns.At(ow, s);
+      if (d < 0 || d >= x.d || h < 0 || h >= x.h || w < 0 || w >= x.w) continue;
+      f(Tap{(q * weight.h + r) * weight.w + s, static_cast<size_t>(i), x.At(n, c_in, d, h, w),
+            weight.At(k, c, q, r, s)});
     }
   }
 }
@@ -59,7 +80,7 @@ void ForEachTap(const Convolution& layer, const Shape& x_shape, const Shape& y_s
 Vector SumOverChannels(const Shape& y, const Vector& dy) {
   Vector sums(static_cast<size_t>(y.c()));
   for (size_t i = 0; i < dy.size(); ++i) {
-    sums[i / static_cast<size_t>(y.h() * y.w()) % sums.size()] += dy[i];
+    sums[i / static_cast<size_t>(y.positions()) % sums.size()] += dy[i];
   }
   return sums;
 }
@@ -71,7 +92,7 @@ Values ConvolutionForward(const StepSignature& signature, const Convolution& lay
   if (given.contains(Param(1)) && signature.Has(Param(1))) {
     for (size_t i = 0; i < y.size(); ++i) {
       y[i] = given.at(
-          Param(1))[i / static_cast<size_t>(out.h() * out.w()) % static_cast<size_t>(out.c())];
+          Param(1))[i / static_cast<size_t>(out.positions()) % static_cast<size_t>(out.c())];
     }
   }
   const Vector& x = given.at(X());
@@ -118,11 +139,11 @@ Convolution WindowOf(const Pool& pool, const Shape& x) {
 Convolution AverageWindow(const StepSignature& signature, const Shape& x) {
   const AveragePool* const pool = signature.layer.As<AveragePool>();
   if (pool != nullptr) return WindowOf(*pool, x);
-  return {.out_channels = x.c(), .kernel = {x.h(), x.w()}, .groups = x.c()};
+  return {.out_channels = x.c(), .kernel = Extents::Of(x.spatial()), .groups = x.c()};
 }
 
-Shape WindowShape(const Convolution& window) {
-  return {window.out_channels, 1, window.kernel.h, window.kernel.w};
+Shape WindowShape(const Convolution& window, const Shape& x) {
+  return SpatialShape(window.out_channels, 1, window.kernel.Along(x.spatial_axes()).values());
 }
 
 // The number of elements in each window's mean.
@@ -132,23 +153,26 @@ Vector WindowSizes(const StepSignature& signature, const Convolution& window, co
   const bool count_padding = layer == nullptr || layer->count_padding;
   Vector sizes(static_cast<size_t>(out.elements()));
   if (!count_padding) {
-    ForEachTap(window, in, out, WindowShape(window), [&](const Tap& t) { ++sizes[t.y]; });
+    ForEachTap(window, in, out, WindowShape(window, in), [&](const Tap& t) { ++sizes[t.y]; });
     return sizes;
   }
   // The elements of a window that are in the padded image along one axis, at this position.
-  const auto covered = [](int64_t position, int64_t stride, int64_t kernel, int64_t dilation,
-                          int64_t padded) {
+  const auto covered = [](int64_t position, const Along& along, int64_t size) {
     int64_t count = 0;
-    for (int64_t k = 0; k < kernel; ++k) count += position * stride + k * dilation < padded ? 1 : 0;
+    for (int64_t k = 0; k < along.kernel; ++k)
+      count += along.At(position, k) < size + along.padding ? 1 : 0;
     return count;
   };
+  const int axes = in.spatial_axes();
   for (size_t i = 0; i < sizes.size(); ++i) {
-    const auto pixel = static_cast<int64_t>(i);
-    const int64_t height = covered(pixel / out.w() % out.h(), window.stride.h, window.kernel.h,
-                                   window.dilation.h, in.h() + 2 * window.padding.h);
-    const int64_t width = covered(pixel % out.w(), window.stride.w, window.kernel.w,
-                                  window.dilation.w, in.w() + 2 * window.padding.w);
-    sizes[i] = static_cast<double>(height * width);
+    auto rest = static_cast<int64_t>(i);
+    int64_t count = 1;
+    for (int from_last = 0; from_last < axes; ++from_last) {
+      const int axis = out.rank() - 1 - from_last;
+      count *= covered(rest % out[axis], Along(window, axes, from_last), in[axis]);
+      rest /= out[axis];
+    }
+    sizes[i] = static_cast<double>(count);
   }
   return sizes;
 }
@@ -201,7 +225,7 @@ Values ReferenceTransposedConvolution(const StepSignature& signature, const Valu
   if (forward) {
     Vector y(static_cast<size_t>(large.elements()));
     for_each([&](const Tap& t) { y[t.x] += given.at(X())[t.y] * given.at(weights)[t.weight]; });
-    const size_t plane = static_cast<size_t>(large.h() * large.w());
+    const size_t plane = static_cast<size_t>(large.positions());
     for (size_t i = 0; signature.Has(Param(1)) && i < y.size(); ++i) {
       y[i] += given.at(Param(1))[i / plane % static_cast<size_t>(large.c())];
     }
@@ -225,7 +249,8 @@ Values ReferenceFullyConnected(const StepSignature& signature, const Values& giv
   const Operand result = signature.phase == Phase::kForward ? Y() : Dy();
   const Shape& x = signature.Spec(image).shape;
   return RunConvolution(
-      signature, {.out_channels = signature.Spec(result).shape.c(), .kernel = {x.h(), x.w()}},
+      signature,
+      {.out_channels = signature.Spec(result).shape.c(), .kernel = Extents::Of(x.spatial())},
       given);
 }
 
@@ -233,12 +258,12 @@ Pooled MaxPooled(const MaxPool& pool, const Shape& in, const Shape& out, const V
   const Convolution window = WindowOf(pool, in);
   Pooled pooled = {Vector(static_cast<size_t>(out.elements())),
                    Vector(static_cast<size_t>(out.elements()), -1)};
-  ForEachTap(window, in, out, WindowShape(window), [&](const Tap& t) {
+  ForEachTap(window, in, out, WindowShape(window, in), [&](const Tap& t) {
     double& best = pooled.y[t.y];
     const bool wins = std::isnan(x[t.x]) ? !std::isnan(best) : x[t.x] > best;
     if (pooled.index[t.y] >= 0 && !wins) return;
     best = x[t.x];
-    pooled.index[t.y] = static_cast<double>(t.r * window.kernel.w + t.s);
+    pooled.index[t.y] = static_cast<double>(t.in_window);
   });
   return pooled;
 }
@@ -247,8 +272,8 @@ Vector MaxPoolGradient(const MaxPool& pool, const Shape& in, const Shape& out, c
                        const Vector& index) {
   const Convolution window = WindowOf(pool, in);
   Vector dx(static_cast<size_t>(in.elements()));
-  ForEachTap(window, in, out, WindowShape(window), [&](const Tap& t) {
-    if (index[t.y] == static_cast<double>(t.r * window.kernel.w + t.s)) dx[t.x] += dy[t.y];
+  ForEachTap(window, in, out, WindowShape(window, in), [&](const Tap& t) {
+    if (index[t.y] == static_cast<double>(t.in_window)) dx[t.x] += dy[t.y];
   });
   return dx;
 }
@@ -258,8 +283,8 @@ std::string MaximumFailure(const MaxPool& pool, const Shape& in, const Shape& ou
   const Convolution window = WindowOf(pool, in);
   std::string failure;
   Vector at(got.y.size(), std::nan(""));
-  ForEachTap(window, in, out, WindowShape(window), [&](const Tap& t) {
-    if (got.index[t.y] == static_cast<double>(t.r * window.kernel.w + t.s)) at[t.y] = x[t.x];
+  ForEachTap(window, in, out, WindowShape(window, in), [&](const Tap& t) {
+    if (got.index[t.y] == static_cast<double>(t.in_window)) at[t.y] = x[t.x];
   });
   for (size_t i = 0; i < at.size(); ++i) {
     const bool stops = got.index[i] == kNotPositive;
@@ -288,7 +313,7 @@ Values ReferenceAveragePool(const StepSignature& signature, const Values& given)
   const Convolution window = AverageWindow(signature, in);
   const Vector sizes = WindowSizes(signature, window, in, out);
   Vector result(static_cast<size_t>(forward ? out.elements() : in.elements()));
-  ForEachTap(window, in, out, WindowShape(window), [&](const Tap& t) {
+  ForEachTap(window, in, out, WindowShape(window, in), [&](const Tap& t) {
     if (forward) {
       result[t.y] += given.at(X())[t.x] / sizes[t.y];
     } else {

@@ -19,7 +19,7 @@ namespace {
 
 template <typename Pool>
 std::string Dilated(const Pool& pool) {
-  return pool.dilation == Extent2d(1) ? "" : " dilation " + Text(pool.dilation);
+  return pool.dilation == Extents(1) ? "" : " dilation " + Text(pool.dilation);
 }
 
 }  // namespace
@@ -46,12 +46,12 @@ void CaseList::AddMaxPool(const MaxPool& pool, const Shape& shape) {
   }
 }
 
-void CaseList::AddPool(Extent2d kernel, Extent2d stride, Extent2d padding, const Shape& shape) {
+void CaseList::AddPool(Extents kernel, Extents stride, Extents padding, const Shape& shape) {
   const std::string window =
       absl::StrCat(Text(kernel), " stride ", Text(stride), " padding ", Text(padding));
   AddMaxPool({kernel, stride, padding}, shape);
   Add("average_pool " + window, AveragePool{kernel, stride, padding}, {shape});
-  if (padding == Extent2d(0)) return;
+  if (padding.AllAre(0)) return;
   Add("average_pool without padding " + window, AveragePool{kernel, stride, padding, false},
       {shape});
 }
@@ -62,14 +62,15 @@ void CaseList::AddRandomConvolution() {
                    .kernel = Extent(1, 5),
                    .stride = Extent(1, 3),
                    .padding = Extent(0, 2),
-                   .dilation = dice_.Between(0, 3) == 0 ? Extent(1, 2) : Extent2d(1),
+                   .dilation = dice_.Between(0, 3) == 0 ? Extent(1, 2) : Extents(1),
                    .groups = groups,
                    .bias = dice_.Coin()};
   const int64_t batch = dice_.Between(1, 4);
   const int64_t channels = groups * dice_.Between(1, 9);
-  const Extent2d least = {(c.kernel.h - 1) * c.dilation.h + 1, (c.kernel.w - 1) * c.dilation.w + 1};
-  AddConvolution(c, {batch, channels, dice_.Between(least.h, least.h + 8),
-                     dice_.Between(least.w, least.w + 8)});
+  const Extents least = {(c.kernel.h() - 1) * c.dilation.h() + 1,
+                         (c.kernel.w() - 1) * c.dilation.w() + 1};
+  AddConvolution(c, {batch, channels, dice_.Between(least.h(), least.h() + 8),
+                     dice_.Between(least.w(), least.w() + 8)});
 }
 
 void CaseList::AddRandomDepthwise() {
@@ -139,8 +140,8 @@ void CaseList::Upsampling() {
                                      .bias = dice_.Coin()};
     const Shape s = RandomShape();
     AddTransposed(t, {s.n(), s.c(), s.h() + 1, s.w() + 1});
-    const Extent2d size = {dice_.Between(1, s.h()), dice_.Between(1, s.w())};
-    const Extent2d offset = {dice_.Between(0, s.h() - size.h), dice_.Between(0, s.w() - size.w)};
+    const Extents size = {dice_.Between(1, s.h()), dice_.Between(1, s.w())};
+    const Extents offset = {dice_.Between(0, s.h() - size.h()), dice_.Between(0, s.w() - size.w())};
     Add(absl::StrCat("crop ", Text(size), " at ", Text(offset)), Crop{size, offset}, {s});
     const int64_t count = dice_.Between(1, s.c());
     const int64_t first = dice_.Between(0, s.c() - count);
@@ -170,10 +171,10 @@ void CaseList::Pools() {
              {2, 5, 9, 13});
   AddMaxPool({.kernel = 17, .stride = 5, .ceil_mode = true}, {2, 3, 20, 19});
   for (int i = 0; i < kRandomCasesPerLayer; ++i) {
-    const Extent2d kernel = Extent(1, 4);
-    const Extent2d padding = {dice_.Between(0, kernel.h / 2), dice_.Between(0, kernel.w / 2)};
+    const Extents kernel = Extent(1, 4);
+    const Extents padding = {dice_.Between(0, kernel.h() / 2), dice_.Between(0, kernel.w() / 2)};
     Shape s = RandomShape();
-    AddPool(kernel, Extent(1, 4), padding, {s.n(), s.c(), s.h() + kernel.h, s.w() + kernel.w});
+    AddPool(kernel, Extent(1, 4), padding, {s.n(), s.c(), s.h() + kernel.h(), s.w() + kernel.w()});
   }
   for (const Shape& shape : {Shape{2, 5, 7, 6}, Shape{1, 1, 1, 1}, Shape{3, 32, 4, 4}}) {
     Add("global_average_pool", GlobalAveragePool{}, {shape});
@@ -198,11 +199,11 @@ void CaseList::RoundedUpAverages() {
   AddRoundedUpAverages({.kernel = {2, 4}, .stride = {3, 5}, .padding = {1, 2}}, {2, 5, 9, 13});
   AddRoundedUpAverages({.kernel = 17, .stride = 5, .padding = {8, 0}}, {2, 3, 20, 19});
   for (int i = 0; i < kRandomCasesPerLayer; ++i) {
-    const Extent2d kernel = Extent(1, 4);
-    const Extent2d padding = {dice_.Between(0, kernel.h / 2), dice_.Between(0, kernel.w / 2)};
+    const Extents kernel = Extent(1, 4);
+    const Extents padding = {dice_.Between(0, kernel.h() / 2), dice_.Between(0, kernel.w() / 2)};
     const Shape s = RandomShape();
     AddRoundedUpAverages({.kernel = kernel, .stride = Extent(1, 4), .padding = padding},
-                         {s.n(), s.c(), s.h() + kernel.h, s.w() + kernel.w});
+                         {s.n(), s.c(), s.h() + kernel.h(), s.w() + kernel.w()});
   }
 }
 
@@ -212,7 +213,7 @@ void CaseList::AddDilated(const MaxPool& pool, const Shape& shape) {
     rounded.ceil_mode = ceil_mode;
     AddMaxPool(rounded, shape);
     for (const bool count_padding : {true, false}) {
-      if (pool.padding == Extent2d(0) && !count_padding) continue;
+      if (pool.padding.AllAre(0) && !count_padding) continue;
       const AveragePool average = {pool.kernel,   pool.stride, pool.padding,
                                    count_padding, ceil_mode,   pool.dilation};
       Add("average_pool " + average.Parameters(), average, {shape});
@@ -231,13 +232,14 @@ void CaseList::DilatedPools() {
   AddDilated({.kernel = 3, .stride = 1, .padding = 6, .dilation = 6}, {2, 8, 4, 5});
   AddDilated({.kernel = 17, .stride = 3, .padding = 4, .dilation = 2}, {1, 3, 30, 29});
   for (int i = 0; i < kRandomCasesPerLayer; ++i) {
-    const Extent2d kernel = Extent(1, 4);
-    const Extent2d dilation = Extent(1, 3);
-    const Extent2d reach = Window{.kernel = kernel, .dilation = dilation}.reach();
-    const Extent2d padding = {dice_.Between(0, reach.h / 2), dice_.Between(0, reach.w / 2)};
+    const Extents kernel = Extent(1, 4);
+    const Extents dilation = Extent(1, 3);
+    const Window window = {.kernel = kernel, .dilation = dilation};
+    const Extents reach = {window.Reach(0), window.Reach(1)};
+    const Extents padding = {dice_.Between(0, reach.h() / 2), dice_.Between(0, reach.w() / 2)};
     const Shape s = RandomShape();
     AddDilated({.kernel = kernel, .stride = Extent(1, 4), .padding = padding, .dilation = dilation},
-               {s.n(), s.c(), s.h() + reach.h, s.w() + reach.w});
+               {s.n(), s.c(), s.h() + reach.h(), s.w() + reach.w()});
   }
 }
 
@@ -250,9 +252,10 @@ void CaseList::ZeroPads() {
   add({.top = 1, .left = 2, .bottom = 3, .right = 4}, {2, 3, 5, 4});
   add({.top = 40, .left = 30}, {2, 8, 1, 1});  // several blocks, whatever the type
   for (int i = 0; i < kRandomCasesPerLayer; ++i) {
-    const Extent2d before = Extent(0, 3);
-    const Extent2d after = Extent(0, 3);
-    add({.top = before.h, .left = before.w, .bottom = after.h, .right = after.w}, RandomShape());
+    const Extents before = Extent(0, 3);
+    const Extents after = Extent(0, 3);
+    add({.top = before.h(), .left = before.w(), .bottom = after.h(), .right = after.w()},
+        RandomShape());
   }
 }
 

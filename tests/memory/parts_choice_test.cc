@@ -238,7 +238,8 @@ TEST_CASE("where only workspaces are short, a batch is run in parts, too") {
 TEST_CASE("VGG-16 at batch 250 fits 2 GiB in 10 parts, but not in 2") {
   DefaultCatalog catalog;
   const Request request = {
-      nets::Build("vgg16", {.batch = 250, .dtype = DType::kBf16, .layout = Layout::kNhwc}).value(),
+      nets::Build("vgg16", {.batch = 250, .dtype = DType::kBf16, .layout = Layout::kChannelsLast})
+          .value(),
       {.budget_bytes = 2 * kGiB}};
   const auto fits = [&](int64_t count) {
     const ProgramChoice choice = {.sub_batches = count, .offload_params = true};

@@ -30,9 +30,9 @@ TEST_CASE("FCN-8s's branches have the sizes to which the authors' network crops 
   CHECK(net.shape("fuse_pool4") == "1x21x32x32");
   CHECK(net.shape("upscore_pool4") == "1x21x66x66");
   CHECK(net.shape("upscore8") == "1x21x536x536");
-  CHECK(net.layer("score_pool4c").layer.As<Crop>()->offset == Extent2d(5));
-  CHECK(net.layer("score_pool3c").layer.As<Crop>()->offset == Extent2d(9));
-  CHECK(net.layer("score").layer.As<Crop>()->offset == Extent2d(31));
+  CHECK(net.layer("score_pool4c").layer.As<Crop>()->offset == Extents(5));
+  CHECK(net.layer("score_pool3c").layer.As<Crop>()->offset == Extents(9));
+  CHECK(net.layer("score").layer.As<Crop>()->offset == Extents(31));
 }
 
 TEST_CASE("FCN-8s's parameters have the keys of the authors' network") {

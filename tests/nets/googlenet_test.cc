@@ -66,8 +66,8 @@ TEST_CASE("GoogLeNet's auxiliary classifiers are for training only, with a weigh
     CHECK(loss->weight == 0.3F);
     CHECK(net.layer(aux + ".dropout").layer.As<Dropout>()->probability == 0.7F);
     const auto* const pool = net.layer(aux + ".avgpool").layer.As<AveragePool>();
-    CHECK(pool->kernel == Extent2d(5));
-    CHECK(pool->stride == Extent2d(3));
+    CHECK(pool->kernel == Extents(5));
+    CHECK(pool->stride == Extents(3));
   }
   CHECK(net.layer("conv1.bn").layer.As<BatchNorm>()->epsilon == 1e-3F);
   CHECK(net.layer("dropout").layer.As<Dropout>()->probability == 0.2F);

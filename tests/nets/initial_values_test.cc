@@ -123,7 +123,7 @@ TEST_CASE("weights begin as those of PyTorch's layers, or by the rules of torchv
 TEST_CASE("parameters begin in the same way on every device, fused or not, and in sub-batches") {
   for (const char* const name : {"lenet", "alexnet", "vgg16", "resnet50", "mobilenet_v3_small"}) {
     CAPTURE(name);
-    NetOptions options = {.batch = 2, .layout = Layout::kNhwc};
+    NetOptions options = {.batch = 2, .layout = Layout::kChannelsLast};
     if (std::string(name) != "alexnet" && std::string(name) != "lenet") options.image = 64;
     Graph apart(GraphOptions{});
     {

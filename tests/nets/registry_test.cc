@@ -97,10 +97,11 @@ TEST_CASE("networks built by name have their known parameter counts") {
 
 TEST_CASE("options override a network's defaults") {
   const Resolved net = BuildResolved(
-      "resnet18", {.batch = 3, .image = 64, .channels = 1, .classes = 7, .layout = Layout::kNhwc});
+      "resnet18",
+      {.batch = 3, .image = 64, .channels = 1, .classes = 7, .layout = Layout::kChannelsLast});
   CHECK(net.shape("input") == "3x1x64x64");
   CHECK(net.shape("loss") == "3x7x1x1");
-  CHECK(net.layer("fc").spec.output.layout == Layout::kNhwc);
+  CHECK(net.layer("fc").spec.output.layout == Layout::kChannelsLast);
   CHECK(net.graph().options.batch == 3);
 }
 

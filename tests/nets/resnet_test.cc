@@ -174,11 +174,11 @@ TEST_CASE("a ResNet for CIFAR takes 8x8 digits as well as 32x32 images") {
 }
 
 TEST_CASE("dtype and layout reach every activation") {
-  const Resolved net(CifarResNet({.n = 1, .dtype = DType::kTf32, .layout = Layout::kNhwc}));
+  const Resolved net(CifarResNet({.n = 1, .dtype = DType::kTf32, .layout = Layout::kChannelsLast}));
   for (const ResolvedLayer& layer : net.graph().layers) {
     if (layer.name == "labels") continue;
     CHECK(layer.spec.output.dtype == DType::kTf32);
-    CHECK(layer.spec.output.layout == Layout::kNhwc);
+    CHECK(layer.spec.output.layout == Layout::kChannelsLast);
   }
 }
 

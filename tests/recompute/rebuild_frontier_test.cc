@@ -270,7 +270,8 @@ TEST_CASE("inference rebuilds nothing") {
 TEST_CASE("ResNet-50 in half the memory for a tenth of its time, in a quarter for a third") {
   const DeviceDescription device = DescribedDevice("h200").value();
   const Graph graph =
-      nets::Build("resnet50", {.batch = 256, .dtype = DType::kBf16, .layout = Layout::kNhwc})
+      nets::Build("resnet50",
+                  {.batch = 256, .dtype = DType::kBf16, .layout = Layout::kChannelsLast})
           .value();
   const Program program = Lower(graph, {}, device).value();
   double once = 0;

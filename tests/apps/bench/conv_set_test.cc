@@ -60,11 +60,12 @@ TEST_CASE("a shape is read by its columns, height and width in their places") {
 
 TEST_CASE("batch, type and layout of a list of shapes can be changed") {
   const std::vector<ConvKernel> kernels =
-      DeepBenchConvolutions({.batch = 64, .dtype = DType::kTf32, .layout = Layout::kNhwc}).value();
+      DeepBenchConvolutions({.batch = 64, .dtype = DType::kTf32, .layout = Layout::kChannelsLast})
+          .value();
   for (const ConvKernel& kernel : kernels) {
     CHECK(BatchOf(kernel.signature) == 64);
     CHECK(kernel.signature.operands[0].tensor.dtype == DType::kTf32);
-    CHECK(kernel.signature.operands[0].tensor.layout == Layout::kNhwc);
+    CHECK(kernel.signature.operands[0].tensor.layout == Layout::kChannelsLast);
   }
   const std::vector<ConvKernel> own = DeepBenchConvolutions({}).value();
   const std::vector<ConvKernel> larger = DeepBenchConvolutions({.batch_factor = 4}).value();

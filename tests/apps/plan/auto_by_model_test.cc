@@ -58,8 +58,9 @@ struct Planned {
 class Comparison {
  public:
   Comparison(const ComparedNet& net, apps::PlanTarget measured, apps::PlanTarget by_model)
-      : graph_(nets::Build(net.name,
-                           {.batch = net.batch, .dtype = DType::kBf16, .layout = Layout::kNhwc})
+      : graph_(nets::Build(
+                   net.name,
+                   {.batch = net.batch, .dtype = DType::kBf16, .layout = Layout::kChannelsLast})
                    .value()),
         measured_(std::move(measured)),
         by_model_(std::move(by_model)) {}

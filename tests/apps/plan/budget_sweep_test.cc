@@ -84,10 +84,10 @@ apps::PlanTarget Target() {
 class Sweep {
  public:
   Sweep(const SweptNet& net, const apps::PlanTarget& target)
-      : graph_(nets::Build(net.name,
-                           {.batch = net.batch,
-                            .dtype = net.dtype,
-                            .layout = net.dtype == DType::kFp32 ? Layout::kNchw : Layout::kNhwc})
+      : graph_(nets::Build(net.name, {.batch = net.batch,
+                                      .dtype = net.dtype,
+                                      .layout = net.dtype == DType::kFp32 ? Layout::kChannelsFirst
+                                                                          : Layout::kChannelsLast})
                    .value()),
         target_(target) {}
 

@@ -17,7 +17,7 @@ float ValueAt(size_t i) { return static_cast<float>(i % 251); }
 template <typename Stored>
 void CheckThereAndBack(const Shape& shape, DType dtype) {
   CAPTURE(shape.ToString());
-  for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+  for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
     const TensorSpec spec = {.shape = shape, .dtype = dtype, .layout = layout};
     std::vector<float> nchw(static_cast<size_t>(spec.elements()));
     for (size_t i = 0; i < nchw.size(); ++i) nchw[i] = ValueAt(i);
@@ -26,10 +26,11 @@ void CheckThereAndBack(const Shape& shape, DType dtype) {
     FromNchw(nchw, spec, reinterpret_cast<std::byte*>(bytes.data()));
     std::vector<float> stored(nchw.size());
     for (size_t i = 0; i < nchw.size(); ++i) stored[i] = static_cast<float>(bytes[i]);
-    if (layout == Layout::kNchw || shape.rank() != 4) {
+    if (layout == Layout::kChannelsFirst || shape.rank() < 3) {
       CHECK(stored == nchw);
     } else {
-      const int64_t pixels = shape.h() * shape.w();
+      int64_t pixels = 1;
+      for (int axis = 2; axis < shape.rank(); ++axis) pixels *= shape[axis];
       int64_t wrong = 0;
       for (int64_t i = 0; i < spec.elements(); ++i) {
         const int64_t channel = i % shape.c(), pixel = i / shape.c() % pixels;
@@ -54,7 +55,11 @@ TEST_CASE("values are converted to either layout and back") {
   CheckThereAndBack({2, 3, 4, 5});
   CheckThereAndBack({1, 1, 1, 1});
   CheckThereAndBack({7});
+  CheckThereAndBack({3, 4});
   CheckThereAndBack({3, 4, 5});
+  CheckThereAndBack({2, 3, 7});
+  CheckThereAndBack({2, 3, 4, 5, 6});
+  CheckThereAndBack({2, 5, 1, 3, 1});
 }
 
 TEST_CASE("large batches, which several threads share, are converted in the same way") {

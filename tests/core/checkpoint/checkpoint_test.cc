@@ -33,7 +33,8 @@ bool Says(const absl::Status& status, const std::string& text) {
 // Writes what the session has, but with `values` for one tensor.
 absl::Status SaveWith(const std::string& name, const std::vector<float>& values, Session& session,
                       CheckpointContents contents, DType weights, const std::string& path) {
-  const Program program = BuildProgram(SmallNet(Layout::kNchw, true, DType::kFp16), {}).value();
+  const Program program =
+      BuildProgram(SmallNet(Layout::kChannelsFirst, true, DType::kFp16), {}).value();
   const auto read = [&](const Tensor& tensor) -> absl::StatusOr<std::vector<float>> {
     if (tensor.name == name) return values;
     return session.Values(tensor.name);
@@ -201,7 +202,7 @@ TEST_CASE("weights in memory load like a file with them; what does not fit names
   Train(source, 2);
   REQUIRE(source.SaveWeights(directory.File("w")).ok());
   for (const DType dtype : {DType::kFp32, DType::kFp16}) {
-    const Program program = BuildProgram(SmallNet(Layout::kNhwc, true, dtype), {}).value();
+    const Program program = BuildProgram(SmallNet(Layout::kChannelsLast, true, dtype), {}).value();
     const absl::StatusOr<NamedValues> weights = ReadWeights(directory.File("w"), program);
     REQUIRE(weights.ok());
     for (const auto& [name, values] : *weights) CHECK(values == *source.Values(name));

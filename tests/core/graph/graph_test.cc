@@ -182,7 +182,7 @@ TEST_CASE("a network has an input, and a loss to be trained, or else an output")
 }
 
 TEST_CASE("several feeds, losses and outputs") {
-  Graph net({.name = "net", .batch = 2, .dtype = DType::kBf16, .layout = Layout::kNhwc});
+  Graph net({.name = "net", .batch = 2, .dtype = DType::kBf16, .layout = Layout::kChannelsLast});
   net.Input("image", {3, 4, 4});
   net.Input("age", {1, 1, 1}, DType::kFp32);
   net.Input("species", {}, DType::kInt32);
@@ -202,11 +202,12 @@ TEST_CASE("several feeds, losses and outputs") {
       if (layer.name == "age") CHECK(layer.spec.output == age);
     }
   };
-  check(net, {{2, 3, 4, 4}, DType::kBf16, Layout::kNhwc},
-        {{2, 1, 1, 1}, DType::kFp32, Layout::kNhwc});
+  check(net, {{2, 3, 4, 4}, DType::kBf16, Layout::kChannelsLast},
+        {{2, 1, 1, 1}, DType::kFp32, Layout::kChannelsLast});
   // Outputs, and what follows the network's type, are those of the changed graph, too.
-  check(WithOptions(net, {.name = "net", .batch = 5}), {{5, 3, 4, 4}, DType::kFp32, Layout::kNchw},
-        {{5, 1, 1, 1}, DType::kFp32, Layout::kNchw});
+  check(WithOptions(net, {.name = "net", .batch = 5}),
+        {{5, 3, 4, 4}, DType::kFp32, Layout::kChannelsFirst},
+        {{5, 1, 1, 1}, DType::kFp32, Layout::kChannelsFirst});
 }
 
 TEST_CASE("a feed that other layers read besides a loss is no target") {

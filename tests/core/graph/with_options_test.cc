@@ -25,7 +25,7 @@ TEST_CASE("a network with other options is the one that is built with them") {
   nets::CifarResNetOptions other = small;
   other.batch = 7;
   other.dtype = DType::kBf16;
-  other.layout = Layout::kNhwc;
+  other.layout = Layout::kChannelsLast;
   const Graph wanted = nets::CifarResNet(other);
   CheckSame(WithOptions(nets::CifarResNet(small), wanted.options()), wanted);
 }
@@ -41,7 +41,7 @@ TEST_CASE("targets stay fp32 and take the layout") {
     net.TargetLoss(net.Input({3, 4, 5}), MeanSquaredError{}, {3, 4, 5});
     return net;
   };
-  const GraphOptions options = {.batch = 7, .dtype = DType::kBf16, .layout = Layout::kNhwc};
+  const GraphOptions options = {.batch = 7, .dtype = DType::kBf16, .layout = Layout::kChannelsLast};
   CheckSame(WithOptions(build({.name = "network", .batch = 2}), options), build(options));
 }
 

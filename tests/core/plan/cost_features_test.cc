@@ -30,7 +30,7 @@ double At(const CostFeatures& features, F::Index index) {
 }
 
 TEST_CASE("the features of a convolution are those computed by hand") {
-  const TensorSpec x = {{32, 64, 56, 56}, DType::kBf16, Layout::kNhwc};
+  const TensorSpec x = {{32, 64, 56, 56}, DType::kBf16, Layout::kChannelsLast};
   const Convolution layer = {
       .out_channels = 128, .kernel = 3, .stride = 2, .padding = 1, .bias = false};
   // 32 x 128 x 28 x 28 results of 64 x 9 products each.
@@ -73,7 +73,7 @@ TEST_CASE("the features of a convolution are those computed by hand") {
 TEST_CASE("few and ragged channels, windows that are no squares and many bytes are told apart") {
   const Convolution stem = {.out_channels = 24, .kernel = {7, 1}, .padding = {3, 0}, .bias = false};
   const CostFeatures features =
-      Of(stem, Phase::kForward, {{256, 3, 224, 224}, DType::kFp32, Layout::kNchw}, 1);
+      Of(stem, Phase::kForward, {{256, 3, 224, 224}, DType::kFp32, Layout::kChannelsFirst}, 1);
   CHECK(At(features, F::kFewInputChannels) == 1);
   CHECK(At(features, F::kFewOutputChannels) == 1);
   CHECK(At(features, F::kRaggedInputChannels) == 1);
@@ -89,7 +89,7 @@ TEST_CASE("few and ragged channels, windows that are no squares and many bytes a
 }
 
 TEST_CASE("channels are those of a group") {
-  const TensorSpec x = {{8, 96, 14, 14}, DType::kFp16, Layout::kNhwc};
+  const TensorSpec x = {{8, 96, 14, 14}, DType::kFp16, Layout::kChannelsLast};
   const auto in_groups = [&](int64_t groups) {
     return Of(Convolution{.out_channels = 192, .kernel = 3, .padding = 1, .groups = groups},
               Phase::kForward, x, 1);
@@ -105,7 +105,7 @@ TEST_CASE("channels are those of a group") {
 }
 
 TEST_CASE("input and output stay the same in backward steps") {
-  const TensorSpec x = {{8, 64, 14, 14}, DType::kTf32, Layout::kNchw};
+  const TensorSpec x = {{8, 64, 14, 14}, DType::kTf32, Layout::kChannelsFirst};
   const Convolution layer = {.out_channels = 256, .kernel = 1};
   for (const Phase phase : {Phase::kForward, Phase::kBackwardData, Phase::kBackwardParams}) {
     const CostFeatures features = Of(layer, phase, x, 1);
@@ -118,7 +118,7 @@ TEST_CASE("input and output stay the same in backward steps") {
 }
 
 TEST_CASE("a step without products of matrices is a pass over memory, bound by its bytes") {
-  const TensorSpec x = {{16, 32, 28, 28}, DType::kFp32, Layout::kNchw};
+  const TensorSpec x = {{16, 32, 28, 28}, DType::kFp32, Layout::kChannelsFirst};
   const CostFeatures relu = Of(Relu{}, Phase::kForward, x);
   CHECK(relu.kind == "relu forward fp32 nchw");
   CHECK(relu.group == "relu forward");
@@ -146,7 +146,7 @@ TEST_CASE("a pass over more bytes than the cache holds takes at least the time o
 
 TEST_CASE("a fully connected layer is a product of matrices") {
   const CostFeatures features = Of(FullyConnected{.out_features = 1000}, Phase::kForward,
-                                   {{256, 2048, 1, 1}, DType::kBf16, Layout::kNhwc}, 1);
+                                   {{256, 2048, 1, 1}, DType::kBf16, Layout::kChannelsLast}, 1);
   CHECK(features.group == "dense forward 16-bit nhwc");
   CHECK(features.kind == "fully_connected dense forward 16-bit nhwc");
   CHECK(At(features, F::kInputChannels) == 11);
@@ -155,7 +155,7 @@ TEST_CASE("a fully connected layer is a product of matrices") {
 }
 
 TEST_CASE("reruns of batch norms and passes of inference have kinds of their own") {
-  const TensorSpec x = {{16, 32, 28, 28}, DType::kFp32, Layout::kNchw};
+  const TensorSpec x = {{16, 32, 28, 28}, DType::kFp32, Layout::kChannelsFirst};
   const DeviceDescription device = DescribedDevice("h200").value();
   const auto group_of = [&](const Layer& layer, bool rerun, Mode mode) {
     StepSignature signature = SignatureOf(layer, Phase::kForward, {x}).value();

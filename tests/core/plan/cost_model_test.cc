@@ -87,7 +87,8 @@ struct RandomStep {
     const StepSignature step = At(batch);
     const Operand result = phase == Phase::kForward ? operands::Y() : operands::Dy();
     return 2.0 * static_cast<double>(step.Spec(result).elements()) *
-           static_cast<double>(input.shape.c() / layer.groups * layer.kernel.h * layer.kernel.w);
+           static_cast<double>(input.shape.c() / layer.groups * layer.kernel.h() *
+                               layer.kernel.w());
   }
   double Seconds(int64_t batch, const DeviceDescription& device = H200()) const {
     return PredictSeconds(At(batch), Flops(batch), device);
@@ -115,7 +116,7 @@ class RandomSteps {
     step.phase = kPhases[random_() % 3];
     step.input = {{1, in, image, image},
                   kTypes[random_() % 4],
-                  random_() % 2 == 0 ? Layout::kNchw : Layout::kNhwc};
+                  random_() % 2 == 0 ? Layout::kChannelsFirst : Layout::kChannelsLast};
     return step;
   }
 

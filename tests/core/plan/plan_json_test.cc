@@ -19,8 +19,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Plan SomePlan(uint32_t seed) {
-  const Program program =
-      BuildProgram(testing::RandomGraph(seed, {.ports = seed % 2 == 1}), {}).value();
+  const int axes = 1 + static_cast<int>((seed + 1) % 3);  // 2 of the first
+  const Graph graph = testing::RandomGraph(
+      seed, {.axes = axes, .image = axes == 3 ? 4 : 8, .ports = seed % 2 == 1});
+  const Program program = BuildProgram(graph, {}).value();
   DefaultCatalog catalog;
   return MakePlan(program, {}, DescribedDevice("h200").value(), catalog).value().plan;
 }

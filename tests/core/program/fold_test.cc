@@ -23,7 +23,7 @@ namespace {
 
 using namespace operands;
 
-GraphOptions Options(Layout layout = Layout::kNhwc) {
+GraphOptions Options(Layout layout = Layout::kChannelsLast) {
   return {.name = "net", .batch = 2, .layout = layout};
 }
 
@@ -112,10 +112,12 @@ TEST_CASE("convolutions that do not gain keep their batch norm") {
   strided.stride = 2;
   narrow.out_channels = 3;
   const Convolution wide = {.out_channels = 8, .kernel = 3, .padding = 1, .bias = false};
-  const Case cases[] = {
-      {"NCHW", Options(Layout::kNchw), kWiden, 8}, {"a bias", Options(), with_bias, 8},
-      {"a stride", Options(), strided, 16},        {"a larger window", Options(), wide, 8},
-      {"too few outputs", Options(), narrow, 8},   {"too few pixels", Options(), kWiden, 7}};
+  const Case cases[] = {{"NCHW", Options(Layout::kChannelsFirst), kWiden, 8},
+                        {"a bias", Options(), with_bias, 8},
+                        {"a stride", Options(), strided, 16},
+                        {"a larger window", Options(), wide, 8},
+                        {"too few outputs", Options(), narrow, 8},
+                        {"too few pixels", Options(), kWiden, 7}};
   for (const Case& c : cases) {
     CAPTURE(c.why);
     Graph net(c.options);
@@ -170,7 +172,7 @@ TEST_CASE("a layer that passes its gradient on to an input is the last that read
 
 // The blocks of ResNet-50 with enough pixels: three stages, without the strided shortcuts.
 TEST_CASE("a block's gradient is not added in a pass of its own") {
-  const Graph net = nets::ResNet({.batch = 64, .layout = Layout::kNhwc});
+  const Graph net = nets::ResNet({.batch = 64, .layout = Layout::kChannelsLast});
   DeviceDescription gpu;
   gpu.kind = "cuda";
   gpu.folding_types = {DType::kFp32};

@@ -288,8 +288,8 @@ TEST_CASE("a fused batch norm refuses to concatenate and add, pool, or join what
   CHECK(message({.concatenates = true}, std::vector<TensorSpec>(97, x)) ==
         "a fused batch norm concatenates at most 96 inputs, not 97");
   CHECK(message({.concatenates = true}, {x, {{2, 3, 4, 5}}}) ==
-        "cannot concatenate input 1 of shape 2x3x4x5 with input 0 of shape 2x3x4x4: N, H and W "
-        "must agree");
+        "cannot concatenate input 1 of shape 2x3x4x5 with input 0 of shape 2x3x4x4: all but "
+        "the channels must agree");
   CHECK(FusedBatchNorm{.concatenates = true}.Specify({.inputs = two})->output.shape ==
         Shape{2, 6, 4, 4});
 }

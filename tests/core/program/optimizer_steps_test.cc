@@ -20,7 +20,8 @@ using Names = std::vector<std::string>;
 Program ProgramWith(const Optimizer& optimizer, ProgramOptions options = {},
                     DType dtype = DType::kFp32) {
   options.optimizer = optimizer;
-  absl::StatusOr<Program> program = BuildProgram(SmallNet(Layout::kNchw, true, dtype), options);
+  absl::StatusOr<Program> program =
+      BuildProgram(SmallNet(Layout::kChannelsFirst, true, dtype), options);
   REQUIRE_MESSAGE(program.ok(), program.status().ToString());
   return *std::move(program);
 }

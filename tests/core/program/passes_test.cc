@@ -58,7 +58,7 @@ TEST_CASE("layers are fused in networks and in their parts, but not with the pap
         FusedLayers(whole));
   CHECK(FusedLayers(Lower(SmallNet(), {.accounting = Accounting::kPaper}, h200).value()) == 0);
   CHECK(FusedLayers(BuildProgram(SmallNet(), {}).value()) == 0);
-  const Graph part = SmallNet(Layout::kNchw, /*with_block=*/false);
+  const Graph part = SmallNet(Layout::kChannelsFirst, /*with_block=*/false);
   CHECK(FusedLayers(LowerPart(part, whole, h200).value()) == FusedLayers(whole));
 }
 
@@ -95,7 +95,7 @@ TEST_CASE("inference has the persistent tensors of training, however each is fus
 
 TEST_CASE("a part of a network is refused for a tensor that the whole lacks") {
   const DeviceDescription h200 = DescribedDevice("h200").value();
-  const Graph part = SmallNet(Layout::kNchw, /*with_block=*/false);
+  const Graph part = SmallNet(Layout::kChannelsFirst, /*with_block=*/false);
   const Program smaller = Lower(part, {}, h200).value();
   CHECK(LowerPart(SmallNet(), smaller, h200).status().code() == absl::StatusCode::kInvalidArgument);
 }

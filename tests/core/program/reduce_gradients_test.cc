@@ -182,7 +182,7 @@ TEST_CASE("no step of a layer touches a tensor once it has been summed") {
     const Graph graph = testing::RandomGraph(seed, {.batch = 2,
                                                     .max_channels = 256,
                                                     .dtype = DType::kBf16,
-                                                    .layout = Layout::kNhwc,
+                                                    .layout = Layout::kChannelsLast,
                                                     .residual = true,
                                                     .ports = seed % 2 == 1});
     const absl::StatusOr<Program> program =
@@ -207,7 +207,7 @@ TEST_CASE("no step of a layer touches a tensor once it has been summed") {
 TEST_CASE("ranks with unequal parts of the batch have the same layers, tensors and sums") {
   const DeviceDescription h200 = DescribedDevice("h200").value();
   const auto lower = [&](int64_t images, const ProgramOptions& options) {
-    Graph net({.batch = images, .dtype = DType::kBf16, .layout = Layout::kNhwc});
+    Graph net({.batch = images, .dtype = DType::kBf16, .layout = Layout::kChannelsLast});
     std::string x = net.Input({8, 16, 16});
     x = net.Add("conv", Convolution{.out_channels = 16, .bias = false}, {x});
     x = net.Add("bn", BatchNorm{}, {x});

@@ -349,7 +349,8 @@ TEST_CASE("batch norms have the statistics of all ranks or of each part, not bot
 
 TEST_CASE("a layer whose backward reads gradients of its parameters is not run in parts") {
   const auto net_with = [](const std::vector<Layer>& layers) {
-    Graph net({.name = "folded", .batch = 8, .dtype = DType::kBf16, .layout = Layout::kNhwc});
+    Graph net(
+        {.name = "folded", .batch = 8, .dtype = DType::kBf16, .layout = Layout::kChannelsLast});
     std::string x = net.Input({8, 16, 16});
     for (const Layer& layer : layers) x = net.Add(std::string(layer.type()), layer, {x});
     net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {x}), SoftmaxCrossEntropy{});

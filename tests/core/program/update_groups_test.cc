@@ -177,7 +177,7 @@ TEST_CASE(
   CHECK(bytes({.accounting = Accounting::kPaper}, h200) == 0);
   CHECK(bytes({.offload_params = true}, h200) == 0);
   const Program whole = Lower(SmallNet(), {}, h200).value();
-  const Program part = LowerPart(SmallNet(Layout::kNchw, false), whole, h200).value();
+  const Program part = LowerPart(SmallNet(Layout::kChannelsFirst, false), whole, h200).value();
   CHECK(part.options == whole.options);
   CHECK(Updates(part).size() == 1);
   CHECK(Updates(whole).size() == 1);
@@ -209,7 +209,7 @@ TEST_CASE(
     for (const bool offload_params : {false, true}) {
       CAPTURE(Name(dtype));
       CAPTURE(offload_params);
-      const Graph net = SmallNet(Layout::kNchw, true, dtype);
+      const Graph net = SmallNet(Layout::kChannelsFirst, true, dtype);
       const PlannerOptions planning = {
           .policy = "superneurons", .offload_params = offload_params, .strict = true};
       Session single = CreateSession(net, *cpu, planning).value();
@@ -221,7 +221,7 @@ TEST_CASE(
       }
       for (int step = 0; step < 4; ++step) CHECK(Train(single, 1) == Train(grouped, 1));
       CheckSameState(single, grouped);
-      const Graph part = SmallNet(Layout::kNchw, false, dtype);
+      const Graph part = SmallNet(Layout::kChannelsFirst, false, dtype);
       REQUIRE(single.SetTrainingGraph(part).ok());
       REQUIRE(grouped.SetTrainingGraph(part).ok());
       CHECK(Train(single, 2) == Train(grouped, 2));

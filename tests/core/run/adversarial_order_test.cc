@@ -100,7 +100,7 @@ TEST_CASE("random networks train to the same bits in every order of the streams"
   int moving = 0;
   for (uint32_t seed = 0; seed < seeds; ++seed) {
     CAPTURE(seed);
-    const Layout layout = seed % 4 == 3 ? Layout::kNhwc : Layout::kNchw;
+    const Layout layout = seed % 4 == 3 ? Layout::kChannelsLast : Layout::kChannelsFirst;
     const Graph graph = testing::RandomGraph(seed, {.layout = layout});
     const auto expected =
         Train(Opened(graph, *cpu, {.policy = "keep-all", .in_place = false}, kOrderedTraining));

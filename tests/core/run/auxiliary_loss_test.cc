@@ -69,7 +69,7 @@ StepResult OneStep(Session& session, uint64_t seed = 1) {
 
 TEST_CASE("training minimises the main loss plus the weighted auxiliary one, and reports it") {
   const auto device = OpenCpu();
-  for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+  for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
     const GraphOptions options = {.layout = layout};
     Session both = Opened(TwoHeaded(kBoth, options), *device, {}, kPlainTraining);
     Session end = Opened(TwoHeaded(kEnd, options), *device, {}, kPlainTraining);

@@ -229,13 +229,13 @@ TEST_CASE("batch norms of parts: random networks train to the same bits under ev
   for (uint32_t seed = 0; seed < testing::RandomSeeds(8); ++seed) {
     CAPTURE(seed);
     const DType dtype = seed % 3 == 0 ? DType::kFp32 : seed % 3 == 1 ? DType::kBf16 : DType::kFp16;
-    const Graph graph =
-        testing::RandomGraph(seed, {.batch = 8,
-                                    .dtype = dtype,
-                                    .layout = seed % 5 == 4 ? Layout::kNhwc : Layout::kNchw,
-                                    .residual = seed % 4 == 1,
-                                    .dense = seed % 4 == 2,
-                                    .mobile = seed % 4 == 3});
+    const Graph graph = testing::RandomGraph(
+        seed, {.batch = 8,
+               .dtype = dtype,
+               .layout = seed % 5 == 4 ? Layout::kChannelsLast : Layout::kChannelsFirst,
+               .residual = seed % 4 == 1,
+               .dense = seed % 4 == 2,
+               .mobile = seed % 4 == 3});
     PlannerOptions options = {
         .policy = "keep-all", .sub_batches = 3, .batch_norm_in_parts = true, .in_place = false};
     Session unmanaged = Opened(graph, *cpu, options, kNormalisedTraining);

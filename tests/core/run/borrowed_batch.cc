@@ -83,7 +83,7 @@ void CheckBorrowedBatches(Device& device) {
     borrowed[i].borrowed = owned[i].images;
   }
   const OnDevice on_device(device, owned);
-  for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+  for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
     PlannerOptions options = {.policy = "liveness", .strict = true};
     Session ahead = MakeSession(device, options, {}, layout);
     PlannerOptions tight = options;

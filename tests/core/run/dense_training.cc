@@ -47,7 +47,7 @@ Session TrainedDense(const Graph& net, Device& device, PlannerOptions planning) 
 void CheckDenseNetFusion(Device& any) {
   DescribedAs device = WithoutFolding(any);
   for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16}) {
-    for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+    for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
       CAPTURE(std::string(Name(dtype)));
       CAPTURE(std::string(Name(layout)));
       Session apart =

@@ -243,7 +243,7 @@ TEST_CASE("a part of the network is refused, and training continues with the who
   const Written written;
   Session session = Session::Create(SmallNet(), *written.device, written.Read().value()).value();
   const absl::Status refused =
-      session.SetTrainingGraph(SmallNet(Layout::kNchw, /*with_block=*/false));
+      session.SetTrainingGraph(SmallNet(Layout::kChannelsFirst, /*with_block=*/false));
   CHECK(refused.code() == absl::StatusCode::kInvalidArgument);
   CHECK(session.plan() == written.plan);
   Train(session, 1);
@@ -260,7 +260,8 @@ TEST_CASE("a plan for something else is refused with the first difference") {
   const std::string begin = written.file + ": the plan is for ";
   CHECK(refusal([](Plan& p) { p.net = "lenet"; }) == begin + "network lenet, not for small");
   CHECK(refusal([](Plan& p) { p.dtype = DType::kTf32; }) == begin + "dtype tf32, not for fp32");
-  CHECK(refusal([](Plan& p) { p.layout = Layout::kNhwc; }) == begin + "layout nhwc, not for nchw");
+  CHECK(refusal([](Plan& p) { p.layout = Layout::kChannelsLast; }) ==
+        begin + "layout nhwc, not for nchw");
   CHECK(refusal([](Plan& p) { p.device_kind = "cuda"; }) ==
         begin + "device kind cuda, not for cpu");
   CHECK(refusal([](Plan& p) {

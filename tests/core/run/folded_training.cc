@@ -34,7 +34,7 @@ Graph SmallResNet(DType dtype) {
                        .batch = 8,
                        .width = 4,
                        .dtype = dtype,
-                       .layout = Layout::kNhwc});
+                       .layout = Layout::kChannelsLast});
 }
 
 int CountFolded(const Graph& graph, const Device& device) {

@@ -76,8 +76,8 @@ TEST_CASE("random networks with fused convolutions train to the bits without fus
   for (uint32_t seed = 0; seed < seeds; ++seed) {
     CAPTURE(seed);
     const Graph random = testing::RandomGraph(
-        seed,
-        {.dtype = kTypes[seed % 3], .layout = seed / 3 % 2 == 0 ? Layout::kNchw : Layout::kNhwc});
+        seed, {.dtype = kTypes[seed % 3],
+               .layout = seed / 3 % 2 == 0 ? Layout::kChannelsFirst : Layout::kChannelsLast});
     const Graph graph = WithBias(random, /*bias=*/false, /*fusion=*/true);
     fused += CountFused(graph, gpu);
     const TrainedState want = TrainRandom(WithBias(random, false, false), gpu, kPlain, nullptr);
@@ -95,8 +95,8 @@ TEST_CASE("with biases, fused convolutions train to nearly the same, and the sam
   const uint32_t seeds = testing::RandomSeeds(20);
   for (uint32_t seed = 0; seed < seeds; ++seed) {
     CAPTURE(seed);
-    const Graph random =
-        testing::RandomGraph(seed, {.layout = seed % 2 == 0 ? Layout::kNchw : Layout::kNhwc});
+    const Graph random = testing::RandomGraph(
+        seed, {.layout = seed % 2 == 0 ? Layout::kChannelsFirst : Layout::kChannelsLast});
     const Graph graph = WithBias(random, /*bias=*/true, /*fusion=*/true);
     fused += CountFused(graph, gpu);
     const TrainedState apart = TrainRandom(WithBias(random, true, false), gpu, kPlain, nullptr);

@@ -48,7 +48,7 @@ constexpr double kMinChange = 0.005;
 Session OpenHalf(Device& device, DType dtype, PlannerOptions planning, TrainingOptions training,
                  bool fusion) {
   planning.strict = true;
-  const Graph small = SmallNet(Layout::kNchw, true, dtype);
+  const Graph small = SmallNet(Layout::kChannelsFirst, true, dtype);
   GraphOptions options = small.options();
   options.fusion = fusion;
   Graph net(options);

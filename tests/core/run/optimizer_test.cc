@@ -149,7 +149,7 @@ TEST_CASE("averages begin with the weights, follow them, and can take their plac
 TEST_CASE("with 16-bit weights, masters are exchanged with their averages") {
   const auto device = OpenCpu();
   absl::StatusOr<Session> session =
-      CreateSession(SmallNet(Layout::kNchw, true, DType::kBf16), *device, {},
+      CreateSession(SmallNet(Layout::kChannelsFirst, true, DType::kBf16), *device, {},
                     {.optimizer = {.average_decay = 0.5F}, .learning_rate = {.base = 0.1F}});
   REQUIRE_MESSAGE(session.ok(), session.status().ToString());
   Train(*session, 3);

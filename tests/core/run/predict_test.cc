@@ -116,7 +116,7 @@ TEST_CASE("weights are those that a session saves, with the names and shapes of 
     const std::vector<NamedTensor> weights = session.Weights().value();
     for (const NamedTensor& tensor : weights) {
       const SafetensorsEntry entry = reader.Find(tensor.name).value();
-      const absl::InlinedVector<int64_t, 4>& dims = tensor.shape.dims();
+      const Shape::Dims& dims = tensor.shape.dims();
       CHECK(entry.shape == std::vector<int64_t>(dims.begin(), dims.end()));
       CHECK(SameBits(tensor.values, session.Values(tensor.name).value()));
     }

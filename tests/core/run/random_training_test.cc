@@ -72,8 +72,8 @@ TEST_CASE("random networks of all types train to the same bits whatever the plan
   const uint32_t seeds = testing::RandomSeeds(500);
   for (uint32_t seed = 0; seed < seeds; ++seed) {
     CAPTURE(seed);
-    const Layout layout =
-        seed / 6 % 4 == 3 ? Layout::kNhwc : Layout::kNchw;  // with every other choice
+    const Layout layout = seed / 6 % 4 == 3 ? Layout::kChannelsLast
+                                            : Layout::kChannelsFirst;  // with every other choice
     const DType dtype = kTypes[seed / 5 % 3];
     testing::RandomGraphOptions of = {.dtype = dtype,
                                       .layout = layout,
@@ -116,6 +116,41 @@ TEST_CASE("random networks of all types train to the same bits whatever the plan
   }
 }
 
+TEST_CASE("networks of sequences and volumes train to the same bits whatever the plan") {
+  const auto opened = CpuDevice::Open();
+  REQUIRE(opened.ok());
+  Device& device = **opened;
+  constexpr DType kTypes[] = {DType::kFp32, DType::kBf16, DType::kFp16};
+  const std::vector<std::string> policies = PoliciesThatMoveOrRebuild();
+  const uint32_t seeds = testing::RandomSeeds(48);
+  for (uint32_t seed = 0; seed < seeds; ++seed) {
+    CAPTURE(seed);
+    testing::RandomGraphOptions of = {
+        .axes = seed % 2 == 0 ? 1 : 3,
+        .image = seed % 2 == 0 ? 12 : 4,
+        .dtype = kTypes[seed / 2 % 3],
+        .layout = seed / 4 % 2 == 1 ? Layout::kChannelsLast : Layout::kChannelsFirst,
+        .residual = seed / 3 % 4 == 1,
+        .dense = seed / 3 % 4 == 2,
+        .mobile = seed / 3 % 4 == 3,
+        .ports = seed / 8 % 2 == 1,
+        .shares = seed % 5 == 1};
+    const Graph graph = testing::RandomGraph(seed, of);
+    const TrainingOptions training = TrainingOf(seed);
+    of.fusion = false;
+    const TrainedState reference =
+        TrainRandom(testing::RandomGraph(seed, of), device,
+                    {.policy = "keep-all", .in_place = false}, nullptr, 3, training);
+    for (float loss : reference.at("loss")) REQUIRE(std::isfinite(loss));
+    CHECK(SameBits(reference,
+                   TrainRandom(graph, device, {.policy = "liveness"}, nullptr, 3, training)));
+    for (const uint32_t turn : {seed, seed + 1}) {
+      CheckPolicy(graph, device, training, {.policy = policies[turn % policies.size()]},
+                  /*tight=*/turn % 4 < 2, reference);
+    }
+  }
+}
+
 TEST_CASE("sums that several layers read train to the same bits fused and unfused") {
   const auto opened = CpuDevice::Open();
   REQUIRE(opened.ok());
@@ -125,13 +160,14 @@ TEST_CASE("sums that several layers read train to the same bits fused and unfuse
   const uint32_t seeds = testing::RandomSeeds(48);
   for (uint32_t seed = 0; seed < seeds; ++seed) {
     CAPTURE(seed);
-    testing::RandomGraphOptions of = {.max_blocks = 4,
-                                      .dtype = kTypes[seed % 3],
-                                      .layout = seed / 3 % 2 == 1 ? Layout::kNhwc : Layout::kNchw,
-                                      .residual = true,
-                                      .read_twice = true,
-                                      .auxiliary = seed / 6 % 2 == 1,
-                                      .shares = seed % 2 == 1};
+    testing::RandomGraphOptions of = {
+        .max_blocks = 4,
+        .dtype = kTypes[seed % 3],
+        .layout = seed / 3 % 2 == 1 ? Layout::kChannelsLast : Layout::kChannelsFirst,
+        .residual = true,
+        .read_twice = true,
+        .auxiliary = seed / 6 % 2 == 1,
+        .shares = seed % 2 == 1};
     const Graph graph = testing::RandomGraph(seed, of);
     of.fusion = false;
     const TrainedState reference = TrainRandom(testing::RandomGraph(seed, of), device,

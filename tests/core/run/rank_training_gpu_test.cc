@@ -91,7 +91,7 @@ TEST_CASE("a sharded optimizer on two GPUs trains the same bits in every budget"
     training.net = [seed](int64_t batch) {
       RandomGraphOptions options = {.batch = batch, .max_channels = 24};
       if (seed % 2 == 1) options.dtype = DType::kBf16;
-      if (seed % 4 > 1) options.layout = Layout::kNhwc;
+      if (seed % 4 > 1) options.layout = Layout::kChannelsLast;
       return RandomGraph(seed, options);
     };
     const PlannerOptions ample = {.policy = "liveness", .strict = true};

@@ -111,7 +111,8 @@ TEST_CASE("all ranks change to another graph, or none") {
     options.communicator = communicator.get();
     Session session = MakeSession(*device, {.policy = "liveness"}, options);
     Train(session, 1);
-    const absl::Status changed = session.SetTrainingGraph(SmallNet(Layout::kNchw, with_block));
+    const absl::Status changed =
+        session.SetTrainingGraph(SmallNet(Layout::kChannelsFirst, with_block));
     Train(session, 2);  // with the new graph, or with the old one
     return std::pair(std::string(changed.message()), *session.Values("conv2.weight"));
   };

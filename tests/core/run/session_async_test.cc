@@ -230,7 +230,7 @@ TEST_CASE("two budgets are planned at the same time on two threads") {
 TEST_CASE(
     "a graph is planned within the budget that was pending, or the old one if it is refused") {
   const auto device = OpenCpu();
-  const Graph part = SmallNet(Layout::kNchw, /*with_block=*/false);
+  const Graph part = SmallNet(Layout::kChannelsFirst, /*with_block=*/false);
   const Needs needs = NeedsOn(*device);
   Session session = MakeSession(*device, {.budget_bytes = needs.most});
   Session steady = MakeSession(*device, {});

@@ -18,7 +18,7 @@ namespace neap {
 namespace {
 
 Graph Whole() { return SmallNet(); }
-Graph WithoutBlock() { return SmallNet(Layout::kNchw, /*with_block=*/false); }
+Graph WithoutBlock() { return SmallNet(Layout::kChannelsFirst, /*with_block=*/false); }
 
 constexpr const char* kOfBlock[] = {"conv2.weight", "conv2.bias", "conv2.weight.momentum"};
 
@@ -250,7 +250,7 @@ TEST_CASE("a graph that is not a part of the network is refused, naming the miss
   };
   CHECK(refusal("fc9", 4, 8) == "other: small has no fc9.weight (4x3x8x8 fp32 nchw)");
   CHECK(refusal("fc", 4, 8) == "other: small has no fc.weight (4x3x8x8 fp32 nchw)");
-  Graph nhwc = SmallNet(Layout::kNhwc);
+  Graph nhwc = SmallNet(Layout::kChannelsLast);
   CHECK(session.SetTrainingGraph(nhwc).code() == absl::StatusCode::kInvalidArgument);
   Session steady = MakeSession(*device, {});
   Train(steady, 1);

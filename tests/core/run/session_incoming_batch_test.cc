@@ -79,7 +79,7 @@ bool IsNeeded(Device& cpu, Stream waiting, Stream awaited, const Trained& expect
 
 TEST_CASE("a batch that is copied ahead trains to the same bits, and is in the peak") {
   const auto cpu = OpenCpu();
-  for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+  for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
     OwnMemoryDevice device(*cpu);
     Session before = MakeSession(*cpu, {}, {}, layout);
     Session ahead = MakeSession(device, {}, {}, layout);
@@ -121,8 +121,8 @@ TEST_CASE("a budget without bytes for the incoming batch copies it before its it
   CHECK(session.memory().measured_peak_bytes == session.memory().predicted_peak_bytes);
   REQUIRE(session.SetBudget(kUnlimited).ok());
   CHECK(copies_of_step(Stream::kInput) == kValues);
-  REQUIRE(session.SetTrainingGraph(SmallNet(Layout::kNchw, /*with_block=*/false)).ok());
-  REQUIRE(steady.SetTrainingGraph(SmallNet(Layout::kNchw, /*with_block=*/false)).ok());
+  REQUIRE(session.SetTrainingGraph(SmallNet(Layout::kChannelsFirst, /*with_block=*/false)).ok());
+  REQUIRE(steady.SetTrainingGraph(SmallNet(Layout::kChannelsFirst, /*with_block=*/false)).ok());
   CHECK(copies_of_step(Stream::kInput) == kValues);
   CheckSameState(session, steady);
 }

@@ -140,16 +140,16 @@ TEST_CASE("random networks in sub-batches train to the same bits whatever the pl
     CAPTURE(seed);
     const size_t type = seed % 3;
     const bool divides = seed % 2 == 0;  // else the last part is shorter: 3 + 2, 2 + 2 + 1
-    const Graph graph =
-        testing::RandomGraph(seed, {.batch = divides ? 4 : 5,
-                                    .batch_norm = false,
-                                    .dtype = kTypes[type],
-                                    .layout = seed % 5 == 4 ? Layout::kNhwc : Layout::kNchw,
-                                    .residual = seed % 7 == 1,
-                                    .dense = seed % 7 == 2,
-                                    .mobile = seed % 7 == 3,
-                                    .auxiliary = seed % 4 == 1,
-                                    .shares = seed % 3 == 1});
+    const Graph graph = testing::RandomGraph(
+        seed, {.batch = divides ? 4 : 5,
+               .batch_norm = false,
+               .dtype = kTypes[type],
+               .layout = seed % 5 == 4 ? Layout::kChannelsLast : Layout::kChannelsFirst,
+               .residual = seed % 7 == 1,
+               .dense = seed % 7 == 2,
+               .mobile = seed % 7 == 3,
+               .auxiliary = seed % 4 == 1,
+               .shares = seed % 3 == 1});
     const State whole = Train(graph, *cpu, {.policy = "keep-all", .sub_batches = 1});
     for (const int64_t sub_batches : {2, divides ? 4 : 3}) {
       CAPTURE(sub_batches);

@@ -77,7 +77,7 @@ TEST_CASE("engines that cannot be built are planned around, and equal steps shar
 TEST_CASE("a step without a learning rate leaves running variances near the 1 where they begin") {
   const auto device = OpenCpu();
   for (const DType dtype : {DType::kFp32, DType::kBf16}) {
-    const Graph net = SmallNet(Layout::kNchw, /*with_block=*/true, dtype);
+    const Graph net = SmallNet(Layout::kChannelsFirst, /*with_block=*/true, dtype);
     Session session = CreateSession(net, *device, {}, {.learning_rate = {.base = 0}}).value();
     const std::vector<float> first = *session.Values("bn1.running_var");
     CHECK(std::all_of(first.begin(), first.end(), [](float v) { return v == 1; }));
@@ -131,7 +131,8 @@ TEST_CASE("a label that is not a class is refused with its image, and training c
 TEST_CASE("a small network learns, in both layouts, and they agree") {
   const auto device = OpenCpu();
   Session nchw = MakeSession(*device, {}, {.learning_rate = {.base = 0.05F}});
-  Session nhwc = MakeSession(*device, {}, {.learning_rate = {.base = 0.05F}}, Layout::kNhwc);
+  Session nhwc =
+      MakeSession(*device, {}, {.learning_rate = {.base = 0.05F}}, Layout::kChannelsLast);
   const float first = Train(nchw, 1);
   const float first_nhwc = Train(nhwc, 1);
   CHECK(
@@ -250,7 +251,7 @@ TEST_CASE("a file of weights starts a new run, in either layout") {
   Session from = MakeSession(*device, {});
   Train(from, 3);
   REQUIRE(from.SaveWeights(path).ok());
-  Session to = MakeSession(*device, {}, {.seed = 5}, Layout::kNhwc);
+  Session to = MakeSession(*device, {}, {.seed = 5}, Layout::kChannelsLast);
   Train(to, 1);
   REQUIRE(to.Load(path).ok());
   CHECK(to.step() == 0);

@@ -49,7 +49,7 @@ RankTraining RandomTraining(uint32_t seed, std::vector<int64_t> split,
 }
 
 // In bf16, so with masters.
-RankTraining HalfTraining(std::vector<int64_t> split, Layout layout = Layout::kNhwc) {
+RankTraining HalfTraining(std::vector<int64_t> split, Layout layout = Layout::kChannelsLast) {
   RankTraining training = {.net = {}, .split = std::move(split), .image_values = 3 * 8 * 8};
   training.net = [layout](int64_t batch) {
     Graph net({.name = "half", .batch = batch, .dtype = DType::kBf16, .layout = layout});
@@ -72,8 +72,8 @@ TEST_CASE("two and four ranks train the same bits for 20 steps, in fp32 and in b
   for (const std::vector<int64_t>& split : kSplits) {
     CAPTURE(split.size());
     for (RankTraining training :
-         {RandomTraining(5, split), RandomTraining(8, split, {.layout = Layout::kNhwc}),
-          HalfTraining(split), HalfTraining(split, Layout::kNchw)}) {
+         {RandomTraining(5, split), RandomTraining(8, split, {.layout = Layout::kChannelsLast}),
+          HalfTraining(split), HalfTraining(split, Layout::kChannelsFirst)}) {
       training.steps = 20;
       const Trained expected = TrainOnThreads(training, {{.policy = "keep-all"}})[0];
       training = WithShards(std::move(training));
@@ -91,10 +91,11 @@ TEST_CASE("two and four ranks train the same bits for 20 steps, in fp32 and in b
 TEST_CASE("random networks, each rank with a policy and a small budget of its own") {
   for (uint32_t seed = 0; seed < RandomSeeds(40); ++seed) {
     CAPTURE(seed);
-    RankTraining training = RandomTraining(seed, {2, 2},
-                                           {.dropout = seed % 4 == 1,
-                                            .layout = seed % 2 == 0 ? Layout::kNchw : Layout::kNhwc,
-                                            .residual = seed % 3 == 1});
+    RankTraining training =
+        RandomTraining(seed, {2, 2},
+                       {.dropout = seed % 4 == 1,
+                        .layout = seed % 2 == 0 ? Layout::kChannelsFirst : Layout::kChannelsLast,
+                        .residual = seed % 3 == 1});
     training.sync_batch_norm = seed % 5 == 0;
     const Trained expected = TrainOnThreads(training, {{.policy = "keep-all"}})[0];
     training = WithShards(std::move(training));
@@ -177,7 +178,7 @@ TEST_CASE("a checkpoint of four ranks is that without shards, and resumes on any
                       resumed = scratch.File("resumed");
     const auto training_of = [half](std::vector<int64_t> split) {
       return half ? HalfTraining(std::move(split))
-                  : RandomTraining(4, std::move(split), {.layout = Layout::kNhwc});
+                  : RandomTraining(4, std::move(split), {.layout = Layout::kChannelsLast});
     };
     // From `middle` on, with and without shards.
     const auto both = [&](const std::vector<int64_t>& split, const auto& check) {
@@ -292,10 +293,10 @@ TEST_CASE("a graph without some layers keeps their parameters of the last step o
         options.shard_optimizer = sharded;
         Session session = MakeSession(*device, {.policy = "liveness"}, options);
         for (const bool with_block : {true, false, true}) {
-          REQUIRE(session.SetTrainingGraph(SmallNet(Layout::kNchw, with_block)).ok());
+          REQUIRE(session.SetTrainingGraph(SmallNet(Layout::kChannelsFirst, with_block)).ok());
           Train(session, 2);
         }
-        REQUIRE(session.SetTrainingGraph(SmallNet(Layout::kNchw, false)).ok());
+        REQUIRE(session.SetTrainingGraph(SmallNet(Layout::kChannelsFirst, false)).ok());
         Train(session, 1);
         REQUIRE(session.Gather().ok());
         const Batch batch = MakeBatch(3);

@@ -244,7 +244,7 @@ TEST_CASE("labels of pixels have the size of the images") {
   Graph net({.name = "pixels", .batch = 2});
   const std::string x =
       net.Add("conv", Convolution{.out_channels = 3, .kernel = 1}, {net.Input({3, 6, 8})});
-  net.PixelLoss(x, SoftmaxCrossEntropy{}, 6, 8);
+  net.PixelLoss(x, SoftmaxCrossEntropy{}, {6, 8});
   const absl::StatusOr<Graph> sized = WithSize(net, {.extents = {4, 10}, .batch = 5});
   REQUIRE(sized.ok());
   const absl::StatusOr<ResolvedGraph> resolved = Resolve(*sized, Mode::kTraining);

@@ -81,7 +81,7 @@ TEST_CASE(
 TEST_CASE("ranks of 16 bits synchronise batch norms, and skip the same steps") {
   for (const DType dtype : {DType::kFp16, DType::kBf16}) {
     const RankTraining training =
-        SyncTraining(4, {2, 3}, {.dtype = dtype, .layout = Layout::kNhwc});
+        SyncTraining(4, {2, 3}, {.dtype = dtype, .layout = Layout::kChannelsLast});
     const std::vector<Trained> trained =
         TrainOnThreads(training, {{.policy = "liveness"}, {.policy = "keep-all"}});
     CHECK(AreSame(trained[0], trained[1]));

@@ -76,7 +76,7 @@ std::vector<float> LossesOf(Session& session, uint64_t steps) {
 TEST_CASE("a network learns targets in every type and layout") {
   const auto device = OpenCpu();
   for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16}) {
-    for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+    for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
       CAPTURE(Name(dtype));
       CAPTURE(Name(layout));
       const GraphOptions options = {.batch = kTargetBatch, .dtype = dtype, .layout = layout};
@@ -99,7 +99,7 @@ TEST_CASE("a network learns targets in every type and layout") {
 
 TEST_CASE("labels stand for targets of 1 and 0") {
   const auto device = OpenCpu();
-  for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+  for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
     const Graph net = nets::WithTargetLoss(SmallNet(layout), BinaryCrossEntropy{}).value();
     Session by_labels = Opened(net, *device, {}, kTargetTraining),
             by_targets = Opened(net, *device, {}, kTargetTraining);

@@ -115,9 +115,8 @@ TEST_CASE("sizes that no tensor can have are refused") {
   });
   CheckRefused("its saved tensor 'kept' 4611686018427387904 fp32 nchw is larger than 16 TiB",
                [](LayerSpec& spec) { spec.saved[0].tensor = VectorSpec(int64_t{1} << 62); });
-  CheckRefused("its state 'count' has 5 axes, not 1 to 4", [](LayerSpec& spec) {
-    spec.states[0].tensor.shape = {1, 1, 1, 1, 1};
-  });
+  CheckRefused("its state 'count' has 6 axes, not 1 to 5",
+               [](LayerSpec& spec) { spec.states[0].tensor.shape = {1, 1, 1, 1, 1, 1}; });
   CheckRefused("its step 0, forward, has nan flops", [](LayerSpec& spec) {
     spec.steps[0].flops = std::numeric_limits<double>::quiet_NaN();
   });

@@ -35,7 +35,7 @@ namespace {
 
 using namespace operands;
 
-TensorSpec Fp32(Shape shape, Layout layout = Layout::kNchw) {
+TensorSpec Fp32(Shape shape, Layout layout = Layout::kChannelsFirst) {
   return {.shape = std::move(shape), .layout = layout};
 }
 
@@ -66,6 +66,20 @@ TEST_CASE("micro-batches share the text and differ in the batch") {
     CHECK(BatchOf(WithBatch(whole, batch)) == batch);
     CHECK(SignatureText(WithBatch(whole, batch)) == SignatureText(whole));
   }
+}
+
+TEST_CASE("sequences and volumes have the names of their layouts, and images those of before") {
+  const auto text = [](const Layer& layer, const TensorSpec& x) {
+    return SignatureText(SignatureOf(layer, Phase::kForward, {x}).value());
+  };
+  CHECK(text(Convolution{.out_channels = 4, .kernel = Extents::Of({5})}, Fp32({2, 3, 16})) ==
+        "convolution forward training out_channels=4 kernel=5 stride=1x1 padding=0x0 dilation=1x1"
+        " groups=1 bias=true input[0]=Nx3x16:fp32:ncw output[0]:=Nx4x12:fp32:ncw"
+        " param[0]=4x3x5:fp32:ncw param[1]=4:fp32:nchw");
+  CHECK(text(Relu{}, {{2, 3, 4, 5, 6}, DType::kBf16, Layout::kChannelsLast}) ==
+        "relu forward training input[0]=Nx3x4x5x6:bf16:ndhwc output[0]:=Nx3x4x5x6:bf16:ndhwc");
+  CHECK(text(Relu{}, Fp32({2, 3, 4, 5})) ==
+        "relu forward training input[0]=Nx3x4x5:fp32:nchw output[0]:=Nx3x4x5:fp32:nchw");
 }
 
 TEST_CASE("an operand whose first extent is not the batch keeps it") {
@@ -111,7 +125,7 @@ TEST_CASE("each part of a signature that determines the kernel is in the text") 
         s.operands[2].tensor.shape = {64, 4, 3, 5};
       },
       [](StepSignature& s) { s.operands[2].tensor.dtype = DType::kTf32; },
-      [](StepSignature& s) { s.operands[2].tensor.layout = Layout::kNhwc; }};
+      [](StepSignature& s) { s.operands[2].tensor.layout = Layout::kChannelsLast; }};
   absl::flat_hash_map<std::string, size_t> seen = {{SignatureText(BackwardParams(64)), 0}};
   for (size_t i = 0; i < changes.size(); ++i) {
     StepSignature changed = BackwardParams(64);
@@ -133,7 +147,7 @@ TEST_CASE("adding gradients has the text of a sum of two inputs, under which it 
   CHECK(SignatureText(AdditionSignature(Fp32({8, 3, 2, 2}))) ==
         "add forward training input[0]=Nx3x2x2:fp32:nchw input[1]=Nx3x2x2:fp32:nchw "
         "output[0]:=Nx3x2x2:fp32:nchw");
-  const TensorSpec x = Fp32({8, 3, 2, 2}, Layout::kNhwc);
+  const TensorSpec x = Fp32({8, 3, 2, 2}, Layout::kChannelsLast);
   CHECK(SignatureText(AdditionSignature(x)) ==
         SignatureText(SignatureOf(Add{}, Phase::kForward, {x, x}).value()));
   CHECK(BatchOf(AdditionSignature(x)) == 8);
@@ -226,8 +240,8 @@ auto Fields(TransposedConvolution& d) {
   return std::tie(a, b, c, e, f, g);
 }
 auto Fields(ZeroPad& d) {
-  auto& [a, b, c, e] = d;
-  return std::tie(a, b, c, e);
+  auto& [a, b, c, e, f, g] = d;
+  return std::tie(a, b, c, e, f, g);
 }
 
 // Values other than the given one, neighbours among them.
@@ -236,14 +250,15 @@ std::vector<bool> Others(bool v) { return {!v}; }
 std::vector<float> Others(float v) {
   return {std::nextafter(v, 1e9F), std::nextafter(v, -1e9F), v + 1};
 }
-std::vector<Extent2d> Others(Extent2d v) {
-  return {{v.h + 1, v.w}, {v.h, v.w + 1}, {v.h + 1, v.w + 1}, {v.h + 10, v.w}};
+std::vector<Extents> Others(Extents v) {
+  const int64_t h = v.h(), w = v.w();
+  return {{h + 1, w}, {h, w + 1}, {h + 1, w + 1}, {h + 10, w}, {1, h, w}, Extents::Of({w})};
 }
 std::vector<TensorSpec> Others(const TensorSpec& v) {
   return {{Shape{7}, v.dtype, v.layout},
           {Shape{7, 1}, v.dtype, v.layout},
           {v.shape, DType::kTf32, v.layout},
-          {v.shape, v.dtype, Layout::kNhwc}};
+          {v.shape, v.dtype, Layout::kChannelsLast}};
 }
 
 class Definitions {
@@ -328,7 +343,8 @@ TEST_CASE("in random networks steps with one text and one batch are the same but
     const uint32_t seed = i / 4;
     CAPTURE(seed);
     const Graph graph = testing::RandomGraph(
-        seed, {.batch = i % 2 == 0 ? 2 : 8, .layout = i % 4 < 2 ? Layout::kNchw : Layout::kNhwc});
+        seed, {.batch = i % 2 == 0 ? 2 : 8,
+               .layout = i % 4 < 2 ? Layout::kChannelsFirst : Layout::kChannelsLast});
     const Program program = BuildProgram(graph, {}).value();
     for (const Step& step : program.steps) {
       for (const bool rerun : {false, true}) {

@@ -29,7 +29,7 @@
 namespace neap {
 namespace {
 
-TensorSpec Image(Shape shape, Layout layout = Layout::kNchw) {
+TensorSpec Image(Shape shape, Layout layout = Layout::kChannelsFirst) {
   return {.shape = std::move(shape), .layout = layout};
 }
 
@@ -79,7 +79,7 @@ void CheckRefused(const Layer& layer, const std::vector<TensorSpec>& inputs,
 TEST_CASE("convolution declares x and dy for its parameters, dy and weight for its input") {
   const LayerSpec spec =
       Specified(Convolution{.out_channels = 8, .kernel = 3, .stride = 2, .groups = 2},
-                {Image({4, 6, 9, 8}, Layout::kNhwc)});
+                {Image({4, 6, 9, 8}, Layout::kChannelsLast)});
   CHECK(spec.output.ToString() == "4x8x4x3 fp32 nhwc");
   CHECK(spec.params[0].name == "weight");
   CHECK(spec.params[0].tensor.ToString() == "8x3x3x3 fp32 nhwc");
@@ -401,7 +401,8 @@ TEST_CASE("wrong inputs are refused") {
   CheckRefused(Relu{}, {}, "takes 1 input, got 0");
   CheckRefused(Relu{}, {x, x}, "takes 1 input, got 2");
   CheckRefused(Add{}, {x}, "takes at least 2 inputs, got 1");
-  CheckRefused(Relu{}, {{.shape = {5}}}, "input 0 is 5 fp32 nchw, expected an image {N, C, H, W}");
+  CheckRefused(Relu{}, {{.shape = {5}}},
+               "input 0 is 5 fp32 nchw, expected {N, C, T}, {N, C, H, W} or {N, C, D, H, W}");
   CheckRefused(Relu{}, {Image({2, 0, 5, 5})}, "input 0 is 2x0x5x5 fp32 nchw: it has no elements");
   CheckRefused(Relu{}, {{.shape = {1, 1, 1, 1}, .dtype = DType::kInt32}},
                "input 0 is 1x1x1x1 int32 nchw, expected a floating-point tensor");
@@ -410,14 +411,14 @@ TEST_CASE("wrong inputs are refused") {
   CheckRefused(Multiply{}, {x, Image({2, 6, 5, 1})},
                "cannot multiply input 0 of shape 2x6x5x5 by input 1 of shape 2x6x5x1: it must be of"
                " that shape or 2x6x1x1");
-  CheckRefused(Multiply{}, {x, Image({2, 6, 1, 1}, Layout::kNhwc)},
+  CheckRefused(Multiply{}, {x, Image({2, 6, 1, 1}, Layout::kChannelsLast)},
                "input 1 is 2x6x1x1 fp32 nhwc, input 0 is 2x6x5x5 fp32 nchw: dtype and layout must"
                " agree");
   CheckRefused(Multiply{}, {x}, "takes 2 inputs, got 1");
   CheckRefused(Concat{}, {x, Image({2, 6, 5, 4})},
-               "cannot concatenate input 1 of shape 2x6x5x4 with input 0 of shape 2x6x5x5: N, H"
-               " and W must agree");
-  CheckRefused(Concat{}, {x, Image({2, 6, 5, 5}, Layout::kNhwc)},
+               "cannot concatenate input 1 of shape 2x6x5x4 with input 0 of shape 2x6x5x5: all"
+               " but the channels must agree");
+  CheckRefused(Concat{}, {x, Image({2, 6, 5, 5}, Layout::kChannelsLast)},
                "input 1 is 2x6x5x5 fp32 nhwc, input 0 is 2x6x5x5 fp32 nchw: dtype and layout must"
                " agree");
 }
@@ -464,7 +465,7 @@ TEST_CASE("a loss against targets needs one for each element of the predictions,
     CheckRefused(loss, {x, Image({2, 10, 1, 3})},
                  "targets are 2x10x1x3 fp32 nchw, expected 2x10x3x1 fp32 nchw for predictions of "
                  "2x10x3x1 fp32 nchw");
-    CheckRefused(loss, {x, Image({2, 10, 3, 1}, Layout::kNhwc)},
+    CheckRefused(loss, {x, Image({2, 10, 3, 1}, Layout::kChannelsLast)},
                  "targets are 2x10x3x1 fp32 nhwc, expected 2x10x3x1 fp32 nchw for predictions of "
                  "2x10x3x1 fp32 nchw");
     TensorSpec half = x;

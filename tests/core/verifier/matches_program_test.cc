@@ -89,8 +89,10 @@ TEST_CASE("a training plan that does not bring an output back is refused") {
   int moved = 0;
   for (uint32_t seed = 0; seed < 40; ++seed) {
     CAPTURE(seed);
-    const Program program =
-        Lower(testing::RandomGraph(seed, {.ports = true}), {}, device->description()).value();
+    const int axes = 1 + static_cast<int>(seed % 3);
+    const Graph graph =
+        testing::RandomGraph(seed, {.axes = axes, .image = axes == 3 ? 4 : 8, .ports = true});
+    const Program program = Lower(graph, {}, device->description()).value();
     const Plan plan = PlannerFor({.policy = "recompute-memory"})
                           ->Plan(program, {}, device->description(), device->backend())
                           .value()
@@ -181,7 +183,7 @@ TEST_CASE("a plan matches only the program that it was made for") {
         "plan fault [wrong-program]: the plan: its step 0, 'fc forward', is not the program's, 'fc "
         "forward'");
   for (const std::function<void(Plan&)>& change : std::vector<std::function<void(Plan&)>>{
-           [](Plan& p) { p.layout = Layout::kNhwc; }, [](Plan& p) { p.tensors.pop_back(); },
+           [](Plan& p) { p.layout = Layout::kChannelsLast; }, [](Plan& p) { p.tensors.pop_back(); },
            [](Plan& p) { p.tensors[2].role = Role::kSaved; },
            [](Plan& p) { p.tensors[2].shape = Shape{16}; },
            [](Plan& p) { p.tensors[2].dtype = DType::kInt32; },

@@ -36,7 +36,7 @@ Graph SmallNet(Layout layout) {
   x = net.Add("crop", Crop{.size = kImage, .offset = 1}, {x});
   x = net.Add("cat", Concat{}, {fine, x});
   x = net.Add("score", Convolution{.out_channels = kClasses}, {x});
-  net.PixelLoss(x, SoftmaxCrossEntropy{}, kImage, kImage);
+  net.PixelLoss(x, SoftmaxCrossEntropy{}, {kImage, kImage});
   return net;
 }
 
@@ -50,7 +50,8 @@ std::unique_ptr<Dataset> Fields(Split split = Split::kTrain) {
   return *std::move(dataset);
 }
 
-Session MakeSession(Device& device, PlannerOptions planning, Layout layout = Layout::kNchw) {
+Session MakeSession(Device& device, PlannerOptions planning,
+                    Layout layout = Layout::kChannelsFirst) {
   absl::StatusOr<Session> session = CreateSession(SmallNet(layout), device, std::move(planning),
                                                   {.learning_rate = {.base = 0.1F}});
   REQUIRE_MESSAGE(session.ok(), session.status().ToString());
@@ -73,7 +74,7 @@ TEST_CASE("a network learns to label pixels, in both layouts") {
   const auto device = CpuDevice::Open();
   REQUIRE(device.ok());
   const auto dataset = Fields();
-  for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+  for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
     Session session = MakeSession(**device, {}, layout);
     const float first = Train(session, *dataset, 1);
     CHECK(Train(session, *dataset, 80) < 0.5F * first);

@@ -39,7 +39,7 @@ TEST_CASE("signatures are equal if all their fields are, whichever layer object 
   other.operands[2].access = Access::kAccumulate;
   CHECK(one != other);
   other = one;
-  other.operands[0].tensor.layout = Layout::kNhwc;
+  other.operands[0].tensor.layout = Layout::kChannelsLast;
   CHECK(one != other);
 }
 

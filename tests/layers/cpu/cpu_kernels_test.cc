@@ -105,7 +105,7 @@ TEST_CASE("a batch norm with an activation has the bits of both layers on a CPU"
 
 TEST_CASE("every engine computes the gradients of strided weights with the same bits each time") {
   const std::unique_ptr<Backend> backend = MakeCpuBackend();
-  for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+  for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
     const TensorSpec x = {{1, 6, 9, 9}, DType::kFp32, layout};
     const Layer layer = Convolution{.out_channels = 9, .kernel = 1, .stride = {1, 3}};
     const LayerSpec spec = layer.Specify({.inputs = {x}}).value();
@@ -250,7 +250,7 @@ TEST_CASE("Winograd is listed last for 3x3 kernels with stride 1, where the CPU 
   const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
   const auto avx512 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
   const int64_t expected = (isa & avx512) == avx512 ? 1 : 0;
-  for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+  for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
     const TensorSpec x = {{2, 16, 8, 8}, DType::kFp32, layout};
     const auto count = [&x](const Convolution& layer, Phase phase) {
       return CountWinograd(neap::SignatureOf(layer, phase, {x}).value());

@@ -36,7 +36,7 @@ TEST_CASE("batch norm computes the variance of numbers far from zero accurately"
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
   DeviceArena arena(*gpu);
-  for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+  for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
     const TensorSpec x = {{8, 4, 16, 16}, DType::kFp32, layout};
     auto [signature, values] = ForwardOf(BatchNorm{.epsilon = 1e-12F}, {x}, 3);
     for (double& value : values[X()]) value = static_cast<float>(1000 + 0.01 * value);
@@ -51,7 +51,7 @@ TEST_CASE("batch norm computes the variance accurately if the first number is an
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
   DeviceArena arena(*gpu);
-  for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+  for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
     const TensorSpec x = {{64, 8, 64, 64}, DType::kFp32, layout};
     auto [signature, values] = ForwardOf(BatchNorm{}, {x}, 4);
     const size_t pixels = 64 * 64;
@@ -72,7 +72,7 @@ TEST_CASE("a rank's statistics are accurate far from zero, and NaN where a value
   DeviceArena arena(*gpu);
   constexpr int64_t kChannels = 4;
   const BatchNormStatistics layer = {.rank = 1, .ranks = 2};
-  for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+  for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
     auto [signature, values] =
         ForwardOf(layer, {{{8, kChannels, 16, 16}, DType::kFp32, layout}}, 3);
     for (double& value : values[X()]) value = static_cast<float>(1000 + 0.01 * value);
@@ -113,8 +113,8 @@ struct Results {
 // elements of x.
 template <typename Change>
 Results RunFolded(CudaDevice& gpu, DType dtype, Change change) {
-  const std::vector<TensorSpec> inputs = {{{8, 16, 16, 16}, dtype, Layout::kNhwc},
-                                          {{8, 128, 16, 16}, dtype, Layout::kNhwc}};
+  const std::vector<TensorSpec> inputs = {{{8, 16, 16, 16}, dtype, Layout::kChannelsLast},
+                                          {{8, 128, 16, 16}, dtype, Layout::kChannelsLast}};
   const Layer layer = FoldedConvolution{.out_channels = 128, .adds = true, .relu = true};
   auto [signature, values] = ForwardOf(layer, inputs, 5);
   change(values[X()]);

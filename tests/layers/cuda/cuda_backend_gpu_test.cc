@@ -49,7 +49,7 @@ TEST_CASE("an H200 recommends the convolution engines that its description does"
   const Convolution conv = {.out_channels = 64, .kernel = 3, .padding = 1};
   for (const Layer& layer : {Layer(conv), Layer(FusedConvolution{conv})}) {
     for (DType dtype : {DType::kFp32, DType::kTf32, DType::kBf16}) {
-      const TensorSpec x = {{32, 64, 56, 56}, dtype, Layout::kNhwc};
+      const TensorSpec x = {{32, 64, 56, 56}, dtype, Layout::kChannelsLast};
       const LayerSpec spec = layer.Specify({.inputs = {x}}).value();
       for (const StepSpec& step : spec.steps) {
         const StepSignature signature =

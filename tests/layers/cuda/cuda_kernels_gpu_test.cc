@@ -121,7 +121,7 @@ TEST_CASE("engines that add in fp16 run by their id alone, and give nearly the s
       OpenGpuOrSkip({.engines = {.half_accumulation = true}});
   DeviceArena arena(*gpu);
   const Layer layer = Convolution{.out_channels = 16, .kernel = 3, .padding = 1};
-  for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+  for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
     const LayerCase layer_case = {
         .name = "convolution", .layer = layer, .inputs = {{{4, 16, 12, 12}, DType::kFp16, layout}}};
     const LayerSpec spec = layer.Specify({.inputs = layer_case.inputs}).value();
@@ -266,7 +266,7 @@ void CompareWithCpu(const std::vector<StepCase>& cases, const std::vector<DType>
   if (!gpu) return;
   for (const StepCase& c : cases) {
     for (const DType dtype : dtypes) {
-      for (const Layout layout : {Layout::kNchw, Layout::kNhwc})
+      for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast})
         CompareWithCpu(*gpu, c, dtype, layout);
     }
   }

@@ -26,7 +26,7 @@ TEST_CASE("the engines of a ResNet-50 convolution on an H200 are listed without 
   const Layer conv =
       Convolution{.out_channels = 128, .kernel = 3, .stride = 2, .padding = 1, .bias = false};
   for (DType dtype : {DType::kFp32, DType::kTf32}) {
-    for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+    for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
       for (const StepSignature& signature : Signatures(conv, {{128, 128, 56, 56}, dtype, layout})) {
         const absl::StatusOr<std::vector<Engine>> engines = catalog->Engines(signature);
         REQUIRE_MESSAGE(engines.ok(), std::string(engines.status().message()));
@@ -50,7 +50,7 @@ TEST_CASE("tf32 has engines that fp32 leaves out") {
   if (!catalog) return;
   const Layer conv = Convolution{.out_channels = 64, .kernel = 1};
   const auto count = [&](DType dtype) {
-    return catalog->Engines(Signatures(conv, {{64, 64, 56, 56}, dtype, Layout::kNhwc})[0])
+    return catalog->Engines(Signatures(conv, {{64, 64, 56, 56}, dtype, Layout::kChannelsLast})[0])
         .value()
         .size();
   };
@@ -75,7 +75,7 @@ TEST_CASE("16-bit convolutions have engines, whose weight gradients are cast to 
       Convolution{.out_channels = 128, .kernel = 3, .stride = 2, .padding = 1, .bias = false};
   constexpr int64_t kGradientBytes = 128 * 128 * 3 * 3 * 2;  // before the cast
   for (DType dtype : {DType::kFp16, DType::kBf16}) {
-    for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+    for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
       for (const StepSignature& step : Signatures16(conv, {{128, 128, 56, 56}, dtype, layout})) {
         const absl::StatusOr<std::vector<Engine>> engines = catalog->Engines(step);
         REQUIRE_MESSAGE(engines.ok(), std::string(engines.status().message()));
@@ -104,7 +104,7 @@ TEST_CASE("space to depth pads the channels of 16-bit images to a multiple of ei
       Convolution{.out_channels = 64, .kernel = 7, .stride = 2, .padding = 3, .bias = false};
   constexpr int64_t kImages = 8 * 16 * 115 * 115 * 2, kFilters = 64 * 16 * 4 * 4;
   for (const StepSignature& step :
-       Signatures16(first, {{8, 3, 224, 224}, DType::kBf16, Layout::kNhwc})) {
+       Signatures16(first, {{8, 3, 224, 224}, DType::kBf16, Layout::kChannelsLast})) {
     const std::vector<Engine> engines = catalog->Engines(step).value();
     if (step.phase == Phase::kBackwardData) {
       CHECK(engines.front().id.rfind("s2d", 0) != 0);
@@ -127,7 +127,7 @@ TEST_CASE("on request, fp16 convolutions also have engines that add in fp16, aft
   const Layer transposed = TransposedConvolution{.out_channels = 8, .kernel = 4, .stride = 2};
   for (const auto& [layer, channels] :
        {std::pair(conv, 128), std::pair(first, 3), std::pair(transposed, 16)}) {
-    for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+    for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
       const TensorSpec x = {{16, channels, 28, 28}, DType::kFp16, layout};
       for (const StepSignature& step : Signatures16(layer, x)) {
         CAPTURE(SignatureText(step));
@@ -158,7 +158,8 @@ TEST_CASE("engines that add in fp16 are for convolutions of fp16 only") {
   const std::unique_ptr<EngineCatalog> half = CatalogOrSkip({.half_accumulation = true});
   const Layer conv = Convolution{.out_channels = 64, .kernel = 3, .padding = 1};
   for (DType dtype : {DType::kFp32, DType::kTf32, DType::kBf16}) {
-    for (const StepSignature& step : Signatures16(conv, {{16, 64, 28, 28}, dtype, Layout::kNhwc}))
+    for (const StepSignature& step :
+         Signatures16(conv, {{16, 64, 28, 28}, dtype, Layout::kChannelsLast}))
       CHECK(half->Engines(step)->size() == plain->Engines(step)->size());
   }
   const TensorSpec x = {{16, 64, 28, 28}, DType::kFp16};
@@ -176,7 +177,7 @@ TEST_CASE("a plan may name an engine that adds in fp16, whatever the catalog lis
   const std::unique_ptr<EngineCatalog> plain = CatalogOrSkip();
   auto& backend = dynamic_cast<Backend&>(*plain);
   const Layer conv = Convolution{.out_channels = 64, .kernel = 3, .padding = 1};
-  const TensorSpec x = {{16, 64, 28, 28}, DType::kFp16, Layout::kNhwc};
+  const TensorSpec x = {{16, 64, 28, 28}, DType::kFp16, Layout::kChannelsLast};
   for (const StepSignature& step : Signatures16(conv, x)) {
     const std::vector<Engine> engines = half->Engines(step).value();
     for (const Engine& engine : engines) {
@@ -205,7 +206,7 @@ TEST_CASE("weight gradients of AlexNet's third convolution have engines that add
   if (!catalog) return;
   const Layer conv3 = Convolution{.out_channels = 384, .kernel = 3, .padding = 1};
   for (DType dtype : {DType::kFp32, DType::kTf32}) {
-    const TensorSpec x = {{128, 192, 13, 13}, dtype, Layout::kNchw};
+    const TensorSpec x = {{128, 192, 13, 13}, dtype, Layout::kChannelsFirst};
     const StepSignature step = SignatureOf(conv3, Phase::kBackwardParams, {x}).value();
     const absl::StatusOr<std::vector<Engine>> adding = AddingEngines(step, *catalog);
     REQUIRE_MESSAGE(adding.ok(), std::string(adding.status().message()));
@@ -221,11 +222,11 @@ TEST_CASE("matrix products are the first choice for gradients of an fp32 1x1 con
     return catalog->Engines(Signatures(layer, x)[1]).value().front().id;
   };
   const Convolution pointwise = {.out_channels = 64, .kernel = 1};
-  CHECK(first(pointwise, DType::kFp32, Layout::kNchw) == "cublaslt-1x1");
-  CHECK(first(pointwise, DType::kFp32, Layout::kNhwc) != "cublaslt-1x1");
-  CHECK(first(pointwise, DType::kTf32, Layout::kNchw) != "cublaslt-1x1");
+  CHECK(first(pointwise, DType::kFp32, Layout::kChannelsFirst) == "cublaslt-1x1");
+  CHECK(first(pointwise, DType::kFp32, Layout::kChannelsLast) != "cublaslt-1x1");
+  CHECK(first(pointwise, DType::kTf32, Layout::kChannelsFirst) != "cublaslt-1x1");
   const Convolution grouped = {.out_channels = 64, .kernel = 1, .groups = 2};
-  CHECK(first(grouped, DType::kFp32, Layout::kNchw) != "cublaslt-1x1");
+  CHECK(first(grouped, DType::kFp32, Layout::kChannelsFirst) != "cublaslt-1x1");
 }
 
 TEST_CASE("neap's own kernels are the first choice for depthwise convolutions") {
@@ -241,10 +242,10 @@ TEST_CASE("neap's own kernels are the first choice for depthwise convolutions") 
     for (int64_t stride : {1, 2}) {
       const Convolution depthwise = {
           .out_channels = 64, .kernel = kernel, .stride = stride, .padding = 1, .groups = 64};
-      CHECK(is_first(depthwise, DType::kFp32, Layout::kNchw) == 3);
-      CHECK(is_first(depthwise, DType::kTf32, Layout::kNhwc) == 3);
-      CHECK(is_first(depthwise, DType::kBf16, Layout::kNhwc) == 3);
-      CHECK(is_first(depthwise, DType::kFp16, Layout::kNhwc) == 3);
+      CHECK(is_first(depthwise, DType::kFp32, Layout::kChannelsFirst) == 3);
+      CHECK(is_first(depthwise, DType::kTf32, Layout::kChannelsLast) == 3);
+      CHECK(is_first(depthwise, DType::kBf16, Layout::kChannelsLast) == 3);
+      CHECK(is_first(depthwise, DType::kFp16, Layout::kChannelsLast) == 3);
     }
   }
   for (const Convolution& other :
@@ -253,7 +254,7 @@ TEST_CASE("neap's own kernels are the first choice for depthwise convolutions") 
         Convolution{.out_channels = 64, .kernel = 3, .dilation = 2, .groups = 64},
         Convolution{.out_channels = 64, .kernel = 3, .stride = {1, 2}, .groups = 64},
         Convolution{.out_channels = 64, .kernel = 7, .groups = 64}})
-    CHECK(is_first(other, DType::kBf16, Layout::kNhwc) == 0);
+    CHECK(is_first(other, DType::kBf16, Layout::kChannelsLast) == 0);
 }
 
 TEST_CASE("a first layer also has engines by space to depth") {
@@ -272,17 +273,17 @@ TEST_CASE("a first layer also has engines by space to depth") {
        {Expected{filters(11, 4, 2), "s2d4x4+eng", 8 * 48 * 57 * 57 * 4, 64 * 48 * 3 * 3 * 4},
         Expected{filters(7, 2, 3), "s2d2x2+eng", 8 * 12 * 115 * 115 * 4, 64 * 12 * 4 * 4 * 4},
         Expected{filters(3, 2, 0), "s2d2x2+eng", 8 * 12 * 112 * 112 * 4, 64 * 12 * 2 * 2 * 4}}) {
-    const bool few_zeros = layer.kernel.h > 3;
+    const bool few_zeros = layer.kernel.h() > 3;
     const std::string prefix = engine_prefix;
     CAPTURE(prefix);
-    for (Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+    for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
       const std::vector<StepSignature> steps =
           Signatures(layer, {{8, 3, 224, 224}, DType::kTf32, layout});
       for (const StepSignature& step : steps) {
         const std::vector<Engine> engines = catalog->Engines(step).value();
         const bool is_first = engines.front().id.rfind("s2d", 0) == 0;
         CHECK(is_first ==
-              (few_zeros && layout == Layout::kNhwc && step.phase != Phase::kBackwardData));
+              (few_zeros && layout == Layout::kChannelsLast && step.phase != Phase::kBackwardData));
         int64_t least_bytes = kGiB;
         for (const Engine& engine : engines) {
           if (engine.id.rfind(prefix, 0) != 0) continue;

@@ -27,7 +27,8 @@ bool IsSupported(const DeviceDescription& card) { return card.gpu->compute_capab
 std::vector<StepSignature> Steps(DType dtype) {
   const Layer conv =
       Convolution{.out_channels = 128, .kernel = 3, .stride = 2, .padding = 1, .bias = false};
-  std::vector<StepSignature> steps = Signatures(conv, {{32, 128, 28, 28}, dtype, Layout::kNhwc});
+  std::vector<StepSignature> steps =
+      Signatures(conv, {{32, 128, 28, 28}, dtype, Layout::kChannelsLast});
   for (StepSignature& step : steps) {
     for (OperandSpec& operand : step.operands) {
       if (operand.operand.slot == Slot::kParamGrad) operand.tensor.dtype = DType::kFp32;

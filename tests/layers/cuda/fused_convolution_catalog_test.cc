@@ -15,7 +15,7 @@ namespace neap::testing {
 namespace {
 
 constexpr DType kFusedTypes[] = {DType::kFp32, DType::kTf32, DType::kBf16, DType::kFp16};
-constexpr Layout kLayouts[] = {Layout::kNchw, Layout::kNhwc};
+constexpr Layout kLayouts[] = {Layout::kChannelsFirst, Layout::kChannelsLast};
 
 StepSignature Forward(const Layer& layer, const TensorSpec& x) {
   return Signatures(layer, x).front();
@@ -100,7 +100,7 @@ TEST_CASE("engines with a ReLU come behind space to depth and matrix products th
   if (!catalog) return;
   const Layer first = FusedConvolution{{.out_channels = 96, .kernel = 11, .stride = 4}};
   for (DType dtype : {DType::kTf32, DType::kBf16, DType::kFp16}) {
-    const StepSignature step = Forward(first, {{8, 3, 227, 227}, dtype, Layout::kNhwc});
+    const StepSignature step = Forward(first, {{8, 3, 227, 227}, dtype, Layout::kChannelsLast});
     CAPTURE(SignatureText(step));
     const std::vector<Engine> engines = catalog->Engines(step).value();
     const auto is_deep = [](const Engine& engine) { return engine.id.starts_with("s2d4x4+"); };
@@ -121,14 +121,14 @@ TEST_CASE("without a bias no engine computes the ReLU, nor does one in another s
   if (!catalog) return;
   Convolution conv = {.out_channels = 128, .kernel = 3, .padding = 1, .bias = false};
   for (DType dtype : {DType::kFp32, DType::kTf32}) {
-    const TensorSpec x = {{16, 64, 28, 28}, dtype, Layout::kNhwc};
+    const TensorSpec x = {{16, 64, 28, 28}, dtype, Layout::kChannelsLast};
     const std::vector<Engine> engines =
         catalog->Engines(Forward(FusedConvolution{conv}, x)).value();
     CHECK(IdsOf(engines) == IdsOf(catalog->Engines(Forward(conv, x)).value()));
   }
   conv.bias = true;
   const std::vector<StepSignature> steps =
-      Signatures(FusedConvolution{conv}, {{16, 64, 28, 28}, DType::kTf32, Layout::kNhwc});
+      Signatures(FusedConvolution{conv}, {{16, 64, 28, 28}, DType::kTf32, Layout::kChannelsLast});
   for (size_t i = 1; i < steps.size(); ++i)
     CHECK(Only(true, catalog->Engines(steps[i]).value()).empty());
 }

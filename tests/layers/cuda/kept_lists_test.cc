@@ -40,7 +40,7 @@ std::string EnginesOf(EngineCatalog& catalog) {
   const Layer conv = Convolution{.out_channels = 32, .kernel = 3, .padding = 1, .bias = false};
   for (const DType dtype : {DType::kFp32, DType::kTf32, DType::kFp16}) {
     for (const StepSignature& signature :
-         Signatures(conv, {{8, 16, 20, 20}, dtype, Layout::kNhwc})) {
+         Signatures(conv, {{8, 16, 20, 20}, dtype, Layout::kChannelsLast})) {
       const std::vector<Engine> engines = catalog.Engines(signature).value();
       for (const Engine& engine : engines) {
         text += engine.id + " " + std::to_string(engine.workspace_bytes) + " " + engine.notes +

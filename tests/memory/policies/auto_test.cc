@@ -112,7 +112,8 @@ TEST_CASE(
 TEST_CASE("ResNet-50 in half and in a third of its memory: a third of superneurons' time") {
   DefaultCatalog catalog;
   const Graph graph =
-      nets::Build("resnet50", {.batch = 256, .dtype = DType::kBf16, .layout = Layout::kNhwc})
+      nets::Build("resnet50",
+                  {.batch = 256, .dtype = DType::kBf16, .layout = Layout::kChannelsLast})
           .value();
   const Program program = Lower(graph, {}, H200()).value();
   const auto plan = [&](const char* policy, int64_t budget) {

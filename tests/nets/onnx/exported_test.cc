@@ -53,10 +53,10 @@ TEST_CASE("networks that PyTorch has exported have its parameters and its scores
   if (!nets::BuiltWithOnnx()) return SkipCase("this build has no ONNX");
   const auto device = CpuDevice::Open().value();
   // The newer exporter has folded regnet's batch norms, whose two vectors became one bias.
-  for (const File& file : {File{"mobilenet_v3", 28442, Layout::kNchw},
-                           {"densenet", 6442, Layout::kNchw},
-                           {"efficientnet", 14380, Layout::kNhwc},
-                           {"regnet", 18764, Layout::kNchw}}) {
+  for (const File& file : {File{"mobilenet_v3", 28442, Layout::kChannelsFirst},
+                           {"densenet", 6442, Layout::kChannelsFirst},
+                           {"efficientnet", 14380, Layout::kChannelsLast},
+                           {"regnet", 18764, Layout::kChannelsFirst}}) {
     CAPTURE(file.name);
     const absl::StatusOr<OnnxModel> model =
         nets::ReadOnnx(Exported(file.name + ".onnx"), {.batch = 2, .layout = file.layout});

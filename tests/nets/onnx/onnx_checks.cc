@@ -91,7 +91,7 @@ void CheckComputes(const OnnxBuilder& builder, Ints dims, const Layer& loss) {
 
 void CheckOneNode(const OneNode& given) {
   CAPTURE(given.op);
-  for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+  for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
     OnnxBuilder model(given.image);
     std::vector<std::string> inputs = {"x"};
     if (!given.weight.empty()) inputs.push_back(model.Random("layer.weight", given.weight));

@@ -12,7 +12,7 @@ namespace neap::testing {
 
 // Predicts with the model on images of these extents as read and in the reference. The file's batch
 // may be another one.
-void CheckPredicts(OnnxBuilder& builder, Ints dims, Layout layout = Layout::kNchw);
+void CheckPredicts(OnnxBuilder& builder, Ints dims, Layout layout = Layout::kChannelsFirst);
 
 // The same with a loss whose predictions are what the file computes.
 void CheckComputes(const OnnxBuilder& builder, Ints dims, const Layer& loss);

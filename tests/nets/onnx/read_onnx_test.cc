@@ -82,7 +82,7 @@ TEST_CASE("batch norms, joins, dropout, padding and slices compute what ONNX say
                            model.Integers("axes", {2, 3})});
   model.EndWithClasses(part, 4 * 6 * 7);
   CheckPredicts(model, {0, 3, 8, 9});
-  CheckPredicts(model, {0, 3, 8, 9}, Layout::kNhwc);
+  CheckPredicts(model, {0, 3, 8, 9}, Layout::kChannelsLast);
 }
 
 TEST_CASE("matrix products take both orders of the weight, and a bias that is added later") {

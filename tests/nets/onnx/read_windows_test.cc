@@ -149,7 +149,7 @@ void CheckWindow(const std::string& op, int64_t size, Attributes attributes, int
   CAPTURE(y);
   CHECK(InnerLayers(model) == layers);
   CheckPredicts(model, image);
-  CheckPredicts(model, image, Layout::kNhwc);
+  CheckPredicts(model, image, Layout::kChannelsLast);
 }
 
 const char* const kPlainConvolution =

@@ -67,7 +67,7 @@ TEST_CASE("all nodes that neap cannot train are named in one message") {
             "neap cannot train 4 of its 8 nodes (1 Einsum, 1 MaxPool, 1 Relu, 1 Resize): ");
   for (const char* const text : {"node 'Resize_1' (Resize): neap has no layer for this operator",
                                  "node 'Einsum_3' (Einsum): neap has no layer for this operator",
-                                 "node 'MaxPool_4' (MaxPool): attribute 'strides' is 2; height",
+                                 "node 'MaxPool_4' (MaxPool): attribute 'strides' is 2; 2 numbers",
                                  "node 'Relu_5' (Relu): attribute 'surprise'"})
     CheckSays(status, absl::StatusCode::kUnimplemented, text);
 }
@@ -152,7 +152,7 @@ TEST_CASE("windows and pads that no layer has are refused") {
           {{"strides", Ints{2, 2}}, {"pads", Ints{1, 1, 1, 0}}, {"output_padding", Ints{1, 1}}},
           "attribute 'output_padding' is 1, 1; it must not be negative or exceed 'pads'");
   refused("ConvTranspose", {{"group", int64_t{2}}}, "attribute 'group' is not 1");
-  refused("Pad", {}, "attribute 'pads' is 0, 1, 0, 0, 0, 0, 0, 0; only height and width");
+  refused("Pad", {}, "attribute 'pads' is 0, 1, 0, 0, 0, 0, 0, 0; only spatial axes");
   refused("Pad", {{"mode", std::string("edge")}}, "it pads with other values than 0");
 }
 

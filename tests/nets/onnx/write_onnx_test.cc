@@ -134,7 +134,7 @@ TEST_CASE("layers with fields keep them") {
   x = net.Add("silu", Silu{}, {x});
   x = net.Add("crop", Crop{.size = {2, 3}, .offset = {1, 0}}, {x});
   x = net.Add("up", TransposedConvolution{.out_channels = 3, .kernel = 2}, {x});
-  net.PixelLoss(x, SoftmaxCrossEntropy{}, 3, 4);
+  net.PixelLoss(x, SoftmaxCrossEntropy{}, {3, 4});
   CheckSameLayers(net);
 }
 
@@ -152,7 +152,7 @@ TEST_CASE("zeros before a layer stay there, and ceil_mode where it makes no diff
               AveragePool{.kernel = 2, .padding = 1, .count_padding = false, .ceil_mode = true},
               {x});
   x = net.Add("max", MaxPool{.kernel = 2, .stride = 1, .ceil_mode = true}, {x});
-  net.PixelLoss(x, SoftmaxCrossEntropy{}, 3, 3);
+  net.PixelLoss(x, SoftmaxCrossEntropy{}, {3, 3});
   CheckSameLayers(net);
 }
 

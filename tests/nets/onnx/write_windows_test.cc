@@ -92,9 +92,9 @@ void CheckPool(const Pool& pool, const Shape& chw) {
   const auto& output = written.model.graph().output(0).type().tensor_type().shape();
   const bool is_padded = nodes.size() > 1;  // by a Pad of its own
   if (output.dim_size() == 4) {
-    CHECK(SizeInOnnx(last, 0, chw[1] + (is_padded ? 2 * pool.padding.h : 0)) ==
+    CHECK(SizeInOnnx(last, 0, chw[1] + (is_padded ? 2 * pool.padding.h() : 0)) ==
           output.dim(2).dim_value());
-    CHECK(SizeInOnnx(last, 1, chw[2] + (is_padded ? 2 * pool.padding.w : 0)) ==
+    CHECK(SizeInOnnx(last, 1, chw[2] + (is_padded ? 2 * pool.padding.w() : 0)) ==
           output.dim(3).dim_value());
   }
   const int64_t elements = 2 * chw[0] * chw[1] * chw[2];
@@ -106,7 +106,7 @@ TEST_CASE("poolings are written with the sizes that they have, however the last 
     for (const int64_t height : {4, 5, 6, 7}) {
       for (const int64_t stride : {1, 2, 3}) {
         for (const int64_t padding : {0, 1}) {
-          const Extent2d kernel = {2, 3};
+          const Extents kernel = {2, 3};
           const Shape chw = {2, height, 6};
           CheckPool(MaxPool{kernel, stride, padding, ceil_mode}, chw);
           for (const bool counts : {false, true})
@@ -122,8 +122,8 @@ TEST_CASE("poolings with dilation are written with it, and averages with an opse
     for (const int64_t height : {5, 6, 7, 8}) {
       for (const int64_t stride : {1, 2, 3}) {
         for (const int64_t padding : {0, 1, 2}) {
-          const Extent2d kernel = {2, 3};
-          const Extent2d dilation = {3, 2};
+          const Extents kernel = {2, 3};
+          const Extents dilation = {3, 2};
           const Shape chw = {2, height, 6};
           CheckPool(MaxPool{kernel, stride, padding, ceil_mode, dilation}, chw);
           for (const bool counts : {false, true})

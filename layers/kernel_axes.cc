@@ -1,0 +1,145 @@
+#include "neap/layers/kernel_axes.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/step/window.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/crop.h"
+#include "neap/layers/fused_batch_norm.h"
+#include "neap/layers/fused_convolution.h"
+#include "neap/layers/fused_relu.h"
+#include "neap/layers/pooling.h"
+#include "neap/layers/transposed_convolution.h"
+#include "neap/layers/zero_pad.h"
+
+namespace neap {
+namespace {
+
+// Calls f(extents, idle) for all extents of the layer's windows. `idle` is the number along an axis
+// on which a window has one element and does not move.
+template <typename Definition, typename F>
+void ForEachExtents(Definition& layer, F f) {
+  f(layer.kernel, 1);
+  f(layer.stride, 1);
+  f(layer.padding, 0);
+  if constexpr (requires { layer.dilation; }) f(layer.dilation, 1);
+}
+template <typename F>
+void ForEachExtents(FusedConvolution& layer, F f) {
+  ForEachExtents(layer.convolution, f);
+}
+template <typename F>
+void ForEachExtents(FusedRelu& layer, F f) {
+  ForEachExtents(layer.pool, f);
+}
+template <typename F>
+void ForEachExtents(FusedBatchNorm& layer, F f) {
+  if (layer.pool.has_value()) ForEachExtents(*layer.pool, f);
+}
+template <typename F>
+void ForEachExtents(Crop& layer, F f) {
+  f(layer.size, 1);
+  f(layer.offset, 0);
+}
+
+template <typename Definition, typename F>
+bool ChangeIfIs(Layer& layer, F f) {
+  const Definition* const definition = layer.As<Definition>();
+  if (definition == nullptr) return false;
+  Definition changed = *definition;
+  ForEachExtents(changed, f);
+  layer = changed;
+  return true;
+}
+
+// The same for every layer; nothing is called for those without windows.
+template <typename F>
+void ChangeExtents(Layer& layer, F f) {
+  ChangeIfIs<Convolution>(layer, f) || ChangeIfIs<TransposedConvolution>(layer, f) ||
+      ChangeIfIs<MaxPool>(layer, f) || ChangeIfIs<AveragePool>(layer, f) ||
+      ChangeIfIs<FusedConvolution>(layer, f) || ChangeIfIs<FusedRelu>(layer, f) ||
+      ChangeIfIs<FusedBatchNorm>(layer, f) || ChangeIfIs<Crop>(layer, f);
+}
+
+bool IsIdle(Layer layer, int axis) {
+  bool is_idle = true;
+  ChangeExtents(layer, [&](const Extents& extents, int64_t idle) {
+    is_idle = is_idle && extents[axis] == idle;
+  });
+  return is_idle;
+}
+
+// How the axes of an image are made of others: "1" is an axis of extent 1.
+enum class View : uint8_t { kOneByT, kDhByW, kDByHw };
+
+std::optional<View> ViewOf(const Layer& layer, int axes) {
+  if (axes == 1) return View::kOneByT;
+  if (layer.As<Crop>() != nullptr || layer.As<ZeroPad>() != nullptr) return std::nullopt;
+  if (!IsIdle(layer, 1)) return std::nullopt;
+  if (IsIdle(layer, 0)) return View::kDhByW;
+  return IsIdle(layer, 2) ? std::optional(View::kDByHw) : std::nullopt;
+}
+
+Shape Viewed(const Shape& s, View view) {
+  switch (view) {
+    case View::kOneByT:
+      return {s[0], s[1], 1, s[2]};
+    case View::kDhByW:
+      return {s[0], s[1], s[2] * s[3], s[4]};
+    case View::kDByHw:
+      return {s[0], s[1], s[2], s[3] * s[4]};
+  }
+  return s;
+}
+
+Extents Viewed(const Extents& extents, int64_t idle, View view) {
+  switch (view) {
+    case View::kOneByT:
+      return {idle, extents[0]};
+    case View::kDhByW:
+      return {idle, extents[2]};
+    case View::kDByHw:
+      return {extents[0], idle};
+  }
+  return extents;
+}
+
+// Whether the operand's shape has axes that kernels do not. Class indices {N, H, W} have other axes
+// than predictions, and kernels read them one after another.
+bool HasOtherAxes(const OperandSpec& operand) {
+  const int axes = operand.tensor.shape.spatial_axes();
+  const bool is_index =
+      operand.operand.slot == Slot::kInput && operand.tensor.dtype == DType::kInt32;
+  return (axes == 1 || axes == kMaxSpatialAxes) && !is_index;
+}
+
+}  // namespace
+
+absl::StatusOr<StepSignature> AsImages(StepSignature signature, std::string_view device) {
+  const auto other =
+      std::find_if(signature.operands.begin(), signature.operands.end(), HasOtherAxes);
+  if (other == signature.operands.end()) return signature;
+  const int axes = other->tensor.shape.spatial_axes();
+  const bool is_of_layer = IsOfLayer(signature.phase);
+  const std::optional<View> view =
+      is_of_layer || axes == 1 ? ViewOf(signature.layer, axes) : View::kDhByW;
+  if (!view.has_value()) {
+    return absl::UnimplementedError(absl::StrCat(std::string(device), " has no kernel for ",
+                                                 std::string(signature.layer.type()), " with ",
+                                                 axes, " spatial axes, only with 1 or 2"));
+  }
+  for (OperandSpec& operand : signature.operands) {
+    if (HasOtherAxes(operand)) operand.tensor.shape = Viewed(operand.tensor.shape, *view);
+  }
+  if (is_of_layer) {
+    ChangeExtents(signature.layer,
+                  [&](Extents& extents, int64_t idle) { extents = Viewed(extents, idle, *view); });
+  }
+  return signature;
+}
+
+}  // namespace neap

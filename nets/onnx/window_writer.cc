@@ -1,0 +1,186 @@
+// Writes layers with weights, and layers with windows.
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "neap/core/base/status_macros.h"
+#include "neap/core/step/specify.h"
+#include "neap/layers/batch_norm.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/crop.h"
+#include "neap/layers/fully_connected.h"
+#include "neap/layers/pooling.h"
+#include "neap/layers/transposed_convolution.h"
+#include "neap/layers/zero_pad.h"
+#include "neap/nets/onnx/even_window.h"
+#include "neap/nets/onnx/node_attributes.h"
+#include "neap/nets/onnx/node_writer.h"
+
+namespace neap::nets {
+namespace {
+
+using onnx_schema::Node;
+
+// Numbers for the side before each axis, then for the side behind each.
+std::vector<int64_t> BothSides(const Extents& before, const Extents& after, int axes) {
+  const Extents first = before.Along(axes), second = after.Along(axes);
+  std::vector<int64_t> sides(first.values().begin(), first.values().end());
+  sides.insert(sides.end(), second.values().begin(), second.values().end());
+  return sides;
+}
+void SetWindow(Node& node, const Extents& kernel, const Extents& stride, const Extents& padding,
+               int axes) {
+  SetPerAxis(node, "kernel_shape", kernel, axes);
+  SetPerAxis(node, "strides", stride, axes);
+  SetInts(node, "pads", BothSides(padding, padding, axes));
+}
+
+// How ONNX states the windows of a pooling. A last window that passes the padding needs ceil_mode,
+// or more padding behind the image. Without regard to the image, ceil_mode has a window more in
+// ONNX where neap's would begin behind the image, and then only the padding does.
+struct PoolWindows {
+  Extents after;  // padding behind the image
+  bool ceil_mode;
+};
+
+struct PoolAxis {
+  int64_t size, positions, reach, stride, padding;
+  // From the last position on.
+  int64_t Needed() const { return (positions - 1) * stride + reach - size - padding; }
+  bool IsCeiling() const {
+    const int64_t slack = size + 2 * padding - reach;
+    return (slack + stride - 1) / stride + 1 == positions;
+  }
+};
+
+template <typename Pool>
+PoolWindows WindowsOf(const Pool& pool, const Shape& x, const Shape& y) {
+  const Window window = {.kernel = pool.kernel, .dilation = pool.dilation};
+  bool is_ceiling = pool.ceil_mode;
+  std::vector<int64_t> after;
+  for (int i = 0; i < x.spatial_axes(); ++i) {
+    const PoolAxis axis = {x[2 + i], y[2 + i], window.Reach(i), pool.stride[i], pool.padding[i]};
+    is_ceiling = is_ceiling && axis.IsCeiling();
+    after.push_back(std::max(pool.padding[i], axis.Needed()));
+  }
+  if (is_ceiling) return {pool.padding, true};
+  return {Extents::Of(after), false};
+}
+
+template <typename Pool>
+void SetPool(Node& node, const Pool& pool, const PoolWindows& windows, int axes) {
+  SetPerAxis(node, "kernel_shape", pool.kernel, axes);
+  SetPerAxis(node, "strides", pool.stride, axes);
+  SetInts(node, "pads", BothSides(pool.padding, windows.after, axes));
+  if (windows.ceil_mode) SetInt(node, "ceil_mode", 1);
+  if (!pool.dilation.AllAre(1)) SetPerAxis(node, "dilations", pool.dilation, axes);
+}
+
+}  // namespace
+
+absl::Status NodeWriter::WriteLinear(const ResolvedLayer& layer) {
+  const int axes = layer.spec.output.shape.spatial_axes();
+  if (const auto* const conv = layer.layer.As<Convolution>()) {
+    Node& node = AddNode(layer, "Conv", Axes::kImages);
+    SetWindow(node, conv->kernel, conv->stride, conv->padding, axes);
+    SetPerAxis(node, "dilations", conv->dilation, axes);
+    SetInt(node, "group", conv->groups);
+    return AddWeights(layer, node);
+  }
+  if (const auto* const transposed = layer.layer.As<TransposedConvolution>()) {
+    Node& node = AddNode(layer, "ConvTranspose", Axes::kImages);
+    SetWindow(node, transposed->kernel, transposed->stride, transposed->padding, axes);
+    return AddWeights(layer, node);
+  }
+  if (layer.layer.As<FullyConnected>() != nullptr) {
+    Node& node = AddNode(layer, "Gemm", Axes::kVectors);
+    SetInt(node, "transB", 1);
+    return AddWeights(layer, node);
+  }
+  if (const auto* const norm = layer.layer.As<BatchNorm>()) {
+    Node& node = AddNode(layer, "BatchNormalization", Axes::kEither);
+    SetFloat(node, "epsilon", norm->epsilon);
+    SetFloat(node, "momentum", 1 - norm->momentum);
+    return AddWeights(layer, node);
+  }
+  return absl::UnimplementedError("no operator");
+}
+
+void NodeWriter::WriteAverage(const ResolvedLayer& layer, const AveragePool& pool) {
+  const Shape& x = network_.layers[layer.inputs[0].index()].spec.output.shape;
+  const int axes = x.spatial_axes();
+  PoolWindows windows = WindowsOf(pool, x, layer.spec.output.shape);
+  AveragePool written = pool;
+  Node* node = &AddNode(layer, "AveragePool", Axes::kImages);
+  if (pool.count_padding && windows.after.Along(axes) != pool.padding.Along(axes)) {
+    // More padding would count, too. So the image has the padding, and what is behind it counts
+    // not.
+    Node& pad = *node;
+    pad.set_op_type("Pad");
+    node = &AddBehind(layer, pad, ".pad", "AveragePool");
+    std::vector<int64_t> side = {0, 0}, after;
+    for (int i = 0; i < axes; ++i) {
+      side.push_back(pool.padding[i]);
+      after.push_back(windows.after[i] - pool.padding[i]);
+    }
+    std::vector<int64_t> pads = side;
+    pads.insert(pads.end(), side.begin(), side.end());
+    AddIntegers("pads", pads, pad);
+    windows.after = Extents::Of(after);
+    written.padding = 0;
+    written.count_padding = false;
+  }
+  SetPool(*node, written, windows, axes);
+  SetInt(*node, "count_include_pad", written.count_padding ? 1 : 0);
+  if (!pool.dilation.AllAre(1)) opset_ = kOpsetOfDilatedAverages;
+}
+
+bool NodeWriter::WritePooling(const ResolvedLayer& layer) {
+  if (const auto* const max = layer.layer.As<MaxPool>()) {
+    const Shape& x = network_.layers[layer.inputs[0].index()].spec.output.shape;
+    SetPool(AddNode(layer, "MaxPool", Axes::kImages), *max,
+            WindowsOf(*max, x, layer.spec.output.shape), x.spatial_axes());
+    return true;
+  }
+  if (const auto* const average = layer.layer.As<AveragePool>()) {
+    WriteAverage(layer, *average);
+    return true;
+  }
+  if (layer.layer.As<GlobalAveragePool>() != nullptr) {
+    AddNode(layer, "GlobalAveragePool", Axes::kImages);
+    return true;
+  }
+  return false;
+}
+
+// Parts of images, and images with zeros around them.
+bool NodeWriter::WriteBorder(const ResolvedLayer& layer) {
+  const int axes = layer.spec.output.shape.spatial_axes();
+  if (const auto* const crop = layer.layer.As<Crop>()) {
+    Node& node = AddNode(layer, "Slice", Axes::kImages);
+    std::vector<int64_t> starts, ends, positions;
+    for (int i = 0; i < axes; ++i) {
+      starts.push_back(crop->offset[i]);
+      ends.push_back(crop->offset[i] + crop->size[i]);
+      positions.push_back(2 + i);
+    }
+    AddIntegers("starts", starts, node);
+    AddIntegers("ends", ends, node);
+    AddIntegers("axes", positions, node);
+    return true;
+  }
+  if (const auto* const pad = layer.layer.As<ZeroPad>()) {
+    Node& node = AddNode(layer, "Pad", Axes::kImages);
+    const Padding zeros = PaddingOf(*pad, axes);
+    std::vector<int64_t> pads;
+    for (const auto& side : {zeros.before, zeros.after}) {
+      pads.insert(pads.end(), {0, 0});
+      pads.insert(pads.end(), side.begin(), side.begin() + axes);
+    }
+    AddIntegers("pads", pads, node);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace neap::nets
