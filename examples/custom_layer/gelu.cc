@@ -7,7 +7,7 @@
 using namespace neap::operands;
 
 absl::StatusOr<neap::LayerSpec> Gelu::Specify(const neap::LayerContext& context) const {
-  RETURN_IF_ERROR(neap::CheckImageInputs(context, 1));
+  RETURN_IF_ERROR(neap::CheckSpatialInputs(context, 1));
   const neap::TensorSpec& x = context.inputs[0];
   const double flops = 10 * static_cast<double>(x.elements());
   neap::LayerSpec spec = {.output = x, .traits = {.independent_images = true}};

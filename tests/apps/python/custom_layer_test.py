@@ -254,7 +254,7 @@ WRONG = [
     (changed(parameters=lambda self, x: {"p": neap.Parameter((1,))}), r"Changed does not define backward_params\(\)"),
     (changed(parameters=lambda self, x: {"p": ((1,), "random")}, backward_params=lambda self, dp: None),
      "'random' is none of constant, normal, uniform"),
-    (changed(saved=lambda self, x: {"s": (1, 1, 1, 1, 1)}, forward=lambda self, x, y, s: None), "'s' has 5 axes"),
+    (changed(saved=lambda self, x: {"s": (1, 1, 1, 1, 1, 1)}, forward=lambda self, x, y, s: None), "'s' has 6 axes"),
     (changed(forward=lambda self, x, y: x), r"Changed.forward\(\) returns a value"),
     (changed(forward=lambda self, x, y: KEPT.append(x[0])), r"Changed.forward\(\) keeps 'x', or a view of it"),
     (changed(forward=lambda self, x, y: x.fill(1)), "ValueError: assignment destination is read-only"),

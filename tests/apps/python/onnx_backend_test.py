@@ -27,8 +27,9 @@ READ = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.
 
 
 def documented(model):
-    """Not a batch norm that trains, of which neap predicts with the running statistics."""
+    """Not a batch norm or dropout that trains: neap predicts with the running statistics, and without dropout."""
     trains = any(attribute.name == "training_mode" and attribute.i for node in model.graph.node for attribute in node.attribute)
+    trains = trains or any(node.op_type == "Dropout" and len(node.input) > 2 for node in model.graph.node)
     return not trains and {node.op_type for node in model.graph.node} <= documented_operators()
 
 
@@ -69,7 +70,7 @@ def computed(model, images, path):
     try:
         net = neap.from_onnx(path, batch=len(images), loss=loss)
         with neap.Session(net, device="cpu", inference_only=True) as session:
-            found = session.predict(images.reshape(*images.shape, *[1] * (4 - images.ndim)), probabilities=True)
+            found = session.predict(images.reshape(*images.shape, 1, 1) if images.ndim == 2 else images, probabilities=True)
     except neap.Error as error:
         assert error.code in ("UNIMPLEMENTED", "INVALID_ARGUMENT"), error
         return None
@@ -97,7 +98,7 @@ def passes(case, constant, path):
             images, wanted = numpy.zeros((1, wanted.size), "f4"), wanted.reshape(1, -1)
         else:
             images = inputs[0] if inputs else None
-            if not isinstance(images, numpy.ndarray) or images.dtype != numpy.float32 or images.ndim not in (2, 4):
+            if not isinstance(images, numpy.ndarray) or images.dtype != numpy.float32 or not 2 <= images.ndim <= 5:
                 return False
             model = with_constants(case.model, inputs, 1)
         if not outcome(case, computed(model, images, path), wanted):
