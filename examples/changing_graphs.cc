@@ -3,7 +3,8 @@
 // each size also trains by itself, for comparison.
 //
 //   example_changing_graphs cuda:0 256          in bf16, 256 images of 224x224
-//   example_changing_graphs cpu 2 32 1          an eighth as wide, in fp32, 2 images of 32x32, 1 round
+//   example_changing_graphs cpu 2 32 1          in fp32, an eighth as wide, 2 images of 32x32, and
+//                                               one round instead of ten
 #include <neap/neap.h>
 
 #include <algorithm>
@@ -58,7 +59,7 @@ std::vector<neap::Graph> DrawGraphs(const Setting& setting) {
   return graphs;
 }
 
-// 8 sizes, the middle one that of the network, with as many images as have about as many pixels.
+// 8 sizes around that of the network, with as many images as have about as many pixels.
 std::vector<neap::GraphSize> Sizes(const Setting& setting) {
   std::vector<neap::GraphSize> sizes;
   for (int64_t step = 0; step < 8; ++step) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes a folder that runs on another machine with glibc and libstdc++ at least as new: the command, the tests, the benchmark of
-# reading photographs (for scripts/compare_loading.py) and the shared libraries they need. CUDA's libraries are not included;
+# reading photographs (for scripts/compare_loading.py), an example that is measured, and the shared libraries they need. CUDA's libraries are not included;
 # scripts/gpu_test.sh finds them on the other machine.
 #   scripts/bundle.sh release build/bundle        then, on the other machine: build/bundle/run neap devices
 set -euo pipefail
@@ -13,7 +13,7 @@ build="$root/build/$preset"
 
 rm -rf "$out"
 mkdir -p "$out"
-for program in "$build/neap" "$build"/tests/*_tests "$build/bench/image_folder_bench"; do
+for program in "$build/neap" "$build"/tests/*_tests "$build/bench/image_folder_bench" "$build/examples/example_changing_graphs"; do
   [ ! -f "$program" ] || strip -o "$out/$(basename "$program")" "$program"
 done
 

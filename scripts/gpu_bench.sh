@@ -24,6 +24,7 @@
 #   gpus         ResNet-50 (256 images for each GPU) and VGG-16 (64) on one GPU and on all of this machine, beside PyTorch's
 #                DistributedDataParallel: gpus-bf16, gpus-tf32, then gpus-third, ResNet-50 in bf16 in 1/3 of its memory, which
 #                are also parts of their own; gpus-compile: torch.compile. Not among "all parts"
+#   changing     ResNet-50 at batch 256 in bf16 with another graph in every step (16), and with another size of images (8)
 #   loading      photographs read beside PyTorch's DataLoader, by number of threads, and ResNet-50 at batch 256 in bf16 trained on
 #                them, beside one batch repeatedly; ends after 200 s
 #   steps        one training step against PyTorch in float64: steps-bf16, steps-fp16, steps-fp32, also parts of their own
@@ -131,6 +132,9 @@ options() {
   shown "$out/options_half" neap train "${fp16[@]}" "${train[@]}" --repeat-batch --half-accumulation || failed+=("options half")
 }
 
+changing_graphs() { LD_LIBRARY_PATH="$NEAP_LIBRARY_PATH" "$programs/example_changing_graphs" "$@"; }
+changing() { shown "$out/changing" changing_graphs cuda:0 256 || failed+=(changing); }
+
 loading() {
   shown "$out/compare_loading" python3 -u scripts/compare_loading.py --neap "$programs/neap" \
     --bench "$programs/image_folder_bench" --results "$out/compare.jsonl" --limit "${LIMIT:-200}" || failed+=(compare_loading)
@@ -172,6 +176,7 @@ part() {
     sub-batches) sub_batches ;;
     options) options ;;
     front) front ;;
+    changing) changing ;;
     loading) loading ;;
     gpus) for name in gpus-bf16 gpus-tf32 gpus-third; do part "$name"; done ;;
     gpus-bf16) scaled gpus_bf16 resnet50:256:bf16:neap+eager,vgg16:64:bf16:neap+eager ;;
@@ -193,7 +198,7 @@ part() {
   echo "commit $(git describe --always --dirty --exclude='*' 2>/dev/null || echo unknown)"
 } | tee "$out/machine.log"
 
-[ $# -gt 0 ] || set -- front headline nets mobile small steps options loading budgets tight fractions sub-batches
+[ $# -gt 0 ] || set -- front headline nets mobile small steps options changing loading budgets tight fractions sub-batches
 for name in "$@"; do part "$name"; done
 if [ ${#failed[@]} -gt 0 ]; then
   echo "gpu_bench: failed: ${failed[*]}" >&2

@@ -394,8 +394,7 @@ uint32_t RandomSeeds(uint32_t usual) { return RandomSeeds(usual, usual); }
 uint32_t RandomSeeds(uint32_t usual, uint32_t most) {
   const char* given = std::getenv("NEAP_RANDOM_SEEDS");
   if (given == nullptr) return usual;
-  const unsigned long seeds = std::strtoul(given, nullptr, 10);
-  return static_cast<uint32_t>(std::clamp<unsigned long>(seeds, 1, most));
+  return static_cast<uint32_t>(std::clamp(std::strtoul(given, nullptr, 10), 1UL, 0UL + most));
 }
 
 }  // namespace neap::testing

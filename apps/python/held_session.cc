@@ -84,9 +84,10 @@ absl::StatusOr<HeldSession::Open> HeldSession::MakeOpen(const Graph& net,
                    flags.kernels.Options(device->description(), device->backend()));
   PlannerOptions options = flags.Options(device->description(), kernels);
   ASSIGN_OR_RETURN(const Graph graph, WithItsLoss(net));
-  ASSIGN_OR_RETURN(options.budget_bytes,
-                   BudgetFor(graph, flags, arguments.training.optimizer, options,
-                             device->description(), device->backend()));
+  ASSIGN_OR_RETURN(
+      options.budget_bytes,
+      BudgetFor(graph, flags, arguments.training.optimizer, options, device->description(),
+                device->backend(), arguments.training.accumulate));
   ASSIGN_OR_RETURN(Session session,
                    measures ? Measured(graph, *device, options, arguments, flags.kernels.database)
                             : CreateSession(graph, *device, options, arguments.training));
@@ -100,6 +101,19 @@ absl::Status HeldSession::CheckReads(int index) const {
   const std::string own = open_->gpu.has_value() ? absl::StrCat("cuda:", *open_->gpu) : "cpu";
   return absl::InvalidArgumentError(absl::StrCat("the images are in the memory of cuda:", index,
                                                  ", but the session's device is ", own));
+}
+
+absl::Status HeldSession::CheckFeedsOf(const Graph& net) const {
+  ASSIGN_OR_RETURN(const BatchShape shape, ShapeOf(net));
+  bool fits = net.options().batch == batch_;
+  for (const auto& [name, extents] : shape.feeds) {
+    const auto known = shape_.feeds.find(name);
+    fits = fits && (known == shape_.feeds.end() || known->second == extents);
+  }
+  if (fits) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "a training graph has the batch and the sizes of inputs of the session's network; "
+      "Graph.sizes() adds other ones");
 }
 
 HeldSession::HeldSession(const Graph& net, const SessionArguments& arguments)

@@ -21,18 +21,21 @@ absl::StatusOr<apps::PlanTarget> TargetFor(const Graph& net, const apps::Plannin
   return target;
 }
 
-ProgramOptions LoweringOf(const ProgramChoice& choice, const Optimizer& optimizer) {
+ProgramOptions LoweringOf(const ProgramChoice& choice, const Optimizer& optimizer,
+                          int64_t accumulate) {
   ProgramOptions options = apps::PlanningFlags::Lowering(choice);
   options.optimizer = optimizer;
+  options.accumulation.batches = accumulate;
   return options;
 }
 
 absl::StatusOr<int64_t> BudgetFor(const Graph& net, const apps::PlanningFlags& flags,
                                   const Optimizer& optimizer, const PlannerOptions& options,
-                                  const DeviceDescription& device, EngineCatalog& engines) {
+                                  const DeviceDescription& device, EngineCatalog& engines,
+                                  int64_t accumulate) {
   if (!flags.budget.percent.has_value()) return flags.BudgetBytes({});
   ASSIGN_OR_RETURN(const Program program,
-                   Lower(net, LoweringOf(flags.AskedProgram(), optimizer), device));
+                   Lower(net, LoweringOf(flags.AskedProgram(), optimizer, accumulate), device));
   ASSIGN_OR_RETURN(const apps::NaturalPeaks peaks,
                    apps::FindNaturalPeaks(program, options, device, engines));
   return flags.BudgetBytes(peaks);

@@ -24,13 +24,15 @@ struct Planned {
 absl::StatusOr<apps::PlanTarget> TargetFor(const Graph& net, const apps::PlanningFlags& flags);
 
 // How a network with this optimizer is lowered.
-ProgramOptions LoweringOf(const ProgramChoice& choice, const Optimizer& optimizer);
+ProgramOptions LoweringOf(const ProgramChoice& choice, const Optimizer& optimizer,
+                          int64_t accumulate = 1);
 
 // The bytes of the flags' budget, unlimited without one. Errors: those of Lower() and of planning,
 // which a budget in percent needs. `options` have no budget.
 absl::StatusOr<int64_t> BudgetFor(const Graph& net, const apps::PlanningFlags& flags,
                                   const Optimizer& optimizer, const PlannerOptions& options,
-                                  const DeviceDescription& device, EngineCatalog& engines);
+                                  const DeviceDescription& device, EngineCatalog& engines,
+                                  int64_t accumulate = 1);
 
 // The verified plan that `neap plan` would make. Errors: those of `neap plan`.
 absl::StatusOr<Planned> PlanFor(const Graph& net, const PlanningArguments& arguments);

@@ -136,6 +136,7 @@ void SetTrainingGraph(HeldSession& held, const Graph& net) {
     GraphOptions options = net.options();
     options.dtype = session.plan().dtype;
     ASSIGN_OR_RETURN(const Graph graph, held.WithItsLoss(WithOptions(net, options)));
+    RETURN_IF_ERROR(held.CheckFeedsOf(net));
     return session.SetTrainingGraph(graph);
   }));
 }

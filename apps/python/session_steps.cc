@@ -142,6 +142,8 @@ absl::StatusOr<Feeds> ToFeeds(HeldSession& held, const FeedArrays& arrays) {
           const bool is_known = expected != held.shape().feeds.end();
           if (held.shape().has_sizes) {
             value.shape = ShapeOf(array);
+            const bool is_vector = is_known && value.shape.size() == 2;
+            if (is_vector) value.shape.resize(expected->second.size() + 1, 1);
           } else if (is_known) {
             RETURN_IF_ERROR(CheckShape(name.c_str(), ShapeOf(array), expected->second));
           }
@@ -281,6 +283,12 @@ void BindSteps(nb::class_<HeldSession>& session) {
       .def("_step_feeds", StepFeeds, "feeds"_a)
       .def("_accumulate", Accumulate, "images"_a, "labels"_a)
       .def("_accumulate_feeds", AccumulateFeeds, "feeds"_a)
+      .def(
+          "discard",
+          [](HeldSession& held) { Check(held.Use([](Session& s) { return s.Discard(); })); },
+          "Drops the gradients of the batches that wait for update(), without which save() raises "
+          "an "
+          "error.")
       .def("update", Update,
            "Updates the parameters with the gradients of the batches that accumulate() was called "
            "with, which is one step.\nThe result has no losses; in fp16 it says whether the step "

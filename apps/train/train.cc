@@ -313,6 +313,7 @@ class Training {
     if (const std::optional<double> predicted_ms = PredictedMs(session.plan()))
       predicted.seconds = (*predicted_ms + planning.batch_copy_ms) * 1e-3;
     if (!flags_.plan_file.empty()) predicted.measured_runs.reset();
+    if (flags_.accumulate > 1) predicted.seconds.reset();  // the plan is of one batch
     return predicted;
   }
 

@@ -18,6 +18,7 @@ namespace neap::apps {
 namespace {
 
 constexpr int64_t kMaxSteps = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMaxAccumulated = 1024;  // each may have a plan of its own
 constexpr int64_t kDefaultSteps = 100;
 
 void AddBatchFlags(FlagSet& flags, BatchFlags& batches) {
@@ -135,10 +136,11 @@ void TrainFlags::AddTo(FlagSet& flags) {
             Integer(1, kMaxSteps, &steps));
   flags.Add("epochs", "N", "train for N passes over the dataset instead",
             Integer(1, kMaxSteps, &epochs));
-  flags.Add("accumulate", "K",
-            "sum the gradients of K batches before each update (1): a step has K times as many "
-            "images, in the memory of one batch and of the gradients",
-            Integer(1, kMaxSteps, &accumulate));
+  flags.Add(
+      "accumulate", "K",
+      "sum the gradients of K batches before each update: a step has K times as many images, in "
+      "the memory of one batch and of the gradients (1)",
+      Integer(1, kMaxAccumulated, &accumulate));
   AddRateFlags(flags, rate);
   optimizer.AddTo(flags);
   flags.Add("seed", "N", "seed of initial weights, image order, augmentation and dropout",

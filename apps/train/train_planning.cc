@@ -36,6 +36,7 @@ void ShowProgress(const MeasuringReport& report, ProgressLine& line) {
 absl::StatusOr<Program> TrainPlanning::LowerWith(const ProgramChoice& choice) const {
   ProgramOptions options = PlanningFlags::Lowering(choice);
   options.optimizer = flags_.optimizer.Get();
+  options.accumulation.batches = flags_.accumulate;
   options.share = share_;
   options.sync_batch_norm = flags_.sync_batch_norm;
   options.shard = ShardOf(share_, flags_.shard_optimizer);

@@ -77,6 +77,8 @@ class TrainingLoop {
     const bool stopped = stops_ && session_.step() < options_.last_step;
     end_.interrupted = end_.failure.ok() && (stopped || epoch_end_interrupted_);
     if (end_.is_idle() || saved_step_ == session_.step()) return end_;
+    // Of a step that has failed half way, such as by a batch that cannot be read.
+    if (session_.accumulated() > 0 && in_flight_ == 0) session_.Discard().IgnoreError();
     const absl::Status saved = Save();
     if (end_.failure.ok()) RETURN_IF_ERROR(saved);
     end_.is_whole = saved.ok() && (end_.is_agreed || !session_.is_sharded());

@@ -120,8 +120,11 @@ class Graph {
     shared_.push_back({std::move(param), std::move(owner)});
   }
   // Makes a session train the network with these sizes, too. It plans all of them at the beginning,
-  // in one arena; a step has the size of the values that it is given (FeedValue::shape), and
-  // evaluation that of the network itself.
+  // in one arena, with as many sub-batches as the network itself, or one for each image of a smaller
+  // batch; only kernels of the network itself are measured before. A step has the size of the values
+  // that it is given (FeedValue::shape), and evaluation that of the network itself. Among several
+  // ranks, all sizes have the network's batch. A graph that takes its place in training
+  // (Session::SetTrainingGraph()) has no sizes.
   void Sizes(std::vector<GraphSize> sizes) { sizes_ = std::move(sizes); }
   // Ends the network with `loss`, a layer such as SoftmaxCrossEntropy that reads `predictions` and
   // the feed "labels", which is added with it. Returns "loss".
@@ -184,6 +187,9 @@ struct ResolvedGraph {
   GraphOptions options;
   std::vector<ResolvedLayer> layers;
 };
+
+// By LayerId: whether the layer is a loss, or a loss depends on it.
+std::vector<bool> LeadsToLoss(const ResolvedGraph& graph);
 
 // Orders the layers (core/graph/order.h), infers shapes and checks everything.
 // Errors: INVALID_ARGUMENT naming the layer: unknown input, duplicate name, cycle, a layer that is

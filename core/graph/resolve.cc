@@ -38,15 +38,13 @@ absl::StatusOr<Index> IndexNames(const Graph& graph) {
   return index;
 }
 
-bool IsOutput(const Graph& graph, const std::string& layer) {
-  const std::vector<std::string>& outputs = graph.outputs();
-  return std::find(outputs.begin(), outputs.end(), layer) != outputs.end();
-}
-
 absl::StatusOr<std::vector<std::vector<size_t>>> ConnectInputs(const Graph& graph,
                                                                const Index& index) {
   std::vector<std::vector<size_t>> inputs(graph.layers().size());
   std::vector<bool> read(graph.layers().size(), false);
+  for (const std::string& output : graph.outputs()) {
+    if (const auto found = index.find(output); found != index.end()) read[found->second] = true;
+  }
   for (size_t i = 0; i < graph.layers().size(); ++i) {
     for (const std::string& input : graph.layers()[i].inputs) {
       const auto found = index.find(input);
@@ -60,7 +58,7 @@ absl::StatusOr<std::vector<std::vector<size_t>>> ConnectInputs(const Graph& grap
   }
   for (size_t i = 0; i < read.size(); ++i) {
     const GraphLayer& layer = graph.layers()[i];
-    if (!read[i] && !IsLoss(layer.role) && !IsOutput(graph, layer.name)) {
+    if (!read[i] && !IsLoss(layer.role)) {
       return LayerError(layer.name, "its output is unused (a loss or an output ends a network)");
     }
   }
@@ -249,10 +247,12 @@ bool GivesGradient(const LayerSpec& spec, int input) {
   });
 }
 
-// Every layer that parameters precede can be trained through.
+// Every layer that parameters precede can be trained through, if a loss follows it.
 absl::Status CheckGradients(const ResolvedGraph& graph) {
+  const std::vector<bool> leads_to_loss = LeadsToLoss(graph);
   std::vector<bool> needed(graph.layers.size());
   for (const ResolvedLayer& layer : graph.layers) {
+    if (!leads_to_loss[layer.id.index()]) continue;
     needed[layer.id.index()] = !layer.spec.params.empty();
     for (size_t i = 0; i < layer.inputs.size(); ++i) {
       if (!needed[layer.inputs[i].index()]) continue;
@@ -285,6 +285,16 @@ std::string OnCycle(const Graph& graph, const std::vector<std::vector<size_t>>& 
 
 }  // namespace
 
+std::vector<bool> LeadsToLoss(const ResolvedGraph& graph) {
+  std::vector<bool> leads(graph.layers.size());
+  for (auto layer = graph.layers.rbegin(); layer != graph.layers.rend(); ++layer) {
+    if (IsLoss(layer->role)) leads[layer->id.index()] = true;
+    if (!leads[layer->id.index()]) continue;
+    for (LayerId input : layer->inputs) leads[input.index()] = true;
+  }
+  return leads;
+}
+
 absl::StatusOr<ResolvedGraph> Resolve(const Graph& graph, Mode mode) {
   ASSIGN_OR_RETURN(const Index index, IndexNames(graph));
   ASSIGN_OR_RETURN(const std::vector<std::vector<size_t>> inputs, ConnectInputs(graph, index));
@@ -298,6 +308,7 @@ absl::StatusOr<ResolvedGraph> Resolve(const Graph& graph, Mode mode) {
 
   ResolvedGraph resolved = {.options = graph.options(), .layers = {}};
   std::vector<LayerId> position(inputs.size());
+  const absl::flat_hash_set<std::string> outputs(graph.outputs().begin(), graph.outputs().end());
   for (size_t source : order) {
     const GraphLayer& layer = graph.layers()[source];
     const LayerId id(resolved.layers.size());
@@ -305,7 +316,7 @@ absl::StatusOr<ResolvedGraph> Resolve(const Graph& graph, Mode mode) {
     resolved.layers.push_back({.id = id, .name = layer.name, .layer = layer.layer});
     ResolvedLayer& out = resolved.layers.back();
     out.role = layer.role;
-    if (IsOutput(graph, layer.name)) out.output = layer.name;
+    if (outputs.contains(layer.name)) out.output = layer.name;
     LayerContext context = {.inputs = {},
                             .mode = mode,
                             .scales_loss = mode == Mode::kTraining && ScalesLoss(resolved.options)};

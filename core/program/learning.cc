@@ -7,12 +7,7 @@
 namespace neap {
 
 void MarkLearning(const ResolvedGraph& graph, absl::Span<LayerTensors> tensors) {
-  std::vector<bool> leads_to_loss(graph.layers.size());
-  for (auto layer = graph.layers.rbegin(); layer != graph.layers.rend(); ++layer) {
-    if (IsLoss(layer->role)) leads_to_loss[layer->id.index()] = true;
-    if (!leads_to_loss[layer->id.index()]) continue;
-    for (LayerId input : layer->inputs) leads_to_loss[input.index()] = true;
-  }
+  const std::vector<bool> leads_to_loss = LeadsToLoss(graph);
   absl::flat_hash_set<TensorId> updated;
   for (const ResolvedLayer& layer : graph.layers) {
     LayerTensors& own = tensors[layer.id.index()];

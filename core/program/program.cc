@@ -59,15 +59,17 @@ bool IsInForward(const Step& step) {
   return step.accumulates.front().operand.slot == Slot::kOutput;
 }
 
+const Port* FindPort(const std::vector<Port>& ports, std::string_view name) {
+  const auto port =
+      std::find_if(ports.begin(), ports.end(), [&](const Port& one) { return one.name == name; });
+  return port == ports.end() ? nullptr : &*port;
+}
+
 TensorSpec Program::SpecOf(const Port& port) const {
   return WithFirstExtent(tensor(port.parts.front()).spec, net.batch);
 }
 
-const Port* Program::FeedCalled(std::string_view name) const {
-  const auto feed =
-      std::find_if(feeds.begin(), feeds.end(), [&](const Port& feed) { return feed.name == name; });
-  return feed == feeds.end() ? nullptr : &*feed;
-}
+const Port* Program::FeedCalled(std::string_view name) const { return FindPort(feeds, name); }
 
 const LossPort* Program::MainLoss() const {
   const auto loss = std::find_if(losses.begin(), losses.end(),

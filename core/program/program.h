@@ -36,6 +36,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -216,6 +217,9 @@ struct Port {
   friend bool operator==(const Port&, const Port&) = default;
 };
 
+// That of this name; null if there is none.
+const Port* FindPort(const std::vector<Port>& ports, std::string_view name);
+
 // A loss that the iteration computes.
 struct LossPort {
   std::string name;           // of the layer
@@ -293,8 +297,8 @@ absl::StatusOr<Program> BuildProgram(ResolvedGraph graph, const ProgramOptions& 
 // The program of a part of the network of `whole`, with the options of `whole`. It has *all*
 // persistent tensors of `whole`, with the same ids, even those of layers that the graph leaves out.
 // Plans of both therefore put them in the same place, and an iteration of one can follow an
-// iteration of the other. The batch and the sizes of its inputs may be others. `whole` has exact
-// accounting.
+// iteration of the other. The sizes of its inputs may be others, and so may the batch, unless there
+// are several ranks. `whole` has exact accounting.
 // Errors: INVALID_ARGUMENT, naming the tensor, for one that `whole` lacks or has with other
 // properties, or for a feed of another type or rank.
 absl::StatusOr<Program> BuildPart(ResolvedGraph graph, const Program& whole);

@@ -411,6 +411,11 @@ absl::StatusOr<Program> BuildProgram(ResolvedGraph graph, const ProgramOptions& 
 }
 
 absl::StatusOr<Program> BuildPart(ResolvedGraph graph, const Program& whole) {
+  if (whole.options.share.ranks > 1 && graph.options.batch != whole.net.batch) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(graph.options.name, ": among several ranks its batch must be that of ",
+                     whole.net.name, ", ", whole.net.batch, ", but it is ", graph.options.batch));
+  }
   RETURN_IF_ERROR(CheckAccumulation(graph, whole.options));
   RETURN_IF_ERROR(CheckPassedGradients(graph));
   RETURN_IF_ERROR(CheckSharedGradients(graph));

@@ -10,11 +10,12 @@
 namespace neap {
 namespace {
 
+// A port of the same name may follow from an earlier sub-batch.
 void AddPart(const std::string& name, TensorId part, std::vector<Port>& ports) {
-  auto port = std::find_if(ports.begin(), ports.end(),
-                           [&](const Port& known) { return known.name == name; });
-  if (port == ports.end()) port = ports.insert(port, {.name = name});
-  port->parts.push_back(part);
+  const Port* const known = FindPort(ports, name);
+  Port& port = known == nullptr ? ports.emplace_back(Port{.name = name})
+                                : ports[static_cast<size_t>(known - ports.data())];
+  port.parts.push_back(part);
 }
 
 LossPort& LossOf(const ResolvedGraph& graph, const ResolvedLayer& layer, TensorId metrics,
@@ -52,9 +53,8 @@ absl::Status CheckSamePorts(const Program& part, const Program& whole) {
   for (const auto& [ports, known] :
        {std::pair(&part.feeds, &whole.feeds), std::pair(&part.outputs, &whole.outputs)}) {
     for (const Port& port : *ports) {
-      const auto expected = std::find_if(
-          known->begin(), known->end(), [&](const Port& other) { return other.name == port.name; });
-      if (expected == known->end()) {
+      const Port* const expected = FindPort(*known, port.name);
+      if (expected == nullptr) {
         return absl::InvalidArgumentError(absl::StrCat(
             part.net.name, ": ", whole.net.name, " has no ", port.name, " that is given or read"));
       }

@@ -219,8 +219,10 @@ uint64_t HashOfCollectives(const Program& program) {
   return StableHash(text);
 }
 
-absl::Status CheckSums(const Program& program) {
-  if (program.options.share.ranks == 1) return absl::OkStatus();
+namespace {
+
+absl::Status CheckMeans(const Program& program) {
+  const bool has_part = program.options.share.ranks > 1 || program.options.accumulation.is_on();
   const auto is_metrics = [&](const Use& use) { return IsMetrics(program, use.tensor); };
   const auto computes_metrics = [&](const Step& step) {
     return IsOfLayer(step.phase) &&
@@ -228,12 +230,21 @@ absl::Status CheckSums(const Program& program) {
             std::any_of(step.accumulates.begin(), step.accumulates.end(), is_metrics));
   };
   for (const Step& step : program.steps) {
-    if (computes_metrics(step) && !step.depends_on_part) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(program.StepName(step),
-                       ": the loss takes the mean over its own images, not "
-                       "over those of all ranks (StepSpec::depends_on_part)"));
-    }
+    if (!has_part || !computes_metrics(step) || step.depends_on_part) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        program.StepName(step),
+        ": the loss takes the mean over its own images, not over those of all ranks or of all "
+        "batches whose gradients are summed (StepSpec::depends_on_part)"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckSums(const Program& program) {
+  RETURN_IF_ERROR(CheckMeans(program));
+  if (program.options.share.ranks == 1) return absl::OkStatus();
+  for (const Step& step : program.steps) {
     if (!IsCollective(step.phase) || step.phase == Phase::kAllGather) continue;
     for (const Use& use : step.accumulates) {
       const Tensor& tensor = program.tensor(use.tensor);

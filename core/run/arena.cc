@@ -40,11 +40,14 @@ absl::Status Arena::Reserve(const ArenaBytes& bytes) {
     ASSIGN_OR_RETURN(host_residents_,
                      device_.Allocate(MemoryKind::kPinnedHost, bytes.host_residents));
   }
-  ASSIGN_OR_RETURN(block_, device_.Allocate(MemoryKind::kDevice, bytes.device));
-  for (size_t pool = 0; pool < pools_.size(); ++pool) {
+  ASSIGN_OR_RETURN(Buffer block, device_.Allocate(MemoryKind::kDevice, bytes.device));
+  std::array<Buffer, kPoolCount> pools;
+  for (size_t pool = 0; pool < pools.size(); ++pool) {
     if (bytes.pools[pool] == 0) continue;
-    ASSIGN_OR_RETURN(pools_[pool], device_.Allocate(kPoolMemory[pool], bytes.pools[pool]));
+    ASSIGN_OR_RETURN(pools[pool], device_.Allocate(kPoolMemory[pool], bytes.pools[pool]));
   }
+  block_ = std::move(block);
+  pools_ = std::move(pools);
   return absl::OkStatus();
 }
 

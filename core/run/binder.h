@@ -35,8 +35,8 @@
 
 namespace neap {
 
-// *Ownership*: owns the kernels, and the pools' memory unless it is given; the operations point into
-// those and into the memory to which the plan was bound.
+// *Ownership*: owns the kernels, and the pools' memory unless it is given; the operations point
+// into those and into the memory to which the plan was bound.
 struct BoundPlan {
   struct Launch {
     size_t action = 0;  // index

@@ -1,5 +1,5 @@
-// Evaluation with an executable of Mode::kInference, of batches that may be smaller than the network's.
-// Private to the session.
+// Evaluation with an executable of Mode::kInference, of batches that may be smaller than the
+// network's. Private to the session.
 //
 //   ASSIGN_OR_RETURN(StepResult result, EvaluateFeeds(inference, staging, feeds));
 //   ASSIGN_OR_RETURN(Prediction prediction, ReadPrediction(inference, images, device));

@@ -108,9 +108,9 @@ class Executor {
   // (core/program/shards.h). To be called by all ranks, between two iterations.
   absl::Status GatherParameters();
 
-  // The address, in the arena or among the residents of the host, of a given tensor (persistent, input, label)
-  // when an iteration begins, or of KeptResults() (core/program/results.h) when it has ended; null
-  // if the plan has no place for it.
+  // The address, in the arena or among the residents of the host, of a given tensor (persistent,
+  // input, label) when an iteration begins, or of KeptResults() (core/program/results.h) when it
+  // has ended; null if the plan has no place for it.
   std::byte* Address(TensorId tensor) const { return bound_.given[tensor.index()]; }
 
   // The highest arena address that Send() and Run() have passed to a kernel or a copy, as bytes

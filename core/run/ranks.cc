@@ -147,7 +147,13 @@ absl::StatusOr<bool> OnAllRanks(bool own, TextExchange* group) {
   if (group == nullptr || group->ranks() == 1) return own;
   ASSIGN_OR_RETURN(const std::vector<std::string> texts,
                    group->Exchange(own ? "1" : "0", TextExchange::Patience::kForFiles));
-  return std::all_of(texts.begin(), texts.end(), [](const auto& text) { return text == "1"; });
+  bool all = true;
+  for (const std::string& text : texts) {
+    if (text != "0" && text != "1")
+      return absl::InternalError("a rank does not call the same functions as this one");
+    all = all && text == "1";
+  }
+  return all;
 }
 
 bool IsOfAnotherRank(const absl::Status& error) {

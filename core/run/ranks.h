@@ -45,7 +45,7 @@ absl::Status Agree(const absl::Status& own, const Terms& terms, TextExchange* gr
 // The number of rank 0. Errors: INTERNAL if the ranks do not call the same functions.
 absl::StatusOr<int64_t> OfFirstRank(int64_t own, TextExchange* group);
 
-// Whether it is true on all ranks.
+// Whether it is true on all ranks. Errors: INTERNAL if the ranks do not call the same functions.
 absl::StatusOr<bool> OnAllRanks(bool own, TextExchange* group);
 
 // Whether another rank has the error, too, and reports it.

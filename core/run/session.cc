@@ -67,6 +67,7 @@ absl::StatusOr<StepResult> Session::Accumulate(const Batch& batch) {
   RETURN_IF_ERROR(impl().Begin(batch));
   return impl().Finish();
 }
+absl::Status Session::Discard() { return impl().Discard(); }
 int64_t Session::accumulated() const { return impl().accumulated(); }
 absl::StatusOr<StepResult> Session::Update() { return impl().Update(); }
 absl::StatusOr<TimedStep> Session::TimeStep(const Batch& batch) { return impl().Time(batch); }

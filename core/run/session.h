@@ -32,7 +32,7 @@
 //
 // A network may be trained with inputs of several sizes (Graph::Sizes()), which are planned and
 // made at the beginning, within the budget, in one arena. A step has the size that is given with
-// its values (FeedValue::shape, Batch::height), and waits for nothing.
+// its values (FeedValue::shape, Batch::height), or the network's.
 //
 //   net.Sizes({{.extents = {160, 160}}, {.extents = {288, 288}, .batch = 32}});
 //   batch.height = batch.width = 288;  // of 32 images, before TrainStep(batch)
@@ -153,6 +153,7 @@ class Session {
   Session& operator=(Session&&) noexcept;
   ~Session();
 
+  // That of the training program; a change of the budget, the graph or the size ends the reference.
   const Plan& plan() const;
   // Statistics of the training plan, except the minimum budget, which suffices for evaluation too.
   const PlanningStats& planning() const;
@@ -188,8 +189,9 @@ class Session {
 
   // Of a session whose gradients are summed (TrainingOptions::accumulate), in place of steps: adds
   // the gradients of a batch, and returns its losses and outputs. Training is that of one batch of
-  // all images: with --sub-batches as many, it has the same bits, if no layer couples the images of
-  // a batch; batch norms take the statistics of each batch. Begin() and Finish() are its halves.
+  // all images. It has the bits of one that is run in as many sub-batches (PlannerOptions), on a CPU
+  // and in strict mode, if no layer couples the images of a batch; batch norms take the statistics
+  // of each batch. Begin() and Finish() are its halves.
   // Errors: FAILED_PRECONDITION if it is time for an Update(), or while a batch is in flight.
   absl::StatusOr<StepResult> Accumulate(const Feeds& feeds);
   absl::StatusOr<StepResult> Accumulate(const Batch& batch);
@@ -197,8 +199,12 @@ class Session {
   // and outputs; of a scaled loss it says whether the step was skipped, so it waits for that.
   // Errors: FAILED_PRECONDITION unless as many batches have begun as there are to be.
   absl::StatusOr<StepResult> Update();
-  // The batches that have begun since then.
+  // The batches that have begun since the last Update() or Discard().
   int64_t accumulated() const;
+  // Drops the gradients that wait for an Update(), without which Save() is FAILED_PRECONDITION.
+  // Running statistics keep what the batches have changed. Errors: FAILED_PRECONDITION while a
+  // batch is in flight.
+  absl::Status Discard();
 
   // Runs one step that trains like any other, but is timed on the device's streams, kernel by
   // kernel. It is a little slower, because of the timing and because no other step is in flight.

@@ -76,9 +76,14 @@ absl::Status SessionExecutables::Create(const Graph& graph, const RankShare& sha
   if (!options_.training_only) executables.inference = make(graph, std::move(lowered.inference));
   ASSIGN_OR_RETURN(const std::vector<std::shared_ptr<Executable>> stages, Stages(graph));
   executables.training.insert(executables.training.end(), stages.begin(), stages.end());
+  family_ = {graph};
   for (const GraphSize& size : graph.sizes()) {
+    if (options_.inference_only) break;  // evaluation has the network's own size
     ASSIGN_OR_RETURN(Graph sized, WithSize(graph, size));
-    ASSIGN_OR_RETURN(Program program, LowerPart(sized, whole_, device_.description()));
+    Program whole = whole_;
+    whole.options.sub_batches = std::min(whole.options.sub_batches, sized.options().batch);
+    ASSIGN_OR_RETURN(Program program, LowerPart(sized, whole, device_.description()));
+    family_.push_back(sized);
     executables.training.push_back(make(std::move(sized), std::move(program)));
   }
   return UntilBuilt([&]() -> absl::Status {
@@ -111,7 +116,7 @@ absl::StatusOr<std::vector<std::shared_ptr<Executable>>> SessionExecutables::Sta
 }
 
 absl::Status SessionExecutables::SetStage(int64_t index) {
-  return memory_.Resume(training().graph, stages_[static_cast<size_t>(index)]);
+  return memory_.Resume(*memory_.Find(training().graph, stages_[static_cast<size_t>(index)]));
 }
 
 std::vector<const Program*> SessionExecutables::Programs() const {
@@ -140,7 +145,7 @@ absl::Status SessionExecutables::SetTrainingGraph(const Graph& graph, const absl
                                                   absl::FunctionRef<absl::Status()> gather) {
   if (whole_.options.accumulation.is_on())
     return absl::FailedPreconditionError("the session sums gradients of one graph");
-  ASSIGN_OR_RETURN(const bool resumed, Resume(graph, ready, terms, gather));
+  ASSIGN_OR_RETURN(const bool resumed, ResumeGraph(graph, ready, terms, gather));
   if (resumed) return absl::OkStatus();
   return UntilBuilt([&]() -> absl::Status {
     absl::StatusOr<std::shared_ptr<Executable>> next =
@@ -152,21 +157,20 @@ absl::Status SessionExecutables::SetTrainingGraph(const Graph& graph, const absl
   });
 }
 
-absl::StatusOr<bool> SessionExecutables::Resume(const Graph& graph, const absl::Status& ready,
-                                                absl::FunctionRef<Terms(const Program&)> terms,
-                                                absl::FunctionRef<absl::Status()> gather) {
-  const bool is_known = ready.ok() && memory_.Has(graph);
-  ASSIGN_OR_RETURN(const bool resumes, OnAllRanks(is_known, options_.communicator));
+absl::StatusOr<bool> SessionExecutables::ResumeGraph(const Graph& graph, const absl::Status& ready,
+                                                     absl::FunctionRef<Terms(const Program&)> terms,
+                                                     absl::FunctionRef<absl::Status()> gather) {
+  const Executable* const known = ready.ok() ? memory_.Find(graph) : nullptr;
+  ASSIGN_OR_RETURN(const bool resumes, OnAllRanks(known != nullptr, options_.communicator));
   if (!resumes) return false;
-  RETURN_IF_ERROR(gather());
-  const absl::Status own = memory_.Resume(graph);
   if (options_.communicator != nullptr)
-    RETURN_IF_ERROR(Agree(own, terms(training().program), options_.communicator));
-  RETURN_IF_ERROR(own);
+    RETURN_IF_ERROR(Agree(absl::OkStatus(), terms(known->program), options_.communicator));
+  RETURN_IF_ERROR(gather());
+  RETURN_IF_ERROR(Agree(memory_.Resume(*known), {}, options_.communicator));
   return true;
 }
 
-absl::Status SessionExecutables::SetSizeOf(const Feeds& feeds) {
+absl::StatusOr<const Executable*> SessionExecutables::Sized(const Feeds& feeds) const {
   const auto has_shapes = [&feeds](const Executable& executable) {
     return std::all_of(feeds.begin(), feeds.end(), [&executable](const FeedValue& value) {
       const Port* const feed = executable.program.FeedCalled(value.name);
@@ -174,11 +178,17 @@ absl::Status SessionExecutables::SetSizeOf(const Feeds& feeds) {
              executable.program.SpecOf(*feed).shape == StatedShape(value);
     });
   };
-  if (has_shapes(training())) return absl::OkStatus();
+  if (!training().is_of_family && !has_shapes(training())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        training().program.net.name, ": a step is given ", ShapesOf(feeds),
+        ", but the graph that is trained takes ", ShapesOf(feeds, &training().program)));
+  }
+  if (!training().is_of_family) return &training();
   std::vector<std::string> sizes;
-  for (const std::shared_ptr<Executable>& executable : memory_.Kept().training) {
-    if (has_shapes(*executable)) return memory_.Resume(executable->graph);
-    sizes.push_back(ShapesOf(feeds, &executable->program));
+  for (const Graph& graph : family_) {
+    const Executable& executable = *memory_.Find(graph);
+    if (has_shapes(executable)) return &executable;
+    sizes.push_back(ShapesOf(feeds, &executable.program));
   }
   return absl::InvalidArgumentError(absl::StrCat(whole_.net.name, ": a step is given ",
                                                  ShapesOf(feeds), "; the session trains ",
@@ -189,14 +199,20 @@ absl::StatusOr<std::shared_ptr<Executable>> SessionExecutables::PlanPart(const G
   auto part = std::make_shared<Executable>(Executable{.graph = graph});
   ASSIGN_OR_RETURN(part->program, LowerPart(graph, whole_, device_.description()));
   ASSIGN_OR_RETURN(part->planned, planner_.Plan(part->program, budget_bytes_));
-  if (options_.training_only) return part;
+  // That of a graph which is of the family contains all others.
   int64_t& minimum = part->planned.stats.minimum_budget_bytes;
-  minimum = std::max(minimum, inference().planned.stats.minimum_budget_bytes);
+  const Executables kept = memory_.Kept();
+  for (const std::shared_ptr<Executable>& one : kept.training) {
+    if (one->is_of_family) minimum = std::max(minimum, one->planned.stats.minimum_budget_bytes);
+  }
+  if (kept.inference != nullptr)
+    minimum = std::max(minimum, kept.inference->planned.stats.minimum_budget_bytes);
   return part;
 }
 
 absl::Status SessionExecutables::SetBudget(int64_t budget_bytes) {
   change_.Drop();
+  changed_ = {};
   budget_outcome_ = absl::OkStatus();
   const Executables kept = memory_.Kept();
   RETURN_IF_ERROR(UntilBuilt([&]() -> absl::Status {
@@ -227,15 +243,16 @@ void SessionExecutables::TakeBudgetIfReady() {
 }
 
 void SessionExecutables::TakeBudget(BudgetChange::Planned planned) {
+  const Executables changed = std::exchange(changed_, {});
   budget_outcome_ = planned.plans.status();
   if (!budget_outcome_.ok()) return;
   // Of another size or stage, perhaps, than when planning began.
   const Graph current = training().graph;
   const int64_t stage = training().stage;
-  budget_outcome_ = Replace(changed_, *std::move(planned.plans));
+  budget_outcome_ = Replace(changed, *std::move(planned.plans));
   if (budget_outcome_.ok()) {
     budget_bytes_ = planned.budget_bytes;
-    budget_outcome_ = memory_.Resume(current, stage);
+    budget_outcome_ = memory_.Resume(*memory_.Find(current, stage));
   }
   if (!absl::IsAborted(budget_outcome_)) return;
   planner_.Forget();

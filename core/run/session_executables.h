@@ -3,8 +3,8 @@
 //
 //   SessionExecutables executables(device, planner, options);
 //   RETURN_IF_ERROR(executables.Create(graph, share));  // of the family, and for evaluation
-//   executables.training().executor->Run();
-//   RETURN_IF_ERROR(executables.SetTrainingGraph(part, ready, terms, gather));
+//   RETURN_IF_ERROR(executables.training().executor->Run());
+//   RETURN_IF_ERROR(executables.SetTrainingGraph(part, /*ready=*/absl::OkStatus(), terms, gather));
 //   RETURN_IF_ERROR(executables.SetBudget(6 * kGiB));
 //
 // An engine that turns out not to build is no longer listed then, so plans are made again without
@@ -63,13 +63,14 @@ class SessionExecutables {
                                 absl::FunctionRef<Terms(const Program&)> terms,
                                 absl::FunctionRef<absl::Status()> gather);
 
-  // Trains the size of the family that has the shapes of these values from the next step on; leaves
-  // it as it is if none has a shape. Steps may be in flight. Errors: INVALID_ARGUMENT if the family
-  // has no such size.
-  absl::Status SetSizeOf(const Feeds& feeds);
-
-  // Of a session whose gradients are summed: enqueues next the iteration of the batch of this
-  // index, or that of the update.
+  // The executable of the next step with values of these shapes: one of the family, and without
+  // shapes that of the network's own size. A graph that SetTrainingGraph() has set has no sizes.
+  // Errors: INVALID_ARGUMENT if there is none of that size.
+  absl::StatusOr<const Executable*> Sized(const Feeds& feeds) const;
+  // Trains it from the next step on. Steps may be in flight.
+  absl::Status Resume(const Executable& executable) { return memory_.Resume(executable); }
+  // Of a session whose gradients are summed: the iteration of the batch of this index, or that of
+  // the update, comes next.
   absl::Status SetStage(int64_t index);
 
   // The functions of the same names of Session. SetTrainingGraph() must not be called while a
@@ -84,9 +85,9 @@ class SessionExecutables {
  private:
   absl::StatusOr<std::vector<std::shared_ptr<Executable>>> Stages(const Graph& graph);
   absl::StatusOr<std::shared_ptr<Executable>> PlanPart(const Graph& graph);
-  absl::StatusOr<bool> Resume(const Graph& graph, const absl::Status& ready,
-                              absl::FunctionRef<Terms(const Program&)> terms,
-                              absl::FunctionRef<absl::Status()> gather);
+  absl::StatusOr<bool> ResumeGraph(const Graph& graph, const absl::Status& ready,
+                                   absl::FunctionRef<Terms(const Program&)> terms,
+                                   absl::FunctionRef<absl::Status()> gather);
   // Calls `make` until it does not return ABORTED.
   absl::Status UntilBuilt(absl::FunctionRef<absl::Status()> make);
   // Plans for the budget, for the same programs.
@@ -98,6 +99,7 @@ class SessionExecutables {
   int64_t budget_bytes_;
   SessionPlanner planner_;
   Program whole_, stored_;
+  std::vector<Graph> family_;    // the network, and its sizes
   std::vector<int64_t> stages_;  // by Accumulation::index: that of the executable
   SessionMemory memory_;
   BudgetChange change_;          // of SetBudgetAsync()

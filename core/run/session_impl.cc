@@ -59,12 +59,14 @@ absl::Status Session::Impl::SetLearningRate(const LearningRate& rate) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<BatchFeeds> Session::Impl::FeedsOf(const Batch& batch) {
+absl::StatusOr<BatchFeeds> Session::Impl::FeedsOf(const Batch& batch) const {
   RETURN_IF_ERROR(CheckTrains());
-  ASSIGN_OR_RETURN(const ImagePorts ports, ImagePortsOf(program()));
-  RETURN_IF_ERROR(executables_.SetSizeOf(
-      {{.name = ports.images->name, .shape = StatedShape(batch, program(), ports)}}));
-  return BatchFeeds::Of(batch, program());
+  ASSIGN_OR_RETURN(const Executable* const usual, executables_.Sized({}));
+  ASSIGN_OR_RETURN(const ImagePorts ports, ImagePortsOf(usual->program));
+  ASSIGN_OR_RETURN(const Executable* const sized,
+                   executables_.Sized({{.name = ports.images->name,
+                                        .shape = StatedShape(batch, usual->program, ports)}}));
+  return BatchFeeds::Of(batch, sized->program);
 }
 
 absl::Status Session::Impl::Begin(const Batch& batch) {
@@ -105,7 +107,8 @@ absl::Status Session::Impl::Begin(const Feeds& feeds, Iterate iterate) {
   executables_.TakeBudgetIfReady();
   RETURN_IF_ERROR(CheckUsable());
   RETURN_IF_ERROR(CheckNotExchanged());
-  RETURN_IF_ERROR(executables_.SetSizeOf(feeds));
+  ASSIGN_OR_RETURN(const Executable* const sized, executables_.Sized(feeds));
+  RETURN_IF_ERROR(executables_.Resume(*sized));
   if (accumulates()) RETURN_IF_ERROR(executables_.SetStage(accumulated_));
   RETURN_IF_ERROR(values_.Draw());
   Staging& staging = staging_[static_cast<size_t>(begun_ % kMaxInFlight)];
@@ -119,7 +122,7 @@ absl::Status Session::Impl::Begin(const Feeds& feeds, Iterate iterate) {
       WithoutThrowing("the step", [&] { return iterate(executable, staging); });
   RETURN_IF_ERROR(Damages("step", Settle(enqueued)));
   ++begun_;
-  in_flight_.push_back(step_);
+  in_flight_.push_back({.step = step_, .loss_scale = loss_scale_});
   if (accumulates()) {
     ++accumulated_;
   } else {
@@ -144,15 +147,15 @@ absl::StatusOr<StepResult> Session::Impl::Update() {
   RETURN_IF_ERROR(CheckNotExchanged());
   RETURN_IF_ERROR(executables_.SetStage(accumulated_));
   Executable& executable = executables_.training();
-  const absl::Status updated = WithoutThrowing("the update", [&]() -> absl::Status {
-    RETURN_IF_ERROR(of_update_->SendScalars(Scalars(), executable.program, *executable.executor));
-    return executable.Iterate(*of_update_);
-  });
-  RETURN_IF_ERROR(Damages("update", Settle(updated)));
+  RETURN_IF_ERROR(Settle(WithoutThrowing("the update", [&] {
+    return of_update_->SendScalars(Scalars(), executable.program, *executable.executor);
+  })));
+  const absl::Status enqueued =
+      WithoutThrowing("the update", [&] { return executable.Iterate(*of_update_); });
+  RETURN_IF_ERROR(Damages("update", Settle(enqueued)));
   StepResult result = {.step = step_};
   accumulated_ = 0;
   ++step_;
-  RETURN_IF_ERROR(executables_.SetStage(0));
   if (!executable.program.loss_scale.has_value()) return result;
   absl::StatusOr<Staging::Received> received = of_update_->Await();
   RETURN_IF_ERROR(Damages("update", received.status()));
@@ -160,10 +163,16 @@ absl::StatusOr<StepResult> Session::Impl::Update() {
   return result;
 }
 
+absl::Status Session::Impl::Discard() {
+  RETURN_IF_ERROR(CheckIdle());
+  accumulated_ = 0;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<StepResult> Session::Impl::Finish() {
   if (in_flight_.empty()) return absl::FailedPreconditionError("no step is in flight");
   const int64_t iteration = begun_ - std::ssize(in_flight_);
-  const int64_t step = in_flight_.front();
+  const InFlight begun = in_flight_.front();
   in_flight_.pop_front();
   absl::StatusOr<Staging::Received> received =
       staging_[static_cast<size_t>(iteration % kMaxInFlight)].Await();
@@ -172,10 +181,11 @@ absl::StatusOr<StepResult> Session::Impl::Finish() {
   // The kernels compute means over the images of all batches.
   for (LossResult& loss : received->losses) loss.loss *= static_cast<float>(options_.accumulate);
   StepResult result = ResultOf(*std::move(received));
-  result.step = step;
+  result.step = begun.step;
   if (!loss_scale.has_value()) return result;
   if (accumulates()) {  // the update says whether the step is skipped
-    result.used_loss_scale = result.loss_scale = loss_scale_.scale;
+    result.used_loss_scale = result.loss_scale = begun.loss_scale.scale;
+    result.skipped_steps = static_cast<int64_t>(begun.loss_scale.skipped);
   } else {
     FillLossScale(*loss_scale, result);
   }

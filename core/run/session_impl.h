@@ -73,6 +73,7 @@ class Session::Impl {
   absl::StatusOr<TimedStep> Time(const Feeds& feeds);
   absl::StatusOr<StepResult> Finish();
   absl::StatusOr<StepResult> Update();
+  absl::Status Discard();
   // Feeds that only training reads may be given, too.
   absl::StatusOr<StepResult> Evaluate(const Feeds& given);
   absl::StatusOr<StepResult> Evaluate(const Batch& batch, Prediction* prediction);
@@ -103,8 +104,8 @@ class Session::Impl {
   // Enqueues the work that follows the copy of the feeds.
   using Iterate = absl::FunctionRef<absl::Status(Executable& executable, Staging& staging)>;
   absl::Status Begin(const Feeds& feeds, Iterate iterate);
-  // The batch as feeds of the size that it has, which is trained next.
-  absl::StatusOr<BatchFeeds> FeedsOf(const Batch& batch);
+  // The batch as feeds of the size that it has.
+  absl::StatusOr<BatchFeeds> FeedsOf(const Batch& batch) const;
   // Of so many values of images.
   absl::StatusOr<StepResult> Evaluate(const BatchFeeds& given, int64_t values,
                                       Prediction* prediction);
@@ -132,6 +133,12 @@ class Session::Impl {
   // A failure after some persistent tensors were changed makes all of them unusable.
   absl::Status Damages(std::string_view what, absl::Status status);
 
+  // An iteration with a batch that is not finished.
+  struct InFlight {
+    int64_t step = 0;
+    LossScale loss_scale;  // when it began, after the last known update
+  };
+
   Device& device_;
   TrainingOptions options_;
   LearningRate rate_;
@@ -142,8 +149,8 @@ class Session::Impl {
   int64_t step_ = 0;                  // the next step to begin
   int64_t accumulated_ = 0;           // batches that have begun since the last update
   int64_t begun_ = 0;                 // iterations with a batch
-  std::deque<int64_t> in_flight_;     // their steps
-  FileMetadata metadata_;             // of SetMetadata()
+  std::deque<InFlight> in_flight_;
+  FileMetadata metadata_;       // of SetMetadata()
   LossScale loss_scale_;        // after the last step that was finished; unused if it is not scaled
   bool has_exchanged_ = false;  // the parameters and their averages
   absl::Status damage_;         // not OK if persistent tensors are unusable until a Load()

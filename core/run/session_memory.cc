@@ -28,13 +28,6 @@ Executables WithFirst(const std::shared_ptr<Executable>& first, const Executable
   return result;
 }
 
-template <typename List>
-auto Find(const Graph& graph, int64_t stage, List& training) {
-  return std::find_if(training.begin(), training.end(), [&](const auto& executable) {
-    return executable->stage == stage && executable->graph == graph;
-  });
-}
-
 }  // namespace
 
 Executables SessionMemory::Kept() const {
@@ -42,16 +35,24 @@ Executables SessionMemory::Kept() const {
 }
 
 MemoryUse SessionMemory::Use() const {
-  const Plan& plan = training().planned.plan;
-  const std::optional<Executor>& executor = training().executor;
-  return {.predicted_peak_bytes = plan.peak_bytes,
-          .measured_peak_bytes = executor.has_value() ? executor->measured_peak_bytes() : 0,
-          .arena_bytes = arena_.bytes().device,
-          .peer_bytes = plan.peer_pool_bytes};
+  MemoryUse use = {.arena_bytes = arena_.bytes().device,
+                   .peer_bytes = arena_.bytes().pools[static_cast<size_t>(Pool::kPeer)]};
+  for (const std::shared_ptr<Executable>& executable : executables_.training) {
+    if (!(executable->graph == training().graph)) continue;  // a stage of the same
+    const std::optional<Executor>& executor = executable->executor;
+    const int64_t measured = executor.has_value() ? executor->measured_peak_bytes() : 0;
+    use.predicted_peak_bytes =
+        std::max(use.predicted_peak_bytes, executable->planned.plan.peak_bytes);
+    use.measured_peak_bytes = std::max(use.measured_peak_bytes, measured);
+  }
+  return use;
 }
 
-absl::Status SessionMemory::Replace(Executables next) {
+absl::Status SessionMemory::Replace(Executables next) { return Replace(std::move(next), {}); }
+
+absl::Status SessionMemory::Replace(Executables next, const ArenaBytes& bytes) {
   const bool is_first = executables_.training.empty();
+  const ArenaBytes before = arena_.bytes();
   if (!is_first) {
     // Persistent tensors return to the bytes of the arena from which they were taken.
     const Plan& plan = training().planned.plan;
@@ -60,17 +61,18 @@ absl::Status SessionMemory::Replace(Executables next) {
     RETURN_IF_ERROR(arena_.Evacuate(PersistentEnd(plan)));
     for (const std::shared_ptr<Executable>& old : AllOf(executables_)) old->executor.reset();
   }
-  const absl::Status refused = ReserveAndBind(next);
+  const absl::Status refused = ReserveAndBind(next, bytes);
+  if (!is_first) {
+    if (!refused.ok()) RETURN_IF_ERROR(ReserveAndBind(executables_, before));
+    RETURN_IF_ERROR(arena_.Return());
+  }
   if (refused.ok()) executables_ = std::move(next);
-  if (is_first) return refused;
-  if (!refused.ok()) RETURN_IF_ERROR(ReserveAndBind(executables_));
-  RETURN_IF_ERROR(arena_.Return());
   return refused;
 }
 
 absl::Status SessionMemory::Add(std::shared_ptr<Executable> next) {
   if (!arena_.bytes().Hold(BytesFor(next->planned.plan)))
-    return Replace(WithFirst(next, executables_, 1));
+    return Replace(WithFirst(next, executables_, 1), arena_.bytes());
   RETURN_IF_ERROR(CheckSamePlaces(training().planned.plan, next->planned.plan));
   absl::Status bound = Bind(*next);
   if (absl::IsResourceExhausted(bound) && executables_.training.size() > Kept().training.size()) {
@@ -87,17 +89,21 @@ absl::Status SessionMemory::Add(std::shared_ptr<Executable> next) {
   return absl::OkStatus();
 }
 
-absl::Status SessionMemory::Resume(const Graph& graph, int64_t stage) {
+const Executable* SessionMemory::Find(const Graph& graph, int64_t stage) const {
+  for (const std::shared_ptr<Executable>& executable : executables_.training) {
+    if (executable->stage == stage && executable->graph == graph) return executable.get();
+  }
+  return nullptr;
+}
+
+absl::Status SessionMemory::Resume(const Executable& executable) {
   auto& training = executables_.training;
-  const auto known = Find(graph, stage, training);
+  const auto known = std::find_if(training.begin(), training.end(),
+                                  [&](const auto& one) { return one.get() == &executable; });
   if (known == training.begin()) return absl::OkStatus();
   std::rotate(training.begin(), known, known + 1);
   ++stats_.resumed;
   return training.front()->executor->TakeOver();
-}
-
-bool SessionMemory::Has(const Graph& graph) const {
-  return Find(graph, 0, executables_.training) != executables_.training.end();
 }
 
 absl::Status SessionMemory::Check() const {
@@ -113,8 +119,7 @@ absl::Status SessionMemory::Check() const {
 
 // Executors are destroyed before the arena is replaced: what they hold of the device's memory could
 // be what a new one lacks.
-absl::Status SessionMemory::ReserveAndBind(const Executables& executables) {
-  ArenaBytes bytes;
+absl::Status SessionMemory::ReserveAndBind(const Executables& executables, ArenaBytes bytes) {
   const std::vector<std::shared_ptr<Executable>> all = AllOf(executables);
   for (const std::shared_ptr<Executable>& executable : all)
     bytes = Larger(bytes, BytesFor(executable->planned.plan));

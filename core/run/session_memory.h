@@ -6,7 +6,8 @@
 //
 //   SessionMemory memory(device, /*communicator=*/nullptr, /*records=*/true);
 //   RETURN_IF_ERROR(memory.Replace({.training = {whole}, .inference = evaluation}));
-//   RETURN_IF_ERROR(memory.Has(graph) ? memory.Resume(graph) : memory.Add(executable));
+//   const Executable* known = memory.Find(graph);
+//   RETURN_IF_ERROR(known != nullptr ? memory.Resume(*known) : memory.Add(executable));
 //   return memory.training().executor->Run();
 //
 // When the arena has to be replaced, for another budget or a graph that needs more, the persistent
@@ -56,7 +57,7 @@ class SessionMemory {
   MemoryUse Use() const;
   ExecutableStats stats() const { return stats_; }
 
-  // Binds these executables, and no others, to an arena of the bytes that they need. Waits until
+  // Binds these executables, and no others, to an arena of just the bytes that they need. Waits until
   // the device is idle. After an error, the ones before are bound again. Only if the device refuses
   // even the memory that it granted before, or a copy back, Check() fails until another call
   // succeeds.
@@ -69,15 +70,18 @@ class SessionMemory {
   // time is dropped. Errors: as Replace().
   absl::Status Add(std::shared_ptr<Executable> next);
 
-  // Returns to the executable of this graph and stage, which there is. Steps may be in flight.
-  absl::Status Resume(const Graph& graph, int64_t stage = 0);
-  bool Has(const Graph& graph) const;
+  // That of the graph and stage; null if there is none.
+  const Executable* Find(const Graph& graph, int64_t stage = 0) const;
+  // Returns to one of the executables. Steps may be in flight.
+  absl::Status Resume(const Executable& executable);
 
   // FAILED_PRECONDITION if the executables cannot run.
   absl::Status Check() const;
 
  private:
-  absl::Status ReserveAndBind(const Executables& executables);
+  // In an arena of at least so many bytes.
+  absl::Status ReserveAndBind(const Executables& executables, ArenaBytes bytes);
+  absl::Status Replace(Executables next, const ArenaBytes& bytes);
   absl::Status Bind(Executable& executable);
 
   Device& device_;

@@ -61,10 +61,11 @@ struct TimedStep {
 };
 
 struct MemoryUse {
-  int64_t predicted_peak_bytes = 0;  // of the training plan
-  int64_t measured_peak_bytes = 0;   // highest arena byte that steps of this plan have used so far
-  int64_t arena_bytes = 0;           // reserved from the device
-  int64_t peer_bytes = 0;            // reserved from its peer, for this plan
+  // Of the training plan; if gradients are summed, the largest of the plans of one update.
+  int64_t predicted_peak_bytes = 0;
+  int64_t measured_peak_bytes = 0;  // highest arena byte that steps of these have used so far
+  int64_t arena_bytes = 0;          // reserved from the device
+  int64_t peer_bytes = 0;           // reserved from its peer
 };
 
 // How often kernels were made for a program, and how often they were not.

@@ -194,7 +194,8 @@ absl::Status ChangeGraph(Device& device, const std::shared_ptr<Executable>& whol
                          const std::shared_ptr<Executable>& executable, const Graph& graph) {
   SessionMemory memory(device, /*communicator=*/nullptr, /*records=*/true);
   RETURN_IF_ERROR(memory.Replace({.training = {whole}, .inference = evaluation}));
-  RETURN_IF_ERROR(memory.Has(graph) ? memory.Resume(graph) : memory.Add(executable));
+  const Executable* known = memory.Find(graph);
+  RETURN_IF_ERROR(known != nullptr ? memory.Resume(*known) : memory.Add(executable));
   return memory.training().executor->Run();
 }
 
@@ -202,13 +203,14 @@ absl::Status ChangeGraph(Device& device, const std::shared_ptr<Executable>& whol
 absl::Status MakeExecutables(Device& device, const std::shared_ptr<const Planner>& planner,
                              const TrainingOptions& options, const Graph& graph, const Graph& part,
                              const RankShare& share) {
+  const auto terms = [](const Program& program) { return TermsOf(program, {}, 1); };
+  const auto gather = [] { return absl::OkStatus(); };
   SessionExecutables executables(device, planner, options);
   RETURN_IF_ERROR(executables.Create(graph, share));  // of the family, and for evaluation
   RETURN_IF_ERROR(executables.training().executor->Run());
-  const auto terms = [](const Program& program) { return TermsOf(program, {}, 1); };
-  const auto gather = [] { return absl::OkStatus(); };
   RETURN_IF_ERROR(executables.SetTrainingGraph(part, /*ready=*/absl::OkStatus(), terms, gather));
-  return executables.SetBudget(6 * kGiB);
+  RETURN_IF_ERROR(executables.SetBudget(6 * kGiB));
+  return absl::OkStatus();
 }
 
 // core/run/persistent_values.h

@@ -234,7 +234,8 @@ class Session(_neap.Session):
         (images, labels) is shuffled as Loader does. `val` is evaluated after each epoch, and is what evaluate() takes, or a pair
         of arrays; the results are in `val` of what is returned.
 
-        With `accumulate`, an update follows every so many batches; those that are left over wait for the batches of a later call.
+        With `accumulate`, an update follows every so many batches; those that are left over wait for the batches of a later call,
+        or for discard().
 
         While a batch trains, the next one is taken from `batches`: images on a GPU must stay as they are until the next pair but
         one is taken. The progress is shown if tqdm is installed. After Ctrl-C or an error of `batches`, the steps that have begun
@@ -273,13 +274,15 @@ class Session(_neap.Session):
         try:
             for images, labels in batches:
                 self._check_size(images)
-                self.begin(images, labels)
                 if self._accumulate_count > 1 and self.accumulated == self._accumulate_count:
                     self.update()
+                self.begin(images, labels)
                 in_flight += 1
                 if in_flight == 2:
                     in_flight -= 1
                     yield self._finish()
+            if self._accumulate_count > 1 and self.accumulated == self._accumulate_count:
+                self.update()
             while in_flight:
                 in_flight -= 1
                 yield self._finish()

@@ -80,6 +80,8 @@ TEST_CASE("training with summed gradients resumes with the same bits") {
   for (const std::string& loss : train({"--steps", "6", "--resume", file})) parts.push_back(loss);
   CHECK(parts == all);
   CheckRefused(Joined(kTiny, {"--accumulate", "2", "--trace-out", file}), 2, {"--trace-out"});
+  // A share of the peak is that of the plan with the sums.
+  CHECK(train({"--steps", "6", "--budget", "80%"}) == all);
 }
 
 TEST_CASE("with averages, they are what is evaluated and written as weights") {

@@ -152,6 +152,71 @@ TEST_CASE("several batches train as the sub-batches of one with every optimizer 
   }
 }
 
+TEST_CASE("a batch that is summed may itself be run in sub-batches") {
+  const auto device = OpenCpu();
+  Session whole =
+      Opened(Net({.batch = kBatches * kImages}), *device, {.sub_batches = 2 * kBatches});
+  Session session = Opened(Net(), *device, {.sub_batches = 2}, {.accumulate = kBatches});
+  for (int64_t step = 0; step < 2; ++step) REQUIRE(whole.TrainStep(WholeBatch(step)).ok());
+  TrainAccumulated(session, 2);
+  CheckSameParameters(session, whole);
+}
+
+TEST_CASE("gradients can be dropped before their update") {
+  const auto device = OpenCpu();
+  const ScratchDirectory directory;
+  Session session = Opened(Net({.dropout = false}), *device, {}, {.accumulate = kBatches});
+  Session steady = Opened(Net({.dropout = false}), *device, {}, {.accumulate = kBatches});
+  REQUIRE(session.Accumulate(MakeBatch(11)).ok());
+  CHECK(session.accumulated() == 1);
+  REQUIRE(session.Discard().ok());
+  CHECK(session.accumulated() == 0);
+  CHECK(session.Save(directory.File("state")).ok());
+  TrainAccumulated(session, 2);
+  TrainAccumulated(steady, 2);
+  CheckSameState(steady, session);
+}
+
+TEST_CASE("a fp16 step that is skipped restores the running statistics of all its batches") {
+  const auto device = OpenCpu();
+  Session session = Opened(Net({.dtype = DType::kFp16, .dropout = false, .batch_norm = true}),
+                           *device, {}, {.accumulate = 2});
+  REQUIRE(session.Accumulate(MakeBatch(1)).ok());
+  REQUIRE(session.Accumulate(MakeBatch(2)).ok());
+  REQUIRE(session.Update().ok());
+  const std::vector<float> before = *session.Values("bn1.running_mean");
+  Batch large = MakeBatch(3);
+  for (float& value : large.images) value *= 6e4F;  // infinite in fp16
+  REQUIRE(session.Accumulate(MakeBatch(4)).ok());
+  CHECK(*session.Values("bn1.running_mean") != before);
+  REQUIRE(session.Accumulate(large).ok());
+  REQUIRE(session.Update()->skipped);
+  CHECK(*session.Values("bn1.running_mean") == before);
+}
+
+TEST_CASE("labels that are unknown weigh nothing, and auxiliary losses are summed, too") {
+  const auto device = OpenCpu();
+  const auto net = [](int64_t batch) {
+    Graph graph({.name = "aux", .batch = batch});
+    const std::string x = graph.Add("pool", MaxPool{}, {graph.Input({3, 8, 8})});
+    graph.Loss(graph.Add("fc", FullyConnected{.out_features = 4}, {x}), SoftmaxCrossEntropy{});
+    graph.AuxiliaryLoss(graph.Add("aux", FullyConnected{.out_features = 4}, {x}),
+                        SoftmaxCrossEntropy{.weight = 0.3F});
+    return graph;
+  };
+  Batch whole = WholeBatch(0);
+  for (size_t i = 0; i < whole.labels.size(); i += 3) whole.labels[i] = kNoLabel;
+  whole.size = kBatches * kImages;
+  Session at_once = Opened(net(whole.size), *device, {.sub_batches = kBatches});
+  Session summed = Opened(net(kImages), *device, {}, {.accumulate = kBatches});
+  REQUIRE(at_once.TrainStep(whole).ok());
+  for (int64_t i = 0; i < kBatches; ++i)
+    REQUIRE(summed.Accumulate(PartOf(whole, i * kImages, kImages)).ok());
+  REQUIRE(summed.Update().ok());
+  for (const char* name : {"fc.weight", "fc.bias", "aux.weight", "aux.bias"})
+    CHECK(SameBits(*at_once.Values(name), *summed.Values(name)));
+}
+
 TEST_CASE("parameters on the host are updated with sums there") {
   CheckEqualsOneBatch({}, {}, {.policy = "superneurons", .offload_params = true});
 }

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "neap/core/base/status_macros.h"
 #include "neap/core/run/session.h"
 #include "neap/memory/create_session.h"
 #include "tests/faulty_device.h"
@@ -35,7 +36,6 @@ std::vector<Request> Requests(const std::string& folder) {
              return begun.ok() ? s.AwaitBudget() : begun;
            }},
           {"same budget", [](Session& s) { return s.SetBudget(s.plan().budget_bytes); }},
-          {"graph", [](Session& s) { return s.SetTrainingGraph(SmallNet()); }},
           {"save", [folder](Session& s) { return s.Save(folder + "/unused"); }},
           {"values", [](Session& s) { return s.Values("fc.weight").status(); }}};
 }
@@ -50,6 +50,8 @@ void GoOn(Session& session) {
   REQUIRE(session.SetBudget(kUnlimited).ok());
   Train(session, 1);
 }
+
+Graph SmallNetWithoutBlock() { return SmallNet(Layout::kChannelsFirst, /*with_block=*/false); }
 
 // The calls that a device refuses: `count` consecutive ones.
 struct Fault {
@@ -93,7 +95,87 @@ void CheckCostsNoBit(const Fault& fault) {
   }
 }
 
+// A graph for which the arena must grow: the device fails at the k-th call. False if there are
+// fewer.
+bool GrowingFailsAt(int k, const Fault& fault, Device& cpu, Session& steady) {
+  CAPTURE(k);
+  FaultyDevice device(cpu);
+  Session session = MakeSession(device, {.policy = "liveness"});
+  const int64_t minimum = session.planning().minimum_budget_bytes;
+  Train(session, 1);
+  REQUIRE(session.SetTrainingGraph(SmallNetWithoutBlock()).ok());
+  REQUIRE(session.SetBudget(session.planning().minimum_budget_bytes).ok());
+  REQUIRE(session.SetBudget(minimum).ok());
+  Train(session, 1);
+  const int64_t small_arena = session.memory().arena_bytes;
+  (device.*fault.fail)(k, fault.count);
+  const absl::Status status = session.SetTrainingGraph(SmallNet());
+  if ((device.*fault.calls)() < k) {
+    CHECK(session.memory().arena_bytes > small_arena);
+    return false;
+  }
+  CHECK(status.code() == fault.code);
+  (device.*fault.fail)(0, 0);
+  GoOn(session);  // without the block
+  REQUIRE(session.SetTrainingGraph(SmallNet()).ok());
+  Train(session, 1);
+  CheckSameState(steady, session);
+  return true;
+}
+
 }  // namespace
+
+TEST_CASE("a graph for which the device refuses memory or a copy leaves the one before") {
+  const auto cpu = OpenCpu();
+  Session steady = MakeSession(*cpu, {});
+  for (const bool with_block : {true, false, false, true}) {
+    REQUIRE(steady.SetTrainingGraph(with_block ? SmallNet() : SmallNetWithoutBlock()).ok());
+    Train(steady, 1);
+  }
+  for (const int count : {1, kForGood}) {
+    int refused = 0, copies = 0;
+    const Fault pinned = {&FaultyDevice::FailPinned, &FaultyDevice::pinned_calls, count, kRefused};
+    while (GrowingFailsAt(refused + 1, pinned, *cpu, steady)) ++refused;
+    CHECK(refused >= 1);  // what holds the parameters meanwhile
+    const Fault copy = {&FaultyDevice::FailCopies, &FaultyDevice::copy_calls, count,
+                        absl::StatusCode::kInternal};
+    while (GrowingFailsAt(copies + 1, copy, *cpu, steady)) ++copies;
+    CHECK(copies >= 2);  // the parameters to the host and back
+  }
+}
+
+TEST_CASE("an update that fails leaves a session that a file makes usable again") {
+  const auto cpu = OpenCpu();
+  const ScratchDirectory directory;
+  const std::string path = directory.File("state.safetensors");
+  const TrainingOptions summing = {.accumulate = 2};
+  Session steady = MakeSession(*cpu, {}, summing);
+  const auto step = [](Session& session) -> absl::Status {
+    for (uint64_t seed : {1, 2}) RETURN_IF_ERROR(session.Accumulate(MakeBatch(seed)).status());
+    return session.Update().status();
+  };
+  for (int i = 0; i < 2; ++i) REQUIRE(step(steady).ok());
+  const PlannerOptions moving = {.policy = "vdnn-all"};
+  int failures = 0;
+  for (int k = 1;; ++k) {
+    CAPTURE(k);
+    FaultyDevice device(*cpu);
+    Session session = MakeSession(device, moving, summing);
+    REQUIRE(step(session).ok());
+    REQUIRE(session.Save(path).ok());
+    device.FailCopies(k, 1);
+    const absl::Status failed = step(session);
+    if (device.copy_calls() < k) break;
+    CHECK(!failed.ok());
+    ++failures;
+    device.FailCopies(0, 0);
+    REQUIRE(session.Load(path).ok());
+    REQUIRE(step(session).ok());
+    for (const char* name : {"conv1.weight", "fc.weight", "fc.weight.momentum", "bn1.weight"})
+      CHECK(SameBits(*steady.Values(name), *session.Values(name)));
+  }
+  CHECK(failures > 10);
+}
 
 TEST_CASE("a host budget that is too small is refused, and a larger arena works without it") {
   const auto device = OpenCpu();

@@ -222,6 +222,44 @@ TEST_CASE(
              .ok());
 }
 
+TEST_CASE("a step without a stated size has the network's own, whatever was trained before") {
+  const auto device = OpenCpu();
+  const GraphSize flat = {.extents = {16, 9}, .batch = kBatch};  // as many values as 12x12
+  Session stated = Opened(Pooled({flat}), *device);
+  Session unstated = Opened(Pooled({flat}), *device);
+  for (int i = 0; i < 4; ++i) {
+    const Batch batch = BatchOf(i % 2 == 0 ? flat : AllSizes()[0], static_cast<uint64_t>(i));
+    REQUIRE(stated.TrainStep(batch).ok());
+    const bool states_size = i % 2 == 0;
+    const Batch without = {.images = batch.images, .labels = batch.labels};
+    REQUIRE(unstated.TrainStep(states_size ? batch : without).ok());
+  }
+  CheckSameState(stated, unstated);
+}
+
+TEST_CASE("another training graph has no sizes, and the family comes back with the network's own") {
+  const auto device = OpenCpu();
+  Session session = Opened(Pooled(kSizes), *device);
+  Graph other({.name = "other", .batch = kBatch});
+  const Graph net = Pooled();
+  for (const GraphLayer& layer : net.layers()) other.Add(layer);
+  REQUIRE(session.SetTrainingGraph(other).ok());
+  CHECK(session.TrainStep(BatchOf(AllSizes()[0], 1)).ok());
+  const absl::Status refused = session.TrainStep(BatchOf(AllSizes()[1], 1)).status();
+  CHECK(
+      std::string(refused.message()) ==
+      "other: a step is given input 8x3x8x8, but the graph that is trained takes input 8x3x12x12");
+  REQUIRE(session.SetTrainingGraph(Pooled(kSizes)).ok());
+  CHECK(session.TrainStep(BatchOf(AllSizes()[1], 1)).ok());
+}
+
+TEST_CASE("a session for inference alone plans no sizes") {
+  const auto device = OpenCpu();
+  Session session = Opened(Pooled(kSizes), *device, {}, {.inference_only = true});
+  CHECK(session.executables().made == 2);
+  CHECK(session.Evaluate(BatchOf(AllSizes()[0], 1)).ok());
+}
+
 TEST_CASE("sizes that the network cannot have are refused") {
   const auto device = OpenCpu();
   const auto refusal = [&](GraphSize size) {

@@ -140,5 +140,15 @@ TEST_CASE("a layer that parameters precede needs a gradient of its input") {
   CHECK(Resolve(net, Mode::kInference).ok());
 }
 
+TEST_CASE("a layer that leads to outputs alone needs no gradient of its input") {
+  Graph net({.name = "net", .batch = 2});
+  const std::string x = net.Add("fc1", FullyConnected{.out_features = 2}, {net.Input({3, 4, 4})});
+  const Mistaken without_gradient{[](LayerSpec& spec) { spec.steps[1].writes = {ParamGrad(0)}; }};
+  net.Output(net.Add("own", without_gradient, {x}));
+  net.Loss(x, SoftmaxCrossEntropy{});
+  const absl::Status resolved = Resolve(net, Mode::kTraining).status();
+  CHECK_MESSAGE(resolved.ok(), resolved.ToString());
+}
+
 }  // namespace
 }  // namespace neap
