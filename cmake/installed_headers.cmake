@@ -15,6 +15,7 @@ set(NEAP_INSTALLED_HEADERS
   core/device/device_file.h
   core/device/gpu_properties.h
   core/graph/graph.h
+  core/graph/sizes.h
   core/neap.h
   core/plan/budget_refusal.h
   core/plan/collective_cost.h

@@ -75,7 +75,7 @@ class HeldSession {
   // Whether the session reads arrays in the memory of GPU `index`. Errors: INVALID_ARGUMENT for
   // another than its device.
   absl::Status CheckReads(int index) const;
-  // INVALID_ARGUMENT for a graph whose batch or feeds are of other sizes than the session's network.
+  // INVALID_ARGUMENT for a graph whose batch or feeds have other sizes than the session's network.
   absl::Status CheckFeedsOf(const Graph& net) const;
   // The network that the session was made for, the last batch, and for each step in flight the
   // images that it reads in a GPU's memory.

@@ -120,11 +120,11 @@ class Graph {
     shared_.push_back({std::move(param), std::move(owner)});
   }
   // Makes a session train the network with these sizes, too. It plans all of them at the beginning,
-  // in one arena, with as many sub-batches as the network itself, or one for each image of a smaller
-  // batch; only kernels of the network itself are measured before. A step has the size of the values
-  // that it is given (FeedValue::shape), and evaluation that of the network itself. Among several
-  // ranks, all sizes have the network's batch. A graph that takes its place in training
-  // (Session::SetTrainingGraph()) has no sizes.
+  // in one arena, with as many sub-batches as the network itself, or one for each image of a
+  // smaller batch; only kernels of the network itself are measured before. A step has the size of
+  // the values that it is given (FeedValue::shape), and evaluation that of the network itself.
+  // Among several ranks, all sizes have the network's batch. A graph that takes its place in
+  // training (Session::SetTrainingGraph()) has no sizes.
   void Sizes(std::vector<GraphSize> sizes) { sizes_ = std::move(sizes); }
   // Ends the network with `loss`, a layer such as SoftmaxCrossEntropy that reads `predictions` and
   // the feed "labels", which is added with it. Returns "loss".

@@ -189,9 +189,9 @@ class Session {
 
   // Of a session whose gradients are summed (TrainingOptions::accumulate), in place of steps: adds
   // the gradients of a batch, and returns its losses and outputs. Training is that of one batch of
-  // all images. It has the bits of one that is run in as many sub-batches (PlannerOptions), on a CPU
-  // and in strict mode, if no layer couples the images of a batch; batch norms take the statistics
-  // of each batch. Begin() and Finish() are its halves.
+  // all images. On a CPU and in strict mode it has the bits of one that is run in as many
+  // sub-batches (PlannerOptions), if no layer couples the images of a batch; batch norms take the
+  // statistics of each batch. Begin() and Finish() are its halves.
   // Errors: FAILED_PRECONDITION if it is time for an Update(), or while a batch is in flight.
   absl::StatusOr<StepResult> Accumulate(const Feeds& feeds);
   absl::StatusOr<StepResult> Accumulate(const Batch& batch);

@@ -57,10 +57,10 @@ class SessionMemory {
   MemoryUse Use() const;
   ExecutableStats stats() const { return stats_; }
 
-  // Binds these executables, and no others, to an arena of just the bytes that they need. Waits until
-  // the device is idle. After an error, the ones before are bound again. Only if the device refuses
-  // even the memory that it granted before, or a copy back, Check() fails until another call
-  // succeeds.
+  // Binds these executables, and no others, to an arena of just the bytes that they need. Waits
+  // until the device is idle. After an error, the ones before are bound again. Only if the device
+  // refuses even the memory that it granted before, or a copy back, Check() fails until another
+  // call succeeds.
   absl::Status Replace(Executables next);
 
   // Binds another executable for training, which becomes that of the next step, and takes the place

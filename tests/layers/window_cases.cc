@@ -95,6 +95,9 @@ void CaseList::Convolutions() {
   AddConvolution({.out_channels = 16, .kernel = 11, .stride = 4, .padding = 2}, {1, 3, 31, 31});
   AddConvolution({.out_channels = 5, .kernel = 2, .stride = 3}, {2, 4, 9, 7});  // stride > kernel
   AddConvolution({.out_channels = 5, .kernel = 1, .stride = {3, 2}}, {3, 2, 7, 7});
+  // Odd numbers of channels of 210 pixels, which an engine of oneDNN sums wrongly in bf16.
+  AddConvolution({.out_channels = 3, .kernel = 1}, {2, 4, 30, 7});
+  AddConvolution({.out_channels = 6, .kernel = 1}, {2, 3, 30, 7});
   AddConvolution({.out_channels = 6, .kernel = 3}, {1, 5, 3, 3});  // one position
   AddConvolution({.out_channels = 6, .kernel = 1}, {1, 5, 1, 1});  // 1x1 image
   AddConvolution({.out_channels = 6, .kernel = 3, .padding = 1}, {1, 5, 1, 1});

@@ -246,6 +246,7 @@ TEST_CASE("a loss that knows no ranks is refused") {
   CHECK(BuildProgram(net, {}).ok());
   CHECK(BuildProgram(net, {.share = kSecondOfThree}).status().message() ==
         "loss forward: the loss takes the mean over its own images, not over those of all ranks "
+        "or of all batches whose gradients are summed "
         "(StepSpec::depends_on_part)");
 }
 
