@@ -68,7 +68,7 @@ absl::Status SessionExecutables::Create(const Graph& graph, const RankShare& sha
   if (accumulates && !graph.sizes().empty())
     return absl::InvalidArgumentError(
         absl::StrCat(whole_.net.name, ": gradients of batches of several sizes cannot be summed"));
-  const auto make = [&graph, is_family](Graph one, Program program) {
+  const auto make = [is_family](Graph one, Program program) {
     return std::make_shared<Executable>(Executable{
         .graph = std::move(one), .program = std::move(program), .is_of_family = is_family});
   };
