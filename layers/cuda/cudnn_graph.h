@@ -1,10 +1,7 @@
 // A convolution as a graph of cudnn-frontend: its engines as heuristics list them, and the plan
 // that is built of one. Private to layers/cuda/cudnn_convolution.cc, the one file that includes it:
 // it takes half a minute to compile.
-//
-//   ConvolutionGraph graph(problem);
-//   RETURN_IF_ERROR(graph.Lower(handle));
-//   ASSIGN_OR_RETURN(HeuristicList list, graph.List());
+// Lower() comes first, then List() or Build().
 #pragma once
 
 #include "neap/layers/cuda/cudnn_library.h"
