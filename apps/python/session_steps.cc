@@ -111,17 +111,15 @@ absl::StatusOr<const Batch*> ToBatch(HeldSession& held, const Images& given,
   return &batch;
 }
 
-StepResult Step(HeldSession& held, const Images& images, const Answers& labels) {
-  return Checked(held.Use([&](Session& session) -> absl::StatusOr<StepResult> {
-    ASSIGN_OR_RETURN(const Batch* const batch, ToBatch(held, images, labels));
-    return session.Step(*batch);
-  }));
-}
+// What a session does with a batch, or with feeds, that have a result.
+using RunBatch = absl::StatusOr<StepResult> (Session::*)(const Batch& batch);
+using RunFeeds = absl::StatusOr<StepResult> (Session::*)(const Feeds& feeds);
 
-StepResult Accumulate(HeldSession& held, const Images& images, const Answers& labels) {
+template <RunBatch kRun>
+StepResult WithBatch(HeldSession& held, const Images& images, const Answers& labels) {
   return Checked(held.Use([&](Session& session) -> absl::StatusOr<StepResult> {
     ASSIGN_OR_RETURN(const Batch* const batch, ToBatch(held, images, labels));
-    return session.Accumulate(*batch);
+    return (session.*kRun)(*batch);
   }));
 }
 
@@ -163,24 +161,11 @@ absl::StatusOr<Feeds> ToFeeds(HeldSession& held, const FeedArrays& arrays) {
   return feeds;
 }
 
-StepResult StepFeeds(HeldSession& held, const FeedArrays& arrays) {
+template <RunFeeds kRun>
+StepResult WithFeeds(HeldSession& held, const FeedArrays& arrays) {
   return Checked(held.Use([&](Session& session) -> absl::StatusOr<StepResult> {
     ASSIGN_OR_RETURN(const Feeds feeds, ToFeeds(held, arrays));
-    return session.Step(feeds);
-  }));
-}
-
-StepResult AccumulateFeeds(HeldSession& held, const FeedArrays& arrays) {
-  return Checked(held.Use([&](Session& session) -> absl::StatusOr<StepResult> {
-    ASSIGN_OR_RETURN(const Feeds feeds, ToFeeds(held, arrays));
-    return session.Accumulate(feeds);
-  }));
-}
-
-StepResult EvaluateFeeds(HeldSession& held, const FeedArrays& arrays) {
-  return Checked(held.Use([&](Session& session) -> absl::StatusOr<StepResult> {
-    ASSIGN_OR_RETURN(const Feeds feeds, ToFeeds(held, arrays));
-    return session.Evaluate(feeds);
+    return (session.*kRun)(feeds);
   }));
 }
 
@@ -279,21 +264,20 @@ void BindStepResults(nb::module_& module) {
 }
 
 void BindSteps(nb::class_<HeldSession>& session) {
-  session.def("_step", Step, "images"_a, "labels"_a)
-      .def("_step_feeds", StepFeeds, "feeds"_a)
-      .def("_accumulate", Accumulate, "images"_a, "labels"_a)
-      .def("_accumulate_feeds", AccumulateFeeds, "feeds"_a)
+  session.def("_step", WithBatch<&Session::Step>, "images"_a, "labels"_a)
+      .def("_step_feeds", WithFeeds<&Session::Step>, "feeds"_a)
+      .def("_accumulate", WithBatch<&Session::Accumulate>, "images"_a, "labels"_a)
+      .def("_accumulate_feeds", WithFeeds<&Session::Accumulate>, "feeds"_a)
       .def(
           "discard",
           [](HeldSession& held) { Check(held.Use([](Session& s) { return s.Discard(); })); },
           "Drops the gradients of the batches that wait for update(), without which save() raises "
-          "an "
-          "error.")
+          "an error.")
       .def("update", Update,
            "Updates the parameters with the gradients of the batches that accumulate() was called "
            "with, which is one step.\nThe result has no losses; in fp16 it says whether the step "
            "was skipped.")
-      .def("_evaluate_feeds", EvaluateFeeds, "feeds"_a)
+      .def("_evaluate_feeds", WithFeeds<&Session::Evaluate>, "feeds"_a)
       .def("_time_step", TimeStep, "images"_a, "labels"_a)
       .def("_begin", Begin, "images"_a, "labels"_a)
       .def("_finish", Finish)

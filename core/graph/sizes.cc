@@ -15,10 +15,10 @@ namespace {
 
 // {height, width} of images {N, C, H, W}, and of labels of their pixels {N, H, W}.
 std::vector<int64_t> ExtentsOf(const Feed& feed) {
-  const auto& dims = feed.tensor.shape.dims();
+  const Shape& shape = feed.tensor.shape;
   const bool has_channels = feed.tensor.dtype != DType::kInt32;
-  const ptrdiff_t first = std::min<ptrdiff_t>(has_channels ? 2 : 1, std::ssize(dims));
-  return std::vector<int64_t>(dims.begin() + first, dims.end());
+  if (has_channels || shape.rank() == 0) return {shape.spatial().begin(), shape.spatial().end()};
+  return {shape.dims().begin() + 1, shape.dims().end()};
 }
 
 absl::Status CheckSize(const GraphSize& size, const std::vector<int64_t>& extents,

@@ -222,7 +222,8 @@ uint64_t HashOfCollectives(const Program& program) {
 namespace {
 
 absl::Status CheckMeans(const Program& program) {
-  const bool has_part = program.options.share.ranks > 1 || program.options.accumulation.is_on();
+  if (program.options.share.ranks == 1 && !program.options.accumulation.is_on())
+    return absl::OkStatus();
   const auto is_metrics = [&](const Use& use) { return IsMetrics(program, use.tensor); };
   const auto computes_metrics = [&](const Step& step) {
     return IsOfLayer(step.phase) &&
@@ -230,7 +231,7 @@ absl::Status CheckMeans(const Program& program) {
             std::any_of(step.accumulates.begin(), step.accumulates.end(), is_metrics));
   };
   for (const Step& step : program.steps) {
-    if (!has_part || !computes_metrics(step) || step.depends_on_part) continue;
+    if (!computes_metrics(step) || step.depends_on_part) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         program.StepName(step),
         ": the loss takes the mean over its own images, not over those of all ranks or of all "

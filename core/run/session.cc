@@ -49,23 +49,19 @@ absl::StatusOr<float> Session::TrainStep(const Batch& batch) {
 }
 absl::StatusOr<StepResult> Session::Step(const Batch& batch) {
   RETURN_IF_ERROR(impl().CheckSteps());
-  RETURN_IF_ERROR(impl().Begin(batch));
-  return impl().Finish();
+  return impl().BeginAndFinish(batch);
 }
 absl::StatusOr<StepResult> Session::Step(const Feeds& feeds) {
   RETURN_IF_ERROR(impl().CheckSteps());
-  RETURN_IF_ERROR(impl().Begin(feeds));
-  return impl().Finish();
+  return impl().BeginAndFinish(feeds);
 }
 absl::StatusOr<StepResult> Session::Accumulate(const Feeds& feeds) {
   RETURN_IF_ERROR(impl().CheckAccumulates());
-  RETURN_IF_ERROR(impl().Begin(feeds));
-  return impl().Finish();
+  return impl().BeginAndFinish(feeds);
 }
 absl::StatusOr<StepResult> Session::Accumulate(const Batch& batch) {
   RETURN_IF_ERROR(impl().CheckAccumulates());
-  RETURN_IF_ERROR(impl().Begin(batch));
-  return impl().Finish();
+  return impl().BeginAndFinish(batch);
 }
 absl::Status Session::Discard() { return impl().Discard(); }
 int64_t Session::accumulated() const { return impl().accumulated(); }

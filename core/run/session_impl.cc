@@ -108,8 +108,8 @@ absl::Status Session::Impl::Begin(const Feeds& feeds, Iterate iterate) {
   RETURN_IF_ERROR(CheckUsable());
   RETURN_IF_ERROR(CheckNotExchanged());
   ASSIGN_OR_RETURN(const Executable* const sized, executables_.Sized(feeds));
-  RETURN_IF_ERROR(executables_.Resume(*sized));
-  if (accumulates()) RETURN_IF_ERROR(executables_.SetStage(accumulated_));
+  RETURN_IF_ERROR(accumulates() ? executables_.SetStage(accumulated_)
+                                : executables_.Resume(*sized));
   RETURN_IF_ERROR(values_.Draw());
   Staging& staging = staging_[static_cast<size_t>(begun_ % kMaxInFlight)];
   Executable& executable = executables_.training();

@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "neap/core/base/status_macros.h"
 #include "neap/core/checkpoint/checkpoint.h"
 #include "neap/core/device/device.h"
 #include "neap/core/graph/graph.h"
@@ -72,6 +73,11 @@ class Session::Impl {
   absl::StatusOr<TimedStep> Time(const Batch& batch);
   absl::StatusOr<TimedStep> Time(const Feeds& feeds);
   absl::StatusOr<StepResult> Finish();
+  template <typename Given>
+  absl::StatusOr<StepResult> BeginAndFinish(const Given& given) {
+    RETURN_IF_ERROR(Begin(given));
+    return Finish();
+  }
   absl::StatusOr<StepResult> Update();
   absl::Status Discard();
   // Feeds that only training reads may be given, too.

@@ -231,6 +231,8 @@ TEST_CASE("without random numbers, all batches but the first have one executable
     const int allocations = device.allocations();
     TrainAccumulated(session, 2);
     CHECK(session.executables().made == (dropout ? 2 + kBatches : 4));
+    // Batches that follow each other in one executable do not change it.
+    CHECK(session.executables().resumed == (dropout ? 2 * kBatches + 1 : 5));
     CHECK(device.allocations() == allocations);
     CHECK(device.GuardsIntact());
   }
