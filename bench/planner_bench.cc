@@ -3,11 +3,11 @@
 
 #include <string>
 
-#include "neap/core/device/device_description.h"
 #include "neap/core/plan/plan.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
 #include "neap/layers/catalog/default_catalog.h"
+#include "neap/layers/devices/device_description.h"
 #include "neap/memory/planner.h"
 #include "neap/nets/resnet.h"
 

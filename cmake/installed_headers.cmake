@@ -11,8 +11,6 @@ set(NEAP_INSTALLED_HEADERS
   core/checkpoint/checkpoint.h
   core/device/communicator.h
   core/device/device.h
-  core/device/device_description.h
-  core/device/device_file.h
   core/device/gpu_properties.h
   core/graph/graph.h
   core/graph/sizes.h
@@ -42,6 +40,7 @@ set(NEAP_INSTALLED_HEADERS
   core/step/operands.h
   core/step/optimizer.h
   core/step/parameter_text.h
+  core/step/rewrite_rules.h
   core/step/specify.h
   core/step/step_signature.h
   core/step/window.h
@@ -70,6 +69,8 @@ set(NEAP_INSTALLED_HEADERS
   layers/crop.h
   layers/cuda/cuda_device.h
   layers/cuda/described_catalog.h
+  layers/devices/device_description.h
+  layers/devices/device_file.h
   layers/dropout.h
   layers/fully_connected.h
   layers/initial_weights.h

@@ -19,8 +19,6 @@
 // but near its corners y may be rounded to 0 or 1 where the gradient is not 0. A NaN stays a NaN.
 #pragma once
 
-#include <optional>
-
 #include "neap/core/step/layer.h"
 
 namespace neap {
@@ -28,7 +26,6 @@ namespace neap {
 struct Relu {
   static constexpr std::string_view kType = "relu";
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
-  std::optional<Layer> FusedWith(const Layer& reader, int input) const;  // layers/fused_relu.h
   friend bool operator==(const Relu&, const Relu&) = default;
 };
 

@@ -15,9 +15,6 @@
 // PyTorch does; inference reads no variance of the batch.
 #pragma once
 
-#include <optional>
-#include <utility>
-
 #include "neap/core/step/layer.h"
 
 namespace neap {
@@ -28,10 +25,6 @@ struct BatchNorm {
   float momentum = 0.1F;
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
   std::string Parameters() const;
-  std::optional<Layer> FusedWith(const Layer& reader,
-                                 int input) const;  // layers/fused_batch_norm.h
-  std::optional<std::pair<Layer, Layer>> OverRanks(int rank,
-                                                   int ranks) const;  // layers/sync_batch_norm.h
   friend bool operator==(const BatchNorm&, const BatchNorm&) = default;
 };
 

@@ -4,7 +4,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/parameter_text.h"
 #include "neap/core/step/specify.h"
-#include "neap/layers/copy_steps.h"
+#include "neap/layers/steps/copy_steps.h"
 
 namespace neap {
 

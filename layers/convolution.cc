@@ -5,8 +5,7 @@
 #include "neap/core/step/operands.h"
 #include "neap/core/step/parameter_text.h"
 #include "neap/core/step/specify.h"
-#include "neap/layers/fused_relu.h"
-#include "neap/layers/linear_steps.h"
+#include "neap/layers/steps/linear_steps.h"
 
 namespace neap {
 namespace {
@@ -46,14 +45,6 @@ std::vector<ParamSpec> Params(const Convolution& layer, const TensorSpec& input)
 
 }  // namespace
 
-std::optional<std::pair<Layer, Layer>> Convolution::HandsOver(const Layer& reader) const {
-  const FusedRelu* const relu = reader.As<FusedRelu>();
-  if (!bias || relu == nullptr || relu->bias) return std::nullopt;
-  Convolution without_bias = *this;
-  without_bias.bias = false;
-  return std::pair<Layer, Layer>(without_bias, FusedRelu{.bias = true, .pool = relu->pool});
-}
-
 std::string Convolution::Parameters() const {
   return ParameterText({{"out_channels", out_channels},
                         {"kernel", kernel},
@@ -79,7 +70,6 @@ absl::StatusOr<LayerSpec> Convolution::Specify(const LayerContext& context) cons
                                .hides_transfers = true,
                                .divisible = true,
                                .independent_images = true,
-                               .fuses_last = true,
                                .paper_reads_output = false}};
   const double flops = 2.0 * static_cast<double>(spec.output.elements()) *
                        Product({x.shape.c() / groups, kernel.Along(axes).product()});

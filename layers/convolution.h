@@ -32,9 +32,6 @@ struct Convolution {
 
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
   std::string Parameters() const;
-  std::optional<Layer> FusedWith(const Layer& reader, int input) const;
-  // The bias, to a ReLU that is pooled.
-  std::optional<std::pair<Layer, Layer>> HandsOver(const Layer& reader) const;
   friend bool operator==(const Convolution&, const Convolution&) = default;
 };
 

@@ -8,8 +8,6 @@
 // Both accumulate natively: they add to a dx_i that already holds a partial sum.
 #pragma once
 
-#include <optional>
-
 #include "neap/core/step/layer.h"
 
 namespace neap {
@@ -25,8 +23,6 @@ struct Add {
 struct Concat {
   static constexpr std::string_view kType = "concat";
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
-  std::optional<Layer> FusedWith(const Layer& reader,
-                                 int input) const;  // layers/fused_batch_norm.h
   friend bool operator==(const Concat&, const Concat&) = default;
 };
 

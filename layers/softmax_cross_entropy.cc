@@ -5,7 +5,7 @@
 #include "neap/core/graph/source.h"
 #include "neap/core/step/parameter_text.h"
 #include "neap/core/step/specify.h"
-#include "neap/layers/loss_steps.h"
+#include "neap/layers/steps/loss_steps.h"
 
 namespace neap {
 namespace {

@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/specify.h"
-#include "neap/layers/loss_steps.h"
+#include "neap/layers/steps/loss_steps.h"
 
 namespace neap {
 namespace {

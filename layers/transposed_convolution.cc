@@ -8,7 +8,7 @@
 #include "neap/core/step/parameter_text.h"
 #include "neap/core/step/specify.h"
 #include "neap/layers/initial_weights.h"
-#include "neap/layers/linear_steps.h"
+#include "neap/layers/steps/linear_steps.h"
 
 namespace neap {
 namespace {

@@ -6,8 +6,8 @@
 // bytes grow with the square of the depth, but nearly all of them are cheap to recompute. As in
 // torchvision, a layer concatenates all earlier outputs instead of appending one output to the
 // previous concatenation, so no concatenation has to stay alive for the next layer. The first batch
-// norm of every layer then reads the outputs where they are (layers/fused_batch_norm.h), so the
-// concatenations exist only without fusion.
+// norm of every layer then reads the outputs where they are (layers/fusion/fused_batch_norm.h), so
+// the concatenations exist only without fusion.
 //
 //   Graph densenet121 = nets::DenseNet({.batch = 64});
 //   Graph densenet161 = nets::DenseNet({.blocks = {6, 12, 36, 24}, .growth_rate = 48, .stem = 96});

@@ -57,7 +57,7 @@ class DescribedAs final : public ForwardingDevice {
   DeviceDescription description_;
 };
 
-// Folded batch norms (layers/folded_convolution.h) change the bits, other fusion does not.
+// Folded batch norms (layers/fusion/folded_convolution.h) change the bits, other fusion does not.
 inline DescribedAs WithoutFolding(Device& device) {
   DeviceDescription description = device.description();
   description.folding_types.clear();

@@ -81,7 +81,7 @@ class Generator {
   }
 
   // A window with the same numbers along each axis. Kernels for volumes have windows along the
-  // first or the last axis only (layers/kernel_axes.h).
+  // first or the last axis only (layers/catalog/kernel_axes.h).
   Window Along(int64_t kernel, int64_t padding, int64_t dilation = 1) {
     if (options_.axes < 3) return {kernel, 1, padding, dilation};
     if (Chance(2)) return {{kernel, 1, 1}, 1, {padding, 0, 0}, {dilation, 1, 1}};

@@ -16,12 +16,12 @@
 #include "apps/cli/numbers.h"
 #include "apps/cli/outcome.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/device/device_description.h"
-#include "neap/core/device/device_file.h"
 #include "neap/layers/cpu/cpu_backend.h"
 #include "neap/layers/cpu/cpu_device.h"
 #include "neap/layers/cuda/cuda_device.h"
 #include "neap/layers/cuda/described_catalog.h"
+#include "neap/layers/devices/device_description.h"
+#include "neap/layers/devices/device_file.h"
 #include "neap/layers/profile/kept_engine_lists.h"
 
 namespace neap::apps {

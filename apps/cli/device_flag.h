@@ -1,5 +1,5 @@
 // Opens the device that --device names: cpu, cuda:N, or one of which only a description exists, a
-// published card (h200) or a file (core/device/device_file.h); and the second GPU that --peer
+// published card (h200) or a file (layers/devices/device_file.h); and the second GPU that --peer
 // names, whose memory holds offloaded tensors.
 #pragma once
 

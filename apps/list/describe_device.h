@@ -1,4 +1,4 @@
-// The description of a device for a file (core/device/device_file.h): `neap devices --describe`.
+// The description of a device for a file (layers/devices/device_file.h): `neap devices --describe`.
 #pragma once
 
 #include <string>

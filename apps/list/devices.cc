@@ -17,10 +17,10 @@
 #include "apps/list/sum_speed.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
-#include "neap/core/device/device_description.h"
-#include "neap/core/device/device_file.h"
 #include "neap/layers/cpu/cpu_device.h"
 #include "neap/layers/cuda/cuda_device.h"
+#include "neap/layers/devices/device_description.h"
+#include "neap/layers/devices/device_file.h"
 
 namespace neap::apps {
 namespace {

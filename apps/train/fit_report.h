@@ -19,11 +19,11 @@
 
 #include "absl/status/statusor.h"
 #include "apps/cli/output.h"
-#include "neap/core/device/device_description.h"
 #include "neap/core/plan/plan.h"
 #include "neap/core/plan/plan_memory.h"
 #include "neap/core/program/program.h"
 #include "neap/core/step/kernel.h"
+#include "neap/layers/devices/device_description.h"
 #include "neap/memory/planner.h"
 
 namespace neap::apps {

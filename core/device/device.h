@@ -25,6 +25,7 @@
 #include "neap/core/base/tensor.h"
 #include "neap/core/device/gpu_properties.h"
 #include "neap/core/step/kernel.h"
+#include "neap/core/step/rewrite_rules.h"
 
 namespace neap {
 
@@ -70,8 +71,11 @@ struct DeviceDescription {
   double slowdown_by_sums = 0;
   double doubled_by_sums_seconds = 0;
   // The types in which networks are rewritten so that batch norms become a part of 1x1 convolutions
-  // (FusionOptions::folding): those in which its kernels are expected to gain from it.
+  // (FusionStage::kFold): those in which its kernels are expected to gain from it.
   std::vector<DType> folding_types;
+  // How networks are rewritten for its kernels. Not a part of its file (layers/devices): there,
+  // they are those of its kind.
+  RewriteRules rules = {};
   int64_t page_bytes = 1;  // device memory is allocated in multiples of this
   // Its memory is not the host's: copies from there run beside kernels at little cost.
   bool has_own_memory = false;

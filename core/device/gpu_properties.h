@@ -1,5 +1,5 @@
 // A GPU as its driver describes it. From these numbers a library of kernels knows which engines it
-// has for the GPU, and a planner about how fast they are (core/device/nominal_gpu.h).
+// has for the GPU, and a planner about how fast they are (layers/devices/nominal_gpu.h).
 //
 //   const GpuProperties l4 = WithLimits({.compute_capability = 89,
 //                                        .multiprocessors = 58,

@@ -25,9 +25,10 @@ std::vector<std::string> OwnersOf(const ResolvedLayer& layer) {
 
 class Fusion {
  public:
-  Fusion(ResolvedGraph graph, Mode mode, const FusionOptions& options)
+  Fusion(ResolvedGraph graph, Mode mode, const RewriteRules& rules, const FusionOptions& options)
       : graph_(std::move(graph)),
         mode_(mode),
+        rules_(rules),
         options_(options),
         readers_(graph_.layers.size()),
         shared_(SharedParamNames(graph_)) {
@@ -38,35 +39,27 @@ class Fusion {
   }
 
   ResolvedGraph Run() {
-    for (const Stage stage : {Stage::kFirst, Stage::kMiddle, Stage::kLast}) {
-      if (stage == Stage::kFirst && !options_.folding) continue;
-      if (stage == Stage::kLast && !options_.convolutions) continue;
+    using enum FusionStage;
+    for (const FusionStage stage : {kFold, kPass, kEpilogue}) {
+      if (stage == kFold && !options_.folds) continue;
       for (ResolvedLayer& layer : graph_.layers) {
         if (layer.role != LayerRole::kInner || IsReplaced(layer.id)) continue;
         while (FuseWithAnInput(layer, stage)) continue;
-        if (stage == Stage::kLast) TakeOver(layer);
+        if (stage == kEpilogue) MoveInto(layer);
       }
     }
     return WithoutReplaced();
   }
 
  private:
-  // What LayerTraits say of the layers that are fused, and of the one that they become.
-  enum class Stage { kFirst, kMiddle, kLast };
-  static Stage StageOf(const ResolvedLayer& producer, const ResolvedLayer& fused) {
-    if (fused.spec.traits.fuses_first) return Stage::kFirst;
-    return producer.spec.traits.fuses_last ? Stage::kLast : Stage::kMiddle;
-  }
-
   // Whether there was an input with which it could be fused at this stage.
-  bool FuseWithAnInput(ResolvedLayer& layer, Stage stage) {
+  bool FuseWithAnInput(ResolvedLayer& layer, FusionStage stage) {
     std::vector<LayerId> latest_first = layer.inputs;
     std::sort(latest_first.begin(), latest_first.end(),
               [](LayerId a, LayerId b) { return a.index() > b.index(); });
     for (LayerId input : latest_first) {
-      const ResolvedLayer& producer = graph_.layers[input.index()];
-      std::optional<ResolvedLayer> fused = Fused(producer, layer);
-      if (!fused.has_value() || StageOf(producer, *fused) != stage) continue;
+      std::optional<ResolvedLayer> fused = Fused(graph_.layers[input.index()], layer, stage);
+      if (!fused.has_value()) continue;
       layer = *std::move(fused);
       readers_[input.index()] = 0;
       return true;
@@ -74,24 +67,33 @@ class Fusion {
     return false;
   }
 
-  // Lets the only input of `reader` hand work over to it.
-  void TakeOver(ResolvedLayer& reader) {
+  // Moves work of the only input of `reader` into it.
+  void MoveInto(ResolvedLayer& reader) {
     if (reader.inputs.size() != 1) return;
     ResolvedLayer& producer = graph_.layers[reader.inputs[0].index()];
     if (!ReadOnce(producer) || !producer.spec.states.empty() || HasParamsOrStates(reader)) return;
-    const std::optional<std::pair<Layer, Layer>> layers = producer.layer.HandsOver(reader.layer);
-    if (!layers.has_value()) return;
+    for (const MoveRule& rule : rules_.moves) {
+      if (rule.producer != producer.layer.type() || rule.reader != reader.layer.type()) continue;
+      const std::optional<std::pair<Layer, Layer>> layers = rule.move(producer.layer, reader.layer);
+      if (layers.has_value() && Move(*layers, producer, reader)) return;
+    }
+  }
+
+  // Makes the two layers of `producer` and `reader`. False if they do not suit their inputs.
+  bool Move(const std::pair<Layer, Layer>& layers, ResolvedLayer& producer,
+            ResolvedLayer& reader) const {
     ResolvedLayer first = producer, second = reader;
-    first.layer = layers->first;
-    second.layer = layers->second;
+    first.layer = layers.first;
+    second.layer = layers.second;
     second.owners = {producer.name};
     second.shared = producer.shared;
-    if (!Respecify(first) || first.spec.output != producer.spec.output) return;
-    if (!Respecify(second) || second.spec.output != reader.spec.output) return;
+    if (!Respecify(first) || first.spec.output != producer.spec.output) return false;
+    if (!Respecify(second) || second.spec.output != reader.spec.output) return false;
     KeepInits(producer, first);
     KeepInits(producer, second);
     producer = std::move(first);
     reader = std::move(second);
+    return true;
   }
 
   // Whether it is part of a later layer. Only losses are read by no layer and by no caller.
@@ -167,17 +169,31 @@ class Fusion {
     return true;
   }
 
-  // A layer for both, in the place of `reader`.
-  std::optional<ResolvedLayer> Fused(const ResolvedLayer& producer,
-                                     const ResolvedLayer& reader) const {
-    if (!ReadOnce(producer) || ChangesOrder(producer, reader)) return std::nullopt;
+  // A layer for both, in the place of `reader`, by a rule of the stage.
+  std::optional<ResolvedLayer> Fused(const ResolvedLayer& producer, const ResolvedLayer& reader,
+                                     FusionStage stage) const {
+    if (!ReadOnce(producer)) return std::nullopt;
     const auto input = std::find(reader.inputs.begin(), reader.inputs.end(), producer.id);
-    const std::optional<Layer> layer =
-        producer.layer.FusedWith(reader.layer, static_cast<int>(input - reader.inputs.begin()));
-    if (!layer.has_value()) return std::nullopt;
+    const int index = static_cast<int>(input - reader.inputs.begin());
+    for (const FusionRule& rule : rules_.fusions) {
+      if (rule.stage != stage || rule.producer != producer.layer.type() ||
+          rule.reader != reader.layer.type()) {
+        continue;
+      }
+      const std::optional<Layer> layer = rule.fuse(producer.layer, reader.layer, index);
+      if (!layer.has_value() || ChangesOrder(producer, reader)) continue;
+      if (std::optional<ResolvedLayer> fused = Fused(*layer, rule, producer, reader)) return fused;
+    }
+    return std::nullopt;
+  }
+
+  // The same with `layer`, which the rule made.
+  std::optional<ResolvedLayer> Fused(const Layer& layer, const FusionRule& rule,
+                                     const ResolvedLayer& producer,
+                                     const ResolvedLayer& reader) const {
     ResolvedLayer fused = reader;  // where it ran, and its role
     fused.name = producer.name;
-    fused.layer = *layer;
+    fused.layer = layer;
     fused.inputs = producer.inputs;
     fused.owners = OwnersOf(producer);
     fused.shared.insert(fused.shared.end(), producer.shared.begin(), producer.shared.end());
@@ -189,18 +205,20 @@ class Fusion {
       fused.inputs.push_back(input);
     }
     if (!Respecify(fused) || fused.spec.output != reader.spec.output) return std::nullopt;
-    if (!Gains(fused) || PassesIntoSum(fused) || !MayShare(fused)) return std::nullopt;
+    if (!Gains(rule, fused) || PassesIntoSum(fused) || !MayShare(fused)) return std::nullopt;
+    if (options_.sums_gradients && ReadsParamGrad(fused.spec)) return std::nullopt;
     KeepInits(producer, fused);
     KeepInits(reader, fused);
     return fused;
   }
 
-  bool Gains(const ResolvedLayer& fused) const {
-    if (options_.batch == 0) return fused.spec.traits.gains_by_fusion;
+  bool Gains(const FusionRule& rule, const ResolvedLayer& fused) const {
+    if (rule.gains == nullptr) return true;
     LayerContext context = ContextOf(fused);
-    for (TensorSpec& input : context.inputs) input = WithFirstExtent(input, options_.batch);
-    const absl::StatusOr<LayerSpec> spec = fused.layer.Specify(context);
-    return spec.ok() && spec->traits.gains_by_fusion;
+    if (options_.batch != 0) {
+      for (TensorSpec& input : context.inputs) input = WithFirstExtent(input, options_.batch);
+    }
+    return rule.gains(fused.layer, context);
   }
 
   // Whether the input whose gradient the layer passes on is read by a later layer, too. Backward of
@@ -232,6 +250,7 @@ class Fusion {
 
   ResolvedGraph graph_;
   const Mode mode_;
+  const RewriteRules& rules_;
   const FusionOptions options_;
   // By LayerId: how many layers read its output, and whether the caller does; 0 if it was replaced.
   std::vector<int> readers_;
@@ -240,8 +259,9 @@ class Fusion {
 
 }  // namespace
 
-ResolvedGraph Fuse(ResolvedGraph graph, Mode mode, const FusionOptions& options) {
-  return Fusion(std::move(graph), mode, options).Run();
+ResolvedGraph Fuse(ResolvedGraph graph, Mode mode, const RewriteRules& rules,
+                   const FusionOptions& options) {
+  return Fusion(std::move(graph), mode, rules, options).Run();
 }
 
 }  // namespace neap

@@ -13,52 +13,51 @@
 // it, which leaves a small tensor of a large one: a maximum per window, or a mean per image and
 // channel. Means of windows stay apart: where windows overlap, elements would be computed again.
 // Batch norms that are concatenated become one layer in which each writes its part of the result.
-// The activations of mobile networks behind a batch norm become a part of it, as a ReLU does
-// (layers/activated_batch_norm.h).
+// The activations of mobile networks behind a batch norm become a part of it, as a ReLU does.
 //
 // A convolution takes most of its time to compute, and an addition or a ReLU of what it is about to
 // store costs it nothing. It therefore comes last: it computes the ReLU behind it, unless that has
-// become part of a pooling. To such a one it hands over its bias, where its kernels would add it in
-// a pass of their own.
+// become part of a pooling. Its bias moves into such a pooling, where the convolution's kernels
+// would add it in a pass of their own.
 //
 // A 1x1 convolution behind which a batch norm follows is the exception: with that, a sum and a ReLU
-// it becomes matrix products that never hold its result (layers/folded_convolution.h), if the layer
-// has enough channels and pixels. That saves more than any other fusion and comes first.
+// it becomes matrix products that never hold its result, if the layer has enough channels and
+// pixels. That saves more than any other fusion and comes first (FusionStage).
 //
-// Layers declare what can follow them (Layer::FusedWith() and HandsOver(), core/step/layer.h). A
-// fused layer is like others, with the steps, operands and traits that its Specify() returns, so
-// planners and kernels treat it as any other. It has the name of the first layer, and runs where
-// the last one ran. Its parameters keep the names that they have in the layers that it replaces,
-// and its results their bits. Those of a convolution with a ReLU are close to the two layers'
-// (layers/fused_convolution.h): kernels for both round to 16 bits once, and round the bias; and
-// such a convolution may run on other engines than one by itself, which sum in another order. The
-// results of a convolution with a folded batch norm are close, too (layers/folded_convolution.h).
+// Which layers become one is a table of rules, which the device has (core/step/rewrite_rules.h;
+// layers/fusion/rules.h for neap's own layers). A fused layer is like others, with the steps,
+// operands and traits that its Specify() returns, so planners and kernels treat it as any other. It
+// has the name of the first layer, and runs where the last one ran. Its parameters keep the names
+// that they have in the layers that it replaces, and its results their bits, unless its header says
+// where they differ (layers/fusion/fused_convolution.h, layers/fusion/folded_convolution.h).
 //
 //   ASSIGN_OR_RETURN(ResolvedGraph graph, Resolve(net, Mode::kTraining));
-//   graph = Fuse(std::move(graph), Mode::kTraining);
+//   graph = Fuse(std::move(graph), Mode::kTraining, device.description().rules);
 #pragma once
 
 #include <cstdint>
 
 #include "neap/core/graph/graph.h"
+#include "neap/core/step/rewrite_rules.h"
 
 namespace neap {
 
 struct FusionOptions {
-  // Whether convolutions take part, and all layers whose LayerTraits say fuses_last. Not on a CPU,
-  // whose kernels add biases at no cost, and with other bits.
-  bool convolutions = false;
-  // Whether layers are made whose LayerTraits say fuses_first. Only where kernels gain from it.
-  bool folding = false;
-  // The batch with which a layer must gain (LayerTraits::gains_by_fusion); 0: that of the graph.
+  // Whether the rules of FusionStage::kFold are applied.
+  bool folds = false;
+  // Gradients of parameters are sums over parts of a batch or over batches, so no layer is made
+  // whose steps read one of its own.
+  bool sums_gradients = false;
+  // The batch with which a layer must gain (FusionRule::gains); 0: that of the graph.
   int64_t batch = 0;
 };
 
-// Fuses each layer into the layer that alone reads its output, as long as there is a layer for
-// both. Of several inputs with which a layer could be fused, it takes the one that was computed
-// last. Layers stay apart where the sum of some tensor's gradients would be computed in another
-// order. `mode` is that of Resolve(). *Complexity*: O(layers + edges), and for inputs with several
-// readers the layers between those fused.
-ResolvedGraph Fuse(ResolvedGraph graph, Mode mode, const FusionOptions& options = {});
+// Fuses each layer into the layer that alone reads its output, as long as there is a rule for both.
+// Of several inputs with which a layer could be fused, it takes the one that was computed last.
+// Layers stay apart where the sum of some tensor's gradients would be computed in another order.
+// `mode` is that of Resolve(). *Complexity*: O(layers + edges) times rules, and for inputs with
+// several readers the layers between those fused.
+ResolvedGraph Fuse(ResolvedGraph graph, Mode mode, const RewriteRules& rules,
+                   const FusionOptions& options = {});
 
 }  // namespace neap

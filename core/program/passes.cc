@@ -14,8 +14,7 @@
 namespace neap {
 namespace {
 
-// A folded convolution's backward reads gradients of its own parameters, which would be sums over
-// the parts of a batch, or over batches.
+// Whether gradients of parameters are sums over the parts of a batch, or over batches.
 bool SumsGradients(const ProgramOptions& options) {
   const bool has_parts = options.batch_norm_in_parts && options.sub_batches > 1;
   return options.mode == Mode::kTraining && (has_parts || options.accumulation.is_on());
@@ -43,19 +42,18 @@ absl::StatusOr<ResolvedGraph> Rewritten(const Graph& graph, const ProgramOptions
   const bool spans = options.sync_batch_norm && options.mode == Mode::kTraining &&
                      options.share.ranks > 1 && options.accounting == Accounting::kExact;
   if (spans) {
-    ASSIGN_OR_RETURN(resolved, SpanRanks(std::move(resolved), options.share));
+    ASSIGN_OR_RETURN(resolved, SpanRanks(std::move(resolved), options.share, device.rules.ranks));
   }
   RETURN_IF_ERROR(CheckVariances(resolved, options.share));
   // The papers' layers are not fused.
   const bool fuses = graph.options().fusion && options.accounting == Accounting::kExact;
   if (!fuses) return resolved;
   const std::vector<DType>& folding = device.folding_types;
-  const bool folds = std::count(folding.begin(), folding.end(), graph.options().dtype) > 0 &&
-                     !SumsGradients(options);
+  const bool folds = std::count(folding.begin(), folding.end(), graph.options().dtype) > 0;
   const bool is_given = options.fusion_batch != 0;
-  return Fuse(std::move(resolved), options.mode,
-              {.convolutions = device.kind == "cuda",
-               .folding = folds,
+  return Fuse(std::move(resolved), options.mode, device.rules,
+              {.folds = folds,
+               .sums_gradients = SumsGradients(options),
                .batch = is_given ? options.fusion_batch : FusionBatch(options.share)});
 }
 

@@ -3,8 +3,9 @@
 //   Graph -> Resolve() -> SpanRanks() -> Fuse() -> BuildProgram() -> Program
 //
 // BuildProgram() says what an iteration does, layer by layer. Passes before it rewrite the network:
-// one for the ranks, which lets batch norms span them (core/program/span_ranks.h), and one for the
-// device, which fuses layers (core/program/fuse.h). The device also decides whether one step
+// one for the ranks, which lets batch norms span them (core/program/span_ranks.h), and one which
+// fuses layers (core/program/fuse.h), both by the rules of the device
+// (DeviceDescription::rules). The device also decides whether one step
 // updates the parameters of several layers (ProgramOptions::update_group_bytes): on a GPU, unless
 // plans keep them on the host. All code that plans, profiles or trains a network must see the same
 // rewritten program, or a profile would measure kernels that no plan runs. Sessions, commands and

@@ -13,15 +13,15 @@ namespace {
 
 class RankSplitter {
  public:
-  RankSplitter(ResolvedGraph graph, const RankShare& share)
-      : graph_(std::move(graph)), share_(share) {}
+  RankSplitter(ResolvedGraph graph, const RankShare& share, const std::vector<RankRule>& rules)
+      : graph_(std::move(graph)), share_(share), rules_(rules) {}
 
   absl::StatusOr<ResolvedGraph> Run() {
     result_.options = graph_.options;
     std::vector<LayerId> position;  // in the result
     for (ResolvedLayer& layer : graph_.layers) {
       for (LayerId& input : layer.inputs) input = position[input.index()];
-      const auto parts = layer.layer.OverRanks(share_.rank, share_.ranks);
+      const std::optional<std::pair<Layer, Layer>> parts = PartsOf(layer.layer);
       if (parts.has_value()) RETURN_IF_ERROR(Split(parts->first, parts->second, layer));
       position.push_back(Append(std::move(layer)));
     }
@@ -29,6 +29,14 @@ class RankSplitter {
   }
 
  private:
+  std::optional<std::pair<Layer, Layer>> PartsOf(const Layer& layer) const {
+    for (const RankRule& rule : rules_) {
+      if (rule.layer != layer.type()) continue;
+      if (auto parts = rule.split(layer, share_.rank, share_.ranks)) return parts;
+    }
+    return std::nullopt;
+  }
+
   // Appends the first part, and makes `layer` the second.
   absl::Status Split(const Layer& first, const Layer& second, ResolvedLayer& layer) {
     ResolvedLayer statistics = {.id = {},
@@ -61,13 +69,15 @@ class RankSplitter {
 
   ResolvedGraph graph_;
   const RankShare share_;
+  const std::vector<RankRule>& rules_;
   ResolvedGraph result_;
 };
 
 }  // namespace
 
-absl::StatusOr<ResolvedGraph> SpanRanks(ResolvedGraph graph, const RankShare& share) {
-  return RankSplitter(std::move(graph), share).Run();
+absl::StatusOr<ResolvedGraph> SpanRanks(ResolvedGraph graph, const RankShare& share,
+                                        const std::vector<RankRule>& rules) {
+  return RankSplitter(std::move(graph), share, rules).Run();
 }
 
 }  // namespace neap

@@ -12,21 +12,27 @@
 // next step reads the result. A rerun of bn1.statistics would give what this rank contributes, so
 // it is never run again (recompute/segments.h), nor does the verifier accept that.
 //
-// Layers declare their two parts (Layer::OverRanks(), core/step/layer.h), and these what is summed
-// (StepSpec::summed). Fusion runs after this pass and leaves them alone, so the two layers take the
-// passes over memory that fusion would save a batch norm.
+// Which layers have two parts is a table of rules, which the device has (RankRule,
+// core/step/rewrite_rules.h). The parts declare what is summed (StepSpec::summed). Fusion runs
+// after this pass and leaves them alone, so the two layers take the passes over memory that fusion
+// would save a batch norm.
 //
 //   ASSIGN_OR_RETURN(ResolvedGraph graph, Resolve(net, Mode::kTraining));
-//   ASSIGN_OR_RETURN(graph, SpanRanks(std::move(graph), {.rank = 0, .ranks = 4}));
+//   const std::vector<RankRule>& rules = device.description().rules.ranks;
+//   ASSIGN_OR_RETURN(graph, SpanRanks(std::move(graph), {.rank = 0, .ranks = 4}, rules));
 #pragma once
+
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "neap/core/graph/graph.h"
 #include "neap/core/program/program.h"
+#include "neap/core/step/rewrite_rules.h"
 
 namespace neap {
 
 // `graph` is the result of Resolve() for training. Errors: those of Layer::Specify().
-absl::StatusOr<ResolvedGraph> SpanRanks(ResolvedGraph graph, const RankShare& share);
+absl::StatusOr<ResolvedGraph> SpanRanks(ResolvedGraph graph, const RankShare& share,
+                                        const std::vector<RankRule>& rules);
 
 }  // namespace neap

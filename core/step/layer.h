@@ -21,7 +21,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -55,32 +54,6 @@ class Layer {
   // Layers of one type are equal if these texts are.
   std::string Parameters() const { return model_->Parameters(); }
 
-  // A layer that computes the output of `reader`, whose input `input` is this layer's output, from
-  // the inputs of this layer and the other inputs of `reader`, in this order, if the definition has
-  // such a method and there is such a layer. It computes the same bits, unless its header says
-  // where they differ. It keeps the parameters and states of this layer, then those of `reader`,
-  // which it declares with the owners 0 and 1, or 0 if only one of the two has any.
-  // (core/program/fuse.h)
-  std::optional<Layer> FusedWith(const Layer& reader, int input) const {
-    return model_->FusedWith(reader, input);
-  }
-
-  // Two layers that compute the same with the same bits as this one and then `reader`, where the
-  // first has less to do and the second more, if the definition has such a method and there are
-  // such layers. Together they have the parameters of this layer; it has no states, and `reader`
-  // has neither. (core/program/fuse.h)
-  std::optional<std::pair<Layer, Layer>> HandsOver(const Layer& reader) const {
-    return model_->HandsOver(reader);
-  }
-
-  // Two layers that compute of the images of all ranks of data parallelism what this one computes
-  // of those of one, if the definition has such a method. The first reads the inputs of this layer,
-  // and the ranks sum what it writes. The second reads the inputs and, as the last one, that sum,
-  // and has the parameters and states of this layer. (core/program/span_ranks.h)
-  std::optional<std::pair<Layer, Layer>> OverRanks(int rank, int ranks) const {
-    return model_->OverRanks(rank, ranks);
-  }
-
   // The definition if it is a `Definition`, otherwise null.
   template <typename Definition>
   const Definition* As() const {
@@ -100,9 +73,6 @@ class Layer {
     virtual const std::type_info& definition_type() const = 0;
     virtual absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const = 0;
     virtual std::string Parameters() const = 0;
-    virtual std::optional<Layer> FusedWith(const Layer& reader, int input) const = 0;
-    virtual std::optional<std::pair<Layer, Layer>> HandsOver(const Layer& reader) const = 0;
-    virtual std::optional<std::pair<Layer, Layer>> OverRanks(int rank, int ranks) const = 0;
     // `same_type` has the same definition_type().
     virtual bool Equals(const Concept& same_type) const = 0;
   };
@@ -119,27 +89,6 @@ class Layer {
         return {};
       } else {
         return definition.Parameters();
-      }
-    }
-    std::optional<Layer> FusedWith(const Layer& reader, int input) const override {
-      if constexpr (requires { definition.FusedWith(reader, input); }) {
-        return definition.FusedWith(reader, input);
-      } else {
-        return std::nullopt;
-      }
-    }
-    std::optional<std::pair<Layer, Layer>> HandsOver(const Layer& reader) const override {
-      if constexpr (requires { definition.HandsOver(reader); }) {
-        return definition.HandsOver(reader);
-      } else {
-        return std::nullopt;
-      }
-    }
-    std::optional<std::pair<Layer, Layer>> OverRanks(int rank, int ranks) const override {
-      if constexpr (requires { definition.OverRanks(rank, ranks); }) {
-        return definition.OverRanks(rank, ranks);
-      } else {
-        return std::nullopt;
       }
     }
     bool Equals(const Concept& same_type) const override {

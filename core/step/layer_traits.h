@@ -33,15 +33,6 @@ struct LayerTraits {
   // Images depend on each other by statistics of the batch alone, for which those of a part of it
   // may stand (ProgramOptions::batch_norm_in_parts). Excludes independent_images.
   bool coupled_by_statistics = false;
-  // Fusion (core/program/fuse.h) takes this layer after all others, and only with
-  // FusionOptions::convolutions, because only some devices have kernels that compute what follows
-  // the layer at no cost.
-  bool fuses_last = false;
-  // Fusion makes this layer before all others, and only with FusionOptions::folding.
-  bool fuses_first = false;
-  // Whether the layer is faster than those that fusion would replace by it, for these inputs. If it
-  // is not, they stay.
-  bool gains_by_fusion = true;
   // Accounting::kPaper (SuperNeurons 4.1.1, core/program/paper_program.h): whether backward reads y
   // besides x and dy, and whether dx takes the bytes of dy.
   bool paper_reads_output = true;

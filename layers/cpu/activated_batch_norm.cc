@@ -1,4 +1,4 @@
-#include "neap/layers/activated_batch_norm.h"
+#include "neap/layers/fusion/activated_batch_norm.h"
 
 #include <variant>
 

@@ -9,7 +9,7 @@
 #include "neap/layers/cpu/global_average_pool.h"
 #include "neap/layers/cpu/max_pool.h"
 #include "neap/layers/cpu/relu_mask.h"
-#include "neap/layers/fused_batch_norm.h"
+#include "neap/layers/fusion/fused_batch_norm.h"
 
 namespace neap::cpu {
 namespace {

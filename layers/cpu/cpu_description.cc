@@ -11,6 +11,7 @@
 #include "neap/core/base/parallel.h"
 #include "neap/core/device/host_memory.h"
 #include "neap/layers/cpu/onednn.h"
+#include "neap/layers/fusion/rules.h"
 
 namespace neap {
 namespace {
@@ -38,7 +39,8 @@ DeviceDescription DescribeCpu() {
           .half_flops = flops,
           .memory_bandwidth = kNominalMemoryBandwidth,
           .copy_bandwidth = kNominalCopyBandwidth,
-          .peer_bandwidth = kNominalPeerBandwidth};
+          .peer_bandwidth = kNominalPeerBandwidth,
+          .rules = CpuRules()};
 }
 
 double FlopsPerCycle() {

@@ -40,7 +40,9 @@ absl::StatusOr<std::chrono::steady_clock::time_point> TimeOf(const Event& event)
 
 absl::StatusOr<std::unique_ptr<CpuDevice>> CpuDevice::Open(CpuDeviceOptions options) {
   ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, MakeCpuBackend(std::move(options.kernels)));
-  std::unique_ptr<CpuDevice> device(new CpuDevice(DescribeCpu(), std::move(backend)));
+  DeviceDescription description = DescribeCpu();
+  description.rules.Append(options.rules);
+  std::unique_ptr<CpuDevice> device(new CpuDevice(std::move(description), std::move(backend)));
   try {
     for (const Stream stream : kQueuedStreams)
       device->queues_[static_cast<size_t>(stream)] = std::make_unique<CopyQueue>();

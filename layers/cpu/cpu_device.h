@@ -44,6 +44,7 @@ enum class Timing : uint8_t;
 
 struct CpuDeviceOptions {
   std::vector<CustomKernel> kernels = {};  // for custom layers
+  RewriteRules rules = {};                 // besides those of neap's own layers
 };
 
 class CpuDevice final : public Device {

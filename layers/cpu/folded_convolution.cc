@@ -1,5 +1,5 @@
 // A convolution with a folded batch norm: loops over pixels, with sums in float64.
-#include "neap/layers/folded_convolution.h"
+#include "neap/layers/fusion/folded_convolution.h"
 
 #include <algorithm>
 

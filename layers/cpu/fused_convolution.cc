@@ -1,6 +1,6 @@
 // A convolution with a ReLU: oneDNN's convolution, and a loop over its result. oneDNN's own ReLU
 // would make 0 of NaN.
-#include "neap/layers/fused_convolution.h"
+#include "neap/layers/fusion/fused_convolution.h"
 
 #include <algorithm>
 #include <utility>

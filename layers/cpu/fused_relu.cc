@@ -1,4 +1,4 @@
-#include "neap/layers/fused_relu.h"
+#include "neap/layers/fusion/fused_relu.h"
 
 #include "neap/layers/cpu/candidates.h"
 #include "neap/layers/cpu/channel_rows.h"

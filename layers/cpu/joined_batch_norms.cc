@@ -1,5 +1,5 @@
 // Batch norms that write their parts of a concatenation.
-#include "neap/layers/joined_batch_norms.h"
+#include "neap/layers/fusion/joined_batch_norms.h"
 
 #include <algorithm>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "neap/layers/sync_batch_norm.h"
+#include "neap/layers/fusion/sync_batch_norm.h"
 
 #include <algorithm>
 

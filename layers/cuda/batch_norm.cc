@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "neap/core/base/status_macros.h"
-#include "neap/layers/activated_batch_norm.h"
 #include "neap/layers/cuda/batch_norm_reads.h"
 #include "neap/layers/cuda/candidates.h"
 #include "neap/layers/cuda/pool_shape.h"
-#include "neap/layers/fused_batch_norm.h"
+#include "neap/layers/fusion/activated_batch_norm.h"
+#include "neap/layers/fusion/fused_batch_norm.h"
 
 namespace neap::cuda {
 namespace {

@@ -16,7 +16,7 @@
 #include "neap/layers/cuda/pointwise_convolution.h"
 #include "neap/layers/cuda/space_to_depth.h"
 #include "neap/layers/cuda/weight_gradient.h"
-#include "neap/layers/fused_convolution.h"
+#include "neap/layers/fusion/fused_convolution.h"
 #include "neap/layers/transposed_convolution.h"
 
 namespace neap::cuda {

@@ -5,9 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/device/host_memory.h"
-#include "neap/core/device/nominal_gpu.h"
 #include "neap/layers/cuda/cuda_device.h"
 #include "neap/layers/cuda/cuda_status.h"
+#include "neap/layers/devices/nominal_gpu.h"
 
 namespace neap {
 namespace {

@@ -67,7 +67,7 @@ class CudaDevice::Impl {
     if (cudaSetDevice(index_) == cudaSuccess) cudaDeviceSynchronize();
   }
 
-  absl::Status Open(std::vector<CustomKernel> kernels, const EngineOptions& engines);
+  absl::Status Open(CudaDeviceOptions options);
   absl::StatusOr<Buffer> Allocate(MemoryKind kind, int64_t size_bytes);
   absl::StatusOr<int64_t> LibraryBytes();
 
@@ -124,10 +124,10 @@ class CudaDevice::Impl {
   std::shared_ptr<int64_t> allocated_ = std::make_shared<int64_t>(0);
 };
 
-absl::Status CudaDevice::Impl::Open(std::vector<CustomKernel> kernels,
-                                    const EngineOptions& engines) {
+absl::Status CudaDevice::Impl::Open(CudaDeviceOptions options) {
   RETURN_IF_ERROR(CudaStatus(cudaSetDevice(index_), absl::StrCat("cudaSetDevice(", index_, ")")));
   ASSIGN_OR_RETURN(description, DescribeCudaDevice(index_));
+  description.rules.Append(options.rules);
   int lowest = 0, highest = 0;  // the lowest is the default
   RETURN_IF_ERROR(CudaStatus(cudaDeviceGetStreamPriorityRange(&lowest, &highest),
                              "cudaDeviceGetStreamPriorityRange"));
@@ -135,7 +135,8 @@ absl::Status CudaDevice::Impl::Open(std::vector<CustomKernel> kernels,
     const bool hurries = &stream == &streams_[static_cast<size_t>(Stream::kCollective)];
     ASSIGN_OR_RETURN(stream, NewStream(hurries ? highest : lowest));
   }
-  ASSIGN_OR_RETURN(backend, MakeCudaBackend(stream(Stream::kCompute), std::move(kernels), engines));
+  ASSIGN_OR_RETURN(backend, MakeCudaBackend(stream(Stream::kCompute), std::move(options.kernels),
+                                            options.engines));
   ASSIGN_OR_RETURN(description.copy_bandwidth, MeasureCopies(MemoryKind::kPinnedHost));
   if (peer_.has_value()) {
     RETURN_IF_ERROR(EnablePeer());
@@ -269,7 +270,7 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int index, CudaDevi
     return absl::NotFoundError(absl::StrCat("no CUDA device ", *peer, ": there are ", count));
   }
   auto impl = std::make_unique<Impl>(index, peer);
-  RETURN_IF_ERROR(impl->Open(std::move(options.kernels), options.engines));
+  RETURN_IF_ERROR(impl->Open(std::move(options)));
   return std::unique_ptr<CudaDevice>(new CudaDevice(std::move(impl)));
 }
 

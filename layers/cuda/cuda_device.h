@@ -39,6 +39,7 @@ namespace neap {
 struct CudaDeviceOptions {
   std::optional<int> peer = std::nullopt;  // index of the GPU that lends memory
   std::vector<CustomKernel> kernels = {};  // for custom layers
+  RewriteRules rules = {};                 // besides those of neap's own layers
   EngineOptions engines = {};              // which are listed
 };
 

@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/device/device_description.h"
 #include "neap/layers/catalog/default_catalog.h"
 #include "neap/layers/cuda/cuda_backend.h"
+#include "neap/layers/devices/device_description.h"
 
 namespace neap {
 namespace {

@@ -11,7 +11,7 @@
 // normalises it and adds x_1.
 //
 // A part of a sum over pixels is the product of as many rows as the others.
-#include "neap/layers/folded_convolution.h"
+#include "neap/layers/fusion/folded_convolution.h"
 
 #include <algorithm>
 #include <cstddef>

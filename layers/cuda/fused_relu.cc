@@ -1,5 +1,5 @@
 // A ReLU with the max pooling behind it and the bias before it: builds launches from signatures.
-#include "neap/layers/fused_relu.h"
+#include "neap/layers/fusion/fused_relu.h"
 
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/cuda/candidates.h"

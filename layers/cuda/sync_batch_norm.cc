@@ -1,5 +1,5 @@
 // Batch norm over ranks: builds launches from signatures.
-#include "neap/layers/sync_batch_norm.h"
+#include "neap/layers/fusion/sync_batch_norm.h"
 
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/cuda/batch_norm_reads.h"

@@ -6,8 +6,8 @@
 
 #include "apps/cli/measured_device.h"
 #include "neap/core/base/units.h"
-#include "neap/core/device/device_description.h"
-#include "neap/core/device/device_file.h"
+#include "neap/layers/devices/device_description.h"
+#include "neap/layers/devices/device_file.h"
 #include "neap/layers/profile/profile_database.h"
 #include "tests/apps/command.h"
 

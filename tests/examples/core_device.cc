@@ -8,9 +8,6 @@
 #include "neap/core/base/units.h"
 #include "neap/core/device/communicator.h"
 #include "neap/core/device/device.h"
-#include "neap/core/device/device_description.h"
-#include "neap/core/device/device_file.h"
-#include "neap/core/device/nominal_gpu.h"
 #include "neap/core/plan/plan.h"
 
 namespace neap::header_examples::device {
@@ -35,21 +32,6 @@ absl::Status CopyAndWait(Device& device, const Plan& plan, const Buffer& pinned,
   return absl::OkStatus();
 }
 
-// core/device/device_description.h
-absl::Status Describe() {
-  ASSIGN_OR_RETURN(DeviceDescription h200, DescribedDevice("h200"));
-  h200.memory_bytes;  // 150109880320
-  return absl::OkStatus();
-}
-
-// core/device/device_file.h
-absl::Status WriteAndRead(const Device& device) {
-  const std::string text = DeviceToJson(device.description());
-  ASSIGN_OR_RETURN(const DeviceDescription same, DeviceFromJson(text));
-  ASSIGN_OR_RETURN(const DeviceDescription other, ReadDeviceFile("workstation.json"));
-  return absl::OkStatus();
-}
-
 // core/device/gpu_properties.h
 void DescribeAnL4() {
   const GpuProperties l4 = WithLimits({.compute_capability = 89,
@@ -59,11 +41,6 @@ void DescribeAnL4() {
                                        .memory_bus_bits = 192,
                                        .l2_cache_bytes = 48 * kMiB});
   l4.threads_per_multiprocessor;  // 1536
-
-  // core/device/nominal_gpu.h
-  DeviceDescription card = NominalGpu("NVIDIA L4", l4);  // core/device/gpu_properties.h
-  card.memory_bytes = 23612293120;                       // what the rates do not tell
-  card.half_flops;                                       // 1.21e14
 }
 
 }  // namespace neap::header_examples::device

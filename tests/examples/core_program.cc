@@ -22,16 +22,17 @@
 namespace neap::header_examples::program {
 
 // core/program/fuse.h
-absl::Status FuseLayers(const Graph& net) {
+absl::Status FuseLayers(const Graph& net, const Device& device) {
   ASSIGN_OR_RETURN(ResolvedGraph graph, Resolve(net, Mode::kTraining));
-  graph = Fuse(std::move(graph), Mode::kTraining);
+  graph = Fuse(std::move(graph), Mode::kTraining, device.description().rules);
   return absl::OkStatus();
 }
 
 // core/program/span_ranks.h
-absl::Status SpanAllRanks(const Graph& net) {
+absl::Status SpanAllRanks(const Graph& net, const Device& device) {
   ASSIGN_OR_RETURN(ResolvedGraph graph, Resolve(net, Mode::kTraining));
-  ASSIGN_OR_RETURN(graph, SpanRanks(std::move(graph), {.rank = 0, .ranks = 4}));
+  const std::vector<RankRule>& rules = device.description().rules.ranks;
+  ASSIGN_OR_RETURN(graph, SpanRanks(std::move(graph), {.rank = 0, .ranks = 4}, rules));
   return absl::OkStatus();
 }
 

@@ -7,11 +7,11 @@
 #include "absl/status/status.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
-#include "neap/core/device/device_description.h"
 #include "neap/core/program/program.h"
 #include "neap/layers/cuda/cuda_backend.h"
 #include "neap/layers/cuda/cuda_device.h"
 #include "neap/layers/cuda/described_catalog.h"
+#include "neap/layers/devices/device_description.h"
 #include "neap/memory/planner.h"
 
 namespace neap::examples {

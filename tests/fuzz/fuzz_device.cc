@@ -1,5 +1,5 @@
-#include "neap/core/device/device_description.h"
-#include "neap/core/device/device_file.h"
+#include "neap/layers/devices/device_description.h"
+#include "neap/layers/devices/device_file.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace neap::testing {

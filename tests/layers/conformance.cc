@@ -9,7 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "neap/core/step/specify.h"
 #include "neap/core/vision/batch.h"
-#include "neap/layers/activated_batch_norm.h"
+#include "neap/layers/fusion/activated_batch_norm.h"
 #include "tests/layers/reference.h"
 #include "tests/layers/reference_sync_batch_norm.h"
 

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "examples/custom_layer/gelu.h"
-#include "neap/core/device/device_description.h"
 #include "neap/core/plan/plan_memory.h"
 #include "neap/core/run/session.h"
 #include "neap/core/step/specify.h"
@@ -24,6 +23,7 @@
 #include "neap/layers/cpu/cpu_device.h"
 #include "neap/layers/cuda/cuda_backend.h"
 #include "neap/layers/cuda/described_catalog.h"
+#include "neap/layers/devices/device_description.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/memory/create_session.h"

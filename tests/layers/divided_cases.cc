@@ -10,7 +10,7 @@
 #include "neap/core/step/divided_kernel.h"
 #include "neap/core/step/signature_text.h"
 #include "neap/layers/convolution.h"
-#include "neap/layers/fused_convolution.h"
+#include "neap/layers/fusion/fused_convolution.h"
 #include "neap/layers/transposed_convolution.h"
 #include "tests/layers/cases.h"
 #include "tests/layers/conformance.h"

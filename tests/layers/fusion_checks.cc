@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "neap/layers/activated_batch_norm.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/convolution.h"
-#include "neap/layers/fused_batch_norm.h"
-#include "neap/layers/fused_convolution.h"
-#include "neap/layers/fused_relu.h"
+#include "neap/layers/fusion/activated_batch_norm.h"
+#include "neap/layers/fusion/fused_batch_norm.h"
+#include "neap/layers/fusion/fused_convolution.h"
+#include "neap/layers/fusion/fused_relu.h"
+#include "neap/layers/fusion/joined_batch_norms.h"
 #include "neap/layers/join.h"
-#include "neap/layers/joined_batch_norms.h"
 #include "neap/layers/pooling.h"
 #include "tests/layers/conformance.h"
 

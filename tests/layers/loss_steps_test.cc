@@ -1,4 +1,4 @@
-#include "neap/layers/loss_steps.h"
+#include "neap/layers/steps/loss_steps.h"
 
 #include <doctest/doctest.h>
 

@@ -1,14 +1,14 @@
 // Cases of norms, and of what batch norms are fused with.
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "neap/layers/activated_batch_norm.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
-#include "neap/layers/folded_convolution.h"
-#include "neap/layers/fused_batch_norm.h"
-#include "neap/layers/joined_batch_norms.h"
+#include "neap/layers/fusion/activated_batch_norm.h"
+#include "neap/layers/fusion/folded_convolution.h"
+#include "neap/layers/fusion/fused_batch_norm.h"
+#include "neap/layers/fusion/joined_batch_norms.h"
+#include "neap/layers/fusion/sync_batch_norm.h"
 #include "neap/layers/lrn.h"
-#include "neap/layers/sync_batch_norm.h"
 #include "tests/layers/case_list.h"
 
 namespace neap::testing {

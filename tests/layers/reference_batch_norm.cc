@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "neap/layers/activated_batch_norm.h"
-#include "neap/layers/fused_batch_norm.h"
-#include "neap/layers/joined_batch_norms.h"
+#include "neap/layers/fusion/activated_batch_norm.h"
+#include "neap/layers/fusion/fused_batch_norm.h"
+#include "neap/layers/fusion/joined_batch_norms.h"
 #include "tests/layers/reference_activation.h"
 #include "tests/layers/reference_channels.h"
 #include "tests/layers/reference_window.h"

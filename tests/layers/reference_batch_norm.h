@@ -8,7 +8,8 @@
 
 namespace neap::testing {
 
-// A bit per element of y in memory order: whether it is positive (layers/fused_batch_norm.h).
+// A bit per element of y in memory order: whether it is positive
+// (layers/fusion/fused_batch_norm.h).
 std::vector<double> ReluMask(const TensorSpec& spec, const std::vector<double>& y);
 
 // The gradient `dy` of such a result, or 0 where the mask says so.

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "neap/layers/folded_convolution.h"
+#include "neap/layers/fusion/folded_convolution.h"
 #include "tests/layers/reference_batch_norm.h"
 
 namespace neap::testing {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "neap/layers/sync_batch_norm.h"
+#include "neap/layers/fusion/sync_batch_norm.h"
 #include "tests/layers/reference_channels.h"
 
 namespace neap::testing {

@@ -1,4 +1,4 @@
-// The float64 reference of batch normalisation over ranks (layers/sync_batch_norm.h).
+// The float64 reference of batch normalisation over ranks (layers/fusion/sync_batch_norm.h).
 #pragma once
 
 #include <vector>

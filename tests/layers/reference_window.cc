@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "neap/layers/convolution.h"
-#include "neap/layers/fused_convolution.h"
+#include "neap/layers/fusion/fused_convolution.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/transposed_convolution.h"
 

@@ -2,9 +2,9 @@
 
 #include <doctest/doctest.h>
 
-#include "neap/core/device/device_description.h"
 #include "neap/core/program/passes.h"
 #include "neap/layers/catalog/default_catalog.h"
+#include "neap/layers/devices/device_description.h"
 #include "neap/memory/planner.h"
 #include "neap/nets/registry.h"
 #include "tests/random_graph.h"

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <string>
 
-#include "neap/core/device/device_description.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/verifier/verifier.h"
 #include "neap/layers/catalog/default_catalog.h"
+#include "neap/layers/devices/device_description.h"
 #include "neap/memory/planner.h"
 #include "neap/memory/policies/policies.h"
 #include "tests/random_graph.h"

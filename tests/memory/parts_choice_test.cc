@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "neap/core/device/device_description.h"
 #include "neap/core/plan/budget_refusal.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/program/sub_batches.h"
@@ -18,6 +17,7 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/catalog/default_catalog.h"
 #include "neap/layers/convolution.h"
+#include "neap/layers/devices/device_description.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/pooling.h"

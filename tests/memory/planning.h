@@ -1,7 +1,7 @@
 // What tests of plans for an H200 share.
 #pragma once
 
-#include "neap/core/device/device_description.h"
+#include "neap/layers/devices/device_description.h"
 #include "neap/memory/planner.h"
 
 namespace neap::testing {

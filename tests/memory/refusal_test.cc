@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "neap/core/device/device_description.h"
 #include "neap/core/plan/plan_memory.h"
 #include "neap/layers/catalog/default_catalog.h"
+#include "neap/layers/devices/device_description.h"
 #include "neap/memory/planner.h"
 #include "neap/memory/policies/policies.h"
 #include "neap/nets/registry.h"

@@ -7,10 +7,10 @@
 #include <map>
 #include <string>
 
-#include "neap/core/device/device_description.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
 #include "neap/core/run/initialize.h"
+#include "neap/layers/devices/device_description.h"
 #include "neap/nets/registry.h"
 
 namespace neap::nets {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "neap/core/base/units.h"
-#include "neap/core/device/device_description.h"
 #include "neap/core/program/passes.h"
+#include "neap/layers/devices/device_description.h"
 #include "tests/random_graph.h"
 #include "tests/recompute/prices.h"
 

@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <string>
 
-#include "neap/core/device/device_description.h"
 #include "neap/core/graph/graph.h"
 #include "neap/core/program/passes.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
+#include "neap/layers/devices/device_description.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "tests/recompute/prices.h"

@@ -6,9 +6,9 @@
 #include <set>
 #include <vector>
 
-#include "neap/core/device/device_description.h"
 #include "neap/core/program/liveness.h"
 #include "neap/core/program/passes.h"
+#include "neap/layers/devices/device_description.h"
 #include "neap/recompute/recompute.h"
 #include "neap/recompute/rerun_order.h"
 #include "neap/recompute/segments.h"

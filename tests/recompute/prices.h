@@ -1,9 +1,9 @@
 // Prices of reruns by the cost model, for tests.
 #pragma once
 
-#include "neap/core/device/device_description.h"
 #include "neap/core/plan/cost_model.h"
 #include "neap/core/program/program.h"
+#include "neap/layers/devices/device_description.h"
 #include "neap/recompute/rebuild_prices.h"
 
 namespace neap::testing {

@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "neap/core/device/device_description.h"
 #include "neap/core/plan/cost_model.h"
 #include "neap/core/program/liveness.h"
 #include "neap/core/program/passes.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
+#include "neap/layers/devices/device_description.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/nets/registry.h"

@@ -10,6 +10,7 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
+#include "neap/layers/fusion/rules.h"
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
@@ -72,7 +73,8 @@ TEST_CASE("memory-centric keeps a mask that was rebuilt with the result for the 
       net.Add("pool", GlobalAveragePool{}, {net.Add("conv2", convolution, {sum})});
   net.Loss(last, SoftmaxCrossEntropy{});
   const Program program =
-      BuildProgram(Fuse(Resolve(net, Mode::kTraining).value(), Mode::kTraining), {}).value();
+      BuildProgram(Fuse(Resolve(net, Mode::kTraining).value(), Mode::kTraining, CpuRules()), {})
+          .value();
   Segments segments = NothingDropped(program);
   for (const Step& step : program.steps) {
     if (step.phase == Phase::kForward && program.layers[step.layer.index()].name == "bn")

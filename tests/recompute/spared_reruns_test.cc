@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "neap/core/device/device_description.h"
 #include "neap/core/program/passes.h"
+#include "neap/layers/devices/device_description.h"
 #include "neap/recompute/recompute.h"
 #include "tests/random_graph.h"
 #include "tests/recompute/one_segment.h"

@@ -1,6 +1,6 @@
 // Batch norm, forward: statistics, and then a map that applies them. The sum, the ReLU and the max
 // pooling that follow a batch norm take part in the map, so they cost no pass of their own
-// (layers/fused_batch_norm.h).
+// (layers/fusion/fused_batch_norm.h).
 #include "neap/layers/cuda/kernels/batch_norm.cuh"
 #include "neap/layers/cuda/kernels/batch_norm.h"
 #include "neap/layers/cuda/kernels/batch_norm_apply.cuh"

@@ -31,7 +31,7 @@ struct BatchNormOperands {
 };
 // What follows the normalisation in the same pass: the sum with an addend, which is `addend.x`, if
 // any, normalised if `addend` has the rest, too; then a ReLU. `mask`, if any, says where
-// the result is 0 (layers/fused_batch_norm.h).
+// the result is 0 (layers/fusion/fused_batch_norm.h).
 struct BatchNormEpilogue {
   BatchNormOperands addend;
   bool relu = false;
@@ -41,7 +41,7 @@ cudaError_t BatchNormApply(const ChannelShape& shape, const BatchNormOperands& i
                            const BatchNormEpilogue& epilogue, Array y, cudaStream_t stream);
 
 // relu_mask.cu
-// The mask of layers/fused_batch_norm.h of n elements.
+// The mask of layers/fusion/fused_batch_norm.h of n elements.
 cudaError_t ReluMask(ConstArray y, int64_t n, uint8_t* mask, cudaStream_t stream);
 
 // dz = dy + other, or 0 where the mask says so; dbeta = the sum of dz per channel. `other` may be
@@ -131,7 +131,7 @@ cudaError_t BatchNormBackwardSlice(const ChannelShape& shape, const BatchNormOpe
                                    const ReductionMemory& memory, cudaStream_t stream);
 
 // sync_batch_norm.cu. The statistics of all ranks, and their gradients
-// (layers/sync_batch_norm.h).
+// (layers/fusion/sync_batch_norm.h).
 struct BatchNormRow {
   float* count = nullptr;  // and what follows it, up to the means
   float* mean = nullptr;

@@ -1,5 +1,6 @@
-// Batch norm with an activation behind it (layers/activated_batch_norm.h): the map that applies the
-// statistics, and the two passes of backward, in which the normalised x is computed again.
+// Batch norm with an activation behind it (layers/fusion/activated_batch_norm.h): the map that
+// applies the statistics, and the two passes of backward, in which the normalised x is computed
+// again.
 #include "neap/layers/cuda/kernels/activation.cuh"
 #include "neap/layers/cuda/kernels/batch_norm.cuh"
 #include "neap/layers/cuda/kernels/batch_norm.h"

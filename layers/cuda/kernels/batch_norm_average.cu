@@ -1,5 +1,6 @@
 // Batch norm whose results, with the sum and the ReLU behind it, are averaged over each image and
-// channel and not stored (layers/fused_batch_norm.h). The sums have the order of global_pooling.cu.
+// channel and not stored (layers/fusion/fused_batch_norm.h). The sums have the order of
+// global_pooling.cu.
 #include <type_traits>
 
 #include "neap/layers/cuda/kernels/batch_norm.cuh"

@@ -1,5 +1,5 @@
 // Batch norm, backward: sums, and then a map that uses them. The sum, the ReLU and the max pooling
-// behind a batch norm take part in both passes (layers/fused_batch_norm.h).
+// behind a batch norm take part in both passes (layers/fusion/fused_batch_norm.h).
 #include <type_traits>
 
 #include "neap/layers/cuda/kernels/batch_norm.cuh"

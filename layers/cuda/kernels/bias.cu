@@ -1,5 +1,5 @@
 // Bias: forward adds it to every element of its channel; its gradient is the sum over the channel.
-// The ReLU and the max pooling behind it can take part in both passes (layers/fused_relu.h).
+// The ReLU and the max pooling behind it can take part in both passes (layers/fusion/fused_relu.h).
 #include "neap/layers/cuda/kernels/channel_map.cuh"
 #include "neap/layers/cuda/kernels/channel_reduce.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"

@@ -1,5 +1,6 @@
 // The launchers of the kernels that a convolution with a folded batch norm runs around its matrix
-// products. The names of matrices are those of layers/folded_convolution.h; all are row-major.
+// products. The names of matrices are those of layers/fusion/folded_convolution.h; all are
+// row-major.
 //
 // The small matrices take a few microseconds each, whatever the batch. Sums over pixels arrive as
 // parts, one per product of a batch of products, and are added here.

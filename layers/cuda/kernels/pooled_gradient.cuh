@@ -1,7 +1,7 @@
 // The gradient of a max pool's input, computed where it is read.
 //
-// The backward steps of layers that end with a max pooling (layers/fused_batch_norm.h,
-// layers/fused_relu.h) reduce it per channel, and store it on the way.
+// The backward steps of layers that end with a max pooling (layers/fusion/fused_batch_norm.h,
+// layers/fusion/fused_relu.h) reduce it per channel, and store it on the way.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The mask of a ReLU's result (layers/fused_batch_norm.h), and the gradient through it.
+// The mask of a ReLU's result (layers/fusion/fused_batch_norm.h), and the gradient through it.
 #include "neap/layers/cuda/kernels/batch_norm.cuh"
 #include "neap/layers/cuda/kernels/batch_norm.h"
 #include "neap/layers/cuda/kernels/batch_norm_apply.cuh"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "neap/core/device/device_description.h"
+#include "neap/layers/devices/device_description.h"
 #include "tests/memory/engines/workspace_catalog.h"
 
 namespace neap::apps {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
-#include "neap/core/device/device_description.h"
+#include "neap/layers/devices/device_description.h"
 
 namespace neap::apps {
 namespace {

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "neap/core/base/units.h"
-#include "neap/core/device/device_description.h"
 #include "neap/core/plan/plan.h"
 #include "neap/core/program/passes.h"
+#include "neap/layers/devices/device_description.h"
 #include "neap/memory/planner.h"
 #include "neap/memory/program_choice.h"
 #include "neap/nets/registry.h"

@@ -6,9 +6,9 @@
 
 #include "apps/cli/device_flag.h"
 #include "neap/core/base/units.h"
-#include "neap/core/device/device_description.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
+#include "neap/layers/devices/device_description.h"
 #include "neap/memory/planner.h"
 #include "neap/nets/registry.h"
 #include "tests/apps/command.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "neap/core/device/device_description.h"
 #include "neap/core/program/passes.h"
+#include "neap/layers/devices/device_description.h"
 #include "neap/nets/registry.h"
 #include "tests/apps/command.h"
 

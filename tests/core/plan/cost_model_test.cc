@@ -14,11 +14,11 @@
 
 #include "absl/types/span.h"
 #include "neap/core/base/units.h"
-#include "neap/core/device/device_description.h"
 #include "neap/core/graph/graph.h"
 #include "neap/core/step/signature_text.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/convolution.h"
+#include "neap/layers/devices/device_description.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"

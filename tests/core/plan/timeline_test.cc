@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "neap/core/device/device_description.h"
 #include "neap/core/plan/cost_model.h"
 #include "neap/core/program/program.h"
 #include "neap/layers/catalog/default_catalog.h"
+#include "neap/layers/devices/device_description.h"
 #include "neap/memory/planner.h"
 #include "neap/nets/resnet.h"
 #include "tests/plan_script.h"

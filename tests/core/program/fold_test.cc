@@ -11,9 +11,10 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
-#include "neap/layers/folded_convolution.h"
 #include "neap/layers/fully_connected.h"
-#include "neap/layers/fused_batch_norm.h"
+#include "neap/layers/fusion/folded_convolution.h"
+#include "neap/layers/fusion/fused_batch_norm.h"
+#include "neap/layers/fusion/rules.h"
 #include "neap/layers/join.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/nets/resnet.h"
@@ -38,8 +39,7 @@ void End(Graph& net, const std::string& x) {
 }
 
 ResolvedGraph Folded(const Graph& net) {
-  return Fuse(Resolve(net, Mode::kTraining).value(), Mode::kTraining,
-              {.convolutions = true, .folding = true});
+  return Fuse(Resolve(net, Mode::kTraining).value(), Mode::kTraining, GpuRules(), {.folds = true});
 }
 
 std::vector<const FoldedConvolution*> FoldedLayers(const ResolvedGraph& graph) {
@@ -174,7 +174,7 @@ TEST_CASE("a layer that passes its gradient on to an input is the last that read
 TEST_CASE("a block's gradient is not added in a pass of its own") {
   const Graph net = nets::ResNet({.batch = 64, .layout = Layout::kChannelsLast});
   DeviceDescription gpu;
-  gpu.kind = "cuda";
+  gpu.rules = GpuRules();
   gpu.folding_types = {DType::kFp32};
   const Program program = Lower(net, {}, gpu).value();
   int folded = 0, sums = 0;

@@ -1,4 +1,4 @@
-// Convolutions that compute the ReLU behind them, or hand over their bias.
+// Convolutions that compute the ReLU behind them, or whose bias moves into a pooled ReLU.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -14,7 +14,8 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
-#include "neap/layers/fused_convolution.h"
+#include "neap/layers/fusion/fused_convolution.h"
+#include "neap/layers/fusion/rules.h"
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
@@ -31,27 +32,27 @@ TEST_CASE("on a GPU a convolution computes the ReLU that alone reads its output"
     x = net.Add("relu", Relu{}, {x});
     net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {x}), SoftmaxCrossEntropy{});
     const ResolvedGraph plain = Resolve(net, Mode::kTraining).value();
-    CHECK(Fuse(plain, Mode::kTraining).layers.size() == plain.layers.size());
-    const ResolvedGraph fused = Fuse(plain, Mode::kTraining, {.convolutions = true});
+    CHECK(Fuse(plain, Mode::kTraining, CpuRules()).layers.size() == plain.layers.size());
+    const ResolvedGraph fused = Fuse(plain, Mode::kTraining, GpuRules());
     REQUIRE(fused.layers.size() == plain.layers.size() - 1);
     const ResolvedLayer& layer = fused.layers[fused.layers.back().inputs[0].index() - 1];
     CHECK(layer.name == "conv");
     CHECK(layer.layer == Layer(FusedConvolution{convolution}));
     DeviceDescription gpu;
-    gpu.kind = "cuda";
+    gpu.rules = GpuRules();
     CHECK(Lower(net, {}, gpu).value() == BuildProgram(fused, ProgramOptions{}).value());
     CHECK(Lower(net, {}, {}).value() == BuildProgram(net, {}).value());
   }
 }
 
-TEST_CASE("on a GPU a convolution hands its bias over to a pooled ReLU") {
+TEST_CASE("on a GPU the bias of a convolution moves into a pooled ReLU") {
   Graph net({.name = "net", .batch = 2});
   std::string x =
       net.Add("conv", Convolution{.out_channels = 3, .kernel = 1}, {net.Input({3, 4, 4})});
   x = net.Add("pool", MaxPool{.kernel = 2, .stride = 2}, {net.Add("relu", Relu{}, {x})});
   net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {x}), SoftmaxCrossEntropy{});
   const ResolvedGraph fused =
-      Fuse(Resolve(net, Mode::kTraining).value(), Mode::kTraining, {.convolutions = true});
+      Fuse(Resolve(net, Mode::kTraining).value(), Mode::kTraining, GpuRules());
   const Program program = BuildProgram(fused, ProgramOptions{}).value();
   std::vector<std::string> trained;
   for (const Tensor& tensor : program.tensors) {
@@ -92,7 +93,7 @@ TEST_CASE("a convolution stays as it is if something else reads its output or fo
   net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {net.Add("tanh", Tanh{}, {other})}),
            SoftmaxCrossEntropy{});
   const ResolvedGraph plain = Resolve(net, Mode::kTraining).value();
-  const ResolvedGraph fused = Fuse(plain, Mode::kTraining, {.convolutions = true});
+  const ResolvedGraph fused = Fuse(plain, Mode::kTraining, GpuRules());
   for (size_t i = 0; i < plain.layers.size(); ++i)
     CHECK(fused.layers[i].layer == plain.layers[i].layer);
 }
@@ -107,21 +108,24 @@ struct OwnLinear {
     return spec;
   }
   std::string Parameters() const { return relu ? "relu=true" : "relu=false"; }
-  std::optional<Layer> FusedWith(const Layer& reader, int) const {
-    if (relu || reader.As<Relu>() == nullptr) return std::nullopt;
-    return OwnLinear{.relu = true};
-  }
   friend bool operator==(const OwnLinear&, const OwnLinear&) = default;
 };
 
-TEST_CASE("a user's divisible layer is fused on every device, unless its traits say otherwise") {
+std::optional<Layer> OwnLinearRelu(const OwnLinear& linear, const Relu& /*relu*/, int /*input*/) {
+  if (linear.relu) return std::nullopt;
+  return OwnLinear{.relu = true};
+}
+
+TEST_CASE("a row of a user's own fuses the user's layer, on every device that has it") {
   Graph net({.name = "net", .batch = 2});
   const std::string x = net.Add("own", OwnLinear{}, {net.Input({3, 4, 4})});
   const std::string y = net.Add("fc", FullyConnected{4}, {net.Add("relu", Relu{}, {x})});
   net.Loss(y, SoftmaxCrossEntropy{});
   const ResolvedGraph plain = Resolve(net, Mode::kTraining).value();
-  for (const bool convolutions : {false, true}) {
-    const ResolvedGraph fused = Fuse(plain, Mode::kTraining, {.convolutions = convolutions});
+  for (RewriteRules rules : {RewriteRules{}, CpuRules(), GpuRules()}) {
+    CHECK(Fuse(plain, Mode::kTraining, rules).layers.size() == plain.layers.size());
+    rules.Append({.fusions = {FusionOf<&OwnLinearRelu>()}});
+    const ResolvedGraph fused = Fuse(plain, Mode::kTraining, rules);
     CHECK(fused.layers.size() == plain.layers.size() - 1);
     CHECK(std::any_of(fused.layers.begin(), fused.layers.end(), [](const ResolvedLayer& layer) {
       return layer.layer == Layer(OwnLinear{.relu = true});

@@ -13,17 +13,18 @@
 #include "absl/strings/str_join.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/step/operands.h"
-#include "neap/layers/activated_batch_norm.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
-#include "neap/layers/fused_batch_norm.h"
-#include "neap/layers/fused_convolution.h"
-#include "neap/layers/fused_relu.h"
+#include "neap/layers/fusion/activated_batch_norm.h"
+#include "neap/layers/fusion/fused_batch_norm.h"
+#include "neap/layers/fusion/fused_convolution.h"
+#include "neap/layers/fusion/fused_relu.h"
+#include "neap/layers/fusion/joined_batch_norms.h"
+#include "neap/layers/fusion/rules.h"
 #include "neap/layers/join.h"
-#include "neap/layers/joined_batch_norms.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "tests/random_graph.h"
@@ -56,7 +57,7 @@ std::string Parts(const Layer& layer) {
 
 // The layers between the input and the classifier, one per line: "conv(input) bn+relu(conv)".
 std::string Fused(const Graph& graph, Mode mode = Mode::kTraining) {
-  const ResolvedGraph fused = Fuse(Resolve(graph, mode).value(), mode);
+  const ResolvedGraph fused = Fuse(Resolve(graph, mode).value(), mode, CpuRules());
   std::vector<std::string> lines;
   for (const ResolvedLayer& layer : fused.layers) {
     CHECK(fused.layers[layer.id.index()].name == layer.name);
@@ -266,7 +267,8 @@ TEST_CASE("a concatenation of more parts than its kernels take stays apart") {
     for (size_t i = 0; i < parts; ++i)
       inputs.push_back(net.Add(absl::StrCat("tanh", i), Tanh{}, {net.input}));
     net.Fused(net.Add("bn", BatchNorm{}, {net.Add("cat", Concat{}, inputs)}));
-    const ResolvedGraph fused = Fuse(Resolve(net.graph, Mode::kTraining).value(), Mode::kTraining);
+    const ResolvedGraph fused =
+        Fuse(Resolve(net.graph, Mode::kTraining).value(), Mode::kTraining, CpuRules());
     // input, labels, tanh ..., then what remains of cat and bn, fc, loss
     CHECK(fused.layers.size() == parts + 4 + (parts > FusedBatchNorm::kMaxParts ? 2 : 1));
   }
@@ -386,7 +388,7 @@ TEST_CASE("random networks, whose training is compared with and without fusion, 
     const Graph graph = testing::RandomGraph(
         seed, {.residual = seed / 7 % 3 == 1, .dense = seed / 7 % 3 == 2, .mobile = seed % 4 == 3});
     const ResolvedGraph fused =
-        Fuse(Resolve(graph, Mode::kTraining).value(), Mode::kTraining, {.convolutions = true});
+        Fuse(Resolve(graph, Mode::kTraining).value(), Mode::kTraining, GpuRules());
     for (const ResolvedLayer& layer : fused.layers) ++kinds[Parts(layer.layer)];
     const Program program = BuildProgram(fused, {}).value();
     with_other_grad += std::any_of(program.steps.begin(), program.steps.end(), [](auto& step) {

@@ -4,12 +4,12 @@
 
 #include <string>
 
-#include "neap/core/device/device_description.h"
 #include "neap/core/plan/plan_memory.h"
 #include "neap/core/program/program.h"
 #include "neap/core/verifier/verifier.h"
 #include "neap/layers/catalog/default_catalog.h"
 #include "neap/layers/convolution.h"
+#include "neap/layers/devices/device_description.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/softmax_cross_entropy.h"

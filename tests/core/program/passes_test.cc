@@ -4,11 +4,12 @@
 
 #include <vector>
 
-#include "neap/core/device/device_description.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
+#include "neap/layers/devices/device_description.h"
 #include "neap/layers/fully_connected.h"
-#include "neap/layers/fused_batch_norm.h"
+#include "neap/layers/fusion/fused_batch_norm.h"
+#include "neap/layers/fusion/rules.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "tests/random_graph.h"
 #include "tests/small_net.h"
@@ -74,7 +75,7 @@ TEST_CASE("inference has the persistent tensors of training, however each is fus
                                       .auxiliary = seed % 4 == 3,
                                       .ports = seed % 2 == 1,
                                       .shares = seed % 3 == 1});
-      for (const DeviceDescription& device : {h200, DeviceDescription{}}) {
+      for (const DeviceDescription& device : {h200, DeviceDescription{.rules = CpuRules()}}) {
         for (const bool sync_batch_norm : {false, true}) {
           CAPTURE(seed);
           CAPTURE(ranks);
@@ -112,7 +113,7 @@ TEST_CASE("training a batch norm of one value per channel is refused, and infere
   };
   const DeviceDescription h200 = DescribedDevice("h200").value();
   const auto check = [&](const Graph& graph, const ProgramOptions& options, bool is_refused) {
-    for (const DeviceDescription& device : {h200, DeviceDescription{}}) {
+    for (const DeviceDescription& device : {h200, DeviceDescription{.rules = CpuRules()}}) {
       const absl::Status status = Lower(graph, options, device).status();
       CHECK(absl::IsInvalidArgument(status) == is_refused);
       if (!is_refused) continue;

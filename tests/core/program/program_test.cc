@@ -14,6 +14,7 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/fusion/rules.h"
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
@@ -152,7 +153,8 @@ Program ResidualProgram(int more_readers) {
     x = net.Add(absl::StrCat("more", i), Add{},
                 {x, net.Add(absl::StrCat("t", i), Tanh{}, {first})});
   net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {x}), SoftmaxCrossEntropy{});
-  return BuildProgram(Fuse(Resolve(net, Mode::kTraining).value(), Mode::kTraining), {}).value();
+  return BuildProgram(Fuse(Resolve(net, Mode::kTraining).value(), Mode::kTraining, CpuRules()), {})
+      .value();
 }
 
 TEST_CASE("backward of a sum's batch norm adds two gradients where it reads them") {
@@ -184,7 +186,8 @@ TEST_CASE("a gradient that a layer only passes on is added where it is read, wit
   const std::string last = net.Add("last", Add{}, {passing, net.Add("t2", Tanh{}, {sum})});
   net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {last}), SoftmaxCrossEntropy{});
   const Program program =
-      BuildProgram(Fuse(Resolve(net, Mode::kTraining).value(), Mode::kTraining), {}).value();
+      BuildProgram(Fuse(Resolve(net, Mode::kTraining).value(), Mode::kTraining, CpuRules()), {})
+          .value();
   std::string gradients;
   for (const Step& step : program.steps) {
     CHECK(program.StepName(step) != "passing backward_data");

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "neap/core/base/status_macros.h"
-#include "neap/core/device/device_description.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
+#include "neap/layers/devices/device_description.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/softmax_cross_entropy.h"

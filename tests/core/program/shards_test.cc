@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "neap/core/device/device_description.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/program/reduce_gradients.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
+#include "neap/layers/devices/device_description.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "tests/random_graph.h"

@@ -13,8 +13,9 @@
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/dropout.h"
-#include "neap/layers/folded_convolution.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/fusion/folded_convolution.h"
+#include "neap/layers/fusion/rules.h"
 #include "neap/layers/softmax_cross_entropy.h"
 
 namespace neap {
@@ -296,7 +297,7 @@ TEST_CASE("one sub-batch is the whole batch") {
 
 TEST_CASE("fused layers are run in sub-batches like others") {
   ResolvedGraph graph = Resolve(TinyNet(), Mode::kTraining).value();
-  graph = Fuse(std::move(graph), Mode::kTraining, {.convolutions = true});
+  graph = Fuse(std::move(graph), Mode::kTraining, GpuRules());
   const Program program = BuildProgram(std::move(graph), {.sub_batches = 2}).value();
   CHECK(program.StepName(program.steps.front()) == "conv[1/2] forward");
   CHECK(program.StepType(program.steps.front()) == "fused_convolution");

@@ -8,7 +8,8 @@
 #include <string>
 
 #include "neap/core/program/passes.h"
-#include "neap/layers/folded_convolution.h"
+#include "neap/layers/fusion/folded_convolution.h"
+#include "neap/layers/fusion/rules.h"
 #include "neap/nets/resnet.h"
 #include "tests/core/run/random_training.h"
 #include "tests/forwarding_device.h"
@@ -19,7 +20,7 @@ namespace {
 // The device, with networks rewritten as for a GPU that folds batch norms, or one that does not.
 DescribedAs GpuByName(Device& device, bool folds) {
   DeviceDescription description = device.description();
-  description.kind = "cuda";
+  description.rules = GpuRules();
   description.folding_types =
       folds ? std::vector<DType>{DType::kFp32, DType::kBf16, DType::kFp16} : std::vector<DType>{};
   return {device, std::move(description)};

@@ -10,7 +10,8 @@
 #include "neap/core/program/passes.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/cpu/cpu_device.h"
-#include "neap/layers/fused_convolution.h"
+#include "neap/layers/fusion/fused_convolution.h"
+#include "neap/layers/fusion/rules.h"
 #include "neap/memory/create_session.h"
 #include "tests/core/run/half_training.h"
 #include "tests/core/run/random_training.h"
@@ -27,7 +28,7 @@ using testing::TrainRandom;
 // A CPU for which networks are rewritten as for a GPU.
 DescribedAs GpuByName(Device& cpu) {
   DeviceDescription description = cpu.description();
-  description.kind = "cuda";
+  description.rules = GpuRules();
   return {cpu, std::move(description)};
 }
 

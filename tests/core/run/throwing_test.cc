@@ -29,7 +29,7 @@ using namespace operands;
 
 constexpr absl::StatusCode kBroken = absl::StatusCode::kFailedPrecondition;
 
-enum class Thrower { kNone, kSpecify, kFusedWith, kMake, kWorkspace, kForward, kBackward };
+enum class Thrower { kNone, kSpecify, kRule, kMake, kWorkspace, kForward, kBackward };
 
 // y = x, by kernels of the test's own.
 struct Own {
@@ -43,13 +43,14 @@ struct Own {
     spec.steps.push_back({.phase = Phase::kBackwardData, .reads = {Dy()}, .writes = {Dx()}});
     return spec;
   }
-  std::optional<Layer> FusedWith(const Layer& /*reader*/, int /*input*/) const {
-    if (thrower == Thrower::kFusedWith) throw 42;
-    return std::nullopt;
-  }
   std::string Parameters() const { return ""; }
   friend bool operator==(const Own&, const Own&) = default;
 };
+
+std::optional<Layer> ThrowingRule(const Own& own, const FullyConnected& /*fc*/, int /*input*/) {
+  if (own.thrower == Thrower::kRule) throw 42;
+  return std::nullopt;
+}
 
 Graph Net(Thrower thrower = Thrower::kNone) {
   Graph net({.name = "net", .batch = 4});
@@ -87,7 +88,8 @@ std::unique_ptr<CpuDevice> OpenOwn(const Thrower& thrower) {
              {.kernels = {{.layer_type = "own",
                            .run = copy(X(), Y(), Thrower::kForward),
                            .workspace_bytes = workspace},
-                          {.layer_type = "own", .phase = Phase::kBackwardData, .make = make}}})
+                          {.layer_type = "own", .phase = Phase::kBackwardData, .make = make}},
+              .rules = {.fusions = {FusionOf<&ThrowingRule>()}}})
       .value();
 }
 
@@ -150,7 +152,7 @@ TEST_CASE("a kernel that throws in an evaluation leaves the session as it was") 
 TEST_CASE("a layer, or what prepares its kernels, that throws refuses the session") {
   for (const auto& [thrower, code] :
        {std::pair(Thrower::kSpecify, absl::StatusCode::kInvalidArgument),
-        std::pair(Thrower::kFusedWith, absl::StatusCode::kInternal)}) {
+        std::pair(Thrower::kRule, absl::StatusCode::kInternal)}) {
     const Thrower none = Thrower::kNone;
     const auto device = OpenOwn(none);
     CHECK(Open(*device, thrower).status().code() == code);

@@ -209,7 +209,6 @@ TEST_CASE("layers declare the traits that the papers' policies and accounting us
                              .independent_images = true,
                              .paper_reads_output = false};
   CHECK(Specified(TransposedConvolution{.out_channels = 4}, x).traits == convolution);
-  convolution.fuses_last = true;
   CHECK(Specified(Convolution{.out_channels = 4}, x).traits == convolution);
   CHECK(Specified(FullyConnected{.out_features = 4}, x).traits ==
         LayerTraits{.checkpoint = true, .independent_images = true, .paper_reads_output = false});

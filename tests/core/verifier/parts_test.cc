@@ -6,12 +6,12 @@
 #include <utility>
 #include <variant>
 
-#include "neap/core/device/device_description.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/verifier/verifier.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/catalog/default_catalog.h"
 #include "neap/layers/convolution.h"
+#include "neap/layers/devices/device_description.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/memory/planner.h"

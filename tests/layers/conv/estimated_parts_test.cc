@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "neap/core/base/units.h"
-#include "neap/core/device/device_description.h"
 #include "neap/core/plan/cost_features.h"
 #include "neap/core/plan/cost_model.h"
 #include "neap/core/step/divided_kernel.h"
 #include "neap/core/step/signature_text.h"
 #include "neap/layers/convolution.h"
+#include "neap/layers/devices/device_description.h"
 #include "tests/layers/made_up_timings.h"
 
 namespace neap {

@@ -8,8 +8,8 @@
 
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/cpu/cpu_backend.h"
-#include "neap/layers/folded_convolution.h"
-#include "neap/layers/sync_batch_norm.h"
+#include "neap/layers/fusion/folded_convolution.h"
+#include "neap/layers/fusion/sync_batch_norm.h"
 #include "tests/gpu_test.h"
 #include "tests/layers/conformance.h"
 #include "tests/layers/cuda/device_arena.h"

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "neap/core/device/device_description.h"
 #include "neap/core/step/signature_text.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/cuda/cuda_backend.h"
-#include "neap/layers/fused_convolution.h"
+#include "neap/layers/devices/device_description.h"
+#include "neap/layers/fusion/fused_convolution.h"
 #include "tests/gpu_test.h"
 #include "tests/layers/harness.h"
 

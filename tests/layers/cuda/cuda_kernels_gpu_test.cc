@@ -12,7 +12,7 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/cpu/cpu_backend.h"
 #include "neap/layers/fully_connected.h"
-#include "neap/layers/fused_batch_norm.h"
+#include "neap/layers/fusion/fused_batch_norm.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"

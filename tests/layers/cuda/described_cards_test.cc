@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "neap/core/device/device_description.h"
-#include "neap/core/device/device_file.h"
 #include "neap/layers/catalog/default_catalog.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/cuda/cuda_backend.h"
 #include "neap/layers/cuda/described_catalog.h"
+#include "neap/layers/devices/device_description.h"
+#include "neap/layers/devices/device_file.h"
 #include "tests/layers/cuda/described_h200.h"
 #include "tests/scratch_directory.h"
 #include "tests/source_tree.h"

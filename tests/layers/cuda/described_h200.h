@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "neap/core/device/device_description.h"
 #include "neap/layers/cuda/cuda_backend.h"
+#include "neap/layers/devices/device_description.h"
 #include "tests/gpu_test.h"
 #include "tests/layers/harness.h"
 

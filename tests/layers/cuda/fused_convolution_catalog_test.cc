@@ -8,7 +8,7 @@
 #include "neap/core/base/units.h"
 #include "neap/core/step/signature_text.h"
 #include "neap/layers/convolution.h"
-#include "neap/layers/fused_convolution.h"
+#include "neap/layers/fusion/fused_convolution.h"
 #include "tests/layers/cuda/described_h200.h"
 
 namespace neap::testing {

@@ -11,12 +11,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "neap/core/device/device_description.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/step/signature_text.h"
 #include "neap/layers/catalog/default_catalog.h"
 #include "neap/layers/catalog/measured_catalog.h"
 #include "neap/layers/convolution.h"
+#include "neap/layers/devices/device_description.h"
 #include "neap/layers/profile/installed_timings.h"
 #include "neap/layers/profile/profile_steps.h"
 #include "neap/nets/registry.h"

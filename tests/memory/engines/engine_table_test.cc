@@ -11,13 +11,13 @@
 #include <string>
 #include <vector>
 
-#include "neap/core/device/device_description.h"
 #include "neap/core/plan/plan_memory.h"
 #include "neap/core/verifier/verifier.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/catalog/default_catalog.h"
 #include "neap/layers/catalog/measured_catalog.h"
 #include "neap/layers/convolution.h"
+#include "neap/layers/devices/device_description.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"

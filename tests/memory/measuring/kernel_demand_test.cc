@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "neap/core/device/device_description.h"
 #include "neap/core/plan/cost_model.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/step/divided_kernel.h"
@@ -18,6 +17,7 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
+#include "neap/layers/devices/device_description.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/memory/planner.h"

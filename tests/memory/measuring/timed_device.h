@@ -15,8 +15,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/stable_hash.h"
-#include "neap/core/device/device_description.h"
 #include "neap/core/step/signature_text.h"
+#include "neap/layers/devices/device_description.h"
 #include "tests/forwarding_device.h"
 #include "tests/memory/engines/workspace_catalog.h"
 

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "neap/core/device/device_description.h"
 #include "neap/core/plan/plan.h"
 #include "neap/core/program/program.h"
 #include "neap/layers/catalog/default_catalog.h"
+#include "neap/layers/devices/device_description.h"
 #include "neap/memory/placement/placement_search.h"
 #include "neap/memory/planner.h"
 #include "neap/nets/resnet.h"

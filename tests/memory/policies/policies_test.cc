@@ -10,10 +10,10 @@
 #include <memory>
 #include <string>
 
-#include "neap/core/device/device_description.h"
 #include "neap/core/plan/plan_memory.h"
 #include "neap/core/verifier/verifier.h"
 #include "neap/layers/catalog/default_catalog.h"
+#include "neap/layers/devices/device_description.h"
 #include "neap/memory/planner.h"
 #include "neap/nets/registry.h"
 #include "tests/memory/engines/workspace_catalog.h"

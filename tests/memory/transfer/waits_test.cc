@@ -7,9 +7,9 @@
 #include <variant>
 #include <vector>
 
-#include "neap/core/device/device_description.h"
 #include "neap/core/verifier/verifier.h"
 #include "neap/layers/catalog/default_catalog.h"
+#include "neap/layers/devices/device_description.h"
 #include "neap/memory/planner.h"
 #include "neap/memory/policies/policies.h"
 #include "tests/plan_script.h"

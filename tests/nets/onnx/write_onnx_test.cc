@@ -229,7 +229,6 @@ TEST_CASE("images follow vectors and vectors images") {
 
 struct Unknown : Relu {
   static constexpr std::string_view kType = "unknown";
-  std::optional<Layer> FusedWith(const Layer&, int) const { return std::nullopt; }
   friend bool operator==(const Unknown&, const Unknown&) = default;
 };
 

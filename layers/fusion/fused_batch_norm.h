@@ -8,7 +8,7 @@
 // and the sums, concatenations and averages without the ReLU. Networks do not contain it. The
 // fusion pass (core/program/fuse.h) makes it of BatchNorms, an Add of two tensors, a Concat, a
 // Relu, and a MaxPool or a GlobalAveragePool. It computes the same bits as these layers one after
-// another. Other activations are a matter of layers/activated_batch_norm.h.
+// another. Other activations are a matter of layers/fusion/activated_batch_norm.h.
 //
 //   step                 reads                                         writes
 //   forward (training)   x_0, x_1, gamma, beta                         y, mean, invstd, mask, index
@@ -66,7 +66,6 @@ struct FusedBatchNorm {
   bool concatenates = false;         // x is inputs 0 .. n-1, concatenated along the channels
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
   std::string Parameters() const;
-  std::optional<Layer> FusedWith(const Layer& reader, int input) const;
   bool has_mask() const { return adds && relu; }
   bool Pools() const { return pool.has_value() || averages; }
   // The saved operand that is the mask or the index.

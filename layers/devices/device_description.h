@@ -8,7 +8,7 @@
 //   h200.memory_bytes;  // 150109880320
 //
 // A card that the table lacks, or one whose links and clocks are known better, is described by a
-// file (core/device/device_file.h).
+// file (layers/devices/device_file.h).
 #pragma once
 
 #include <string>

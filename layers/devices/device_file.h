@@ -1,5 +1,5 @@
 // A file with the description of a device, to plan for one that is elsewhere and not in the table
-// of core/device/device_description.h. `neap devices --describe` writes such a file, `--device`
+// of layers/devices/device_description.h. `neap devices --describe` writes such a file, `--device`
 // reads it.
 //
 // A file is written on one machine, read on another, and changed by hand in between, so its numbers

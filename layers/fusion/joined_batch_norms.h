@@ -21,8 +21,8 @@
 // running_var; saved: 2 i mean, 2 i + 1 invstd. All are {channels of x_i}.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,10 +48,9 @@ struct JoinedBatchNorms {
   friend bool operator==(const JoinedBatchNorms&, const JoinedBatchNorms&) = default;
 };
 
-struct FusedBatchNorm;
-// The layer in which the batch norm has become part `input` of `reader`, a Concat or a
-// JoinedBatchNorms, if there is one.
-std::optional<Layer> JoinedWith(const FusedBatchNorm& norm, const Layer& reader, int input);
+// Position `number`, from 0, of those in the concatenation that no part has: where the inputs are
+// that are not normalised, in their order.
+int FreePosition(const JoinedBatchNorms& layer, size_t number);
 
 // Where an input is in the concatenation.
 struct JoinedInput {

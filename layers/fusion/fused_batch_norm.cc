@@ -1,4 +1,4 @@
-#include "neap/layers/fused_batch_norm.h"
+#include "neap/layers/fusion/fused_batch_norm.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,10 +8,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/operands.h"
 #include "neap/core/step/specify.h"
-#include "neap/layers/activated_batch_norm.h"
-#include "neap/layers/activation.h"
 #include "neap/layers/join.h"
-#include "neap/layers/joined_batch_norms.h"
 
 namespace neap {
 namespace {
@@ -197,53 +194,6 @@ absl::StatusOr<LayerSpec> FusedBatchNorm::Specify(const LayerContext& context) c
     adds ? SaveZeros({"mask", MaskSpec(x)}, spec) : spec.steps[1].reads.push_back(Param(1));
   }
   return spec;
-}
-
-std::optional<Layer> FusedBatchNorm::FusedWith(const Layer& reader, int input) const {
-  if (Pools()) return std::nullopt;
-  if (std::optional<Layer> joined = JoinedWith(*this, reader, input)) return joined;
-  FusedBatchNorm fused = *this;
-  if (reader.As<GlobalAveragePool>() != nullptr && !concatenates) {
-    fused.averages = true;
-    return fused;
-  }
-  const MaxPool* const behind = reader.As<MaxPool>();
-  if (behind != nullptr && relu && !adds && !concatenates && CanPoolRelu(*behind)) {
-    fused.pool = *behind;
-    return fused;
-  }
-  if (relu) return std::nullopt;
-  if (reader.As<Relu>() != nullptr) {
-    fused.relu = true;
-    return fused;
-  }
-  if (adds || concatenates) return std::nullopt;
-  if (const auto activation = ActivationOf(reader))
-    return ActivatedBatchNorm{.norm = norm, .activation = *activation};
-  fused.adds = true;
-  if (reader.As<Add>() != nullptr) return fused;
-  // The other addend has been normalised, too.
-  const FusedBatchNorm* const sum = reader.As<FusedBatchNorm>();
-  if (sum == nullptr || !sum->adds || sum->addend_norm.has_value() || input != 1) {
-    return std::nullopt;
-  }
-  fused.addend_norm = sum->norm;
-  fused.relu = sum->relu;
-  fused.averages = sum->averages;
-  return fused;
-}
-
-std::optional<Layer> BatchNorm::FusedWith(const Layer& reader, int input) const {
-  return FusedBatchNorm{.norm = *this}.FusedWith(reader, input);
-}
-
-std::optional<Layer> Concat::FusedWith(const Layer& reader, int) const {
-  if (reader.As<BatchNorm>() == nullptr && reader.As<FusedBatchNorm>() == nullptr)
-    return std::nullopt;
-  FusedBatchNorm fused = FusedBatchNormOf(reader);
-  if (fused.adds || fused.Pools() || fused.concatenates) return std::nullopt;
-  fused.concatenates = true;
-  return fused;
 }
 
 FusedBatchNorm FusedBatchNormOf(const Layer& layer) {

@@ -1,7 +1,4 @@
-#include "neap/layers/sync_batch_norm.h"
-
-#include <optional>
-#include <utility>
+#include "neap/layers/fusion/sync_batch_norm.h"
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
@@ -43,11 +40,6 @@ StepSpec ApplyBackward(double flops) {
 }
 
 }  // namespace
-
-std::optional<std::pair<Layer, Layer>> BatchNorm::OverRanks(int rank, int ranks) const {
-  return std::pair<Layer, Layer>(BatchNormStatistics{.rank = rank, .ranks = ranks},
-                                 BatchNormApply{.norm = *this});
-}
 
 std::string BatchNormStatistics::Parameters() const {
   return ParameterText({{"rank", int64_t{rank}}, {"ranks", int64_t{ranks}}});

@@ -1,4 +1,4 @@
-#include "neap/layers/linear_steps.h"
+#include "neap/layers/steps/linear_steps.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "neap/layers/fused_convolution.h"
+#include "neap/layers/fusion/fused_convolution.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,10 +1,9 @@
-#include "neap/layers/fused_relu.h"
+#include "neap/layers/fusion/fused_relu.h"
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/operands.h"
 #include "neap/core/step/specify.h"
-#include "neap/layers/activation.h"
 
 namespace neap {
 
@@ -32,12 +31,6 @@ absl::StatusOr<LayerSpec> FusedRelu::Specify(const LayerContext& context) const 
     }
   }
   return spec;
-}
-
-std::optional<Layer> Relu::FusedWith(const Layer& reader, int) const {
-  const MaxPool* const pool = reader.As<MaxPool>();
-  if (pool == nullptr || !CanPoolRelu(*pool)) return std::nullopt;
-  return FusedRelu{.pool = *pool};
 }
 
 }  // namespace neap

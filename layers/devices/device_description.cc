@@ -1,4 +1,4 @@
-#include "neap/core/device/device_description.h"
+#include "neap/layers/devices/device_description.h"
 
 #include <cmath>
 #include <cstddef>
@@ -8,7 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "neap/core/base/units.h"
-#include "neap/core/device/nominal_gpu.h"
+#include "neap/layers/devices/nominal_gpu.h"
 
 namespace neap {
 namespace {

@@ -1,4 +1,4 @@
-#include "neap/core/device/device_description.h"
+#include "neap/layers/devices/device_description.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "neap/core/base/units.h"
-#include "neap/core/device/nominal_gpu.h"
+#include "neap/layers/devices/nominal_gpu.h"
 
 namespace neap {
 namespace {

@@ -1,4 +1,4 @@
-#include "neap/layers/kernel_axes.h"
+#include "neap/layers/catalog/kernel_axes.h"
 
 #include <doctest/doctest.h>
 
@@ -19,7 +19,7 @@
 #include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
-#include "neap/layers/fused_batch_norm.h"
+#include "neap/layers/fusion/fused_batch_norm.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"

@@ -1,4 +1,4 @@
-#include "neap/layers/kernel_axes.h"
+#include "neap/layers/catalog/kernel_axes.h"
 
 #include <algorithm>
 #include <optional>
@@ -9,9 +9,9 @@
 #include "neap/core/step/window.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
-#include "neap/layers/fused_batch_norm.h"
-#include "neap/layers/fused_convolution.h"
-#include "neap/layers/fused_relu.h"
+#include "neap/layers/fusion/fused_batch_norm.h"
+#include "neap/layers/fusion/fused_convolution.h"
+#include "neap/layers/fusion/fused_relu.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"

@@ -60,7 +60,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -72,7 +71,7 @@ namespace neap {
 struct FoldedConvolution {
   static constexpr std::string_view kType = "folded_convolution";
   // With fewer, the small matrices take longer than the passes that they save
-  // (LayerTraits::gains_by_fusion).
+  // (FoldingGains()).
   static constexpr int64_t kMinOutputsPerInput = 2;    // K / C
   static constexpr int64_t kMinPixelsPerChannel = 64;  // n / C
   int64_t out_channels = 0;
@@ -82,8 +81,11 @@ struct FoldedConvolution {
   // Errors: INVALID_ARGUMENT also for images that are not NHWC, so that they are no matrix.
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
   std::string Parameters() const;
-  std::optional<Layer> FusedWith(const Layer& reader, int input) const;
   friend bool operator==(const FoldedConvolution&, const FoldedConvolution&) = default;
 };
+
+// Whether `folded`, a FoldedConvolution, is faster than the layers that it replaces, for these
+// inputs.
+bool FoldingGains(const Layer& folded, const LayerContext& context);
 
 }  // namespace neap

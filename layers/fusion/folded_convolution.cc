@@ -1,27 +1,16 @@
-#include "neap/layers/folded_convolution.h"
-
-#include <optional>
+#include "neap/layers/fusion/folded_convolution.h"
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/operands.h"
 #include "neap/core/step/specify.h"
-#include "neap/layers/activation.h"
 #include "neap/layers/convolution.h"
-#include "neap/layers/fused_batch_norm.h"
-#include "neap/layers/fused_convolution.h"
-#include "neap/layers/join.h"
+#include "neap/layers/fusion/fused_batch_norm.h"
 
 namespace neap {
 namespace {
 
 using namespace operands;
-
-bool Gains(const TensorSpec& x, int64_t out_channels) {
-  const int64_t channels = x.shape.c(), pixels = x.elements() / channels;
-  return out_channels >= FoldedConvolution::kMinOutputsPerInput * channels &&
-         pixels >= FoldedConvolution::kMinPixelsPerChannel * channels;
-}
 
 // The multiply-adds, twice, of a product over all pixels.
 double ProductFlops(const TensorSpec& image, int64_t channels) {
@@ -78,24 +67,12 @@ StepSpec BackwardData(const TensorSpec& x, const TensorSpec& y, bool relu) {
 
 }  // namespace
 
-std::optional<Layer> Convolution::FusedWith(const Layer& reader, int) const {
-  if (reader.As<Relu>() != nullptr) return FusedConvolution{*this};
-  const BatchNorm* const norm = reader.As<BatchNorm>();
-  const Convolution pointwise = {.out_channels = out_channels, .bias = false, .init = init};
-  if (norm == nullptr || *this != pointwise) return std::nullopt;
-  return FoldedConvolution{.out_channels = out_channels, .norm = *norm};
-}
-
-std::optional<Layer> FoldedConvolution::FusedWith(const Layer& reader, int) const {
-  FoldedConvolution fused = *this;
-  if (relu) return std::nullopt;
-  if (reader.As<Relu>() != nullptr) {
-    fused.relu = true;
-    return fused;
-  }
-  if (adds || reader.As<Add>() == nullptr) return std::nullopt;
-  fused.adds = true;
-  return fused;
+bool FoldingGains(const Layer& folded, const LayerContext& context) {
+  const TensorSpec& x = context.inputs[0];
+  const int64_t channels = x.shape.c(), pixels = x.elements() / channels;
+  const int64_t out_channels = folded.As<FoldedConvolution>()->out_channels;
+  return out_channels >= FoldedConvolution::kMinOutputsPerInput * channels &&
+         pixels >= FoldedConvolution::kMinPixelsPerChannel * channels;
 }
 
 std::string FoldedConvolution::Parameters() const {
@@ -117,10 +94,7 @@ absl::StatusOr<LayerSpec> FoldedConvolution::Specify(const LayerContext& context
   }
   ASSIGN_OR_RETURN(const LayerSpec of_norm, norm.Specify({.inputs = {y}, .mode = context.mode}));
   AppendPersistent(of_norm, /*owner=*/1, spec);
-  spec.traits = {.checkpoint = true,
-                 .hides_transfers = true,
-                 .fuses_first = true,
-                 .gains_by_fusion = Gains(x, out_channels)};
+  spec.traits = {.checkpoint = true, .hides_transfers = true};
   spec.steps = {Forward(*this, x, y, context.mode)};
   if (context.mode == Mode::kInference) {
     spec.traits.independent_images = true;

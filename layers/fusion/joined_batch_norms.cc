@@ -1,4 +1,4 @@
-#include "neap/layers/joined_batch_norms.h"
+#include "neap/layers/fusion/joined_batch_norms.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -8,7 +8,6 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/operands.h"
 #include "neap/core/step/specify.h"
-#include "neap/layers/fused_batch_norm.h"
 #include "neap/layers/join.h"
 
 namespace neap {
@@ -21,12 +20,6 @@ bool HasPart(const JoinedBatchNorms& layer, int position) {
   return std::any_of(layer.parts.begin(), layer.parts.end(),
                      [=](const auto& part) { return part.position == position; });
 }
-int FreePosition(const JoinedBatchNorms& layer, size_t number) {
-  int position = 0;
-  while (HasPart(layer, position) || number-- > 0) ++position;
-  return position;
-}
-
 absl::Status CheckPositions(const JoinedBatchNorms& layer, size_t inputs) {
   std::vector<int> positions;
   for (const JoinedBatchNorms::Part& part : layer.parts) positions.push_back(part.position);
@@ -68,23 +61,12 @@ void AddPart(const LayerSpec& norm, int i, bool relu, LayerSpec& spec) {
     spec.saved.push_back({absl::StrCat(saved.name, i), saved.tensor});
 }
 
-// The layer in which part `input` of `reader` has become the batch norm.
-std::optional<Layer> JoinedWith(const BatchNorm& norm, bool relu, const Layer& reader, int input) {
-  const JoinedBatchNorms* const joined = reader.As<JoinedBatchNorms>();
-  if (joined == nullptr && reader.As<Concat>() == nullptr) return std::nullopt;
-  JoinedBatchNorms result = joined == nullptr ? JoinedBatchNorms{} : *joined;
-  const int normalised = static_cast<int>(result.parts.size());
-  if (input < normalised) return std::nullopt;
-  const int position = FreePosition(result, static_cast<size_t>(input - normalised));
-  result.parts.insert(result.parts.begin(), {norm, relu, position});
-  return result;
-}
-
 }  // namespace
 
-std::optional<Layer> JoinedWith(const FusedBatchNorm& norm, const Layer& reader, int input) {
-  if (norm.adds || norm.concatenates || norm.Pools()) return std::nullopt;
-  return JoinedWith(norm.norm, norm.relu, reader, input);
+int FreePosition(const JoinedBatchNorms& layer, size_t number) {
+  int position = 0;
+  while (HasPart(layer, position) || number-- > 0) ++position;
+  return position;
 }
 
 std::string JoinedBatchNorms::Parameters() const {

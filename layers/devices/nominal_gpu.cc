@@ -1,4 +1,4 @@
-#include "neap/core/device/nominal_gpu.h"
+#include "neap/layers/devices/nominal_gpu.h"
 
 #include <algorithm>
 #include <array>
@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "neap/core/base/units.h"
+#include "neap/layers/fusion/rules.h"
 
 namespace neap {
 namespace {
@@ -77,6 +78,7 @@ DeviceDescription NominalGpu(std::string name, const GpuProperties& gpu) {
       .slowdown_by_sums = 0.25,
       .doubled_by_sums_seconds = 90e-6,
       .folding_types = FoldingTypes(gpu.compute_capability),
+      .rules = GpuRules(),
       .page_bytes = 2 * kMiB,
       .has_own_memory = true,
       .gpu = gpu};

@@ -1,4 +1,4 @@
-#include "neap/core/device/device_file.h"
+#include "neap/layers/devices/device_file.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -15,6 +15,7 @@
 #include "neap/core/base/json_fields.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
+#include "neap/layers/fusion/rules.h"
 
 namespace neap {
 namespace {
@@ -164,6 +165,7 @@ DeviceDescription ReadDevice(JsonFields& fields) {
       .folding_types = ReadFoldingTypes(fields),
       .page_bytes = Between(int64_t{1}, kMaxBytes, "page_bytes", fields),
       .has_own_memory = fields.Boolean("has_own_memory")};
+  device.rules = device.kind == "cpu" ? CpuRules() : GpuRules();
   return device;
 }
 

@@ -1,4 +1,4 @@
-#include "neap/core/device/device_file.h"
+#include "neap/layers/devices/device_file.h"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "neap/core/base/units.h"
-#include "neap/core/device/device_description.h"
+#include "neap/layers/devices/device_description.h"
+#include "neap/layers/fusion/rules.h"
 #include "tests/scratch_directory.h"
 #include "tests/source_tree.h"
 
@@ -38,6 +39,7 @@ DeviceDescription FullDescription() {
           .slowdown_by_sums = 0.25,
           .doubled_by_sums_seconds = 90e-6,
           .folding_types = {DType::kFp16, DType::kTf32},
+          .rules = GpuRules(),
           .page_bytes = 2 * kMiB,
           .has_own_memory = true,
           .gpu = GpuProperties{.compute_capability = 121,
@@ -71,7 +73,8 @@ TEST_CASE("a description is read back as it was written, and written again to th
                            .tf32_flops = 80e9,
                            .half_flops = 80e9,
                            .memory_bandwidth = 20e9,
-                           .copy_bandwidth = 8e9};
+                           .copy_bandwidth = 8e9,
+                           .rules = CpuRules()};
   devices.push_back(cpu);
   for (const DeviceDescription& device : devices) {
     CAPTURE(device.name);
@@ -86,7 +89,7 @@ TEST_CASE("a description is read back as it was written, and written again to th
 
 TEST_CASE("the file in the header's comment describes an L4") {
   std::string text;
-  const std::string header = ReadText((SourceTree() / "core/device/device_file.h").string());
+  const std::string header = ReadText((SourceTree() / "layers/devices/device_file.h").string());
   size_t begin = header.find("//  {");
   const size_t end = header.find("}}\n", begin) + 2;
   REQUIRE(end > begin);

@@ -1,4 +1,4 @@
-#include "neap/layers/activated_batch_norm.h"
+#include "neap/layers/fusion/activated_batch_norm.h"
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
@@ -13,20 +13,7 @@ Layer LayerOf(const ActivatedBatchNorm::Activation& activation) {
   return std::visit([](const auto& layer) { return Layer(layer); }, activation);
 }
 
-template <typename T>
-void Take(const Layer& layer, std::optional<ActivatedBatchNorm::Activation>& activation) {
-  if (const T* const found = layer.As<T>()) activation = *found;
-}
-
 }  // namespace
-
-std::optional<ActivatedBatchNorm::Activation> ActivationOf(const Layer& layer) {
-  std::optional<ActivatedBatchNorm::Activation> activation;
-  Take<Clip>(layer, activation);
-  Take<HardSwish>(layer, activation);
-  Take<Silu>(layer, activation);
-  return activation;
-}
 
 std::string ActivatedBatchNorm::Parameters() const {
   const Layer layer = LayerOf(activation);

@@ -1,12 +1,12 @@
 // Batch normalisation together with the activation of mobile networks behind it, in as many passes
 // over memory as batch normalisation alone takes: y = f(batch_norm(x)), where f is Clip (ReLU6),
-// HardSwish or Silu. A ReLU is a matter of layers/fused_batch_norm.h.
+// HardSwish or Silu. A ReLU is a matter of layers/fusion/fused_batch_norm.h.
 //
 // Networks do not contain it. The fusion pass (core/program/fuse.h) makes it. It computes the same
 // bits as the two layers one after another, but what the batch norm alone would store, and what
 // HardSwish and Silu would keep for backward, does not exist: backward normalises x again. Where a
-// 1x1 convolution takes in the batch norm (layers/folded_convolution.h), the activation stays
-// apart.
+// 1x1 convolution takes in the batch norm (layers/fusion/folded_convolution.h), the activation
+// stays apart.
 //
 //   step                 reads                                      writes
 //   forward (training)   x, gamma, beta                             y, mean, invstd
@@ -17,7 +17,6 @@
 // Parameters, states, saved tensors and what may be overwritten are as in layers/batch_norm.h.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -37,8 +36,5 @@ struct ActivatedBatchNorm {
   std::string Parameters() const;
   friend bool operator==(const ActivatedBatchNorm&, const ActivatedBatchNorm&) = default;
 };
-
-// The layer as an activation that can be part of an ActivatedBatchNorm; nullopt for all others.
-std::optional<ActivatedBatchNorm::Activation> ActivationOf(const Layer& layer);
 
 }  // namespace neap

@@ -1,0 +1,28 @@
+// The rules by which neap's own layers are rewritten for a device (core/step/rewrite_rules.h).
+//
+//   stage      layers                                            become
+//   fold       1x1 convolution, batch norm, [add], [relu]        folded_convolution
+//   pass       batch norm, [add], [relu | clip | hard_swish |    fused_batch_norm,
+//              silu], [max_pool | global_average_pool]           activated_batch_norm
+//              concat, batch norm, [relu]                        fused_batch_norm
+//              batch norms, [relus], concat                      joined_batch_norms
+//              relu, max_pool                                    fused_relu
+//   epilogue   convolution, relu                                 fused_convolution
+//              convolution with a bias, fused_relu               the bias moves into fused_relu
+//   ranks      batch norm                                        batch_norm_statistics and
+//                                                                batch_norm_apply
+//
+// A device with other kernels has another table: CPUs have no epilogues, because their kernels of
+// convolutions add biases at no cost, and with other bits.
+//
+//   DeviceDescription device = {.kind = "cpu", .rules = CpuRules()};
+#pragma once
+
+#include "neap/core/step/rewrite_rules.h"
+
+namespace neap {
+
+RewriteRules CpuRules();
+RewriteRules GpuRules();
+
+}  // namespace neap
