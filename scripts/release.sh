@@ -2,7 +2,7 @@
 # Makes what users install without compiling: the Debian packages neap and libneap-dev, and the wheel of the Python package, for the
 # distribution and the Python of this machine, with CUDA if a toolkit is found. Also writes SHA256SUMS.
 #   scripts/release.sh [FOLDER]      into build/packages by default
-# Installing them is tested by scripts/fresh_packages.sh, in a fresh Debian by scripts/fresh_debian.sh.
+# Installing them is tested by scripts/fresh/packages.sh, in a fresh Debian by scripts/fresh/debian.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 out="$(realpath -m "${1:-build/packages}")"

@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "apps/python/bindings.h"
-#include "apps/python/layer_state.h"
+#include "apps/python/state/layer_state.h"
 #include "neap/core/step/layer.h"
 #include "neap/core/step/window.h"
 #include "neap/layers/activation.h"

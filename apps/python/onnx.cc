@@ -16,11 +16,11 @@
 #include "apps/python/bindings.h"
 #include "apps/python/errors.h"
 #include "apps/python/graph_changes.h"
-#include "apps/python/graph_state.h"
 #include "apps/python/held_session.h"
 #include "apps/python/loss_argument.h"
 #include "apps/python/python_layer.h"
 #include "apps/python/released.h"
+#include "apps/python/state/graph_state.h"
 #include "neap/nets/onnx/onnx_file.h"
 
 namespace neap::python {

@@ -35,6 +35,14 @@ absl::StatusOr<NetInput> InputOf(const Program& program) {
                   .classes = predictions.c()};
 }
 
+NetInput NetInput::Scaled(int64_t size) const {
+  NetInput scaled = *this;
+  scaled.image.h = size;
+  scaled.image.w = size;
+  if (labels > 1) scaled.labels = size * size;
+  return scaled;
+}
+
 absl::StatusOr<std::unique_ptr<Dataset>> OpenSplit(const std::string& data, const NetInput& input,
                                                    Split split, const ReadingFlags& reading,
                                                    BadFiles* bad_files) {

@@ -26,6 +26,8 @@ struct NetInput {
   int64_t labels = 0;  // per image
   int64_t classes = 0;
   bool is_fixed = false;  // the number of classes: the network is from a file
+  // That of images `size` high and wide, with as many labels for each pixel.
+  NetInput Scaled(int64_t size) const;
 };
 
 // Errors: INVALID_ARGUMENT for a network that takes more than images and labels.

@@ -19,14 +19,14 @@
 #include "apps/train/batch_source.h"
 #include "apps/train/epoch_end.h"
 #include "apps/train/evaluation.h"
-#include "apps/train/fit_report.h"
-#include "apps/train/memory_account.h"
 #include "apps/train/next_steps.h"
-#include "apps/train/scalar_log.h"
-#include "apps/train/timeline_report.h"
+#include "apps/train/report/fit_report.h"
+#include "apps/train/report/memory_account.h"
+#include "apps/train/report/scalar_log.h"
+#include "apps/train/report/timeline_report.h"
+#include "apps/train/report/train_report.h"
 #include "apps/train/train_flags.h"
 #include "apps/train/train_planning.h"
-#include "apps/train/train_report.h"
 #include "apps/train/training_data.h"
 #include "apps/train/training_loop.h"
 #include "apps/train/training_start.h"
@@ -57,7 +57,9 @@ LoaderOptions LoaderOptionsFor(const TrainFlags& flags, const RankGroup& ranks,
     options.crop = flags.batches.augment;
     options.color_jitter = flags.batches.color_jitter;
   } else if (flags.batches.augment) {
-    options.shift = std::max<int64_t>(1, std::min(input.image.h, input.image.w) / 8);
+    int64_t smallest = std::min(input.image.h, input.image.w);
+    for (const int64_t size : flags.batches.sizes) smallest = std::min(smallest, size);
+    options.shift = std::max<int64_t>(1, smallest / 8);
     options.flip = absl::StartsWith(flags.batches.data, "cifar");
   }
   return options;
@@ -66,9 +68,9 @@ LoaderOptions LoaderOptionsFor(const TrainFlags& flags, const RankGroup& ranks,
 absl::StatusOr<std::unique_ptr<BatchSource>> OpenBatches(const TrainFlags& flags,
                                                          const RankGroup& ranks,
                                                          const NetInput& input,
-                                                         const Dataset* dataset,
+                                                         const TrainingData& data,
                                                          const Session& session) {
-  if (dataset == nullptr) {
+  if (data.dataset == nullptr) {
     ASSIGN_OR_RETURN(const Batch whole,
                      ReadBatchFile(flags.batches.batch_file, *flags.net.options.batch, input.image,
                                    input.labels, input.classes));
@@ -76,10 +78,13 @@ absl::StatusOr<std::unique_ptr<BatchSource>> OpenBatches(const TrainFlags& flags
   }
   const LoaderOptions options = LoaderOptionsFor(flags, ranks, input, session);
   if (flags.batches.repeat) {
-    ASSIGN_OR_RETURN(Batch batch, BatchOfStep(*dataset, options, 0));
+    ASSIGN_OR_RETURN(Batch batch, BatchOfStep(*data.dataset, options, 0));
     return std::make_unique<RepeatedBatch>(std::move(batch));
   }
-  ASSIGN_OR_RETURN(std::unique_ptr<Loader> loader, Loader::Create(*dataset, options));
+  std::vector<LoaderSize> sizes;
+  for (const std::unique_ptr<Dataset>& dataset : data.sized) sizes.push_back({dataset.get()});
+  if (sizes.empty()) sizes.push_back({data.dataset.get()});
+  ASSIGN_OR_RETURN(std::unique_ptr<Loader> loader, Loader::Create(std::move(sizes), options));
   return std::make_unique<LoadedBatches>(std::move(loader));
 }
 
@@ -190,7 +195,7 @@ class Training {
     ASSIGN_OR_RETURN(const std::optional<int64_t> timed_step,
                      flags_.StepToTime(session.step(), last_step_));
     ASSIGN_OR_RETURN(const std::unique_ptr<BatchSource> batches,
-                     OpenBatches(flags_, ranks_, input_, data_.dataset.get(), session));
+                     OpenBatches(flags_, ranks_, input_, data_, session));
     TrainingLoopOptions options = {.last_step = last_step_,
                                    .save = flags_.files.save,
                                    .save_every = flags_.files.save_every.value_or(0),
@@ -359,7 +364,10 @@ absl::StatusOr<int> TrainAsRank(const TrainFlags& given, RankGroup& ranks) {
     }));
   }
   net.options.batch = ranks.images();
-  ASSIGN_OR_RETURN(const Graph graph, net.Build());
+  ASSIGN_OR_RETURN(Graph graph, net.Build());
+  std::vector<GraphSize> sizes;
+  for (const int64_t size : flags.batches.sizes) sizes.push_back({.extents = {size, size}});
+  graph.Sizes(std::move(sizes));
   ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> communicator, ranks.Join(*device));
   WatchForInterrupt();
   return Training(flags, graph, *device, ranks, communicator.get()).Run();

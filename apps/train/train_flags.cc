@@ -20,12 +20,18 @@ namespace {
 constexpr int64_t kMaxSteps = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMaxAccumulated = 1024;  // each may have a plan of its own
 constexpr int64_t kDefaultSteps = 100;
+constexpr int64_t kMaxSize = 1 << 16;
+constexpr size_t kMaxSizes = 64;
 
 void AddBatchFlags(FlagSet& flags, BatchFlags& batches) {
   flags.Add("data", "SPEC", kDatasetHelp, DatasetFlag(&batches.data));
   flags.Add("batch-file", "FILE",
             "train on this one batch: raw little-endian fp32 images (NCHW), then int32 labels",
             Text(&batches.batch_file));
+  flags.Add("sizes", "LIST",
+            "train with images of these heights and widths, another one in every step, such as "
+            "160,192,224; evaluation has that of --image",
+            IntegerList(1, kMaxSize, kMaxSizes, &batches.sizes));
   flags.Add("repeat-batch", "train on the first batch repeatedly, for timing", &batches.repeat);
   flags.Add("augment",
             "shift images by up to an eighth, and mirror CIFAR images; random crops of an "
@@ -88,8 +94,22 @@ void AddFileFlags(FlagSet& flags, FileFlags& files) {
             Text(&files.log_directory));
 }
 
+absl::Status CheckSizes(const TrainFlags& train) {
+  if (train.batches.sizes.empty()) return absl::OkStatus();
+  const auto excluded = [](const char* flag, const char* why) {
+    return BadUsage(absl::StrCat("--sizes and ", flag, " exclude each other: ", why));
+  };
+  if (!train.batches.batch_file.empty()) return excluded("--batch-file", "it has one size");
+  if (train.batches.repeat) return excluded("--repeat-batch", "the batch has one size");
+  if (!train.plan_file.empty()) return excluded("--plan", "the plan is of one size");
+  if (train.accumulate > 1) return excluded("--accumulate", "its batches have one size");
+  if (!train.files.trace_out.empty()) return excluded("--trace-out", "a trace is of one size");
+  return absl::OkStatus();
+}
+
 absl::Status CheckImages(const TrainFlags& train, const FlagSet& flags) {
   const BatchFlags& batches = train.batches;
+  RETURN_IF_ERROR(CheckSizes(train));
   if (flags.Given("color-jitter") && !(batches.augment && batches.decodes()))
     return BadUsage("--color-jitter needs --augment and --data imagefolder:DIR");
   if (batches.reading.skip_bad && !batches.decodes() && batches.validation.empty())

@@ -22,8 +22,9 @@ namespace neap::apps {
 
 struct BatchFlags {
   std::string data = "synthetic";
-  std::string batch_file;  // instead of data
-  bool repeat = false;     // the first batch repeatedly
+  std::string batch_file;      // instead of data
+  std::vector<int64_t> sizes;  // heights and widths of the images; empty: the network's
+  bool repeat = false;         // the first batch repeatedly
   bool augment = false;
   float color_jitter = 0;
   std::string validation;  // a folder of images

@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "apps/train/report/train_report.h"
 #include "apps/train/train_flags.h"
-#include "apps/train/train_report.h"
 #include "neap/core/device/communicator.h"
 #include "neap/core/device/device.h"
 #include "neap/core/graph/graph.h"

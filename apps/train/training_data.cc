@@ -47,6 +47,24 @@ bool AreForOtherClasses(const TrainingStart& start, const Dataset& dataset) {
          });
 }
 
+// The images of `dataset`, the same classes, in each of --sizes.
+absl::StatusOr<std::vector<std::unique_ptr<Dataset>>> OpenSizes(const TrainFlags& flags,
+                                                                const NetInput& input,
+                                                                const Dataset& dataset,
+                                                                BadFiles* bad_files) {
+  std::vector<std::unique_ptr<Dataset>> sized;
+  for (const int64_t size : flags.batches.sizes) {
+    const NetInput scaled = input.Scaled(size);
+    ASSIGN_OR_RETURN(
+        std::unique_ptr<Dataset> images,
+        OpenSplit(flags.batches.data, scaled, Split::kTrain, flags.batches.reading, bad_files));
+    ASSIGN_OR_RETURN(MatchedClasses matched,
+                     MatchSplit(flags.batches.data, std::move(images), dataset.class_names()));
+    sized.push_back(std::move(matched.dataset));
+  }
+  return sized;
+}
+
 absl::Status MatchClassesOfStart(const std::string& name, const TrainingStart& start,
                                  TrainingData& data) {
   if (AreForOtherClasses(start, *data.dataset)) {
@@ -99,6 +117,7 @@ absl::StatusOr<TrainingData> TrainingData::Open(const TrainFlags& flags, const N
     data.notes = data.dataset->notices();
     RETURN_IF_ERROR(MatchClassesOfStart(name, start, data));
     for (std::string& note : NotesOn(flags, *data.dataset)) data.notes.push_back(std::move(note));
+    ASSIGN_OR_RETURN(data.sized, OpenSizes(flags, input, *data.dataset, bad_files));
     data.class_names = data.dataset->class_names();
   }
   if (data.class_names.empty()) data.class_names = start.classes;

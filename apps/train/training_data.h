@@ -21,9 +21,10 @@ namespace neap::apps {
 absl::Status TakeClasses(TrainFlags& flags);
 
 struct TrainingData {
-  std::unique_ptr<Dataset> dataset = nullptr;  // null: --batch-file
-  std::unique_ptr<Dataset> test = nullptr;     // null: no evaluation
-  std::vector<std::string> class_names = {};   // by number; empty: unknown
+  std::unique_ptr<Dataset> dataset = nullptr;        // null: --batch-file
+  std::vector<std::unique_ptr<Dataset>> sized = {};  // by --sizes: with images of each size
+  std::unique_ptr<Dataset> test = nullptr;           // null: no evaluation
+  std::vector<std::string> class_names = {};         // by number; empty: unknown
   std::string text = {};                // "imagefolder:train, 48 images of 3x16x16, 3 classes"
   std::vector<std::string> notes = {};  // sentences that a user may not expect
 

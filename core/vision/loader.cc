@@ -15,6 +15,7 @@
 #include "neap/core/base/without_throwing.h"
 #include "neap/core/vision/augment.h"
 #include "neap/core/vision/image/random_view.h"
+#include "neap/core/vision/loader_steps.h"
 #include "neap/core/vision/permutation.h"
 
 namespace neap {
@@ -23,45 +24,6 @@ namespace {
 // Fewer elements than this, about a millisecond of work, do not pay for a thread.
 constexpr int64_t kElementsPerThread = 1 << 19;
 constexpr size_t kMaxThreads = 16;
-
-int64_t WholeBatch(const LoaderOptions& options) {
-  return options.whole_batch == 0 ? options.batch : options.whole_batch;
-}
-
-// Of the batch of a step, in the sequence of epochs.
-int64_t FirstPosition(const LoaderOptions& options, int64_t step) {
-  return step * WholeBatch(options) + options.first_image;
-}
-
-absl::Status Check(const Dataset& dataset, const LoaderOptions& options, int64_t step) {
-  const ImageShape shape = dataset.shape();
-  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
-  if (options.batch < 1 || options.queue < 1 || step < 0 || step >= kMax / WholeBatch(options)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("loader: batch ", options.batch, ", queue ", options.queue, ", step ", step));
-  }
-  if (options.first_image < 0 || options.first_image > WholeBatch(options) - options.batch) {
-    return absl::InvalidArgumentError(absl::StrCat("loader: images from ", options.first_image,
-                                                   " to ", options.first_image + options.batch - 1,
-                                                   " of a batch of ", WholeBatch(options)));
-  }
-  if (options.shift < 0 || options.shift >= std::min(shape.h, shape.w)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("loader: shift ", options.shift, " for images of ", ToString(shape)));
-  }
-  if (options.crop && (!dataset.decodes() || options.shift > 0 || options.flip)) {
-    return absl::InvalidArgumentError(
-        "loader: random crops are for images that are decoded, and exclude shift and flip");
-  }
-  if (options.threads < 0 || options.color_jitter < 0 || options.color_jitter > 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("loader: threads ", options.threads, ", color_jitter ", options.color_jitter));
-  }
-  if (dataset.labels() > 1 && (options.shift > 0 || options.flip)) {
-    return absl::InvalidArgumentError("loader: images with labelled pixels cannot be moved");
-  }
-  return absl::OkStatus();
-}
 
 // A batch of `size` images with any values, in the memory of `used`.
 absl::StatusOr<Batch> Resized(Batch used, const Dataset& dataset, int64_t size) {
@@ -77,6 +39,11 @@ absl::StatusOr<Batch> Resized(Batch used, const Dataset& dataset, int64_t size) 
         absl::StrCat("no memory for a batch of ", size, " images of ", ToString(shape)));
   }
   return batch;
+}
+
+void StateSize(const Dataset& dataset, Batch& batch) {
+  batch.height = dataset.shape().h;
+  batch.width = dataset.shape().w;
 }
 
 // `read` allocates memory for one image, and the data set may be one of the program's own.
@@ -149,11 +116,18 @@ absl::Status ReadInto(Batch& batch, const Dataset& dataset, const LoaderOptions&
 
 absl::StatusOr<Batch> BatchOfStep(const Dataset& dataset, const LoaderOptions& options,
                                   int64_t step) {
-  RETURN_IF_ERROR(Check(dataset, options, step));
-  ASSIGN_OR_RETURN(Batch batch, Resized({}, dataset, options.batch));
-  const int64_t first = FirstPosition(options, step);
-  RETURN_IF_ERROR(ReadAll(dataset, batch, options.threads,
-                          [&](int64_t i) { return ReadInto(batch, dataset, options, first, i); }));
+  return BatchOfStep(std::vector<LoaderSize>{{&dataset}}, options, step);
+}
+
+absl::StatusOr<Batch> BatchOfStep(const std::vector<LoaderSize>& sizes,
+                                  const LoaderOptions& options, int64_t step) {
+  RETURN_IF_ERROR(CheckLoader(sizes, options, step));
+  const StepImages of = ImagesOf(sizes, options, step);
+  ASSIGN_OR_RETURN(Batch batch, Resized({}, *of.dataset, of.count));
+  if (sizes.size() > 1) StateSize(*of.dataset, batch);
+  RETURN_IF_ERROR(ReadAll(*of.dataset, batch, options.threads, [&](int64_t i) {
+    return ReadInto(batch, *of.dataset, options, of.first, i);
+  }));
   return batch;
 }
 
@@ -174,6 +148,7 @@ absl::StatusOr<Batch> ReadBatch(const Dataset& dataset, int64_t first, int64_t c
 
 // The first `begun` images are read or being read.
 struct Loader::PartlyRead {
+  const Dataset* dataset = nullptr;
   Batch batch;
   int64_t first = 0;  // in the sequence of epochs
   int64_t begun = 0;
@@ -186,9 +161,14 @@ struct Loader::PartlyRead {
 
 absl::StatusOr<std::unique_ptr<Loader>> Loader::Create(const Dataset& dataset,
                                                        LoaderOptions options) {
-  RETURN_IF_ERROR(Check(dataset, options, options.first_step));
+  return Create(std::vector<LoaderSize>{{&dataset}}, options);
+}
+
+absl::StatusOr<std::unique_ptr<Loader>> Loader::Create(std::vector<LoaderSize> sizes,
+                                                       LoaderOptions options) {
+  RETURN_IF_ERROR(CheckLoader(sizes, options, options.first_step));
   const ImageRange endless = {.count = std::numeric_limits<int64_t>::max()};
-  return Start(std::unique_ptr<Loader>(new Loader(dataset, options, endless)));
+  return Start(std::unique_ptr<Loader>(new Loader(std::move(sizes), options, endless)));
 }
 
 absl::StatusOr<std::unique_ptr<Loader>> Loader::InOrder(const Dataset& dataset, ImageRange range,
@@ -198,14 +178,20 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::InOrder(const Dataset& dataset, 
         absl::StrCat("no ", range.count, " images from ", range.first, " among ", dataset.size()));
   }
   const LoaderOptions options = {.batch = batch, .queue = 1, .shuffle = false, .threads = threads};
-  RETURN_IF_ERROR(Check(dataset, options, 0));
-  return Start(std::unique_ptr<Loader>(new Loader(dataset, options, range)));
+  std::vector<LoaderSize> sizes = {{&dataset}};
+  RETURN_IF_ERROR(CheckLoader(sizes, options, 0));
+  return Start(std::unique_ptr<Loader>(new Loader(std::move(sizes), options, range)));
 }
 
 absl::StatusOr<std::unique_ptr<Loader>> Loader::Start(std::unique_ptr<Loader> loader) {
   const LoaderOptions& options = loader->options_;
-  const size_t threads = std::clamp(ThreadsFor(loader->dataset_, options.batch, options.threads),
-                                    size_t{1}, AvailableCores());
+  size_t threads = 1;
+  for (const LoaderSize& size : loader->sizes_) {
+    threads = std::max(
+        threads,
+        ThreadsFor(*size.dataset, size.batch == 0 ? options.batch : size.batch, options.threads));
+  }
+  threads = std::min(threads, AvailableCores());
   try {
     while (loader->threads_.size() < threads)
       loader->threads_.emplace_back([&loader = *loader] { loader.Run(); });
@@ -218,8 +204,11 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::Start(std::unique_ptr<Loader> lo
   return loader;
 }
 
-Loader::Loader(const Dataset& dataset, LoaderOptions options, ImageRange positions)
-    : dataset_(dataset), options_(options), positions_(positions), next_step_(options.first_step) {}
+Loader::Loader(std::vector<LoaderSize> sizes, LoaderOptions options, ImageRange positions)
+    : sizes_(std::move(sizes)),
+      options_(options),
+      positions_(positions),
+      next_step_(options.first_step) {}
 
 Loader::~Loader() {
   {
@@ -267,13 +256,15 @@ bool Loader::MayBegin() const {
 }
 
 int64_t Loader::ImagesOfNextBatch() const {
-  const int64_t earlier = next_step_ * WholeBatch(options_);
-  return std::clamp(positions_.count - earlier, int64_t{0}, options_.batch);
+  const StepImages next = ImagesOf(sizes_, options_, next_step_);
+  return std::clamp(positions_.count - (next.first - options_.first_image), int64_t{0}, next.count);
 }
 
 void Loader::BeginBatch(std::unique_lock<std::mutex>& lock) {
   auto begun = std::make_unique<PartlyRead>();
-  begun->first = positions_.first + FirstPosition(options_, next_step_);
+  const StepImages next = ImagesOf(sizes_, options_, next_step_);
+  begun->dataset = next.dataset;
+  begun->first = positions_.first + next.first;
   const int64_t size = ImagesOfNextBatch();
   ++next_step_;
   Batch used;
@@ -283,7 +274,8 @@ void Loader::BeginBatch(std::unique_lock<std::mutex>& lock) {
   }
   begins_ = true;
   lock.unlock();  // new memory takes long
-  absl::StatusOr<Batch> batch = Resized(std::move(used), dataset_, size);
+  absl::StatusOr<Batch> batch = Resized(std::move(used), *next.dataset, size);
+  if (batch.ok() && sizes_.size() > 1) StateSize(*next.dataset, *batch);
   lock.lock();
   begins_ = false;
   if (batch.ok()) {
@@ -300,8 +292,9 @@ void Loader::ReadOne(std::unique_lock<std::mutex>& lock) {
   PartlyRead& reading = *batches_.back();  // stays where it is, since it is not complete
   const int64_t i = reading.begun++;
   lock.unlock();
-  absl::Status status = WithMemory(
-      dataset_, [&] { return ReadInto(reading.batch, dataset_, options_, reading.first, i); });
+  absl::Status status = WithMemory(*reading.dataset, [&] {
+    return ReadInto(reading.batch, *reading.dataset, options_, reading.first, i);
+  });
   lock.lock();
   ++reading.ended;
   if (!status.ok()) {

@@ -21,7 +21,13 @@
 //   ASSIGN_OR_RETURN(batch, loader->Next(std::move(batch)));  // its memory is used again
 //   ASSIGN_OR_RETURN(loader, Loader::InOrder(*dataset, {.count = dataset->size()}, /*batch=*/64));
 //
-// *Ownership*: borrows the dataset, which must outlive it. *Threads*: one at a time.
+// A network that is trained in several sizes (Graph::Sizes()) has a dataset for each of them, the
+// same images resized to it. In every round of as many steps, each size has one batch, in an order
+// that is drawn for the round; a batch begins where the one of the step before has ended.
+//
+//   ASSIGN_OR_RETURN(loader, Loader::Create({{large.get(), 32}, {small.get(), 64}}, {.seed = 7}));
+//
+// *Ownership*: borrows the datasets, which must outlive it. *Threads*: one at a time.
 #pragma once
 
 #include <condition_variable>
@@ -39,7 +45,7 @@
 namespace neap {
 
 struct LoaderOptions {
-  int64_t batch = 1;  // images in a batch
+  int64_t batch = 1;  // images in a batch, where LoaderSize does not say it
   // Of a rank: the images of all ranks' batches together, and of those before its own. 0: alone.
   int64_t whole_batch = 0;
   int64_t first_image = 0;
@@ -58,10 +64,18 @@ struct LoaderOptions {
   int64_t threads = 0;
 };
 
+// One of the sizes of a network's images.
+struct LoaderSize {
+  const Dataset* dataset = nullptr;  // of images of this size
+  int64_t batch = 0;                 // 0: that of the options. Ranks have no other.
+};
+
 // The batch of one step. Errors: those of Dataset::Read;
 // INVALID_ARGUMENT as for Loader::Create; RESOURCE_EXHAUSTED if there is not enough memory.
 absl::StatusOr<Batch> BatchOfStep(const Dataset& dataset, const LoaderOptions& options,
                                   int64_t step);
+absl::StatusOr<Batch> BatchOfStep(const std::vector<LoaderSize>& sizes,
+                                  const LoaderOptions& options, int64_t step);
 
 // Images [first, first + count) without augmentation, fewer at the end of the dataset. `threads` is
 // that of LoaderOptions. Errors: those of Dataset::Read; INVALID_ARGUMENT for a range outside of
@@ -79,6 +93,10 @@ class Loader {
   // Errors: INVALID_ARGUMENT for options out of range; RESOURCE_EXHAUSTED if no thread can be
   // started.
   static absl::StatusOr<std::unique_ptr<Loader>> Create(const Dataset& dataset,
+                                                        LoaderOptions options);
+  // Of several sizes; the batches of more than one state their height and width. Errors: also
+  // INVALID_ARGUMENT for datasets with other numbers of images, or for none.
+  static absl::StatusOr<std::unique_ptr<Loader>> Create(std::vector<LoaderSize> sizes,
                                                         LoaderOptions options);
   // Each image of the range once, in order and without augmentation, for evaluation: the batches of
   // ReadBatch(), the last of which may be smaller. `threads` is that of LoaderOptions. Errors:
@@ -99,7 +117,7 @@ class Loader {
  private:
   struct PartlyRead;  // a batch
 
-  Loader(const Dataset& dataset, LoaderOptions options, ImageRange positions);
+  Loader(std::vector<LoaderSize> sizes, LoaderOptions options, ImageRange positions);
   static absl::StatusOr<std::unique_ptr<Loader>> Start(std::unique_ptr<Loader> loader);
   void Run();
   // The following are called with the mutex locked by `lock`, and return so.
@@ -109,7 +127,7 @@ class Loader {
   void BeginBatch(std::unique_lock<std::mutex>& lock);
   void ReadOne(std::unique_lock<std::mutex>& lock);
 
-  const Dataset& dataset_;
+  const std::vector<LoaderSize> sizes_;
   const LoaderOptions options_;
   const ImageRange positions_;  // in the sequence of epochs
   std::mutex mutex_;

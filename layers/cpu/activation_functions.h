@@ -9,7 +9,7 @@
 #include <cmath>
 
 #include "neap/layers/activation.h"
-#include "neap/layers/cpu/channel_rows.h"
+#include "neap/layers/cpu/norm/channel_rows.h"
 
 namespace neap::cpu {
 

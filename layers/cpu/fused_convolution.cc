@@ -7,8 +7,8 @@
 
 #include "neap/core/base/float16.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/layers/cpu/channel_rows.h"
 #include "neap/layers/cpu/convolution.h"
+#include "neap/layers/cpu/norm/channel_rows.h"
 
 namespace neap::cpu {
 namespace {

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "neap/layers/cpu/candidates.h"
-#include "neap/layers/cpu/channel_rows.h"
+#include "neap/layers/cpu/norm/channel_rows.h"
 
 namespace neap::cpu {
 namespace {

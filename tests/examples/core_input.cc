@@ -54,12 +54,15 @@ absl::Status PrintAbsent(std::unique_ptr<Dataset> dataset) {
 }
 
 // core/vision/loader.h
-absl::Status LoadBatch(const std::unique_ptr<Dataset>& dataset, const Session& session) {
+absl::Status LoadBatch(const std::unique_ptr<Dataset>& dataset, const Session& session,
+                       const std::unique_ptr<Dataset>& large,
+                       const std::unique_ptr<Dataset>& small) {
   ASSIGN_OR_RETURN(std::unique_ptr<Loader> loader,
                    Loader::Create(*dataset, {.batch = 64, .first_step = session.step()}));
   ASSIGN_OR_RETURN(Batch batch, loader->Next());
   ASSIGN_OR_RETURN(batch, loader->Next(std::move(batch)));  // its memory is used again
   ASSIGN_OR_RETURN(loader, Loader::InOrder(*dataset, {.count = dataset->size()}, /*batch=*/64));
+  ASSIGN_OR_RETURN(loader, Loader::Create({{large.get(), 32}, {small.get(), 64}}, {.seed = 7}));
   return absl::OkStatus();
 }
 

@@ -1,4 +1,4 @@
-"""scripts/paper_results.py on the JSON of two items."""
+"""scripts/tables/paper_results.py on the JSON of two items."""
 import json
 import pathlib
 import subprocess
@@ -6,7 +6,7 @@ import sys
 import tempfile
 import unittest
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/paper_results.py"
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/tables/paper_results.py"
 
 
 def item(name, setting, *figures):

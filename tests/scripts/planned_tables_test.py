@@ -1,4 +1,4 @@
-"""scripts/planned_tables.py with a command that plans everything alike."""
+"""scripts/tables/planned_tables.py with a command that plans everything alike."""
 import pathlib
 import stat
 import sys
@@ -6,7 +6,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path.insert(0, str(ROOT / "scripts/tables"))
 import planned_tables  # noqa: E402
 
 NEAP = f"""#!{sys.executable}

@@ -1,4 +1,4 @@
-"""scripts/predict_scaling.py with a command that stands for neap."""
+"""scripts/tables/predict_scaling.py with a command that stands for neap."""
 
 import contextlib
 import io
@@ -10,7 +10,7 @@ import unittest
 from unittest import mock
 
 ROOT = pathlib.Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path.insert(0, str(ROOT / "scripts/tables"))
 
 import predict_scaling  # noqa: E402
 

@@ -1,4 +1,4 @@
-#include "apps/train/scalar_log.h"
+#include "apps/train/report/scalar_log.h"
 
 #include <doctest/doctest.h>
 

@@ -1,0 +1,70 @@
+#include "apps/python/state/graph_state.h"
+
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "apps/python/errors.h"
+#include "apps/python/python_layer.h"
+
+namespace neap::python {
+namespace {
+
+namespace nb = nanobind;
+
+// Name, layer, inputs and role.
+using LayerState = std::tuple<std::string, nb::object, std::vector<std::string>, int>;
+// Name, batch, element type, layout, fusion, layers, outputs, and shared parameters with their
+// owners.
+using GraphState =
+    std::tuple<std::string, int64_t, std::string, std::string, bool, std::vector<LayerState>,
+               std::vector<std::string>, std::vector<std::pair<std::string, std::string>>>;
+
+nb::object ObjectOf(const Layer& layer) {
+  const auto* const custom = layer.As<PythonLayer>();
+  return custom != nullptr ? custom->Object() : nb::cast(layer);
+}
+
+LayerRole RoleOf(int role) {
+  if (role >= 0 && role <= static_cast<int>(LayerRole::kAuxiliaryLoss))
+    return static_cast<LayerRole>(role);
+  throw nb::type_error("a layer has no such role");
+}
+
+}  // namespace
+
+nb::tuple StateOf(const Graph& graph) {
+  const GraphOptions& options = graph.options();
+  std::vector<LayerState> layers;
+  for (const GraphLayer& layer : graph.layers())
+    layers.emplace_back(layer.name, ObjectOf(layer.layer), layer.inputs,
+                        static_cast<int>(layer.role));
+  std::vector<std::pair<std::string, std::string>> shared;
+  for (const SharedParam& one : graph.shared()) shared.emplace_back(one.param, one.owner);
+  return nb::make_tuple(options.name, options.batch, std::string(Name(options.dtype)),
+                        std::string(Name(options.layout)), options.fusion, layers, graph.outputs(),
+                        shared);
+}
+
+Graph GraphOf(const nb::tuple& state, nb::handle kept_by) {
+  const auto [name, batch, dtype, layout, fusion, layers, outputs, shared] =
+      nb::cast<GraphState>(state);
+  Graph graph({.name = name,
+               .batch = batch,
+               .dtype = Checked(ParseDType(dtype)),
+               .layout = Checked(ParseLayout(layout)),
+               .fusion = fusion});
+  for (const auto& [layer, definition, inputs, role] : layers)
+    graph.Add({layer, KeptLayer(definition, kept_by), inputs, RoleOf(role)});
+  for (const std::string& output : outputs) graph.Output(output);
+  for (const auto& [param, owner] : shared) graph.Share(param, owner);
+  return graph;
+}
+
+}  // namespace neap::python

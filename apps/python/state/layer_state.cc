@@ -1,0 +1,178 @@
+#include "apps/python/state/layer_state.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "apps/python/errors.h"
+#include "neap/core/base/tensor.h"
+#include "neap/core/graph/source.h"
+#include "neap/core/step/window.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/batch_norm.h"
+#include "neap/layers/channel_shuffle.h"
+#include "neap/layers/channel_slice.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/crop.h"
+#include "neap/layers/dropout.h"
+#include "neap/layers/fully_connected.h"
+#include "neap/layers/initial_weights.h"
+#include "neap/layers/join.h"
+#include "neap/layers/lrn.h"
+#include "neap/layers/multiply.h"
+#include "neap/layers/pooling.h"
+#include "neap/layers/scale_shift.h"
+#include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/target_loss.h"
+#include "neap/layers/transposed_convolution.h"
+#include "neap/layers/zero_pad.h"
+
+namespace neap::python {
+namespace {
+
+namespace nb = nanobind;
+
+template <typename Value>
+nb::object ToPython(const Value& value) {
+  return nb::cast(value);
+}
+nb::object ToPython(const Extents& value) {
+  if (value.is_one_number()) return nb::cast(value[0]);
+  return nb::tuple(nb::cast(std::vector<int64_t>(value.values().begin(), value.values().end())));
+}
+nb::object ToPython(const InitialWeights& value) {
+  return nb::make_tuple(static_cast<int>(value.weight), value.scale, value.zero_bias);
+}
+nb::object ToPython(const TensorSpec& value) {
+  return nb::make_tuple(std::vector<int64_t>(value.shape.dims().begin(), value.shape.dims().end()),
+                        std::string(Name(value.dtype)), std::string(value.layout_name()));
+}
+
+template <typename Value>
+void Read(nb::handle given, Value& value) {
+  value = nb::cast<Value>(given);
+}
+void Read(nb::handle given, Extents& value) {
+  if (nb::isinstance<nb::int_>(given)) {
+    value = nb::cast<int64_t>(given);
+    return;
+  }
+  const auto each = nb::cast<std::vector<int64_t>>(given);
+  if (each.empty() || each.size() > kMaxSpatialAxes)
+    throw nb::type_error("an extent has one to three numbers");
+  value = Extents::Of(each);
+}
+void Read(nb::handle given, InitialWeights& value) {
+  using Rule = InitialWeights::Rule;
+  const int rule = nb::cast<int>(given[0]);
+  if (rule < 0 || rule > static_cast<int>(Rule::kUniform))
+    throw nb::type_error("initial weights have no such rule");
+  value = {.weight = static_cast<Rule>(rule),
+           .scale = nb::cast<float>(given[1]),
+           .zero_bias = nb::cast<bool>(given[2])};
+}
+void Read(nb::handle given, TensorSpec& value) {
+  const auto dims = nb::cast<std::vector<int64_t>>(given[0]);
+  if (dims.empty() || dims.size() > 2 + kMaxSpatialAxes)
+    throw nb::type_error("a shape has one to five extents");
+  value = {.shape = Shape(Shape::Dims(dims.begin(), dims.end())),
+           .dtype = Checked(ParseDType(nb::cast<std::string>(given[1]))),
+           .layout = Checked(ParseLayout(nb::cast<std::string>(given[2])))};
+}
+
+struct Row {
+  std::string_view type;
+  nb::object (*to)(const Layer& layer);  // None for a layer of another type
+  Layer (*from)(const nb::tuple& state);
+};
+
+// `kFields` are pointers to all members of the definition.
+template <typename Definition, auto... kFields>
+constexpr Row RowOf() {
+  return {.type = Definition::kType,
+          .to = [](const Layer& layer) -> nb::object {
+            const auto* const definition = layer.As<Definition>();
+            if (definition == nullptr) return nb::none();
+            return nb::make_tuple(std::string(Definition::kType),
+                                  ToPython(definition->*kFields)...);
+          },
+          .from = [](const nb::tuple& state) -> Layer {
+            if (nb::len(state) != sizeof...(kFields) + 1)
+              throw nb::type_error("a layer of this type has another number of fields");
+            Definition definition;
+            [[maybe_unused]] size_t i = 0;
+            (Read(state[++i], definition.*kFields), ...);
+            return definition;
+          }};
+}
+
+constexpr std::array kRows = {
+    RowOf<Feed, &Feed::tensor, &Feed::has_network_type>(),
+    RowOf<Convolution, &Convolution::out_channels, &Convolution::kernel, &Convolution::stride,
+          &Convolution::padding, &Convolution::dilation, &Convolution::groups, &Convolution::bias,
+          &Convolution::init>(),
+    RowOf<TransposedConvolution, &TransposedConvolution::out_channels,
+          &TransposedConvolution::kernel, &TransposedConvolution::stride,
+          &TransposedConvolution::padding, &TransposedConvolution::bias,
+          &TransposedConvolution::bilinear>(),
+    RowOf<FullyConnected, &FullyConnected::out_features, &FullyConnected::bias,
+          &FullyConnected::init>(),
+    RowOf<BatchNorm, &BatchNorm::epsilon, &BatchNorm::momentum>(),
+    RowOf<LocalResponseNorm, &LocalResponseNorm::size, &LocalResponseNorm::alpha,
+          &LocalResponseNorm::beta, &LocalResponseNorm::k>(),
+    RowOf<Dropout, &Dropout::probability>(),
+    RowOf<MaxPool, &MaxPool::kernel, &MaxPool::stride, &MaxPool::padding, &MaxPool::ceil_mode,
+          &MaxPool::dilation>(),
+    RowOf<AveragePool, &AveragePool::kernel, &AveragePool::stride, &AveragePool::padding,
+          &AveragePool::count_padding, &AveragePool::ceil_mode, &AveragePool::dilation>(),
+    RowOf<GlobalAveragePool>(),
+    RowOf<Crop, &Crop::size, &Crop::offset>(),
+    RowOf<ChannelShuffle, &ChannelShuffle::groups>(),
+    RowOf<ChannelSlice, &ChannelSlice::first, &ChannelSlice::count>(),
+    RowOf<ZeroPad, &ZeroPad::top, &ZeroPad::left, &ZeroPad::bottom, &ZeroPad::right,
+          &ZeroPad::front, &ZeroPad::back>(),
+    RowOf<Relu>(),
+    RowOf<LeakyRelu, &LeakyRelu::negative_slope>(),
+    RowOf<Clip, &Clip::low, &Clip::high>(),
+    RowOf<ScaleShift, &ScaleShift::scale, &ScaleShift::shift>(),
+    RowOf<Sigmoid>(),
+    RowOf<Tanh>(),
+    RowOf<HardSigmoid>(),
+    RowOf<HardSwish>(),
+    RowOf<Silu>(),
+    RowOf<Add>(),
+    RowOf<Concat>(),
+    RowOf<Multiply>(),
+    RowOf<SoftmaxCrossEntropy, &SoftmaxCrossEntropy::label_smoothing,
+          &SoftmaxCrossEntropy::weight>(),
+    RowOf<MeanSquaredError, &MeanSquaredError::weight>(),
+    RowOf<BinaryCrossEntropy, &BinaryCrossEntropy::weight>(),
+};
+
+}  // namespace
+
+nb::tuple StateOf(const Layer& layer) {
+  for (const Row& row : kRows) {
+    nb::object state = row.to(layer);
+    if (!state.is_none()) return nb::cast<nb::tuple>(state);
+  }
+  throw nb::type_error(("a layer of type " + std::string(layer.type()) + " is not copied").c_str());
+}
+
+Layer LayerOf(const nb::tuple& state) {
+  const auto type = nb::len(state) == 0 ? std::string() : nb::cast<std::string>(state[0]);
+  for (const Row& row : kRows) {
+    if (row.type == type) return row.from(state);
+  }
+  throw nb::type_error(("there is no layer of type '" + type.substr(0, 64) + "'").c_str());
+}
+
+}  // namespace neap::python

@@ -1,0 +1,121 @@
+// Batch norms that write their parts of a concatenation.
+#include "neap/layers/fusion/joined_batch_norms.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "neap/layers/cpu/norm/batch_norm_loops.h"
+
+namespace neap::cpu {
+namespace {
+
+using namespace operands;
+
+// The batch norm of an input, which has one.
+Norm NormOf(const StepSignature& signature, int input, const JoinedInput& place) {
+  const bool forward = signature.phase == Phase::kForward;
+  const TensorSpec& joined = signature.Spec(forward ? Y() : Dy());
+  const ChannelPart part = {ChannelRowsOf(signature.Spec(X(input))), place.first, joined.shape.c()};
+  return {place.part->norm, input, 2 * input, part};
+}
+// The channels of an input.
+ChannelPart PartOf(const StepSignature& signature, const JoinedInput& place) {
+  const bool forward = signature.phase == Phase::kForward;
+  const TensorSpec& joined = signature.Spec(forward ? Y() : Dy());
+  ChannelRows rows = ChannelRowsOf(joined);
+  rows.channels = place.channels;
+  return {rows, place.first, joined.shape.c()};
+}
+
+// Forward and its rerun both call this function, so they give the same bits.
+[[gnu::noinline]] void Apply(const LoopArgs& args, const Norm& norm, const Normalisation& of,
+                             bool relu) {
+  const float* const x = args.Get<float>(X(norm.input));
+  float* const y = args.Get<float>(Y());
+  RoundAs(args.signature.Spec(Y()).dtype, [&](auto round) {
+    ForEachElement(norm.part, [=](int64_t i, int64_t c, int64_t whole) {
+      const float value = round(of(x[i], c));
+      y[whole] = relu ? ReluOf(value) : value;
+    });
+  });
+}
+
+Normalisation Summarised(const LoopArgs& args, const Norm& norm) {
+  return args.signature.mode == Mode::kInference
+             ? RunningNormalisation(args, norm, args.Workspace<float>())
+             : BatchNormalisation(args, norm);
+}
+
+void Forward(const LoopArgs& args) {
+  const JoinedBatchNorms& layer = *args.signature.layer.As<JoinedBatchNorms>();
+  const std::vector<JoinedInput> inputs = JoinedInputs(layer, args.signature);
+  for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {
+    const JoinedInput& place = inputs[static_cast<size_t>(i)];
+    if (place.part != nullptr) {
+      const Norm norm = NormOf(args.signature, i, place);
+      Apply(args, norm, Summarised(args, norm), place.part->relu);
+      continue;
+    }
+    const float* const x = args.Get<float>(X(i));
+    float* const y = args.Get<float>(Y());
+    ForEachElement(PartOf(args.signature, place),
+                   [=](int64_t at, int64_t, int64_t whole) { y[whole] = x[at]; });
+  }
+}
+
+void BackwardOf(const LoopArgs& args, const Norm& norm, bool relu) {
+  const float* const x = args.Get<float>(X(norm.input));
+  const float* const dy = args.Get<float>(Dy());
+  float* const dx = args.Get<float>(Dx(norm.input));
+  if (!relu) {
+    BackwardFrom(
+        args, norm, [dy](int64_t, int64_t, int64_t whole) { return dy[whole]; }, dx);
+    return;
+  }
+  const Normalisation normalised = NormalisationOf(args, norm);
+  RoundAs(args.signature.Spec(Dy()).dtype, [&](auto round) {
+    const auto dz = [=](int64_t i, int64_t c, int64_t whole) {
+      return round(normalised(x[i], c)) <= 0 ? 0 : dy[whole];
+    };
+    BackwardFrom(args, norm, dz, dx);
+  });
+}
+
+void Backward(const LoopArgs& args) {
+  const JoinedBatchNorms& layer = *args.signature.layer.As<JoinedBatchNorms>();
+  const std::vector<JoinedInput> inputs = JoinedInputs(layer, args.signature);
+  for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {
+    const JoinedInput& place = inputs[static_cast<size_t>(i)];
+    if (place.part != nullptr) {
+      BackwardOf(args, NormOf(args.signature, i, place), place.part->relu);
+      continue;
+    }
+    const float* const dy = args.Get<float>(Dy());
+    float* const dx = args.Get<float>(Dx(i));
+    const bool adds = args.signature.Accumulates(Dx(i));
+    ForEachElement(PartOf(args.signature, place), [=](int64_t at, int64_t, int64_t whole) {
+      dx[at] = adds ? dx[at] + dy[whole] : dy[whole];
+    });
+  }
+}
+
+// Per channel of the largest part, as for a batch norm alone.
+int64_t WorkspaceBytes(const StepSignature& signature) {
+  const JoinedBatchNorms& layer = *signature.layer.As<JoinedBatchNorms>();
+  int64_t channels = 0;
+  for (const JoinedInput& input : JoinedInputs(layer, signature))
+    channels = std::max(channels, input.channels);
+  return NormWorkspaceBytes(channels).backward;  // the most of its steps
+}
+
+}  // namespace
+
+absl::StatusOr<Candidates> JoinedBatchNormsForward(const StepSignature& signature) {
+  return OwnLoop(signature, Forward, WorkspaceBytes(signature));
+}
+
+absl::StatusOr<Candidates> JoinedBatchNormsBackward(const StepSignature& signature) {
+  return OwnLoop(signature, Backward, WorkspaceBytes(signature));
+}
+
+}  // namespace neap::cpu

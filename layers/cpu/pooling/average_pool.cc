@@ -1,0 +1,126 @@
+#include <algorithm>
+
+#include "neap/layers/cpu/onednn.h"
+#include "neap/layers/cpu/pooling/pool_windows.h"
+#include "neap/layers/pooling.h"
+
+namespace neap::cpu {
+namespace {
+
+using namespace operands;
+using dnnl::memory;
+
+struct Pool {
+  memory::desc x, y;
+  memory::dims kernel, stride, padding;
+  dnnl::algorithm algorithm = dnnl::algorithm::pooling_avg_include_padding;
+};
+
+Pool MakePool(const StepSignature& signature, const TensorSpec& x, const TensorSpec& y) {
+  const AveragePool& layer = *signature.layer.As<AveragePool>();
+  Pool pool = {.x = ImageDesc(x),
+               .y = ImageDesc(y),
+               .kernel = {layer.kernel.h(), layer.kernel.w()},
+               .stride = {layer.stride.h(), layer.stride.w()},
+               .padding = {layer.padding.h(), layer.padding.w()}};
+  if (!layer.count_padding) pool.algorithm = dnnl::algorithm::pooling_avg_exclude_padding;
+  return pool;
+}
+
+dnnl::pooling_forward::primitive_desc ForwardDesc(const Origin& origin, const Pool& p) {
+  return {{dnnl::prop_kind::forward_training, p.algorithm, p.x, p.y, p.stride, p.kernel, p.padding,
+           p.padding},
+          UserScratchpad(),
+          origin.engine};
+}
+
+// What a window has beyond the padding would be more padding to oneDNN, which a mean that counts
+// padding divides by. So windows in ceil_mode have loops of their own, and the rare ones with
+// dilation share them.
+bool HasOwnLoop(const StepSignature& signature) {
+  const AveragePool& layer = *signature.layer.As<AveragePool>();
+  return layer.ceil_mode || layer.dilation != Extents(1);
+}
+
+// The number of pixels along one axis by which a mean divides.
+int64_t Counted(const Span& span, int64_t kernel, int64_t size, int64_t padding,
+                bool with_padding) {
+  return with_padding ? PositionsBefore(size + padding, span.origin, kernel, span.dilation)
+                      : span.end - span.begin;
+}
+
+// Calls f(output offset in y, window, number of pixels in its mean) for every output.
+template <typename F>
+void ForEachMean(const AveragePool& layer, const TensorSpec& x, const TensorSpec& y, F f) {
+  ForEachWindow(layer, x, y, [&](int64_t at, const PoolWindow& window) {
+    const int64_t height =
+        Counted(window.rows, layer.kernel.h(), x.shape.h(), layer.padding.h(), layer.count_padding);
+    const int64_t width = Counted(window.columns, layer.kernel.w(), x.shape.w(), layer.padding.w(),
+                                  layer.count_padding);
+    f(at, window, static_cast<float>(height * width));
+  });
+}
+
+// Calls f(offset in x) for every pixel of the image in the window.
+template <typename F>
+void ForEachPixel(const PoolWindow& window, const Strides& strides, F f) {
+  const auto& [plane, channel, rows, columns] = window;
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
+    for (int64_t s = columns.begin; s < columns.end; ++s)
+      f(plane + rows.At(r) * strides.h + columns.At(s) * strides.w);
+  }
+}
+
+void Forward(const LoopArgs& args) {
+  const TensorSpec& spec = args.signature.Spec(X());
+  const Strides strides = StridesOf(spec);
+  const float* const x = args.Get<float>(X());
+  float* const y = args.Get<float>(Y());
+  ForEachMean(*args.signature.layer.As<AveragePool>(), spec, args.signature.Spec(Y()),
+              [&](int64_t at, const PoolWindow& window, float count) {
+                float sum = 0;
+                ForEachPixel(window, strides, [&](int64_t i) { sum += x[i]; });
+                y[at] = sum / count;
+              });
+}
+
+void Backward(const LoopArgs& args) {
+  const TensorSpec& spec = args.signature.Spec(Dx());
+  const Strides strides = StridesOf(spec);
+  const float* const dy = args.Get<float>(Dy());
+  float* const dx = args.Get<float>(Dx());
+  std::fill_n(dx, spec.elements(), 0.0F);
+  ForEachMean(*args.signature.layer.As<AveragePool>(), spec, args.signature.Spec(Dy()),
+              [&](int64_t at, const PoolWindow& window, float count) {
+                ForEachPixel(window, strides, [&](int64_t i) { dx[i] += dy[at] / count; });
+              });
+}
+
+}  // namespace
+
+absl::StatusOr<Candidates> AveragePoolForward(const StepSignature& signature) {
+  if (HasOwnLoop(signature)) return OwnLoop(signature, Forward);
+  return GuardOnednn(signature, [&]() -> Candidates {
+    const Origin origin;
+    const Pool p = MakePool(signature, signature.Spec(X()), signature.Spec(Y()));
+    return {PrimitiveCandidate(signature, "onednn", origin, ForwardDesc(origin, p),
+                               {{DNNL_ARG_SRC, p.x, X()}, {DNNL_ARG_DST, p.y, Y()}})};
+  });
+}
+
+absl::StatusOr<Candidates> AveragePoolBackward(const StepSignature& signature) {
+  if (HasOwnLoop(signature)) return OwnLoop(signature, Backward);
+  return GuardOnednn(signature, [&]() -> Candidates {
+    const Pool p = MakePool(signature, signature.Spec(Dx()), signature.Spec(Dy()));
+    Origin origin;
+    const auto hint = ForwardDesc(origin, p);
+    origin.forward = hint;
+    const dnnl::pooling_backward::primitive_desc desc(
+        {p.algorithm, p.x, p.y, p.stride, p.kernel, p.padding, p.padding}, UserScratchpad(),
+        origin.engine, hint);
+    return {PrimitiveCandidate(signature, "onednn", origin, desc,
+                               {{DNNL_ARG_DIFF_DST, p.y, Dy()}, {DNNL_ARG_DIFF_SRC, p.x, Dx()}})};
+  });
+}
+
+}  // namespace neap::cpu

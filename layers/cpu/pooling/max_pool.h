@@ -1,0 +1,68 @@
+// The loops of max pooling. The values come from a function of their offset and channel, and the
+// maxima go to another one, so kernels that compute their input on the fly share the loops.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "neap/core/base/tensor.h"
+#include "neap/layers/cpu/pooling/pool_windows.h"
+#include "neap/layers/cpu/strides.h"
+#include "neap/layers/pooling.h"
+
+namespace neap::cpu {
+
+struct Maximum {
+  float value;
+  int64_t index;  // in the window
+};
+
+// Calls store(output offset, maximum) for every output, where the maximum is the first largest
+// value(offset, channel), or the first NaN if there is one.
+template <typename Value, typename Store>
+void ForEachMaximum(const MaxPool& layer, const TensorSpec& x, const TensorSpec& y, Value value,
+                    Store store) {
+  const Strides strides = StridesOf(x);
+  ForEachWindow(layer, x, y, [&](int64_t at, const PoolWindow& window) {
+    const auto& [plane, channel, rows, columns] = window;
+    Maximum best = {-std::numeric_limits<float>::infinity(),
+                    rows.begin * layer.kernel.w() + columns.begin};
+    for (int64_t r = rows.begin; r < rows.end; ++r) {
+      for (int64_t s = columns.begin; s < columns.end; ++s) {
+        const float v = value(plane + rows.At(r) * strides.h + columns.At(s) * strides.w, channel);
+        if (!(v <= best.value) && !std::isnan(best.value)) best = {v, r * layer.kernel.w() + s};
+      }
+    }
+    store(at, best);
+  });
+}
+
+// The same with the ReLU that computes the values: stores y, and the index unless that is null.
+template <typename Value>
+void PooledRelu(const MaxPool& layer, const TensorSpec& x, const TensorSpec& y_spec, Value value,
+                float* y, uint8_t* index) {
+  ForEachMaximum(layer, x, y_spec, value, [=](int64_t at, const Maximum& max) {
+    y[at] = max.value;
+    if (index != nullptr)
+      index[at] = max.value <= 0 ? kNotPositive : static_cast<uint8_t>(max.index);
+  });
+}
+
+// Adds the gradient of every output to that of the maximum in its window, except where the index is
+// kNotPositive and `relu` is set. Overwrites dx.
+template <typename Index>
+void ScatterToMaxima(const MaxPool& layer, const TensorSpec& x, const TensorSpec& y,
+                     const float* dy, const Index* index, bool relu, float* dx) {
+  const Strides strides = StridesOf(x);
+  std::fill_n(dx, x.elements(), 0.0F);
+  ForEachWindow(layer, x, y, [&](int64_t at, const PoolWindow& window) {
+    if (relu && index[at] == kNotPositive) return;
+    const int64_t r = window.rows.At(index[at] / layer.kernel.w());
+    const int64_t s = window.columns.At(index[at] % layer.kernel.w());
+    dx[window.plane + r * strides.h + s * strides.w] += dy[at];
+  });
+}
+
+}  // namespace neap::cpu
