@@ -35,8 +35,8 @@ absl::Status Clear(Device& device, const Buffer& memory) {
 // The time of a sum behind a large one, during which the host enqueues it and the ranks come
 // together.
 absl::StatusOr<double> TimeSum(Device& device, Communicator& communicator,
-                               const std::vector<Summand>& large,
-                               const std::vector<Summand>& bucket) {
+                               const std::vector<ReduceBuffer>& large,
+                               const std::vector<ReduceBuffer>& bucket) {
   RETURN_IF_ERROR(communicator.AllReduce(large));
   ASSIGN_OR_RETURN(const Event begin, device.RecordTime(Stream::kCollective));
   RETURN_IF_ERROR(communicator.AllReduce(bucket));
@@ -88,8 +88,8 @@ absl::StatusOr<std::vector<TimedSum>> MeasureSums(Device& device, Communicator& 
   ASSIGN_OR_RETURN(const Buffer memory, device.Allocate(MemoryKind::kDevice, largest));
   RETURN_IF_ERROR(Clear(device, memory));
   const auto bucket_of = [&](int64_t bytes) {
-    return std::vector<Summand>{{.data = reinterpret_cast<float*>(memory.data()),
-                                 .count = bytes / static_cast<int64_t>(sizeof(float))}};
+    return std::vector<ReduceBuffer>{{.data = reinterpret_cast<float*>(memory.data()),
+                                      .count = bytes / static_cast<int64_t>(sizeof(float))}};
   };
   std::vector<TimedSum> sums;
   for (const int64_t bytes : kSizes) {

@@ -6,7 +6,7 @@
 // rank's device, after what that stream has waited for, when all ranks have reached it. (The first
 // one may block until all ranks have called it.) Everything else blocks until then.
 //
-//   std::vector<Summand> bucket = {{.data = conv1_grad, .count = 432},
+//   std::vector<ReduceBuffer> bucket = {{.data = conv1_grad, .count = 432},
 //                                  {.data = bn1_grad, .count = 32}};
 //   RETURN_IF_ERROR(device.Wait(Stream::kCollective, computed));
 //   RETURN_IF_ERROR(communicator.AllReduce(bucket));
@@ -35,11 +35,11 @@
 namespace neap {
 
 // fp32 values in the device's memory.
-struct Summand {
+struct ReduceBuffer {
   float* data = nullptr;
   int64_t count = 0;
   float weight = 1;  // of this rank
-  friend bool operator==(const Summand&, const Summand&) = default;
+  friend bool operator==(const ReduceBuffer&, const ReduceBuffer&) = default;
 };
 
 // A tensor in the device's memory of which each rank owns a part. The parts follow each other.
@@ -80,7 +80,7 @@ class Communicator : public TextExchange {
 
   // Every value becomes the sum of all ranks' values, each multiplied by its rank's weight, with
   // the same bits on all ranks. The spans have the same sizes on all ranks.
-  virtual absl::Status AllReduce(absl::Span<const Summand> tensors) = 0;
+  virtual absl::Status AllReduce(absl::Span<const ReduceBuffer> tensors) = 0;
   // A rank's own parts, which hold fp32 values, become the sums of all ranks' values, with the bits
   // of AllReduce() on CPUs; its other parts are unspecified then. The parts have the same sizes on
   // all ranks, here and in AllGather().

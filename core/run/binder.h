@@ -58,7 +58,7 @@ struct BoundPlan {
   struct Collective {   // of all ranks
     size_t action = 0;  // index
     Phase phase = Phase::kAllReduce;
-    std::vector<Summand> tensors = {};        // of kAllReduce
+    std::vector<ReduceBuffer> tensors = {};   // of kAllReduce
     std::vector<ShardedTensor> sharded = {};  // of kReduceScatter and kAllGather
     int64_t end = 0;                          // highest byte of the arena that it touches
   };

@@ -19,7 +19,7 @@ class CpuCommunicator : public Communicator {
   CpuCommunicator(CpuDevice& device, std::unique_ptr<TextExchange> texts)
       : Communicator(std::move(texts)), device_(device) {}
 
-  absl::Status AllReduce(absl::Span<const Summand> tensors) final {
+  absl::Status AllReduce(absl::Span<const ReduceBuffer> tensors) final {
     return Enqueue(tensors, &CpuCommunicator::Sum);
   }
   absl::Status ReduceScatter(absl::Span<const ShardedTensor> tensors) final {
@@ -33,7 +33,7 @@ class CpuCommunicator : public Communicator {
   CpuDevice& device() const { return device_; }
 
  private:
-  virtual absl::Status Sum(const std::vector<Summand>& bucket) = 0;
+  virtual absl::Status Sum(const std::vector<ReduceBuffer>& bucket) = 0;
   virtual absl::Status SumParts(const std::vector<ShardedTensor>& bucket) = 0;
   virtual absl::Status Gather(const std::vector<ShardedTensor>& bucket) = 0;
 

@@ -168,7 +168,7 @@ class LocalRanks::Rank final : public CpuCommunicator {
     return absl::OkStatus();
   }
 
-  absl::Status Sum(const std::vector<Summand>& bucket) override {
+  absl::Status Sum(const std::vector<ReduceBuffer>& bucket) override {
     std::vector<float>& own = Piece();
     sum_.resize(kPieceValues);
     Packing packing(bucket, kPieceValues);

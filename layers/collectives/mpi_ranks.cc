@@ -222,7 +222,7 @@ class MpiCommunicator final : public CpuCommunicator {
   }
 
   // A piece has as many values for each rank to sum.
-  absl::Status Sum(const std::vector<Summand>& bucket) override {
+  absl::Status Sum(const std::vector<ReduceBuffer>& bucket) override {
     const int64_t share = (kPieceValues + ranks() - 1) / ranks();
     const auto size = static_cast<size_t>(share * ranks());
     Buffers& use = buffers_;

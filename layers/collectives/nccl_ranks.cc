@@ -50,10 +50,10 @@ class NcclCommunicator final : public Communicator {
     return absl::OkStatus();
   }
 
-  absl::Status AllReduce(absl::Span<const Summand> tensors) override {
+  absl::Status AllReduce(absl::Span<const ReduceBuffer> tensors) override {
     return Guarded([&](cudaStream_t stream) -> absl::Status {
       std::vector<ncclRedOp_t> operations;  // made before the group, of which they cannot be a part
-      for (const Summand& tensor : tensors) {
+      for (const ReduceBuffer& tensor : tensors) {
         ASSIGN_OR_RETURN(operations.emplace_back(), OperationFor(tensor.weight));
       }
       return Begin([&] { return AddSums(tensors, operations, stream); });
@@ -121,11 +121,11 @@ class NcclCommunicator final : public Communicator {
     return absl::OkStatus();
   }
 
-  absl::Status AddSums(absl::Span<const Summand> tensors,
+  absl::Status AddSums(absl::Span<const ReduceBuffer> tensors,
                        const std::vector<ncclRedOp_t>& operations, cudaStream_t stream) {
     absl::Status added;
     for (size_t i = 0; i < tensors.size(); ++i) {
-      const Summand& tensor = tensors[i];
+      const ReduceBuffer& tensor = tensors[i];
       if (tensor.count == 0) continue;
       added.Update(nccl_->Checked(
           "ncclAllReduce",

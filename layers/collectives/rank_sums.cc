@@ -14,7 +14,7 @@ Packing::Position Packing::Walk(Position begin, const Visit& visit) const {
   int64_t packed = 0;
   Position at = begin;
   while (packed < piece_values_ && at.tensor < tensors_.size()) {
-    const Summand& tensor = tensors_[at.tensor];
+    const ReduceBuffer& tensor = tensors_[at.tensor];
     const int64_t count = std::min(piece_values_ - packed, tensor.count - at.value);
     visit(tensor, at.value, count, packed);
     packed += count;
@@ -27,7 +27,7 @@ Packing::Position Packing::Walk(Position begin, const Visit& visit) const {
 int64_t Packing::Pack(float* piece) {
   int64_t packed = 0;
   begin_ = end_;
-  end_ = Walk(begin_, [&](const Summand& tensor, int64_t first, int64_t count, int64_t place) {
+  end_ = Walk(begin_, [&](const ReduceBuffer& tensor, int64_t first, int64_t count, int64_t place) {
     for (int64_t i = 0; i < count; ++i) piece[place + i] = tensor.weight * tensor.data[first + i];
     packed = place + count;
   });
@@ -35,7 +35,7 @@ int64_t Packing::Pack(float* piece) {
 }
 
 void Packing::Unpack(const float* piece) {
-  Walk(begin_, [&](const Summand& tensor, int64_t first, int64_t count, int64_t place) {
+  Walk(begin_, [&](const ReduceBuffer& tensor, int64_t first, int64_t count, int64_t place) {
     std::copy_n(piece + place, count, tensor.data + first);
   });
 }

@@ -38,7 +38,7 @@ inline constexpr int64_t kPieceValues = int64_t{1} << 20;
 
 class Packing {
  public:
-  Packing(absl::Span<const Summand> tensors, int64_t piece_values)
+  Packing(absl::Span<const ReduceBuffer> tensors, int64_t piece_values)
       : tensors_(tensors), piece_values_(piece_values) {}
 
   // Fills the next piece and returns its number of values; 0 if all were packed.
@@ -56,7 +56,7 @@ class Packing {
   template <typename Visit>
   Position Walk(Position begin, const Visit& visit) const;
 
-  absl::Span<const Summand> tensors_;
+  absl::Span<const ReduceBuffer> tensors_;
   const int64_t piece_values_;
   Position begin_, end_;  // of the piece that was packed last
 };

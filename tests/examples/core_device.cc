@@ -15,8 +15,8 @@ namespace neap::header_examples::device {
 // core/device/communicator.h
 absl::Status SumOverRanks(Device& device, Communicator& communicator, const Event& computed,
                           float* conv1_grad, float* bn1_grad) {
-  std::vector<Summand> bucket = {{.data = conv1_grad, .count = 432},
-                                 {.data = bn1_grad, .count = 32}};
+  std::vector<ReduceBuffer> bucket = {{.data = conv1_grad, .count = 432},
+                                      {.data = bn1_grad, .count = 32}};
   RETURN_IF_ERROR(device.Wait(Stream::kCollective, computed));
   RETURN_IF_ERROR(communicator.AllReduce(bucket));
   ASSIGN_OR_RETURN(const Event summed, device.Record(Stream::kCollective));

@@ -61,7 +61,7 @@ absl::Status FindTorchrun() {
 }
 
 // layers/collectives/rank_sums.h
-void SumPieces(const std::vector<Summand>& bucket, std::vector<float>& piece) {
+void SumPieces(const std::vector<ReduceBuffer>& bucket, std::vector<float>& piece) {
   Packing packing(bucket, kPieceValues);
   while (packing.Pack(piece.data()) > 0) {  // each value multiplied by the rank's weight
     packing.Unpack(piece.data());           // after `piece` was summed over all ranks

@@ -169,7 +169,7 @@ TEST_CASE("a rank that leaves is named to the others") {
   const absl::Status exchanged = communicator->Exchange("text").status();
   CHECK(exchanged == absl::UnavailableError("rank 1 has ended"));
   std::vector<float> values(3);
-  const std::vector<Summand> summed = {{.data = values.data(), .count = 3}};
+  const std::vector<ReduceBuffer> summed = {{.data = values.data(), .count = 3}};
   REQUIRE(communicator->AllReduce(summed).ok());
   CHECK(device->Synchronize() == absl::UnavailableError("rank 1 has ended"));
 }

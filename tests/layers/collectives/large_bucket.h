@@ -17,7 +17,7 @@ namespace neap::testing {
 inline void CheckLargeBucket(Device& device, Communicator& communicator) {
   const auto mine = static_cast<float>(communicator.rank() + 1);
   std::vector<float> large(2 * kPieceValues + 5, mine), small(7, mine);
-  const std::vector<Summand> bucket = {
+  const std::vector<ReduceBuffer> bucket = {
       {.data = small.data(), .count = static_cast<int64_t>(small.size()), .weight = 0.25F},
       {.data = large.data(), .count = static_cast<int64_t>(large.size())}};
   const absl::Status begun = communicator.AllReduce(bucket);

@@ -41,7 +41,7 @@ class Values {
     std::memcpy(on_host_.data(), values.data(), static_cast<size_t>(bytes));
     Copy(on_device_, on_host_);
   }
-  Summand summand(float weight) const {
+  ReduceBuffer buffer(float weight) const {
     return {reinterpret_cast<float*>(on_device_.data()), count_, weight};
   }
   // The first part has as many values.
@@ -92,7 +92,7 @@ TEST_CASE("GPUs sum buckets of tensors, each with its rank's weight") {
     OnAll([&](size_t rank) {
       const float weight = rank == 0 ? 0.25F : 0.75F;
       return ranks[rank]->AllReduce(
-          {small[rank].summand(weight), large[rank].summand(1), {nullptr, 0, 1}});
+          {small[rank].buffer(weight), large[rank].buffer(1), {nullptr, 0, 1}});
     });
   }
   // 0.25 * 1 + 0.75 * 2 on both, which the next rounds leave; 3, 6, 12.
@@ -142,8 +142,8 @@ TEST_CASE("a rank that waits in vain for a sum ends with an error, and so does i
   std::vector<Values> values;
   for (size_t rank = 0; rank < 2; ++rank)
     values.emplace_back(*gpus[rank], std::vector<float>(1000, 1));
-  OnAll([&](size_t rank) { return ranks[rank]->AllReduce({values[rank].summand(1)}); });
-  REQUIRE(ranks[0]->AllReduce({values[0].summand(1)}).ok());
+  OnAll([&](size_t rank) { return ranks[rank]->AllReduce({values[rank].buffer(1)}); });
+  REQUIRE(ranks[0]->AllReduce({values[0].buffer(1)}).ok());
   const auto begin = std::chrono::steady_clock::now();
   const absl::Status waited = gpus[0]->Synchronize();
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
@@ -151,7 +151,7 @@ TEST_CASE("a rank that waits in vain for a sum ends with an error, and so does i
   CHECK(waited.message() == "another rank does not answer within 10 s");
   CHECK(seconds.count() < 30);
   CHECK(gpus[0]->Record(Stream::kCompute).status() == waited);
-  CHECK(ranks[0]->AllReduce({values[0].summand(1)}) == waited);
+  CHECK(ranks[0]->AllReduce({values[0].buffer(1)}) == waited);
 }
 
 }  // namespace

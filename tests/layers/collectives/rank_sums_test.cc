@@ -15,10 +15,10 @@ namespace {
 
 TEST_CASE("tensors are packed into pieces, weighted, and unpacked to where they came from") {
   std::vector<float> a = {1, 2}, b = {3, 4, 5, 6, 7}, empty, c = {8};
-  const std::vector<Summand> bucket = {{.data = a.data(), .count = 2},
-                                       {.data = b.data(), .count = 5, .weight = 0.5F},
-                                       {.data = empty.data(), .count = 0},
-                                       {.data = c.data(), .count = 1}};
+  const std::vector<ReduceBuffer> bucket = {{.data = a.data(), .count = 2},
+                                            {.data = b.data(), .count = 5, .weight = 0.5F},
+                                            {.data = empty.data(), .count = 0},
+                                            {.data = c.data(), .count = 1}};
   Packing packing(bucket, /*piece_values=*/3);
   const std::vector<std::vector<float>> pieces = {{1, 2, 1.5F}, {2, 2.5F, 3}, {3.5F, 8}};
   for (const std::vector<float>& expected : pieces) {
