@@ -79,13 +79,32 @@ std::string AddInput(Graph& graph, const ImageExtents& shape, const std::string&
   return graph.Input(name, ToImageShape(shape), type);
 }
 
-void SetSizes(Graph& graph, const std::vector<std::vector<int64_t>>& given) {
-  std::vector<GraphSize> sizes;
-  for (const std::vector<int64_t>& size : given) {
-    if (size.size() != 2 && size.size() != 3)
-      throw nb::type_error("a size is (height, width), or (height, width, batch)");
-    sizes.push_back({.extents = {size[0], size[1]}, .batch = size.size() == 3 ? size[2] : 0});
+// A height, a width, or a batch, which may be "fill".
+using SizeNumber = std::variant<int64_t, std::string>;
+
+GraphSize ToGraphSize(const std::vector<SizeNumber>& given) {
+  const auto* const height = given.size() < 2 ? nullptr : std::get_if<int64_t>(&given[0]);
+  const auto* const width = given.size() < 2 ? nullptr : std::get_if<int64_t>(&given[1]);
+  const bool has_batch = given.size() == 3;
+  const auto* const word = has_batch ? std::get_if<std::string>(&given[2]) : nullptr;
+  const bool is_known = word == nullptr || *word == "fill";
+  if (height == nullptr || width == nullptr || given.size() > 3 || !is_known) {
+    throw nb::type_error(
+        "a size is (height, width), (height, width, batch) or (height, width, \"fill\")");
   }
+  GraphSize size = {.extents = {*height, *width}};
+  if (word != nullptr) {
+    size.batch = GraphSize::kFillsBudget;
+  } else if (has_batch) {
+    size.batch = std::get<int64_t>(given[2]);
+    if (size.batch < 0) throw nb::value_error("the batch of a size is not negative");
+  }
+  return size;
+}
+
+void SetSizes(Graph& graph, const std::vector<std::vector<SizeNumber>>& given) {
+  std::vector<GraphSize> sizes;
+  for (const std::vector<SizeNumber>& size : given) sizes.push_back(ToGraphSize(size));
   graph.Sizes(std::move(sizes));
 }
 
@@ -198,11 +217,12 @@ void BindGraph(nb::module_& module) {
           "share('decoder.weight',\n'encoder.weight').")
       .def(
           "sizes", SetSizes, "sizes"_a,
-          nb::sig("def sizes(self, sizes: collections.abc.Iterable[collections.abc.Sequence[int]])"
-                  " -> None"),
+          nb::sig("def sizes(self, sizes: "
+                  "collections.abc.Iterable[collections.abc.Sequence[int | str]]) -> None"),
           "Trains with images of these sizes, too: each (height, width), or (height, width, batch)."
-          " A session plans all at\nthe beginning, within one budget; a step has the size of the "
-          "images that it is given.")
+          " The batch \"fill\" is the\nlargest one that the budget holds without moving or "
+          "rebuilding anything (Session.sizes). A session plans all at the\nbeginning, within one "
+          "budget; a step has the size of the images that it is given.")
       .def(
           "auxiliary_loss",
           [](Graph& graph, const std::string& predictions, const Layer& layer) {

@@ -4,12 +4,14 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -210,6 +212,19 @@ void BindProperties(nb::class_<HeldSession>& session) {
   session.def("close", &HeldSession::Close, "Frees the memory. Later calls raise neap.Error.")
       .def_prop_ro("closed", &HeldSession::is_closed, "Whether close() has been called.")
       .def_prop_ro("batch", &HeldSession::batch, "Images in a batch of training.")
+      .def_prop_ro(
+          "sizes",
+          [](HeldSession& held) {
+            const auto all =
+                Checked(held.Use([](Session& session) -> absl::StatusOr<std::vector<GraphSize>> {
+                  return session.sizes();
+                }));
+            std::vector<std::tuple<int64_t, int64_t, int64_t>> sizes;
+            for (const GraphSize& size : all)
+              sizes.emplace_back(size.extents[0], size.extents[1], size.batch);
+            return sizes;
+          },
+          "The sizes of the graph, as (height, width, batch).")
       .def_prop_ro("_has_sizes", [](const HeldSession& held) { return held.shape().has_sizes; })
       .def_prop_ro("_reads_targets",
                    [](const HeldSession& held) { return !held.shape().targets.empty(); })

@@ -81,7 +81,11 @@ struct GraphSize {
   // Take the place of the spatial extents of the first feed, {height, width} of images, there and
   // in every feed that has the same, such as labels of pixels.
   std::vector<int64_t> extents;
-  int64_t batch = 0;  // 0: that of the network
+  // 0: that of the network. kFillsBudget: the largest one that a session's first budget holds
+  // without moving or rebuilding anything, or else 1 (Session::sizes() says which); not among
+  // ranks.
+  int64_t batch = 0;
+  static constexpr int64_t kFillsBudget = -1;
   friend bool operator==(const GraphSize&, const GraphSize&) = default;
 };
 

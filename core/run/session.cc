@@ -42,6 +42,7 @@ absl::Status Session::SetLearningRate(const LearningRate& rate) {
 }
 PlanCacheStats Session::plan_cache() const { return impl().plan_cache(); }
 ExecutableStats Session::executables() const { return impl().executables(); }
+const std::vector<GraphSize>& Session::sizes() const { return impl().sizes(); }
 
 absl::StatusOr<float> Session::TrainStep(const Batch& batch) {
   ASSIGN_OR_RETURN(const StepResult result, Step(batch));

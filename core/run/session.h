@@ -308,6 +308,8 @@ class Session {
   // Statistics of the cache of plans, and of what was made of them, over all calls so far.
   PlanCacheStats plan_cache() const;
   ExecutableStats executables() const;
+  // The sizes of Graph::Sizes(), with the batch of each.
+  const std::vector<GraphSize>& sizes() const;
 
  private:
   class Impl;

@@ -10,9 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/graph/sizes.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/run/lower_session.h"
+#include "neap/core/run/size_programs.h"
 
 namespace neap {
 namespace {
@@ -77,19 +77,30 @@ absl::Status SessionExecutables::Create(const Graph& graph, const RankShare& sha
   ASSIGN_OR_RETURN(const std::vector<std::shared_ptr<Executable>> stages, Stages(graph));
   executables.training.insert(executables.training.end(), stages.begin(), stages.end());
   family_ = {graph};
-  for (const GraphSize& size : graph.sizes()) {
-    if (options_.inference_only) break;  // evaluation has the network's own size
-    ASSIGN_OR_RETURN(Graph sized, WithSize(graph, size));
-    Program whole = whole_;
-    whole.options.sub_batches = std::min(whole.options.sub_batches, sized.options().batch);
-    ASSIGN_OR_RETURN(Program program, LowerPart(sized, whole, device_.description()));
-    family_.push_back(sized);
-    executables.training.push_back(make(std::move(sized), std::move(program)));
-  }
+  if (!options_.inference_only)  // evaluation has the network's own size
+    RETURN_IF_ERROR(AddSizes(graph, executables));
   return UntilBuilt([&]() -> absl::Status {
     ASSIGN_OR_RETURN(SessionPlans plans, planner_.PlanAll(ProgramsOf(executables), budget_bytes_));
     return Replace(executables, std::move(plans));
   });
+}
+
+absl::Status SessionExecutables::AddSizes(const Graph& graph, Executables& executables) {
+  for (GraphSize size : graph.sizes()) {
+    if (size.batch == GraphSize::kFillsBudget) {
+      ASSIGN_OR_RETURN(size.batch, FillingBatch(graph, size.extents, whole_, budget_bytes_,
+                                                device_.description(), planner_));
+    }
+    ASSIGN_OR_RETURN(SizedProgram sized, LowerSize(graph, size, whole_, device_.description()));
+    size.batch = sized.graph.options().batch;
+    sizes_.push_back(size);
+    family_.push_back(sized.graph);
+    executables.training.push_back(
+        std::make_shared<Executable>(Executable{.graph = std::move(sized.graph),
+                                                .program = std::move(sized.program),
+                                                .is_of_family = true}));
+  }
+  return absl::OkStatus();
 }
 
 // Those behind the first. Batches that add to the gradients have programs of their own only if they

@@ -46,6 +46,8 @@ class SessionExecutables {
   // persistent tensors, whole even if the optimizer is sharded.
   const Program& whole() const { return whole_; }
   const Program& stored() const { return stored_; }
+  // Those of Graph::Sizes(), with the batch of each.
+  const std::vector<GraphSize>& sizes() const { return sizes_; }
 
   // Those for training, of the whole family.
   std::vector<const Program*> Programs() const;
@@ -84,6 +86,8 @@ class SessionExecutables {
 
  private:
   absl::StatusOr<std::vector<std::shared_ptr<Executable>>> Stages(const Graph& graph);
+  // `graph` and its program in each of its sizes.
+  absl::Status AddSizes(const Graph& graph, Executables& executables);
   absl::StatusOr<std::shared_ptr<Executable>> PlanPart(const Graph& graph);
   absl::StatusOr<bool> ResumeGraph(const Graph& graph, const absl::Status& ready,
                                    absl::FunctionRef<Terms(const Program&)> terms,
@@ -99,7 +103,8 @@ class SessionExecutables {
   int64_t budget_bytes_;
   SessionPlanner planner_;
   Program whole_, stored_;
-  std::vector<Graph> family_;    // the network, and its sizes
+  std::vector<Graph> family_;  // the network, and its sizes
+  std::vector<GraphSize> sizes_;
   std::vector<int64_t> stages_;  // by Accumulation::index: that of the executable
   SessionMemory memory_;
   BudgetChange change_;          // of SetBudgetAsync()

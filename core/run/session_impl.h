@@ -58,6 +58,7 @@ class Session::Impl {
   LearningRate learning_rate() const { return rate_; }
   PlanCacheStats plan_cache() const { return executables_.plan_cache(); }
   ExecutableStats executables() const { return executables_.memory().stats(); }
+  const std::vector<GraphSize>& sizes() const { return executables_.sizes(); }
   bool is_sharded() const { return values_.is_sharded(); }
   bool keeps_averages() const {
     return !options_.inference_only && options_.optimizer.keeps_average();

@@ -25,6 +25,7 @@
 #include "neap/core/run/session_executables.h"
 #include "neap/core/run/session_memory.h"
 #include "neap/core/run/session_planner.h"
+#include "neap/core/run/size_programs.h"
 #include "neap/core/run/staging.h"
 #include "neap/core/run/tensor_values.h"
 #include "neap/core/vision/batch_feeds.h"
@@ -231,6 +232,15 @@ absl::Status LowerExample(const Graph& graph, const TrainingOptions& options,
                           int64_t budget_bytes, SessionPlanner& planner) {
   ASSIGN_OR_RETURN(LoweredSession lowered,
                    LowerSession(graph, options, share, device, budget_bytes, planner));
+  return absl::OkStatus();
+}
+
+// core/run/size_programs.h
+absl::Status LowerSmallSize(const Graph& net, const Program& whole,
+                            const DeviceDescription& description, SessionPlanner& planner) {
+  ASSIGN_OR_RETURN(const int64_t batch,
+                   FillingBatch(net, {160, 160}, whole, 12 * kGiB, description, planner));
+  ASSIGN_OR_RETURN(SizedProgram small, LowerSize(net, {{160, 160}, batch}, whole, description));
   return absl::OkStatus();
 }
 

@@ -122,5 +122,17 @@ def test_a_step_has_the_size_of_its_images():
         session.step(*sized_batch(5, 5, 4, 1))
     with pytest.raises(neap.Error, match=r"expected \(n, 2, 6, 6\)"):
         plain.step(*sized_batch(4, 8, 4, 1))
-    with pytest.raises(TypeError, match="a size is"):
-        net.sizes([(4,)])
+    for wrong in [(4,), (4, 8, "full"), (4, "8"), (4, 8, 2, 2)]:
+        with pytest.raises(TypeError, match="a size is"):
+            net.sizes([wrong])
+
+
+def test_a_size_may_have_the_batch_that_fills_the_budget():
+    net = pooled()
+    budget = neap.plan(net, "cpu").peak_bytes
+    net.sizes([(6, 6, "fill"), (4, 4, "fill"), (6, 8, 3)])
+    session = neap.Session(net, "cpu", budget)
+    own, small, given = session.sizes
+    assert own == (6, 6, 4) and given == (6, 8, 3)
+    assert small[2] > 4
+    assert session.step(*sized_batch(*small, seed=1)).step == 1

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "neap/core/program/passes.h"
 #include "neap/core/run/session.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
@@ -17,6 +18,7 @@
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/memory/create_session.h"
+#include "neap/memory/planner.h"
 #include "tests/guarded_device.h"
 #include "tests/scratch_directory.h"
 #include "tests/small_training.h"
@@ -260,6 +262,37 @@ TEST_CASE("a session for inference alone plans no sizes") {
   CHECK(session.Evaluate(BatchOf(AllSizes()[0], 1)).ok());
 }
 
+TEST_CASE("a batch that fills the budget is the largest that needs no moves") {
+  const auto device = OpenCpu();
+  const auto natural_peak = [&](const std::vector<int64_t>& extents, int64_t batch) {
+    const Graph sized = WithSize(Pooled(), {.extents = extents, .batch = batch}).value();
+    const Program program = Lower(sized, {}, device->description()).value();
+    return MakePlan(program, {.strict = true}, device->description(), device->backend())
+        .value()
+        .plan.peak_bytes;
+  };
+  const int64_t budget = natural_peak({kImage, kImage}, kBatch);
+  constexpr int64_t kFill = GraphSize::kFillsBudget;
+  const std::vector<GraphSize> filling = {{.extents = {4, 4}, .batch = kFill},
+                                          {.extents = {8, 16}, .batch = kFill},
+                                          {.extents = {64, 64}, .batch = kFill}};
+  Session session = Opened(Pooled(filling), *device, {.budget_bytes = budget}, {});
+  REQUIRE(session.sizes().size() == filling.size());
+  std::vector<float> losses;
+  for (const GraphSize& size : session.sizes()) {
+    CAPTURE(size.batch);
+    if (size.batch > 1) CHECK(natural_peak(size.extents, size.batch) <= budget);
+    CHECK(natural_peak(size.extents, size.batch + size.batch / 64 + 1) > budget);
+    losses.push_back(session.TrainStep(BatchOf(size, 3)).value());
+    CHECK(session.memory().measured_peak_bytes <= budget);
+  }
+  CHECK(session.sizes()[0].batch > 4 * kBatch);
+  CHECK(session.sizes()[2].batch == 1);  // which moves
+  Session given = Opened(Pooled(session.sizes()), *device, {}, {});
+  for (size_t i = 0; i < losses.size(); ++i)
+    CHECK(given.TrainStep(BatchOf(session.sizes()[i], 3)).value() == losses[i]);
+}
+
 TEST_CASE("sizes that the network cannot have are refused") {
   const auto device = OpenCpu();
   const auto refusal = [&](GraphSize size) {
@@ -269,7 +302,9 @@ TEST_CASE("sizes that the network cannot have are refused") {
         "pooled: a size has 2 positive extents, as its first feed (12x12), and a batch that is not "
         "negative; this one is 8 with a batch of 0");
   CHECK(!refusal({.extents = {8, 0}}).ok());
-  CHECK(!refusal({.extents = {8, 8}, .batch = -1}).ok());
+  CHECK(!refusal({.extents = {8, 8}, .batch = -2}).ok());
+  CHECK(std::string(refusal({.extents = {8, 8}, .batch = GraphSize::kFillsBudget}).message()) ==
+        "pooled: without a budget, no batch of a size fills it");
   // The parameters of a fully connected layer are of one size.
   Graph fixed = SmallNet();
   fixed.Sizes({{.extents = {16, 16}}});
