@@ -142,7 +142,7 @@ class CountingDevice final : public ForwardingDevice {
 TEST_CASE("random networks train with given gradients as with their losses, whatever the plan") {
   const auto device = OpenCpu();
   const absl::Span<const Policy> policies = Policies();
-  const uint32_t seeds = testing::RandomSeeds(60);
+  const uint32_t seeds = testing::RandomSeeds(24);
   for (uint32_t seed = 0; seed < seeds; ++seed) {
     CAPTURE(seed);
     const Graph net = NetOf(seed);
@@ -163,7 +163,7 @@ TEST_CASE("random networks train with given gradients as with their losses, what
 TEST_CASE("copies that are in flight over the pause run in any order") {
   const auto cpu = OpenCpu();
   constexpr const char* kPolicies[] = {"tensor-cache", "superneurons", "offload", "auto"};
-  const uint32_t seeds = testing::RandomSeeds(16);
+  const uint32_t seeds = testing::RandomSeeds(8);
   int64_t overtakings = 0;
   for (uint32_t seed = 0; seed < seeds; ++seed) {
     CAPTURE(seed);

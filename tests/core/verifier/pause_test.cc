@@ -127,5 +127,17 @@ TEST_CASE("every policy plans a network that pauses, and its plan is read back f
   }
 }
 
+TEST_CASE("a plan that pauses has no bytes for the batch after it, which is not known yet") {
+  const auto cpu = OpenCpu();
+  DeviceDescription device = cpu->description();
+  device.has_own_memory = true;
+  for (const bool gives : {false, true}) {
+    const Graph net = gives ? testing::GivenLosses(SmallNet()).net() : SmallNet();
+    const Program program = Lower(net, {}, device).value();
+    const Plan plan = PlannerFor({})->Plan(program, {}, device, cpu->backend()).value().plan;
+    CHECK(plan.incoming_batch.has_value() == !gives);
+  }
+}
+
 }  // namespace
 }  // namespace neap
