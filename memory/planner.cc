@@ -176,8 +176,9 @@ class Planning {
   }
 
   // The bytes that a batch needs to arrive during the iteration before; 0 if it cannot, or need
-  // not.
+  // not. A caller who gives gradients has no batch before the iteration has ended.
   int64_t IncomingBatchBytes() const {
+    if (program_.Pauses()) return 0;
     if (!device_.has_own_memory || !IsExact() || program_.options.mode != Mode::kTraining) return 0;
     int64_t bytes = 0;
     for (const Tensor& tensor : program_.tensors)

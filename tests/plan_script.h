@@ -48,6 +48,10 @@ extern const char* const kSumPlan;
 extern const char* const kForwardSumPlan;
 // The rank updates the first half of v, which is gathered; the gradient g is summed in halves.
 extern const char* const kShardPlan;
+// The iteration pauses, and the caller gives the gradient dy of y.
+extern const char* const kPausePlan;
+// The same with a state m, which forward changes, on the host between iterations.
+extern const char* const kResidentPausePlan;
 
 // TimelineCosts::compute_seconds with the same time for each step, and for each recomputation.
 std::vector<double> SecondsEach(const Plan& plan, double step, double recomputation);

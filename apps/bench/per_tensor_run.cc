@@ -152,6 +152,10 @@ absl::Status PerTensorRun::Do(const BoundPlan::Collective& /*collective*/) {
   return absl::UnimplementedError("a program of several ranks");
 }
 
+absl::Status PerTensorRun::Do(const BoundPlan::Pause& /*pause*/) {
+  return absl::UnimplementedError("a program that pauses");
+}
+
 absl::Status PerTensorRun::Do(const BoundPlan::RecordEvent& record) {
   ASSIGN_OR_RETURN(events_[record.event], device_->Record(record.stream));
   return absl::OkStatus();

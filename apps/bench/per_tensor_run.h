@@ -77,6 +77,7 @@ class PerTensorRun {
   absl::Status Do(const BoundPlan::Launch& launch);
   absl::Status Do(const BoundPlan::Transfer& transfer);
   absl::Status Do(const BoundPlan::Collective& collective);
+  absl::Status Do(const BoundPlan::Pause& pause);
   absl::Status Do(const BoundPlan::RecordEvent& record);
   absl::Status Do(const BoundPlan::WaitEvent& wait);
 

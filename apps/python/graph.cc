@@ -208,6 +208,13 @@ void BindGraph(nb::module_& module) {
           "output", [](Graph& graph, const std::string& layer) { graph.Output(layer); }, "layer"_a,
           "Makes what the layer computes a result of every iteration: StepResult.outputs.")
       .def(
+          "output_with_gradient",
+          [](Graph& graph, const std::string& layer) { graph.OutputWithGradient(layer); },
+          "layer"_a,
+          "Makes what the layer computes an output of which the caller computes a loss of its own: "
+          "Session.forward() returns it,\nand Session.backward() takes the gradient of that loss "
+          "with respect to it.")
+      .def(
           "share",
           [](Graph& graph, const std::string& param, const std::string& owner) {
             graph.Share(param, owner);

@@ -175,14 +175,33 @@ nb::dict LossesOf(const StepResult& result) {
   return losses;
 }
 
-nb::dict OutputsOf(const StepResult& result) {
+nb::dict ToDict(const std::vector<NamedTensor>& tensors) {
   nb::dict outputs;
-  for (const NamedTensor& output : result.outputs) {
+  for (const NamedTensor& output : tensors) {
     std::vector<int64_t> shape(output.shape.dims().begin(), output.shape.dims().end());
     if (shape.size() == 4 && shape[2] == 1 && shape[3] == 1) shape.resize(2);
     outputs[output.name.c_str()] = ToNumpy(output.values, shape);
   }
   return outputs;
+}
+
+nb::dict OutputsOf(const StepResult& result) { return ToDict(result.outputs); }
+
+nb::dict Forward(HeldSession& held, const FeedArrays& arrays) {
+  using Outputs = absl::StatusOr<std::vector<NamedTensor>>;
+  return ToDict(Checked(held.Use([&](Session& session) -> Outputs {
+    ASSIGN_OR_RETURN(const Feeds feeds, ToFeeds(held, arrays));
+    return session.Forward(feeds);
+  })));
+}
+
+// The arrays have the shapes of outputs, of which those of images of one pixel are vectors here.
+StepResult Backward(HeldSession& held, const FeedArrays& arrays) {
+  return Checked(held.Use([&](Session& session) -> absl::StatusOr<StepResult> {
+    ASSIGN_OR_RETURN(Feeds gradients, ToFeeds(held, arrays));
+    for (FeedValue& gradient : gradients) gradient.shape.clear();
+    return session.Backward(gradients);
+  }));
 }
 
 // Trains as Step() does; returns the seconds in the library, without what this package adds.
@@ -268,6 +287,13 @@ void BindSteps(nb::class_<HeldSession>& session) {
       .def("_step_feeds", WithFeeds<&Session::Step>, "feeds"_a)
       .def("_accumulate", WithBatch<&Session::Accumulate>, "images"_a, "labels"_a)
       .def("_accumulate_feeds", WithFeeds<&Session::Accumulate>, "feeds"_a)
+      .def("_forward", Forward, "feeds"_a)
+      .def("_backward", Backward, "gradients"_a)
+      .def(
+          "skip_backward",
+          [](HeldSession& held) { Check(held.Use([](Session& s) { return s.SkipBackward(); })); },
+          "Gives up the step that forward() has begun: no parameter has changed, and running "
+          "statistics keep what it has changed.")
       .def(
           "discard",
           [](HeldSession& held) { Check(held.Use([](Session& s) { return s.Discard(); })); },

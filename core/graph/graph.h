@@ -22,6 +22,11 @@
 //   net.Loss("species_loss", SoftmaxCrossEntropy{}, {"logits", "species"});
 //   net.Loss("age_loss", MeanSquaredError{.weight = 0.1F}, {"estimate", "age"});
 //   net.Output("logits");
+//
+// The caller may compute a loss of its own, and give its gradient with respect to outputs
+// (Session::Forward(), Session::Backward()); such a network needs no other loss:
+//
+//   net.OutputWithGradient("logits");
 #pragma once
 
 #include <cstdint>
@@ -57,6 +62,7 @@ enum class LayerRole : uint8_t {
   kFeed,           // its output is what the caller gives for every iteration
   kLoss,           // its state 0 is a result: fp32 {mean loss, number of correct predictions}
   kAuxiliaryLoss,  // a loss of training alone
+  kCaller,         // of a resolved graph: core/graph/caller.h
 };
 constexpr bool IsLoss(LayerRole role) {
   return role == LayerRole::kLoss || role == LayerRole::kAuxiliaryLoss;
@@ -68,6 +74,13 @@ struct GraphLayer {
   std::vector<std::string> inputs;  // names
   LayerRole role = LayerRole::kInner;
   friend bool operator==(const GraphLayer&, const GraphLayer&) = default;
+};
+
+// What the caller gets of an iteration.
+struct GraphOutput {
+  std::string layer;
+  bool takes_gradient = false;  // Graph::OutputWithGradient()
+  friend bool operator==(const GraphOutput&, const GraphOutput&) = default;
 };
 
 // Two names of one parameter: "decoder.weight" is "encoder.weight".
@@ -116,7 +129,15 @@ class Graph {
   // Returns the name.
   std::string Loss(std::string name, Layer loss, std::vector<std::string> inputs);
   // Makes the layer's output a result of every iteration.
-  void Output(std::string layer) { outputs_.push_back(std::move(layer)); }
+  void Output(std::string layer) { outputs_.push_back({.layer = std::move(layer)}); }
+  // The same for an output of which the caller computes a loss of its own. In training, an
+  // iteration hands out all outputs after forward, and pauses until the caller gives the gradient
+  // of what it minimises with respect to each of these (Session::Forward(), Session::Backward()).
+  // Losses of the network add theirs. Such a network trains in one sub-batch; evaluation does not
+  // pause.
+  void OutputWithGradient(std::string layer) {
+    outputs_.push_back({.layer = std::move(layer), .takes_gradient = true});
+  }
   // Makes a layer use the parameter of another instead of one of its own, of the same shape:
   // Share("decoder.weight", "encoder.weight"). It has one tensor, in files under the owner's name,
   // and its gradient is the sum of those of all layers that use it.
@@ -147,7 +168,7 @@ class Graph {
 
   const GraphOptions& options() const { return options_; }
   const std::vector<GraphLayer>& layers() const { return layers_; }
-  const std::vector<std::string>& outputs() const { return outputs_; }
+  const std::vector<GraphOutput>& outputs() const { return outputs_; }
   const std::vector<SharedParam>& shared() const { return shared_; }
   const std::vector<GraphSize>& sizes() const { return sizes_; }
 
@@ -156,7 +177,7 @@ class Graph {
 
  private:
   GraphOptions options_;
-  std::vector<std::string> outputs_;
+  std::vector<GraphOutput> outputs_;
   std::vector<SharedParam> shared_;
   std::vector<GraphSize> sizes_;
   std::vector<GraphLayer> layers_;
@@ -192,7 +213,7 @@ struct ResolvedGraph {
   std::vector<ResolvedLayer> layers;
 };
 
-// By LayerId: whether the layer is a loss, or a loss depends on it.
+// By LayerId: whether the layer is a loss or the caller, or one of them takes a gradient of it.
 std::vector<bool> LeadsToLoss(const ResolvedGraph& graph);
 
 // Orders the layers (core/graph/order.h), infers shapes and checks everything.
@@ -201,8 +222,9 @@ std::vector<bool> LeadsToLoss(const ResolvedGraph& graph);
 // whose first extent is not the batch, a layer with neither inputs nor a forward step, a loss that
 // does not keep its result or, if the loss is scaled, does not read the scale; an output that is
 // not a layer, or is one of integers; a shared parameter that no layer has, is its own owner, or is
-// of another shape than its owner's; no feed, neither a loss nor an output, and in training no
-// loss.
+// of another shape than its owner's; no feed, neither a loss nor an output, and in training neither
+// a loss nor an output whose gradient is given; an output whose gradient is given, but that no
+// parameter precedes.
 absl::StatusOr<ResolvedGraph> Resolve(const Graph& graph, Mode mode);
 
 }  // namespace neap

@@ -13,6 +13,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/utf8.h"
 #include "neap/core/base/without_throwing.h"
+#include "neap/core/graph/caller.h"
 #include "neap/core/graph/graph.h"
 #include "neap/core/graph/order.h"
 #include "neap/core/step/check_spec.h"
@@ -42,8 +43,9 @@ absl::StatusOr<std::vector<std::vector<size_t>>> ConnectInputs(const Graph& grap
                                                                const Index& index) {
   std::vector<std::vector<size_t>> inputs(graph.layers().size());
   std::vector<bool> read(graph.layers().size(), false);
-  for (const std::string& output : graph.outputs()) {
-    if (const auto found = index.find(output); found != index.end()) read[found->second] = true;
+  for (const GraphOutput& output : graph.outputs()) {
+    if (const auto found = index.find(output.layer); found != index.end())
+      read[found->second] = true;
   }
   for (size_t i = 0; i < graph.layers().size(); ++i) {
     for (const std::string& input : graph.layers()[i].inputs) {
@@ -65,6 +67,11 @@ absl::StatusOr<std::vector<std::vector<size_t>>> ConnectInputs(const Graph& grap
   return inputs;
 }
 
+bool TakesGradients(const Graph& graph) {
+  return std::any_of(graph.outputs().begin(), graph.outputs().end(),
+                     [](const GraphOutput& output) { return output.takes_gradient; });
+}
+
 absl::Status CheckEnds(const Graph& graph, Mode mode) {
   const std::vector<GraphLayer>& layers = graph.layers();
   const auto has = [&](const auto& is_one) {
@@ -74,8 +81,10 @@ absl::Status CheckEnds(const Graph& graph, Mode mode) {
   const auto is_loss = [](const GraphLayer& layer) { return layer.role == LayerRole::kLoss; };
   if (!has(is_feed)) return absl::InvalidArgumentError("the network has no input");
   if (has(is_loss)) return absl::OkStatus();
-  if (mode == Mode::kTraining)
-    return absl::InvalidArgumentError("the network has no loss, which training minimises");
+  if (mode == Mode::kTraining && !TakesGradients(graph)) {
+    return absl::InvalidArgumentError(
+        "the network has no loss, which training minimises, and no output whose gradient is given");
+  }
   if (!graph.outputs().empty()) return absl::OkStatus();
   return absl::InvalidArgumentError("the network has neither a loss nor an output");
 }
@@ -133,11 +142,16 @@ absl::Status CheckRole(const GraphLayer& layer, const LayerSpec& spec) {
 
 absl::Status CheckOutputs(const Graph& graph, const Index& index) {
   absl::flat_hash_set<std::string> known;
-  for (const std::string& output : graph.outputs()) {
-    if (!index.contains(output))
-      return absl::InvalidArgumentError(absl::StrCat("output '", output, "' is not a layer"));
-    if (!known.insert(output).second)
-      return absl::InvalidArgumentError(absl::StrCat("output '", output, "' is named twice"));
+  for (const GraphOutput& output : graph.outputs()) {
+    const std::string& name = output.layer;
+    if (!index.contains(name))
+      return absl::InvalidArgumentError(absl::StrCat("output '", name, "' is not a layer"));
+    if (!known.insert(name).second)
+      return absl::InvalidArgumentError(absl::StrCat("output '", name, "' is named twice"));
+  }
+  if (TakesGradients(graph) && index.contains(std::string(kCallerName))) {
+    return LayerError(std::string(kCallerName),
+                      "this name is that of the caller, who gives gradients of outputs");
   }
   return absl::OkStatus();
 }
@@ -247,12 +261,18 @@ bool GivesGradient(const LayerSpec& spec, int input) {
   });
 }
 
-// Every layer that parameters precede can be trained through, if a loss follows it.
+// Every layer that parameters precede can be trained through, if a loss follows it; and gradients
+// that are given are of use.
 absl::Status CheckGradients(const ResolvedGraph& graph) {
   const std::vector<bool> leads_to_loss = LeadsToLoss(graph);
   std::vector<bool> needed(graph.layers.size());
   for (const ResolvedLayer& layer : graph.layers) {
     if (!leads_to_loss[layer.id.index()]) continue;
+    for (LayerId input : layer.inputs) {
+      if (layer.role != LayerRole::kCaller || needed[input.index()]) continue;
+      return LayerError(graph.layers[input.index()].name,
+                        "its gradient is to be given, but no parameter precedes it");
+    }
     needed[layer.id.index()] = !layer.spec.params.empty();
     for (size_t i = 0; i < layer.inputs.size(); ++i) {
       if (!needed[layer.inputs[i].index()]) continue;
@@ -263,6 +283,28 @@ absl::Status CheckGradients(const ResolvedGraph& graph) {
                                      ", which the parameters before it need"));
     }
   }
+  return absl::OkStatus();
+}
+
+// Adds the layer that reads the outputs whose gradients are given (core/graph/caller.h).
+absl::Status AddCaller(const std::vector<GraphOutput>& outputs, ResolvedGraph& graph) {
+  ResolvedLayer caller = {.id = LayerId(graph.layers.size()),
+                          .name = std::string(kCallerName),
+                          .layer = Caller{},
+                          .inputs = {},
+                          .role = LayerRole::kCaller,
+                          .spec = {}};
+  LayerContext context;
+  for (const GraphOutput& output : outputs) {
+    if (!output.takes_gradient) continue;
+    const auto layer =
+        std::find_if(graph.layers.begin(), graph.layers.end(),
+                     [&](const ResolvedLayer& one) { return one.name == output.layer; });
+    caller.inputs.push_back(layer->id);
+    context.inputs.push_back(layer->spec.output);
+  }
+  ASSIGN_OR_RETURN(caller.spec, caller.layer.Specify(context));
+  graph.layers.push_back(std::move(caller));
   return absl::OkStatus();
 }
 
@@ -288,7 +330,7 @@ std::string OnCycle(const Graph& graph, const std::vector<std::vector<size_t>>& 
 std::vector<bool> LeadsToLoss(const ResolvedGraph& graph) {
   std::vector<bool> leads(graph.layers.size());
   for (auto layer = graph.layers.rbegin(); layer != graph.layers.rend(); ++layer) {
-    if (IsLoss(layer->role)) leads[layer->id.index()] = true;
+    if (IsLoss(layer->role) || layer->role == LayerRole::kCaller) leads[layer->id.index()] = true;
     if (!leads[layer->id.index()]) continue;
     for (LayerId input : layer->inputs) leads[input.index()] = true;
   }
@@ -308,7 +350,8 @@ absl::StatusOr<ResolvedGraph> Resolve(const Graph& graph, Mode mode) {
 
   ResolvedGraph resolved = {.options = graph.options(), .layers = {}};
   std::vector<LayerId> position(inputs.size());
-  const absl::flat_hash_set<std::string> outputs(graph.outputs().begin(), graph.outputs().end());
+  absl::flat_hash_set<std::string> outputs;
+  for (const GraphOutput& output : graph.outputs()) outputs.insert(output.layer);
   for (size_t source : order) {
     const GraphLayer& layer = graph.layers()[source];
     const LayerId id(resolved.layers.size());
@@ -331,6 +374,8 @@ absl::StatusOr<ResolvedGraph> Resolve(const Graph& graph, Mode mode) {
     if (!out.output.empty() && !IsFloat(out.spec.output.dtype))
       return LayerError(layer.name, "an output has floats, not integers");
   }
+  if (mode == Mode::kTraining && TakesGradients(graph))
+    RETURN_IF_ERROR(AddCaller(graph.outputs(), resolved));
   RETURN_IF_ERROR(ShareParams(graph.shared(), resolved));
   MarkTargets(resolved);
   if (mode == Mode::kTraining) RETURN_IF_ERROR(CheckGradients(resolved));

@@ -55,7 +55,7 @@ const CoefficientRow* FindRow(absl::Span<const CoefficientRow> rows, const CostF
 
 double PredictSeconds(const StepSignature& signature, double flops,
                       const DeviceDescription& device) {
-  if (IsCollective(signature.phase)) return 0;
+  if (!HasKernel(signature.phase)) return 0;
   const CostFeatures features = FeaturesOf(signature, flops, device);
   const CoefficientTable table = TableOf(device);
   const CoefficientRow* const row = FindRow(table.rows, features);

@@ -22,14 +22,16 @@ std::string NamesOf(const std::vector<Port>& feeds) {
                        [](std::string* text, const Port& feed) { text->append(feed.name); });
 }
 
-absl::Status CheckNames(const Feeds& feeds, const Program& program) {
-  for (const FeedValue& value : feeds) {
+// Each value is that of another of the ports; `what` they are is for messages.
+absl::Status CheckNames(const Feeds& values, const std::vector<Port>& ports,
+                        const std::string& what) {
+  for (const FeedValue& value : values) {
     const auto has_name = [&](const auto& other) { return other.name == value.name; };
-    if (std::count_if(feeds.begin(), feeds.end(), has_name) > 1)
-      return absl::InvalidArgumentError(absl::StrCat("feed '", value.name, "' is given twice"));
-    if (std::any_of(program.feeds.begin(), program.feeds.end(), has_name)) continue;
-    return absl::InvalidArgumentError(absl::StrCat("the network has no feed '", value.name,
-                                                   "'; it has: ", NamesOf(program.feeds)));
+    if (std::count_if(values.begin(), values.end(), has_name) > 1)
+      return absl::InvalidArgumentError(absl::StrCat(what, " '", value.name, "' is given twice"));
+    if (std::any_of(ports.begin(), ports.end(), has_name)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the network has no ", what, " '", value.name, "'; it has: ", NamesOf(ports)));
   }
   return absl::OkStatus();
 }
@@ -98,7 +100,7 @@ Shape StatedShape(const FeedValue& value) {
 }
 
 absl::StatusOr<int64_t> ExamplesIn(const Feeds& feeds, const Program& program) {
-  RETURN_IF_ERROR(CheckNames(feeds, program));
+  RETURN_IF_ERROR(CheckNames(feeds, program.feeds, "feed"));
   const bool trains = program.options.mode == Mode::kTraining;
   std::optional<std::pair<std::string, int64_t>> first;
   for (const Port& feed : program.feeds) {
@@ -128,6 +130,32 @@ absl::StatusOr<int64_t> ExamplesIn(const Feeds& feeds, const Program& program) {
   if (!first.has_value()) return absl::InvalidArgumentError("no feed is given");
   RETURN_IF_ERROR(CheckClasses(feeds, program));
   return first->second;
+}
+
+absl::Status CheckGivenGradients(const Feeds& gradients, const Program& program) {
+  std::vector<Port> taken = program.outputs;
+  std::erase_if(taken, [](const Port& output) { return !output.gradient.has_value(); });
+  RETURN_IF_ERROR(CheckNames(gradients, taken, "output with a gradient"));
+  for (const Port& output : taken) {
+    const FeedValue* const value = FindFeed(gradients, output.name);
+    if (value == nullptr) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("there is no gradient of output '", output.name, "'"));
+    }
+    const TensorSpec spec = program.SpecOf(output);
+    const std::string what = absl::StrCat("the gradient of output '", output.name, "'");
+    const bool has_shape = value->shape.empty() || StatedShape(*value).dims() == spec.shape.dims();
+    if (!value->integers.empty() || std::ssize(value->floats) != spec.elements() || !has_shape) {
+      return absl::InvalidArgumentError(absl::StrCat(what, " has ", ValuesOf(*value),
+                                                     " values; it is ", spec.elements(),
+                                                     " floats, as ", spec.ToString()));
+    }
+    if (value->on_device && program.loss_scale.has_value()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          what, " must be in the host's memory, where it is multiplied by the loss scale"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckLabels(absl::Span<const int32_t> labels, const Shape& shape, int64_t classes) {

@@ -57,6 +57,12 @@ Shape StatedShape(const FeedValue& value);
 // or has values of another type or number, and for labels that are not classes of the loss.
 absl::StatusOr<int64_t> ExamplesIn(const Feeds& feeds, const Program& program);
 
+// Of a program that pauses: INVALID_ARGUMENT, naming the output, unless there are as many floats as
+// an output has elements for each output whose gradient the program takes, under its name, and for
+// no other. If the loss is scaled they lie in the host's memory, because they are multiplied by the
+// scale there before they are rounded.
+absl::Status CheckGivenGradients(const Feeds& gradients, const Program& program);
+
 // INVALID_ARGUMENT, naming the image or pixel, for a label that is neither a class from 0 nor
 // kNoLabel. `shape` is {N} or {N, H, W}.
 absl::Status CheckLabels(absl::Span<const int32_t> labels, const Shape& shape, int64_t classes);

@@ -96,9 +96,10 @@ class Fusion {
     return true;
   }
 
-  // Whether it is part of a later layer. Only losses are read by no layer and by no caller.
+  // Whether it is part of a later layer, as a layer is that nothing reads any more. Losses and the
+  // caller are never read.
   bool IsReplaced(LayerId layer) const {
-    return readers_[layer.index()] == 0 && !IsLoss(graph_.layers[layer.index()].role);
+    return readers_[layer.index()] == 0 && graph_.layers[layer.index()].role == LayerRole::kInner;
   }
 
   // Whether a single reader sees the output of `producer`, and nothing else.

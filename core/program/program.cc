@@ -54,8 +54,10 @@ bool KernelOverwrites(const Step& step, const Use& accumulated) {
 }
 
 bool IsInForward(const Step& step) {
-  if (step.phase != Phase::kAllReduce)
-    return step.phase == Phase::kForward || step.phase == Phase::kAllGather;
+  if (step.phase != Phase::kAllReduce) {
+    return step.phase == Phase::kForward || step.phase == Phase::kAllGather ||
+           step.phase == Phase::kPause;
+  }
   return step.accumulates.front().operand.slot == Slot::kOutput;
 }
 
@@ -70,6 +72,11 @@ TensorSpec Program::SpecOf(const Port& port) const {
 }
 
 const Port* Program::FeedCalled(std::string_view name) const { return FindPort(feeds, name); }
+
+bool Program::Pauses() const {
+  return std::any_of(outputs.begin(), outputs.end(),
+                     [](const Port& output) { return output.gradient.has_value(); });
+}
 
 const LossPort* Program::MainLoss() const {
   const auto loss = std::find_if(losses.begin(), losses.end(),

@@ -11,6 +11,8 @@
 // Parameters are updated as soon as their layer's backward is done, which frees their gradients
 // early; with a scaled loss (fp16, core/step/loss_scale.h) or clipped gradients, when all gradients
 // have been checked.
+// An iteration pauses once, between forward and backward, if the caller gives gradients of outputs
+// (core/graph/caller.h).
 // One step may update several layers (core/program/update_groups.h), when backward of the last one
 // is done. It bears the name of that layer.
 //
@@ -210,10 +212,12 @@ struct ProgramOptions {
 };
 
 // A feed, whose values the caller gives before an iteration, or an output, whose values it may read
-// when the iteration has ended.
+// when the iteration has ended, or has paused.
 struct Port {
   std::string name;             // of the layer
   std::vector<TensorId> parts;  // one for each sub-batch, in the order of their images
+  // In training: that of an output which the caller gives (Graph::OutputWithGradient()).
+  std::optional<TensorId> gradient = std::nullopt;
   friend bool operator==(const Port&, const Port&) = default;
 };
 
@@ -250,6 +254,8 @@ struct Program {
   TensorSpec SpecOf(const Port& port) const;
   // Null if there is none of that name.
   const Port* FeedCalled(std::string_view name) const;
+  // Whether the iteration has a step that pauses, because the caller gives gradients of outputs.
+  bool Pauses() const;
   // Whether losses compare predictions with the feed, and nothing else reads it.
   bool IsTarget(const Port& feed) const { return tensor(feed.parts.front()).role == Role::kLabel; }
   // The loss that is not auxiliary, the first if there are several; null if there is none.

@@ -49,6 +49,19 @@ void AddToPorts(const ResolvedGraph& graph, const ResolvedLayer& layer,
   loss.predictions.parts.push_back(*own.output);
 }
 
+void HandOut(Step& pause, Program& program) {
+  for (Port& output : program.outputs) {
+    const TensorId tensor = output.parts.front();
+    const auto read = std::find_if(pause.reads.begin(), pause.reads.end(),
+                                   [&](const Use& use) { return use.tensor == tensor; });
+    if (read == pause.reads.end()) {
+      pause.reads.push_back({tensor, {Slot::kInput, static_cast<int>(pause.reads.size())}});
+    } else {
+      output.gradient = Find(pause.writes, {Slot::kInputGrad, read->operand.index});
+    }
+  }
+}
+
 absl::Status CheckSamePorts(const Program& part, const Program& whole) {
   for (const auto& [ports, known] :
        {std::pair(&part.feeds, &whole.feeds), std::pair(&part.outputs, &whole.outputs)}) {

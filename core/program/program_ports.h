@@ -14,6 +14,10 @@ namespace neap {
 void AddToPorts(const ResolvedGraph& graph, const ResolvedLayer& layer,
                 absl::Span<const LayerTensors> tensors, Program& program);
 
+// Completes the pause of an iteration (core/graph/caller.h): it reads all outputs of the program,
+// and those whose gradients it writes have them (Port::gradient).
+void HandOut(Step& pause, Program& program);
+
 // INVALID_ARGUMENT unless `whole` has the feeds and outputs of `part`, of the same shapes.
 absl::Status CheckSamePorts(const Program& part, const Program& whole);
 

@@ -12,8 +12,8 @@
 
 namespace neap {
 
-// Program::outputs, and in inference what the losses read and make of it; none in the paper's
-// accounting.
+// Program::outputs, unless the iteration has handed them out at a pause, and in inference what the
+// losses read and make of it; none in the paper's accounting.
 std::vector<TensorId> KeptResults(const Program& program);
 
 }  // namespace neap

@@ -59,6 +59,9 @@ class PartMaker {
   }
 
   absl::Status CheckSplits(const ResolvedLayer& layer) {
+    if (layer.role == LayerRole::kCaller) {
+      return Refused(layer, "the gradients that it gives are those of outputs of the whole batch");
+    }
     const LayerTraits& traits = layer.spec.traits;
     if (!traits.independent_images) {
       if (!traits.coupled_by_statistics) return Refused(layer, "it couples the images of a batch");

@@ -188,8 +188,23 @@ class Binder {
     return sharded;
   }
 
+  // What it hands out and takes keeps the address that it has there.
+  absl::Status BindPause(const Step& step) {
+    BoundPlan::Pause pause;
+    for (const std::vector<Use>* uses : {&step.reads, &step.writes}) {
+      for (const Use& use : *uses) {
+        bound_.given[use.tensor.index()] = Place(use.tensor);
+        pause.end = std::max(pause.end, End(use.tensor));
+      }
+    }
+    bound_.pause = bound_.operations.size();
+    bound_.operations.emplace_back(pause);
+    return absl::OkStatus();
+  }
+
   absl::Status BindAction(const ComputeAction& compute) {
     const Step& step = program_.steps[compute.step.index()];
+    if (step.phase == Phase::kPause) return BindPause(step);
     RETURN_IF_ERROR(CheckRunnable(step, compute));
     const StepSignature signature = program_.Signature(step, compute.recompute);
     Launch launch = {.action = action_,

@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -62,6 +63,9 @@ struct BoundPlan {
     std::vector<ShardedTensor> sharded = {};  // of kReduceScatter and kAllGather
     int64_t end = 0;                          // highest byte of the arena that it touches
   };
+  struct Pause {      // of the iteration: gradients that are given arrive
+    int64_t end = 0;  // highest byte of the arena that it touches
+  };
   struct RecordEvent {
     Stream stream = Stream::kCompute;
     size_t event = 0;
@@ -70,19 +74,20 @@ struct BoundPlan {
     Stream stream = Stream::kCompute;
     size_t event = 0;
   };
-  using Operation = std::variant<Launch, Transfer, Collective, RecordEvent, WaitEvent>;
+  using Operation = std::variant<Launch, Transfer, Collective, Pause, RecordEvent, WaitEvent>;
 
   std::vector<std::unique_ptr<Kernel>> kernels;
   std::vector<Operation> operations;
-  size_t events = 0;  // number of events that the operations use
+  std::optional<size_t> pause;  // index of the operation; nullopt if the iteration does not pause
+  size_t events = 0;            // number of events that the operations use
   // By action, for messages: "conv1 forward", "relu1 forward again", "relu1:y to the host"; empty
   // for one without an operation.
   std::vector<std::string> names;
   // By TensorId: the address of an input or label in Plan::incoming_batch; null if there is none.
   std::vector<std::byte*> incoming;
   int64_t incoming_end = 0;  // of Plan::incoming_batch
-  // By TensorId: the address of a given tensor when an iteration begins, and of
-  // KeptResults() when it has ended; null if the tensor has no place.
+  // By TensorId: the address of a given tensor when an iteration begins, of KeptResults() when it
+  // has ended, and of outputs and their gradients at the pause; null if the tensor has no place.
   std::vector<std::byte*> given;
   std::array<Buffer, kPoolCount> pools;  // by Pool: those that PlanMemory lacks
 };

@@ -18,6 +18,17 @@ absl::Status Executable::Iterate(Staging& staging) {
   return staging.Receive(program, *executor);
 }
 
+absl::Status Executable::IterateToPause(Staging& staging) {
+  RETURN_IF_ERROR(executor->Run());
+  return staging.ReceiveOutputs(program, *executor);
+}
+
+absl::Status Executable::IterateFromPause(const Feeds& gradients, float loss_scale,
+                                          Staging& staging) {
+  RETURN_IF_ERROR(staging.Resume(gradients, loss_scale, program, *executor));
+  return staging.Receive(program, *executor);
+}
+
 absl::StatusOr<Timeline> Executable::IterateTimed(Staging& staging) {
   ASSIGN_OR_RETURN(const std::vector<ActionTime> ran, executor->RunTimed());
   RETURN_IF_ERROR(staging.Receive(program, *executor));

@@ -17,6 +17,7 @@
 #include "neap/core/graph/graph.h"
 #include "neap/core/plan/planner.h"
 #include "neap/core/plan/timeline.h"
+#include "neap/core/program/feeds.h"
 #include "neap/core/program/program.h"
 #include "neap/core/run/executor.h"
 #include "neap/core/run/staging.h"
@@ -44,6 +45,10 @@ struct Executable {
   }
   // Enqueues the part of an iteration that follows the copy of the batch.
   absl::Status Iterate(Staging& staging);
+  // The same in two halves for a program that pauses: the first receives the outputs, and the
+  // second continues with gradients of them (Staging::Resume()).
+  absl::Status IterateToPause(Staging& staging);
+  absl::Status IterateFromPause(const Feeds& gradients, float loss_scale, Staging& staging);
   // Like Iterate(), but waits for the end and returns when each action ran.
   absl::StatusOr<Timeline> IterateTimed(Staging& staging);
 };

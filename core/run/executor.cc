@@ -29,13 +29,21 @@ absl::Status Executor::TakeOver() {
 
 absl::Status Executor::Send(absl::Span<const HostValue> batch,
                             absl::Span<const DeviceValue> on_device) {
-  for (const DeviceValue& value : on_device) {
+  RETURN_IF_ERROR(SendNow(on_device));
+  return bound_.incoming_end > 0 ? SendAhead(batch) : SendNow(batch);
+}
+
+absl::Status Executor::SendNow(absl::Span<const DeviceValue> values) {
+  for (const DeviceValue& value : values) {
     std::byte* const place = Address(value.tensor);
     if (place == nullptr) continue;
     RETURN_IF_ERROR(device_->CopyFromNchw(Stream::kCompute, value.nchw, value.spec, place));
   }
-  if (bound_.incoming_end > 0) return SendAhead(batch);
-  for (const HostValue& value : batch) {
+  return absl::OkStatus();
+}
+
+absl::Status Executor::SendNow(absl::Span<const HostValue> values) {
+  for (const HostValue& value : values) {
     std::byte* const place = Address(value.tensor);
     if (place == nullptr) continue;
     RETURN_IF_ERROR(device_->Copy(Stream::kCompute, place, value.data, value.size_bytes));
@@ -71,14 +79,27 @@ absl::Status Executor::Run() {
     if (recorded.ok()) recorded_ = *std::move(recorded);
     may_record_ = false;
   }
+  has_run_ = has_run_ || !bound_.pause.has_value();
+  return EnqueueFast(0, bound_.pause.value_or(bound_.operations.size()));
+}
+
+absl::Status Executor::Resume(absl::Span<const HostValue> gradients,
+                              absl::Span<const DeviceValue> on_device) {
+  RETURN_IF_ERROR(SendNow(on_device));
+  RETURN_IF_ERROR(SendNow(gradients));
   has_run_ = true;
-  size_t enqueued = 0;
+  return EnqueueFast(*bound_.pause, bound_.operations.size());
+}
+
+absl::Status Executor::EnqueueFast(size_t begin, size_t end) {
+  size_t enqueued = begin;
   for (const RecordedKernels& kernels : recorded_) {
+    if (kernels.begin < begin || kernels.begin >= end) continue;
     RETURN_IF_ERROR(Enqueue(enqueued, kernels.begin));
     RETURN_IF_ERROR(device_->Replay(*kernels.recording));
     enqueued = kernels.end;
   }
-  return Enqueue(enqueued, bound_.operations.size());
+  return Enqueue(enqueued, end);
 }
 
 absl::StatusOr<std::vector<Executor::RecordedKernels>> Executor::Record() {
@@ -186,6 +207,11 @@ absl::Status Executor::Do(const BoundPlan::Collective& collective) {
     default:
       return Named(collective.action, communicator_->AllReduce(collective.tensors));
   }
+}
+
+absl::Status Executor::Do(const BoundPlan::Pause& pause) {
+  measured_peak_bytes_ = std::max(measured_peak_bytes_, pause.end);
+  return absl::OkStatus();
 }
 
 absl::Status Executor::GatherParameters() {

@@ -28,6 +28,12 @@
 //   compute  |recording 1|event|recording 2      |wait|recording 3 |
 //   d2h                        |wait|copy ->|event|
 //
+// A program whose outputs have gradients that the caller gives (core/graph/caller.h) is run in two
+// calls. Copies to the host and back may go on between them; recordings end before the pause.
+//
+//   compute  |forward |outputs to the host|   pause   |gradients |backward        |
+//            Run()                                     Resume()
+//
 // RunTimed() enqueues the same work with an event before and after every kernel and copy, and reads
 // the times when everything has finished. The host does not wait in between, so the streams overlap
 // as in an untimed run.
@@ -88,7 +94,12 @@ class Executor {
   absl::Status Send(absl::Span<const HostValue> batch,
                     absl::Span<const DeviceValue> on_device = {});
 
+  // Enqueues an iteration, or that part of it which comes before its pause.
   absl::Status Run();
+  // Enqueues the rest of an iteration that pauses, which begins with the copy of the gradients of
+  // the program's outputs. The buffers may change once the iteration has finished.
+  absl::Status Resume(absl::Span<const HostValue> gradients,
+                      absl::Span<const DeviceValue> on_device = {});
   // Run() never records.
   void DisableRecording() {
     may_record_ = false;
@@ -101,7 +112,7 @@ class Executor {
   // Runs like Run(), waits for the end, and returns, by action index, when each action that takes
   // time ran, counted from the iteration's beginning on the compute stream (MeasuredTimeline()
   // makes a timeline of it). A compute action includes all of its kernels, and additions of
-  // gradients.
+  // gradients. Not of a program that pauses.
   absl::StatusOr<std::vector<ActionTime>> RunTimed();
 
   // Enqueues the gathering of the parameters with which an iteration of a sharded optimizer begins
@@ -109,8 +120,8 @@ class Executor {
   absl::Status GatherParameters();
 
   // The address, in the arena or among the residents of the host, of a given tensor (persistent,
-  // input, label) when an iteration begins, or of KeptResults() (core/program/results.h) when it
-  // has ended; null if the plan has no place for it.
+  // input, label) when an iteration begins, of KeptResults() (core/program/results.h) when it has
+  // ended, or of an output and its gradient at the pause; null if the plan has no place for it.
   std::byte* Address(TensorId tensor) const { return bound_.given[tensor.index()]; }
 
   // The highest arena address that Send() and Run() have passed to a kernel or a copy, as bytes
@@ -136,13 +147,18 @@ class Executor {
         communicator_(communicator),
         bound_(std::move(bound)),
         events_(bound_.events) {}
+  absl::Status SendNow(absl::Span<const HostValue> values);
+  absl::Status SendNow(absl::Span<const DeviceValue> values);
   absl::Status SendAhead(absl::Span<const HostValue> batch);
   absl::StatusOr<std::vector<RecordedKernels>> Record();
-  // Enqueues the operations from index `begin` to `end`.
+  // Enqueues the operations from index `begin` to `end`; EnqueueFast() replays what is recorded of
+  // them, of which recordings have all launches or none.
   absl::Status Enqueue(size_t begin, size_t end);
+  absl::Status EnqueueFast(size_t begin, size_t end);
   absl::Status Do(const BoundPlan::Launch& launch);
   absl::Status Do(const BoundPlan::Transfer& transfer);
   absl::Status Do(const BoundPlan::Collective& collective);
+  absl::Status Do(const BoundPlan::Pause& pause);
   absl::Status Do(const BoundPlan::RecordEvent& record);
   absl::Status Do(const BoundPlan::WaitEvent& wait);
   // `later` continues when `earlier` has finished all its work.

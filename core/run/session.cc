@@ -64,6 +64,13 @@ absl::StatusOr<StepResult> Session::Accumulate(const Batch& batch) {
   RETURN_IF_ERROR(impl().CheckAccumulates());
   return impl().BeginAndFinish(batch);
 }
+absl::StatusOr<std::vector<NamedTensor>> Session::Forward(const Feeds& feeds) {
+  return impl().Forward(feeds);
+}
+absl::StatusOr<StepResult> Session::Backward(const Feeds& gradients) {
+  return impl().Backward(gradients);
+}
+absl::Status Session::SkipBackward() { return impl().SkipBackward(); }
 absl::Status Session::Discard() { return impl().Discard(); }
 int64_t Session::accumulated() const { return impl().accumulated(); }
 absl::StatusOr<StepResult> Session::Update() { return impl().Update(); }

@@ -25,6 +25,13 @@
 //     RETURN_IF_ERROR(session.Accumulate(batch).status());
 //   RETURN_IF_ERROR(session.Update().status());
 //
+// A loss may be the caller's own: the network says of which outputs it gives the gradient
+// (Graph::OutputWithGradient()), and a step then comes in two halves.
+//
+//   ASSIGN_OR_RETURN(std::vector<NamedTensor> outputs, session.Forward(feeds));
+//   std::vector<float> gradient = GradientOfMyLoss(outputs[0].values);
+//   RETURN_IF_ERROR(session.Backward({{.name = "logits", .floats = gradient}}).status());
+//
 // The graph may differ from iteration to iteration: layers that are left out (stochastic depth)
 // keep their parameters, in the same arena, until they are used again.
 //
@@ -186,6 +193,27 @@ class Session {
   absl::Status Begin(const Feeds& feeds);
   absl::Status Begin(const Batch& batch);
   absl::StatusOr<StepResult> Finish();
+
+  // In place of steps, of a network with outputs whose gradients the caller gives
+  // (Graph::OutputWithGradient()): runs forward, and returns the outputs, in the order of the
+  // network's layers. Then the step is paused until Backward() or SkipBackward(). Meanwhile,
+  // SetLearningRate() and SetBudgetAsync() are for later steps, functions that return what the
+  // session knows without reading tensors may be called, and others are FAILED_PRECONDITION.
+  absl::StatusOr<std::vector<NamedTensor>> Forward(const Feeds& feeds);
+  // Runs the rest of the step: backward and, unless gradients are summed over batches, the update.
+  // `gradients` are those of what is to be minimised with respect to each such output, by its name,
+  // of its shape; NaN and infinity are passed on. The session multiplies them by the loss scale if
+  // there is one (core/step/loss_scale.h), as it does with those of its own losses, so the caller
+  // gives the gradients of the loss itself. Those of the losses that the network has are added.
+  // Gradients are summed over the batches before an Update(), and over ranks: for a mean, the
+  // caller divides by the number of all examples. The result has no outputs. Errors:
+  // FAILED_PRECONDITION without a Forward(); those of CheckGivenGradients()
+  // (core/program/feeds.h), after which the step is still paused.
+  absl::StatusOr<StepResult> Backward(const Feeds& gradients);
+  // Gives up a step after Forward(): no parameter has changed, and step() does not count it.
+  // Running statistics keep what forward has changed, as in PyTorch. Errors: FAILED_PRECONDITION
+  // without a Forward().
+  absl::Status SkipBackward();
 
   // Of a session whose gradients are summed (TrainingOptions::accumulate), in place of steps: adds
   // the gradients of a batch, and returns its losses and outputs. Training is that of one batch of

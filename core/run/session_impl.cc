@@ -14,15 +14,6 @@ namespace {
 
 constexpr int kMaxInFlight = 2;
 
-// That of a new session if the file has none.
-LossScale LossScaleOf(const LoadedCheckpoint& loaded, const Program& program) {
-  LossScale loss_scale;
-  for (const auto& [id, values] : loaded.tensors) {
-    if (id == program.loss_scale) loss_scale = LossScaleFrom(values);
-  }
-  return loss_scale;
-}
-
 }  // namespace
 
 absl::Status Session::Impl::Create(const Graph& graph) {
@@ -97,9 +88,34 @@ absl::StatusOr<TimedStep> Session::Impl::Time(const Feeds& feeds) {
 }
 
 absl::Status Session::Impl::Begin(const Feeds& feeds, Iterate iterate) {
-  RETURN_IF_ERROR(CheckTrains());
   if (std::ssize(in_flight_) == kMaxInFlight)
     return absl::FailedPreconditionError("two steps are in flight; Finish() one");
+  ASSIGN_OR_RETURN(Executable* const executable, Next(feeds));
+  if (executable->program.Pauses()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(executable->program.net.name,
+                     " has outputs whose gradients the caller gives; Forward() and Backward() "
+                     "train it"));
+  }
+  RETURN_IF_ERROR(
+      Start(feeds, *executable, staging_[static_cast<size_t>(begun_ % kMaxInFlight)], iterate));
+  ++begun_;
+  in_flight_.push_back({.step = step_, .loss_scale = loss_scale_});
+  CountBatch();
+  return absl::OkStatus();
+}
+
+void Session::Impl::CountBatch() {
+  if (accumulates()) {
+    ++accumulated_;
+  } else {
+    ++step_;
+  }
+}
+
+absl::StatusOr<Executable*> Session::Impl::Next(const Feeds& feeds) {
+  RETURN_IF_ERROR(CheckTrains());
+  RETURN_IF_ERROR(CheckNotPaused());
   if (accumulates() && accumulated_ == options_.accumulate) {
     return absl::FailedPreconditionError(
         absl::StrCat("the gradients of ", accumulated_, " batches are summed; Update() first"));
@@ -111,8 +127,11 @@ absl::Status Session::Impl::Begin(const Feeds& feeds, Iterate iterate) {
   RETURN_IF_ERROR(accumulates() ? executables_.SetStage(accumulated_)
                                 : executables_.Resume(*sized));
   RETURN_IF_ERROR(values_.Draw());
-  Staging& staging = staging_[static_cast<size_t>(begun_ % kMaxInFlight)];
-  Executable& executable = executables_.training();
+  return &executables_.training();
+}
+
+absl::Status Session::Impl::Start(const Feeds& feeds, Executable& executable, Staging& staging,
+                                  Iterate iterate) {
   const absl::Status sent = WithoutThrowing("the batch's copy", [&] {
     return staging.Send(feeds, Scalars(), executable.program, *executable.executor);
   });
@@ -120,15 +139,7 @@ absl::Status Session::Impl::Begin(const Feeds& feeds, Iterate iterate) {
   values_.StepBegun();
   const absl::Status enqueued =
       WithoutThrowing("the step", [&] { return iterate(executable, staging); });
-  RETURN_IF_ERROR(Damages("step", Settle(enqueued)));
-  ++begun_;
-  in_flight_.push_back({.step = step_, .loss_scale = loss_scale_});
-  if (accumulates()) {
-    ++accumulated_;
-  } else {
-    ++step_;
-  }
-  return absl::OkStatus();
+  return Damages("step", Settle(enqueued));
 }
 
 IterationScalars Session::Impl::Scalars() const {
@@ -143,6 +154,7 @@ absl::StatusOr<StepResult> Session::Impl::Update() {
         absl::StrCat("an update needs the gradients of ", options_.accumulate,
                      " batches, of TrainingOptions::accumulate; there are ", accumulated_));
   }
+  RETURN_IF_ERROR(CheckNotPaused());
   RETURN_IF_ERROR(CheckUsable());
   RETURN_IF_ERROR(CheckNotExchanged());
   RETURN_IF_ERROR(executables_.SetStage(accumulated_));
@@ -177,10 +189,14 @@ absl::StatusOr<StepResult> Session::Impl::Finish() {
   absl::StatusOr<Staging::Received> received =
       staging_[static_cast<size_t>(iteration % kMaxInFlight)].Await();
   RETURN_IF_ERROR(Damages("step", received.status()));
-  const std::optional<LossScale> loss_scale = received->loss_scale;
+  return Finished(begun, *std::move(received));
+}
+
+StepResult Session::Impl::Finished(const InFlight& begun, Staging::Received received) {
+  const std::optional<LossScale> loss_scale = received.loss_scale;
   // The kernels compute means over the images of all batches.
-  for (LossResult& loss : received->losses) loss.loss *= static_cast<float>(options_.accumulate);
-  StepResult result = ResultOf(*std::move(received));
+  for (LossResult& loss : received.losses) loss.loss *= static_cast<float>(options_.accumulate);
+  StepResult result = ResultOf(std::move(received));
   result.step = begun.step;
   if (!loss_scale.has_value()) return result;
   if (accumulates()) {  // the update says whether the step is skipped
@@ -241,49 +257,6 @@ absl::StatusOr<Prediction> Session::Impl::Predict(absl::Span<const float> images
   return prediction;
 }
 
-absl::Status Session::Impl::Save(const std::string& path, CheckpointContents contents,
-                                 DType weights) {
-  RETURN_IF_ERROR(values_.Gather(ReadyToSave(contents)));
-  const std::string set_rate = rate_ == options_.learning_rate ? "" : ToString(rate_);
-  return values_.Save(path, contents,
-                      {.step = step_, .seed = options_.seed, .learning_rate = set_rate}, weights,
-                      metadata_);
-}
-
-absl::Status Session::Impl::Load(ReadValuesFor read) {
-  neap::Terms loaded;
-  const absl::Status own = Load(read, loaded);
-  return Agree(own, loaded, options_.communicator);
-}
-
-absl::Status Session::Impl::Load(ReadValuesFor read, neap::Terms& what) {
-  RETURN_IF_ERROR(CheckIdle());
-  RETURN_IF_ERROR(executables_.memory().Check());
-  ASSIGN_OR_RETURN(LoadedCheckpoint loaded, read(values_.stored()));
-  ASSIGN_OR_RETURN(const LearningRate rate, RateAfter(loaded));
-  // Of all tensors, before any is overwritten.
-  ASSIGN_OR_RETURN(const std::vector<TensorImage> images, values_.Images(loaded));
-  RETURN_IF_ERROR(device_.Synchronize());  // a failed step may have left work in the streams
-  RETURN_IF_ERROR(Damages("Load()", values_.Load(images)));
-  damage_ = absl::OkStatus();
-  has_exchanged_ = false;
-  if (options_.communicator != nullptr) what = TermsOf(loaded);
-  loss_scale_ = LossScaleOf(loaded, values_.stored());
-  step_ = loaded.position.has_value() ? loaded.position->step : 0;
-  accumulated_ = 0;
-  if (loaded.position.has_value()) options_.seed = loaded.position->seed;
-  rate_ = rate;
-  return absl::OkStatus();
-}
-
-absl::StatusOr<LearningRate> Session::Impl::RateAfter(const LoadedCheckpoint& loaded) const {
-  if (!loaded.position.has_value()) return rate_;
-  if (loaded.position->learning_rate.empty()) return options_.learning_rate;
-  const absl::StatusOr<LearningRate> rate = ParseLearningRate(loaded.position->learning_rate);
-  if (rate.ok()) return rate;
-  return absl::DataLossError(absl::StrCat("the checkpoint's metadata: ", rate.status().message()));
-}
-
 absl::Status Session::Impl::ExchangeAverages() {
   RETURN_IF_ERROR(Ready());
   if (!keeps_averages())
@@ -309,8 +282,9 @@ absl::Status Session::Impl::SetBudget(int64_t budget_bytes) {
 }
 
 absl::Status Session::Impl::SetTrainingGraph(const Graph& graph) {
-  AwaitBudget().IgnoreError();  // a refusal is reported by the next AwaitBudget()
-  absl::Status ready = CheckUsable();
+  absl::Status ready = CheckNotPaused();
+  if (ready.ok()) AwaitBudget().IgnoreError();  // a refusal is reported by the next AwaitBudget()
+  if (ready.ok()) ready = CheckUsable();
   if (ready.ok()) ready = CheckNotExchanged();
   return executables_.SetTrainingGraph(
       graph, ready, [this](const Program& program) { return Terms(program); },
@@ -318,6 +292,7 @@ absl::Status Session::Impl::SetTrainingGraph(const Graph& graph) {
 }
 
 absl::Status Session::Impl::CheckIdle() const {
+  RETURN_IF_ERROR(CheckNotPaused());
   if (in_flight_.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError("a step is in flight; Finish() it first");
 }
@@ -356,21 +331,6 @@ absl::Status Session::Impl::Ready() {
   RETURN_IF_ERROR(CheckIdle());
   RETURN_IF_ERROR(CheckUsable());
   return values_.Draw();
-}
-
-absl::Status Session::Impl::ReadyToSave(CheckpointContents contents) {
-  RETURN_IF_ERROR(Ready());
-  if (contents == CheckpointContents::kEverything) {
-    RETURN_IF_ERROR(CheckNotExchanged());
-    if (accumulated_ > 0)
-      return absl::FailedPreconditionError(absl::StrCat(
-          "a file has no gradients, and those of ", accumulated_, " batches wait for an Update()"));
-  }
-  if (!options_.inference_only || contents != CheckpointContents::kEverything)
-    return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      "the session was created for inference only and has no optimizer; SaveWeights() writes "
-      "the parameters");
 }
 
 absl::Status Session::Impl::PrepareToEvaluate() {

@@ -79,6 +79,9 @@ class Session::Impl {
     RETURN_IF_ERROR(Begin(given));
     return Finish();
   }
+  absl::StatusOr<std::vector<NamedTensor>> Forward(const Feeds& feeds);
+  absl::StatusOr<StepResult> Backward(const Feeds& gradients);
+  absl::Status SkipBackward();
   absl::StatusOr<StepResult> Update();
   absl::Status Discard();
   // Feeds that only training reads may be given, too.
@@ -100,7 +103,7 @@ class Session::Impl {
   absl::Status SetBudget(int64_t budget_bytes);
   absl::Status SetBudgetAsync(int64_t bytes) { return executables_.SetBudgetAsync(bytes); }
   bool budget_pending() const { return executables_.budget_pending(); }
-  absl::Status AwaitBudget() { return executables_.AwaitBudget(); }
+  absl::Status AwaitBudget();
   absl::Status SetTrainingGraph(const Graph& graph);
 
  private:
@@ -111,6 +114,10 @@ class Session::Impl {
   // Enqueues the work that follows the copy of the feeds.
   using Iterate = absl::FunctionRef<absl::Status(Executable& executable, Staging& staging)>;
   absl::Status Begin(const Feeds& feeds, Iterate iterate);
+  // The executable of the next batch, with the size of these values, once it can run.
+  absl::StatusOr<Executable*> Next(const Feeds& feeds);
+  absl::Status Start(const Feeds& feeds, Executable& executable, Staging& staging, Iterate iterate);
+  void CountBatch();
   // The batch as feeds of the size that it has.
   absl::StatusOr<BatchFeeds> FeedsOf(const Batch& batch) const;
   // Of so many values of images.
@@ -121,12 +128,21 @@ class Session::Impl {
   // Weights leave the rate as it is.
   absl::StatusOr<LearningRate> RateAfter(const LoadedCheckpoint& loaded) const;
   neap::Terms Terms(const Program& program) const { return TermsOf(program, rate_, options_.seed); }
+  // An iteration with a batch that is not finished.
+  struct InFlight {
+    int64_t step = 0;
+    LossScale loss_scale;  // when it began, after the last known update
+  };
+  // The result of such an iteration when it has ended.
+  StepResult Finished(const InFlight& begun, Staging::Received received);
   void FillLossScale(const LossScale& after, StepResult& result);
 
   // Of the step that is next.
   IterationScalars Scalars() const;
 
   bool accumulates() const { return options_.accumulate > 1; }
+  // Whether no iteration is paused; CheckIdle() says whether none is in flight, either.
+  absl::Status CheckNotPaused() const;
   absl::Status CheckIdle() const;
   absl::Status CheckTrains() const;
   absl::Status CheckUsable() const;
@@ -140,12 +156,6 @@ class Session::Impl {
   // A failure after some persistent tensors were changed makes all of them unusable.
   absl::Status Damages(std::string_view what, absl::Status status);
 
-  // An iteration with a batch that is not finished.
-  struct InFlight {
-    int64_t step = 0;
-    LossScale loss_scale;  // when it began, after the last known update
-  };
-
   Device& device_;
   TrainingOptions options_;
   LearningRate rate_;
@@ -157,7 +167,8 @@ class Session::Impl {
   int64_t accumulated_ = 0;           // batches that have begun since the last update
   int64_t begun_ = 0;                 // iterations with a batch
   std::deque<InFlight> in_flight_;
-  FileMetadata metadata_;       // of SetMetadata()
+  std::optional<InFlight> paused_;  // after Forward()
+  FileMetadata metadata_;           // of SetMetadata()
   LossScale loss_scale_;        // after the last step that was finished; unused if it is not scaled
   bool has_exchanged_ = false;  // the parameters and their averages
   absl::Status damage_;         // not OK if persistent tensors are unusable until a Load()

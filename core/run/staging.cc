@@ -71,8 +71,11 @@ absl::Status Staging::Reserve(int64_t bytes, Buffer& buffer) {
 absl::Status Staging::Reserve(const Program& program) {
   for (const Port& feed : program.feeds)
     RETURN_IF_ERROR(Reserve(program.SpecOf(feed).size_bytes(), feeds_[feed.name]));
-  for (const Port& output : program.outputs)
-    RETURN_IF_ERROR(Reserve(program.SpecOf(output).size_bytes(), outputs_[output.name]));
+  for (const Port& output : program.outputs) {
+    const int64_t bytes = program.SpecOf(output).size_bytes();
+    RETURN_IF_ERROR(Reserve(bytes, outputs_[output.name]));
+    if (output.gradient.has_value()) RETURN_IF_ERROR(Reserve(bytes, gradients_[output.name]));
+  }
   for (const LossPort& loss : program.losses)
     RETURN_IF_ERROR(Reserve(program.tensor(loss.metrics).spec.size_bytes(), metrics_[loss.name]));
   RETURN_IF_ERROR(Reserve(kIterationScalarsBytes, iteration_));
@@ -125,6 +128,15 @@ absl::Status Staging::Receive(const Program& program, const Executor& executor) 
     RETURN_IF_ERROR(Receive(loss.metrics, program, executor, metrics_.at(loss.name).data()));
   }
   awaited_outputs_.clear();
+  if (!program.Pauses()) RETURN_IF_ERROR(CopyOutputs(program, executor));
+  receives_loss_scale_ = program.loss_scale.has_value() && program.options.mode == Mode::kTraining;
+  if (receives_loss_scale_)
+    RETURN_IF_ERROR(Receive(*program.loss_scale, program, executor, loss_scale_.data()));
+  ASSIGN_OR_RETURN(done_, device_->Record(Stream::kCompute));
+  return absl::OkStatus();
+}
+
+absl::Status Staging::CopyOutputs(const Program& program, const Executor& executor) {
   for (const Port& output : program.outputs) {
     awaited_outputs_.emplace_back(output.name, program.SpecOf(output));
     std::byte* place = outputs_.at(output.name).data();
@@ -133,11 +145,40 @@ absl::Status Staging::Receive(const Program& program, const Executor& executor) 
       place += program.tensor(part).spec.size_bytes();
     }
   }
-  receives_loss_scale_ = program.loss_scale.has_value() && program.options.mode == Mode::kTraining;
-  if (receives_loss_scale_)
-    RETURN_IF_ERROR(Receive(*program.loss_scale, program, executor, loss_scale_.data()));
+  return absl::OkStatus();
+}
+
+absl::Status Staging::ReceiveOutputs(const Program& program, const Executor& executor) {
+  awaited_outputs_.clear();
+  RETURN_IF_ERROR(CopyOutputs(program, executor));
   ASSIGN_OR_RETURN(done_, device_->Record(Stream::kCompute));
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<NamedTensor>> Staging::AwaitOutputs() {
+  RETURN_IF_ERROR(device_->Await(done_));
+  return TakeOutputs();
+}
+
+absl::Status Staging::Resume(const Feeds& gradients, float loss_scale, const Program& program,
+                             Executor& executor) {
+  std::vector<Executor::HostValue> values;
+  std::vector<Executor::DeviceValue> on_device;
+  for (const Port& output : program.outputs) {
+    if (!output.gradient.has_value()) continue;
+    const FeedValue& given = *FindFeed(gradients, output.name);
+    const TensorSpec& spec = program.tensor(*output.gradient).spec;
+    if (given.on_device) {
+      on_device.push_back({*output.gradient, spec, given.floats.data()});
+      continue;
+    }
+    std::vector<float> scaled(given.floats.begin(), given.floats.end());
+    for (float& value : scaled) value *= loss_scale;
+    const Buffer& buffer = gradients_.at(output.name);
+    FromNchw(scaled, spec, buffer.data());
+    values.push_back({*output.gradient, buffer.data(), spec.size_bytes()});
+  }
+  return executor.Resume(values, on_device);
 }
 
 absl::StatusOr<Staging::Received> Staging::Await() {
@@ -149,15 +190,21 @@ absl::StatusOr<Staging::Received> Staging::Await() {
     loss.loss = metrics[0];
     loss.correct = static_cast<int64_t>(metrics[1]);
   }
+  received.outputs = TakeOutputs();
+  if (receives_loss_scale_)
+    std::memcpy(&received.loss_scale.emplace(), loss_scale_.data(), sizeof(LossScale));
+  return received;
+}
+
+std::vector<NamedTensor> Staging::TakeOutputs() {
+  std::vector<NamedTensor> outputs;
   for (const auto& [name, spec] : awaited_outputs_) {
     NamedTensor output = {.name = name, .shape = spec.shape};
     output.values.resize(static_cast<size_t>(spec.elements()));
     ToNchw(outputs_.at(name).data(), spec, absl::MakeSpan(output.values));
-    received.outputs.push_back(std::move(output));
+    outputs.push_back(std::move(output));
   }
-  if (receives_loss_scale_)
-    std::memcpy(&received.loss_scale.emplace(), loss_scale_.data(), sizeof(LossScale));
-  return received;
+  return outputs;
 }
 
 StepResult ResultOf(Staging::Received received) {

@@ -47,24 +47,35 @@ class Staging {
   // The same for a program without feeds. Waits until the iteration before has received them.
   absl::Status SendScalars(const IterationScalars& scalars, const Program& program,
                            Executor& executor);
+  // Enqueues the copy of the outputs to the host, for an iteration that has paused.
+  absl::Status ReceiveOutputs(const Program& program, const Executor& executor);
+  // Blocks until they have arrived.
+  absl::StatusOr<std::vector<NamedTensor>> AwaitOutputs();
+  // Enqueues the rest of an iteration that has paused, with gradients that have passed
+  // CheckGivenGradients(), each times `loss_scale`.
+  absl::Status Resume(const Feeds& gradients, float loss_scale, const Program& program,
+                      Executor& executor);
   // Enqueues the copy of the iteration's results to the host: in training, with the loss scale.
+  // Outputs are not among them if the iteration has paused.
   absl::Status Receive(const Program& program, const Executor& executor);
   struct Received {
     std::vector<LossResult> losses;       // in the program's order
-    std::vector<NamedTensor> outputs;     // of the whole batch
+    std::vector<NamedTensor> outputs;     // of the whole batch; none if the iteration has paused
     std::optional<LossScale> loss_scale;  // after the iteration; nullopt if the loss is not scaled
   };
   // Blocks until the results have arrived.
   absl::StatusOr<Received> Await();
 
  private:
+  absl::Status CopyOutputs(const Program& program, const Executor& executor);
+  std::vector<NamedTensor> TakeOutputs();
   // Of at least so many bytes.
   absl::Status Reserve(int64_t bytes, Buffer& buffer);
   absl::Status Receive(TensorId tensor, const Program& program, const Executor& executor,
                        std::byte* place) const;
 
   Device* device_;
-  absl::flat_hash_map<std::string, Buffer> feeds_, metrics_, outputs_;
+  absl::flat_hash_map<std::string, Buffer> feeds_, metrics_, outputs_, gradients_;
   Buffer iteration_, loss_scale_;
   // Of the iteration that was enqueued last.
   std::vector<LossResult> awaited_losses_;

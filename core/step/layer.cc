@@ -8,10 +8,10 @@
 namespace neap {
 namespace {
 
-constexpr std::array<std::string_view, 11> kPhaseNames = {
-    "forward",      "backward_activation", "backward_data", "backward_params", "check_gradients",
-    "update",       "update_scale",        "all_reduce",    "reduce_scatter",  "all_gather",
-    "add_gradients"};
+constexpr std::array<std::string_view, 12> kPhaseNames = {
+    "forward", "backward_activation", "backward_data", "backward_params", "check_gradients",
+    "update",  "update_scale",        "all_reduce",    "reduce_scatter",  "all_gather",
+    "pause",   "add_gradients"};
 constexpr std::array<std::string_view, 18> kSlotNames = {
     "input",   "output",     "input_grad", "output_grad", "linear_grad",   "addend",
     "param",   "param_grad", "saved",      "state",       "optimizer",     "second_moment",
@@ -28,7 +28,7 @@ absl::StatusOr<Phase> ParsePhase(std::string_view text) {
   return absl::InvalidArgumentError(absl::StrCat(
       "unknown phase \"", std::string(text),
       "\", expected forward, backward_activation, backward_data, backward_params, "
-      "check_gradients, update, update_scale, all_reduce, reduce_scatter or all_gather"));
+      "check_gradients, update, update_scale, all_reduce, reduce_scatter, all_gather or pause"));
 }
 
 std::string ToString(Operand operand) {

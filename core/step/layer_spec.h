@@ -33,8 +33,10 @@ enum class Mode : uint8_t { kTraining, kInference };
 // kAllReduce, which has no kernel, sums tensors over the ranks of data parallelism
 // (core/program/reduce_gradients.h and span_ranks.h). If the optimizer is sharded over the ranks
 // (core/program/shards.h), kReduceScatter sums gradients, of which each rank gets its own slice,
-// and kAllGather gives all ranks the slices of parameters that each has updated. kAddGradients is
-// the sum of two gradients, which runs as part of the step that computes one of them.
+// and kAllGather gives all ranks the slices of parameters that each has updated. kPause, which has
+// no kernel either, hands out the network's outputs and waits for gradients of them, which the
+// caller gives (core/graph/caller.h). kAddGradients is the sum of two gradients, which runs as part
+// of the step that computes one of them.
 enum class Phase : uint8_t {
   kForward,
   kBackwardActivation,
@@ -46,6 +48,7 @@ enum class Phase : uint8_t {
   kAllReduce,
   kReduceScatter,
   kAllGather,
+  kPause,
   kAddGradients,
 };
 constexpr bool IsOfLayer(Phase phase) { return phase <= Phase::kBackwardParams; }
@@ -53,6 +56,8 @@ constexpr bool IsOfLayer(Phase phase) { return phase <= Phase::kBackwardParams; 
 constexpr bool IsCollective(Phase phase) {
   return phase >= Phase::kAllReduce && phase <= Phase::kAllGather;
 }
+// Whether a kernel of the device's backend runs the step.
+constexpr bool HasKernel(Phase phase) { return !IsCollective(phase) && phase != Phase::kPause; }
 // Whether a step of a layer with these traits can be run in parts of the mini-batch.
 constexpr bool MayDivide(const LayerTraits& traits, Phase phase) {
   return traits.divisible && IsOfLayer(phase) && phase != Phase::kBackwardActivation;

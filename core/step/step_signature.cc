@@ -142,6 +142,7 @@ std::string_view TypeOf(const Layer& layer, Phase phase, const Optimizer& optimi
     case Phase::kBackwardActivation:
     case Phase::kBackwardData:
     case Phase::kBackwardParams:
+    case Phase::kPause:
       break;
     case Phase::kUpdate:
       return optimizer.rule == Optimizer::Rule::kAdamW ? "adamw" : "sgd";

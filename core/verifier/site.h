@@ -45,6 +45,9 @@ inline bool Has(const std::vector<TensorId>& ids, TensorId id) {
 // Checks the plan's header, tensors and steps, independently of its actions.
 absl::Status CheckTables(const Plan& plan, const Site& site);
 
+// A step that pauses reads outputs and writes their gradients, and is the only one.
+absl::Status CheckPause(const Plan& plan, const Site& site, const PlanStep& step);
+
 // The parts of the batch: all but the last have as many images, and the last has at least one. The
 // plan's batch is at least 1.
 absl::Status CheckParts(const Plan& plan, const Site& site);

@@ -170,6 +170,7 @@ absl::Status CheckStep(const Plan& plan, const Site& site, const PlanStep& step)
         "lists what a recomputation reads, but is not a forward step, or does not use that");
   }
   if (!HasValidPairs(step)) return fault("cannot work in place as declared");
+  if (step.phase == Phase::kPause) RETURN_IF_ERROR(CheckPause(plan, site, step));
   return CheckPart(plan, site, step);
 }
 

@@ -77,6 +77,7 @@ class Checker {
     if (IsCollective(plan_.steps[compute.step.index()].phase))
       return site_.Fault(PlanFault::kCollective, "the step has no kernel");
     RETURN_IF_ERROR(CheckEngines(compute));
+    RETURN_IF_ERROR(CheckPause(compute));
     given_.Compute();
     order_.Begin(Stream::kCompute);
     if (compute.workspace.has_value()) {
@@ -181,6 +182,19 @@ class Checker {
         absl::StrFormat("its micro-batches leave out %d of the batch of %d", left, batch));
   }
 
+  // The iteration may be given up at its pause, and the next one begin: all that it would find at
+  // the end is in its place.
+  absl::Status CheckPause(const ComputeAction& compute) const {
+    if (plan_.steps[compute.step.index()].phase != Phase::kPause) return absl::OkStatus();
+    if (!compute.engines.empty() || compute.workspace.has_value())
+      return site_.Fault(PlanFault::kPause, "the step has no kernel");
+    for (const PlanTensor& tensor : plan_.tensors) {
+      if (IsPersistent(tensor.role))
+        RETURN_IF_ERROR(CheckKept(tensor.id, PlanFault::kPause, "is, at the pause,"));
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status Run(const PlanStep& step) {
     RETURN_IF_ERROR(shards_.Run(step));
     for (TensorId tensor : step.reads) {
@@ -252,7 +266,12 @@ class Checker {
     }
     for (const PlanTensor& tensor : plan_.tensors) {
       if (IsPersistent(tensor.role)) {
-        RETURN_IF_ERROR(CheckKept(tensor.id));
+        if (tensor.on_host() && places_.is_allocated(tensor.id)) {
+          return site_.Fault(
+              PlanFault::kEndState,
+              absl::StrCat(site_.Describe(tensor.id), " ends in the arena, but began on the host"));
+        }
+        RETURN_IF_ERROR(CheckKept(tensor.id, PlanFault::kEndState, "ends"));
       } else if (places_.is_allocated(tensor.id)) {
         return site_.Fault(PlanFault::kLeak,
                            absl::StrCat(site_.Describe(tensor.id), " is never freed"));
@@ -261,13 +280,13 @@ class Checker {
     return absl::OkStatus();
   }
 
-  absl::Status CheckKept(TensorId tensor) const {
+  // Whether the next iteration finds the tensor's current value where this one has found it.
+  // `kind` and `verb` are for messages.
+  absl::Status CheckKept(TensorId tensor, PlanFault kind, std::string_view verb) const {
     const auto fault = [&](std::string_view what) {
-      return site_.Fault(PlanFault::kEndState,
-                         absl::StrFormat("%s ends %s", site_.Describe(tensor), what));
+      return site_.Fault(kind, absl::StrFormat("%s %s %s", site_.Describe(tensor), verb, what));
     };
     if (plan_.tensors[tensor.index()].on_host()) {
-      if (places_.is_allocated(tensor)) return fault("in the arena, but began on the host");
       if (!values_.CheckCopy(tensor).ok()) return fault("without its current value on the host");
       return absl::OkStatus();
     }

@@ -57,6 +57,7 @@ std::vector<StepSignature> KernelsOf(const Program& program) {
   const bool is_training = program.options.mode == Mode::kTraining;
   SignatureSet set;
   for (const Step& step : program.steps) {
+    if (!HasKernel(step.phase)) continue;
     const StepSignature signature = program.Signature(step);
     set.Add(signature);
     // The rerun of a convolution is the same kernel, and inference has no reruns.

@@ -99,7 +99,7 @@ class Lister {
 
   absl::StatusOr<StepConfigurations> List(const Run& run) {
     const Step& step = program_.steps[run.step.index()];
-    if (IsCollective(step.phase)) return StepConfigurations{{Configuration{}}, /*only_one=*/true};
+    if (!HasKernel(step.phase)) return StepConfigurations{{Configuration{}}, /*only_one=*/true};
     const StepSignature signature = program_.Signature(step, run.recompute);
     if (program_.options.accounting == Accounting::kPaper) {
       const double seconds = PredictSeconds(signature, step.flops, device_);
@@ -257,7 +257,7 @@ void ListInParallel(const Program& program, EngineCatalog& catalog) {
   absl::flat_hash_set<StepSignature> distinct;
   std::vector<StepSignature> signatures;
   for (const Step& step : program.steps) {
-    if (IsCollective(step.phase)) continue;
+    if (!HasKernel(step.phase)) continue;
     StepSignature signature = program.Signature(step);
     if (IsDivisible(signature) && distinct.insert(signature).second)
       signatures.push_back(std::move(signature));

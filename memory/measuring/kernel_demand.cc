@@ -204,7 +204,7 @@ absl::flat_hash_map<StepSignature, Runs> RunsOf(const Program& program, const Pl
     if (compute == nullptr) continue;
     const StepMemory& at = memory[position++];
     const Step& step = program.steps[compute->step.index()];
-    if (IsCollective(step.phase)) continue;
+    if (!HasKernel(step.phase)) continue;
     const bool is_other_kernel = compute->recompute && step.has_rerun_kernel();
     Runs& runs = all[program.Signature(step, is_other_kernel)];
     if (runs.count++ == 0) runs.parts = compute->engines;

@@ -34,6 +34,9 @@ void StateSeveralInputs(Graph& net) {
   net.Output("logits");
 }
 
+// core/graph/graph.h
+void GiveGradients(Graph& net) { net.OutputWithGradient("logits"); }
+
 // core/graph/sizes.h
 absl::Status Smaller(const Graph& net) {
   ASSIGN_OR_RETURN(const Graph small, WithSize(net, {.extents = {160, 160}, .batch = 64}));

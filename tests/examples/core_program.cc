@@ -11,6 +11,7 @@
 #include "neap/core/program/passes.h"
 #include "neap/core/program/persistent_tensors.h"
 #include "neap/core/program/program.h"
+#include "neap/core/program/program_builder.h"
 #include "neap/core/program/reduce_gradients.h"
 #include "neap/core/program/results.h"
 #include "neap/core/program/shards.h"
@@ -106,6 +107,15 @@ void ListGroups(const ResolvedGraph& graph, const std::vector<LayerId>& learning
   for (const std::vector<LayerId>& group : UpdateGroups(graph, learning, {.bytes = 8 * kMiB})) {
     const LayerId last = group.back();  // after whose backward the step runs
   }
+}
+
+// core/program/program_builder.h
+Program BuildAPart(PartGraphs parts, const ProgramOptions& options, const Program& whole) {
+  ProgramBuilder builder(std::move(parts), options);
+  builder.Adopt(whole);  // for a part of its network
+  Program part = builder.Build();
+  builder.unknown_tensor();  // what `whole` lacks, if anything
+  return part;
 }
 
 // core/program/program.h

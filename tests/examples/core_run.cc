@@ -30,6 +30,8 @@
 #include "neap/core/run/tensor_values.h"
 #include "neap/core/vision/batch_feeds.h"
 #include "neap/core/vision/loader.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/fully_connected.h"
 #include "neap/memory/planner.h"
 
 namespace neap::header_examples::run {
@@ -152,6 +154,34 @@ absl::Status Train(const Graph& net, const std::unique_ptr<Device>& device,
     ASSIGN_OR_RETURN(float loss, session.TrainStep(batch));
   }
   RETURN_IF_ERROR(session.Save("model.safetensors"));
+  return absl::OkStatus();
+}
+
+absl::Status TrainWithOwnLoss(
+    Session& session, const Feeds& feeds,
+    const std::function<std::vector<float>(const std::vector<float>&)>& GradientOfMyLoss) {
+  ASSIGN_OR_RETURN(std::vector<NamedTensor> outputs, session.Forward(feeds));
+  std::vector<float> gradient = GradientOfMyLoss(outputs[0].values);
+  RETURN_IF_ERROR(session.Backward({{.name = "logits", .floats = gradient}}).status());
+  return absl::OkStatus();
+}
+
+// docs/ports.md
+neap::Graph ScoresNet() {
+  neap::Graph net({.name = "scores", .batch = 32});
+  net.Input("picture", {1, 16, 16});
+  net.Add("hidden", neap::FullyConnected{.out_features = 64}, {"picture"});
+  net.Add("relu", neap::Relu{}, {"hidden"});
+  net.OutputWithGradient(net.Add("scores", neap::FullyConnected{.out_features = 10}, {"relu"}));
+  return net;
+}
+absl::Status TrainScores(
+    neap::Session& session, const std::vector<float>& pictures,
+    const std::function<std::vector<float>(const std::vector<float>&)>& GradientOfLoss) {
+  ASSIGN_OR_RETURN(const std::vector<neap::NamedTensor> outputs,
+                   session.Forward({{.name = "picture", .floats = pictures}}));
+  const std::vector<float> gradient = GradientOfLoss(outputs[0].values);
+  RETURN_IF_ERROR(session.Backward({{.name = "scores", .floats = gradient}}).status());
   return absl::OkStatus();
 }
 

@@ -91,7 +91,7 @@ class Session(_neap.Session):
     Several threads may use one session; their calls run one after another. Ctrl-C during a call takes effect when it returns.
     """
 
-    __slots__ = ("_accumulate_count", "_custom_layers", "_schedule", "__weakref__")
+    __slots__ = ("_accumulate_count", "_custom_layers", "_output_shapes", "_schedule", "__weakref__")
 
     def __init__(self, net: _neap.Graph, device: str | int | Any | None = None, budget: int | str | None = None,
                  dtype: str | Any | None = None, *, lr: Rate = 0.01, optimizer: str = "sgd", momentum: float | None = None,
@@ -115,6 +115,7 @@ class Session(_neap.Session):
                          measure=measure)
         self._accumulate_count = accumulate
         self._custom_layers: dict[int, Any] = {}
+        self._output_shapes: dict[str, tuple[int, ...]] = {}  # of the last forward()
         self._keep_layers_of(net)
         if isinstance(net, _neap.OnnxGraph):
             _neap._start_from_weights(self, net)
@@ -188,6 +189,33 @@ class Session(_neap.Session):
         self._follow_schedule()
         result = self._step_feeds(arrays)
         _check_loss(result)
+        return result
+
+    def forward(self, feeds: Mapping[str, Any]) -> dict[str, numpy.ndarray]:
+        """Runs the first half of a step, with an array for each input of the network, by name. Returns all its outputs, by name.
+
+        The network has outputs of which the caller computes a loss of its own (Graph.output_with_gradient). backward() or
+        skip_backward() comes next.
+        """
+        arrays = _arrays(feeds)
+        self._follow_schedule()
+        outputs = self._forward(arrays)
+        self._output_shapes = {name: output.shape for name, output in outputs.items()}
+        return outputs
+
+    def backward(self, gradients: Mapping[str, Any]) -> _neap.StepResult:
+        """Runs the rest of the step with the gradients of the caller's loss, one for each output_with_gradient(), of its shape.
+
+        In fp16 the session multiplies them by the loss scale. Before an update() they are summed: for the mean over its batches,
+        divide by their number. Returns the losses that the network has itself.
+        """
+        for name, gradient in gradients.items():
+            expected = self._output_shapes.get(name)
+            given = tuple(numpy.shape(gradient))
+            if expected is not None and given != expected:
+                raise ValueError(f"the gradient of output '{name}' has the shape {given}, not {expected}")
+        result = self._backward(_arrays(gradients))
+        _check_loss(result, may_be_skipped=True)
         return result
 
     def accumulate(self, images: Any, labels: Any) -> float:

@@ -21,10 +21,10 @@ namespace nb = nanobind;
 // Name, layer, inputs and role.
 using LayerState = std::tuple<std::string, nb::object, std::vector<std::string>, int>;
 // Name, batch, element type, layout, fusion, layers, outputs, and shared parameters with their
-// owners.
-using GraphState =
-    std::tuple<std::string, int64_t, std::string, std::string, bool, std::vector<LayerState>,
-               std::vector<std::string>, std::vector<std::pair<std::string, std::string>>>;
+// owners. Outputs say whether the caller gives their gradients.
+using GraphState = std::tuple<std::string, int64_t, std::string, std::string, bool,
+                              std::vector<LayerState>, std::vector<std::pair<std::string, bool>>,
+                              std::vector<std::pair<std::string, std::string>>>;
 
 nb::object ObjectOf(const Layer& layer) {
   const auto* const custom = layer.As<PythonLayer>();
@@ -45,11 +45,13 @@ nb::tuple StateOf(const Graph& graph) {
   for (const GraphLayer& layer : graph.layers())
     layers.emplace_back(layer.name, ObjectOf(layer.layer), layer.inputs,
                         static_cast<int>(layer.role));
+  std::vector<std::pair<std::string, bool>> outputs;
+  for (const GraphOutput& output : graph.outputs())
+    outputs.emplace_back(output.layer, output.takes_gradient);
   std::vector<std::pair<std::string, std::string>> shared;
   for (const SharedParam& one : graph.shared()) shared.emplace_back(one.param, one.owner);
   return nb::make_tuple(options.name, options.batch, std::string(Name(options.dtype)),
-                        std::string(Name(options.layout)), options.fusion, layers, graph.outputs(),
-                        shared);
+                        std::string(Name(options.layout)), options.fusion, layers, outputs, shared);
 }
 
 Graph GraphOf(const nb::tuple& state, nb::handle kept_by) {
@@ -62,7 +64,8 @@ Graph GraphOf(const nb::tuple& state, nb::handle kept_by) {
                .fusion = fusion});
   for (const auto& [layer, definition, inputs, role] : layers)
     graph.Add({layer, KeptLayer(definition, kept_by), inputs, RoleOf(role)});
-  for (const std::string& output : outputs) graph.Output(output);
+  for (const auto& [layer, takes_gradient] : outputs)
+    takes_gradient ? graph.OutputWithGradient(layer) : graph.Output(layer);
   for (const auto& [param, owner] : shared) graph.Share(param, owner);
   return graph;
 }

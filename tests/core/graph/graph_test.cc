@@ -175,7 +175,8 @@ TEST_CASE("a network has an input, and a loss to be trained, or else an output")
   const std::string x = net.Add("fc", FullyConnected{.out_features = 10}, {net.Input({1, 4, 4})});
   CHECK(ErrorOf(net) == "layer 'fc': its output is unused (a loss or an output ends a network)");
   net.Output(x);
-  CHECK(ErrorOf(net) == "the network has no loss, which training minimises");
+  CHECK(ErrorOf(net) ==
+        "the network has no loss, which training minimises, and no output whose gradient is given");
   CHECK(Resolve(net, Mode::kInference).ok());
   net.Output("missing");
   CHECK(ErrorOf(net) == "output 'missing' is not a layer");

@@ -251,7 +251,7 @@ Verdicts JudgeMutants(const char* script) {
 TEST_CASE("every changed plan that is accepted runs correctly in any order of the streams") {
   for (const char* script : {kPlainPlan, kIncomingPlan, kInPlacePlan, kTransferPlan, kRecomputePlan,
                              kPersistentTransferPlan, kPoolsPlan, kResidentPlan, kSumPlan,
-                             kForwardSumPlan, kShardPlan}) {
+                             kForwardSumPlan, kShardPlan, kPausePlan, kResidentPausePlan}) {
     const Plan plan = PlanFromScript(script);
     Plan totals = plan;
     RecomputeTotals(totals);
