@@ -1,4 +1,6 @@
 // The update of parameters as one pass over those of one layer or several.
+#include "neap/core/step/loss_scale.h"
+#include "neap/core/step/optimizer.h"
 #include "neap/layers/cuda/kernels/device_math.cuh"
 #include "neap/layers/cuda/kernels/optimizer.h"
 #include "neap/layers/cuda/kernels/scalars.cuh"

@@ -14,9 +14,12 @@
 
 #include <cstdint>
 
-#include "neap/core/step/loss_scale.h"
-#include "neap/core/step/optimizer.h"
 #include "neap/layers/cuda/kernels/array.h"
+
+namespace neap {
+struct LossScale;
+struct Optimizer;
+}  // namespace neap
 
 namespace neap::kernels {
 
