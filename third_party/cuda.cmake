@@ -105,6 +105,8 @@ if(neap_missing)
 endif()
 
 enable_language(CUDA)
+# This level is for the host's code, which only launches kernels; kernels are optimised in any case.
+string(REPLACE "-O3" "-O1" CMAKE_CUDA_FLAGS_RELEASE "${CMAKE_CUDA_FLAGS_RELEASE}")
 set(NEAP_HAS_CUDA ON)
 # CMake 3.25 does not know that nvcc supports C++20.
 if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)

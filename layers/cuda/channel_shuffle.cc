@@ -8,7 +8,7 @@ namespace {
 
 using namespace operands;
 
-cudaError_t Launch(const LaunchArgs& a) {
+cudaError_t LaunchShuffle(const LaunchArgs& a) {
   const bool backward = a.signature.phase == Phase::kBackwardData;
   const Operand from = backward ? Dy() : X();
   const ChannelMatrix m =
@@ -22,7 +22,7 @@ cudaError_t Launch(const LaunchArgs& a) {
 
 absl::StatusOr<Candidates> ChannelShuffleCandidates(const StepSignature& signature,
                                                     const SharedRuntime& runtime) {
-  return OwnKernel(signature, runtime, Launch);
+  return OwnKernel(signature, runtime, LaunchShuffle);
 }
 
 }  // namespace neap::cuda

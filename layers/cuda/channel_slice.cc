@@ -23,7 +23,7 @@ kernels::CropShape ShapeOf(const TensorSpec& whole, const ChannelSlice& slice) {
           .width = width};
 }
 
-cudaError_t Launch(const LaunchArgs& a) {
+cudaError_t LaunchSlice(const LaunchArgs& a) {
   const ChannelSlice& slice = *a.signature.layer.As<ChannelSlice>();
   if (a.signature.phase == Phase::kForward)
     return kernels::Crop(ShapeOf(a.signature.Spec(X()), slice), a.Array(X()), a.Array(Y()),
@@ -36,7 +36,7 @@ cudaError_t Launch(const LaunchArgs& a) {
 
 absl::StatusOr<Candidates> ChannelSliceCandidates(const StepSignature& signature,
                                                   const SharedRuntime& runtime) {
-  return OwnKernel(signature, runtime, Launch);
+  return OwnKernel(signature, runtime, LaunchSlice);
 }
 
 }  // namespace neap::cuda

@@ -10,7 +10,7 @@ namespace {
 
 using namespace operands;
 
-cudaError_t Forward(const LaunchArgs& a) {
+cudaError_t ReluForward(const LaunchArgs& a) {
   const FusedRelu& layer = *a.signature.layer.As<FusedRelu>();
   const TensorSpec& x = a.signature.Spec(X());
   return kernels::BiasReluPool(PoolShapeOf(layer.pool, x, a.signature.Spec(Y())), x.shape.c(),
@@ -18,7 +18,7 @@ cudaError_t Forward(const LaunchArgs& a) {
                                a.Find<uint8_t>(Saved(0)), a.stream);
 }
 
-cudaError_t Backward(const LaunchArgs& a) {
+cudaError_t ReluBackward(const LaunchArgs& a) {
   const FusedRelu& layer = *a.signature.layer.As<FusedRelu>();
   const TensorSpec& dx = a.signature.Spec(Dx());
   float* const dbias = a.Find<float>(ParamGrad(0));
@@ -38,12 +38,12 @@ cudaError_t Backward(const LaunchArgs& a) {
 absl::StatusOr<Candidates> FusedReluCandidates(const StepSignature& signature,
                                                const SharedRuntime& runtime) {
   RETURN_IF_ERROR(CheckFp32(signature, {Slot::kParam}));
-  if (signature.phase == Phase::kForward) return OwnKernel(signature, runtime, Forward);
-  if (!signature.Has(ParamGrad(0))) return OwnKernel(signature, runtime, Backward);
+  if (signature.phase == Phase::kForward) return OwnKernel(signature, runtime, ReluForward);
+  if (!signature.Has(ParamGrad(0))) return OwnKernel(signature, runtime, ReluBackward);
   const TensorSpec& dx = signature.Spec(Dx());
   const kernels::ChannelShape shape = ChannelShapeOf(dx);
   RETURN_IF_ERROR(CheckFits32(signature, shape.outer * shape.inner));
-  return OwnKernel(signature, runtime, Backward,
+  return OwnKernel(signature, runtime, ReluBackward,
                    kernels::ChannelScratchBytes(shape, ElementOf(dx.dtype)));
 }
 

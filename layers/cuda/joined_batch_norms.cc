@@ -37,7 +37,7 @@ cudaError_t ForEachInput(const LaunchArgs& a, Operand joined, Launch launch) {
   return cudaSuccess;
 }
 
-cudaError_t Forward(const LaunchArgs& a) {
+cudaError_t JoinedForward(const LaunchArgs& a) {
   return ForEachInput(
       a, Y(), [&](int i, const JoinedInput& place, const Concatenation& whole, kernels::Array y) {
         if (place.part == nullptr) {
@@ -57,7 +57,7 @@ cudaError_t Forward(const LaunchArgs& a) {
       });
 }
 
-cudaError_t Backward(const LaunchArgs& a) {
+cudaError_t JoinedBackward(const LaunchArgs& a) {
   return ForEachInput(
       a, Dy(), [&](int i, const JoinedInput& place, const Concatenation& whole, kernels::Array dy) {
         const bool adds = a.signature.Accumulates(Dx(i));
@@ -91,7 +91,8 @@ absl::StatusOr<Candidates> JoinedBatchNormsCandidates(const StepSignature& signa
                                                              ElementOf(joined.dtype)));
   }
   const bool reduces = !forward || HasStatistics(signature);
-  return OwnKernel(signature, runtime, forward ? Forward : Backward, reduces ? scratch : 0);
+  return OwnKernel(signature, runtime, forward ? JoinedForward : JoinedBackward,
+                   reduces ? scratch : 0);
 }
 
 }  // namespace neap::cuda

@@ -108,8 +108,21 @@ cudaError_t UpdateScaleLaunch(const LaunchArgs& a) {
   return kernels::UpdateLossScale(a.Get<LossScale>(LossScaling()), a.stream);
 }
 
+kernels::OptimizerOptions OptionsOf(const Optimizer& optimizer) {
+  return {.is_adamw = optimizer.rule == Optimizer::Rule::kAdamW,
+          .nesterov = optimizer.nesterov,
+          .momentum = optimizer.momentum,
+          .weight_decay = optimizer.weight_decay,
+          .beta1 = optimizer.beta1,
+          .beta2 = optimizer.beta2,
+          .epsilon = optimizer.epsilon,
+          .clip_norm = optimizer.clip_norm,
+          .average_decay = optimizer.average_decay};
+}
+
 cudaError_t UpdateLaunch(const LaunchArgs& a) {
   const LossScale* const loss_scale = a.Find<LossScale>(LossScaling());
+  const kernels::OptimizerOptions options = OptionsOf(a.signature.optimizer);
   const OperandsIn params(a, Slot::kParam), masters(a, Slot::kMaster),
       gradients(a, Slot::kParamGrad), moments(a, Slot::kOptimizer),
       second_moments(a, Slot::kSecondMoment), averages(a, Slot::kAverage);
@@ -130,7 +143,7 @@ cudaError_t UpdateLaunch(const LaunchArgs& a) {
         tensors.elements[slot] = params.elements(i);
       },
       [&](const auto& tensors) {
-        return kernels::UpdateParameters(tensors, a.signature.optimizer, a.Get<void>(Iteration()),
+        return kernels::UpdateParameters(tensors, options, a.Get<void>(Iteration()),
                                          a.Find<float>(GradientNorm()), loss_scale, a.stream);
       });
   return error == cudaSuccess && loss_scale != nullptr ? CommitStates(a, loss_scale) : error;

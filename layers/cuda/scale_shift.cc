@@ -9,7 +9,7 @@ namespace {
 
 using namespace operands;
 
-cudaError_t Launch(const LaunchArgs& a) {
+cudaError_t LaunchScaleShift(const LaunchArgs& a) {
   const auto [scale, shift] = *a.signature.layer.As<ScaleShift>();
   if (a.signature.phase == Phase::kForward)
     return kernels::ScaleShift(a.Array(X()), a.Array(Y()), a.Elements(Y()), scale, shift, a.stream);
@@ -20,7 +20,7 @@ cudaError_t Launch(const LaunchArgs& a) {
 
 absl::StatusOr<Candidates> ScaleShiftCandidates(const StepSignature& signature,
                                                 const SharedRuntime& runtime) {
-  return OwnKernel(signature, runtime, Launch);
+  return OwnKernel(signature, runtime, LaunchScaleShift);
 }
 
 }  // namespace neap::cuda

@@ -56,6 +56,14 @@ cudaError_t ApplyTo(const ChannelShape& s, const BatchNormOperands& in,
   return ReluMask(y, s.outer * s.channels * s.inner, epilogue.mask, stream);
 }
 
+cudaError_t ReduceMoments(const ChannelShape& s, ConstArray x, const StatisticsFinal& final,
+                          const ReductionMemory& memory, cudaStream_t stream) {
+  const auto run = [&]<typename T>() {
+    return Reduce<T>(s, Aligned16(x), TensorMomentsOp<T>{As<T>(x)}, final, memory, stream);
+  };
+  return WithElement(run, x);
+}
+
 // The pooled values are relu(normalised x).
 template <typename T>
 struct NormaliseBefore {
@@ -81,10 +89,15 @@ cudaError_t BatchNormStatistics(const ChannelShape& s, ConstArray x, float epsil
                                  .epsilon = epsilon,
                                  .momentum = momentum,
                                  .state = state};
-  const auto run = [&]<typename T>() {
-    return Reduce<T>(s, Aligned16(x), TensorMomentsOp<T>{As<T>(x)}, final, memory, stream);
-  };
-  return WithElement(run, x);
+  return ReduceMoments(s, x, final, memory, stream);
+}
+
+cudaError_t BatchNormRankStatistics(const ChannelShape& s, ConstArray x, int rank,
+                                    const BatchNormRows& rows, const ReductionMemory& memory,
+                                    cudaStream_t stream) {
+  const StatisticsFinal final = {
+      .count = static_cast<double>(s.outer * s.inner), .rows = rows, .rank = rank};
+  return ReduceMoments(s, x, final, memory, stream);
 }
 
 cudaError_t BatchNormApply(const ChannelShape& s, const BatchNormOperands& in,

@@ -28,6 +28,11 @@ struct Normalisation {
   }
 };
 
+// Only inference calls it, so it is not copied into every kernel for every lane.
+static __device__ __noinline__ float InverseDeviation(float variance, float epsilon) {
+  return 1.0F / sqrtf(variance + epsilon);
+}
+
 template <bool kLast, int kVec>
 __device__ __forceinline__ Normalisation<kVec> NormalisationOf(const BatchNormOperands& in,
                                                                size_t c) {
@@ -35,11 +40,12 @@ __device__ __forceinline__ Normalisation<kVec> NormalisationOf(const BatchNormOp
   Normalisation<kVec> of = {PerChannel<kLast, kVec>(in.mean, c),
                             PerChannel<kLast, kVec>(in.invstd, c),
                             PerChannel<kLast, kVec>(in.beta, c)};
+  if (in.from_variance) {
 #pragma unroll
-  for (int k = 0; k < kVec; ++k) {
-    if (in.from_variance) of.scale.v[k] = 1.0F / sqrtf(of.scale.v[k] + in.epsilon);
-    of.scale.v[k] *= gamma.v[k];
+    for (float& f : of.scale.v) f = InverseDeviation(f, in.epsilon);
   }
+#pragma unroll
+  for (int k = 0; k < kVec; ++k) of.scale.v[k] *= gamma.v[k];
   return of;
 }
 

@@ -130,8 +130,8 @@ cudaError_t BatchNormBackwardSlice(const ChannelShape& shape, const BatchNormOpe
                                    const BatchNormSums& sums, Array dx, bool adds,
                                    const ReductionMemory& memory, cudaStream_t stream);
 
-// sync_batch_norm.cu. The statistics of all ranks, and their gradients
-// (layers/fusion/sync_batch_norm.h).
+// sync_batch_norm.cu, and batch_norm.cu for the statistics of one rank. The statistics of all
+// ranks, and their gradients (layers/fusion/sync_batch_norm.h).
 struct BatchNormRow {
   float* count = nullptr;  // and what follows it, up to the means
   float* mean = nullptr;

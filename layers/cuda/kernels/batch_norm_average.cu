@@ -1,8 +1,5 @@
 // Batch norm whose results, with the sum and the ReLU behind it, are averaged over each image and
-// channel and not stored (layers/fusion/fused_batch_norm.h). The sums have the order of
-// global_pooling.cu.
-#include <type_traits>
-
+// channel and not stored (layers/fusion/fused_batch_norm.h). The sums have the order of global_pooling.cu.
 #include "neap/layers/cuda/kernels/batch_norm.cuh"
 #include "neap/layers/cuda/kernels/batch_norm.h"
 #include "neap/layers/cuda/kernels/batch_norm_apply.cuh"
@@ -192,39 +189,6 @@ class AveragedGradient {
   const T* dy_;
 };
 
-// What dz depends on. There may be a mask or, without a sum, a ReLU whose result's sign is computed
-// again.
-template <typename T>
-struct AveragedSource {
-  BatchNormOperands in;
-  AveragedGradient<T> dy;
-  bool relu;
-  const uint8_t* mask;
-  template <int kVec>
-  using Constants = Normalisation<kVec>;
-  template <bool kLast, int kVec>
-  __device__ __forceinline__ Normalisation<kVec> Prepare(size_t c) const {
-    if (!relu) return {};
-    return NormalisationOf<kLast, kVec>(in, c);
-  }
-  template <int kVec>
-  __device__ __forceinline__ Loaded<T, kVec> Load(size_t i) const {
-    return {Read<kVec>(As<T>(in.x), i), dy.template Load<kVec>(i),
-            mask == nullptr ? ~0U : ReadMask<T, kVec>(mask, i)};
-  }
-  template <int kVec>
-  __device__ __forceinline__ Vec<kVec> Of(const Normalisation<kVec>& of,
-                                          const Loaded<T, kVec>& loaded, const Vec<kVec>& x) const {
-    Vec<kVec> dz = Unpack(loaded.dy);
-    ApplyMask(loaded.bits, dz);
-    if (relu) {
-#pragma unroll
-      for (int k = 0; k < kVec; ++k) dz.v[k] = ReluGradient(of.template Of<T>(x.v[k], k), dz.v[k]);
-    }
-    return dz;
-  }
-};
-
 }  // namespace
 
 cudaError_t BatchNormAverage(const ChannelShape& s, const BatchNormOperands& in,
@@ -245,7 +209,8 @@ cudaError_t BatchNormAverageBackward(const ChannelShape& s, const BatchNormOpera
   const Passes passes = {s, in, sums, dx, gradient.daddend, memory, stream};
   const auto run = [&]<typename T>() {
     const bool relu = gradient.relu && gradient.mask == nullptr;
-    return passes.Run<T>(AveragedSource<T>{in, {s, As<T>(gradient.dy)}, relu, gradient.mask},
+    using Source = Gradient<Through::kMaskOrRelu, AveragedGradient<T>, T>;
+    return passes.Run<T>(Source{in, {s, As<T>(gradient.dy)}, gradient.mask, relu},
                          AllAligned16(in) && Aligned16(gradient.dy));
   };
   return WithElement(run, in.x, gradient.dy, gradient.daddend, dx);

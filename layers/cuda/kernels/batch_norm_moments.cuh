@@ -108,11 +108,35 @@ struct TensorMomentsOp {
   }
 };
 
+__device__ inline BatchNormRow RowAt(const BatchNormRows& rows, int rank) {
+  const int64_t offset = rank * rows.length;
+  return {rows.first.count + offset, rows.first.mean + offset, rows.first.squares + offset};
+}
+
+// Fills what is before the means.
+__device__ inline void WriteCount(const BatchNormRow& row, float count) {
+  for (float* p = row.count; p != row.mean; ++p) *p = 0;
+  *row.count = count;
+}
+
+// Writes a channel of the statistics, or, if there are rows, of the rank's row, and 0 to the other
+// rows.
 struct StatisticsFinal {
   double count;
-  float epsilon, momentum;
-  BatchNormState state;
+  float epsilon = 0, momentum = 0;
+  BatchNormState state = {};
+  BatchNormRows rows = {};
+  int rank = 0;
+  __device__ void WriteRows(uint32_t c, const Moments::Of<double>& moments) const {
+    for (int r = 0; r < rows.ranks; ++r) {
+      const BatchNormRow row = RowAt(rows, r);
+      row.mean[c] = r == rank ? moments.mean : 0.0F;
+      row.squares[c] = r == rank ? moments.squares : 0.0F;
+      if (c == 0) WriteCount(row, r == rank ? static_cast<float>(count) : 0.0F);
+    }
+  }
   __device__ void operator()(uint32_t c, const Moments::Of<double>& moments) const {
+    if (rows.first.count != nullptr) return WriteRows(c, moments);
     const double variance = moments.squares / count;
     state.mean[c] = moments.mean;
     state.invstd[c] = static_cast<float>(1.0 / sqrt(variance + epsilon));

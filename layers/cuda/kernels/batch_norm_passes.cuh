@@ -1,5 +1,6 @@
 // The two passes of batch norm's backward: sums of dz, the gradient that reaches the normalisation,
-// and then a map that uses them. A `Source` loads x and what dz depends on, and computes dz.
+// and then a map that uses them. A `Source` loads x and what dz depends on, and computes dz; if it
+// `Recomputes()` the normalised x, it gets the scale, gamma * invstd, and beta of the channels.
 #pragma once
 
 #include <cstddef>
@@ -58,6 +59,50 @@ struct Loaded {
   unsigned bits;
 };
 
+// What may be between the gradient in memory and the normalisation: nothing, the mask of a ReLU
+// behind a sum, or that mask or a ReLU whose result's sign is computed again. All threads take the
+// same way.
+enum class Through { kNothing, kMask, kMaskOrRelu };
+
+// dz, the gradient that reaches the normalisation, is what `Dy` loads, or 0 where a ReLU's result
+// is.
+template <Through kThrough, typename Dy, typename T>
+struct Gradient {
+  BatchNormOperands in;
+  Dy dy;
+  const uint8_t* mask = nullptr;  // may be null
+  bool relu = false;              // without a mask
+  template <int kVec>
+  using Registers = Loaded<T, kVec, LoadedFrom<Dy, kVec>>;
+  __device__ __forceinline__ bool Recomputes() const {
+    return kThrough == Through::kMaskOrRelu && relu;
+  }
+  __device__ __forceinline__ bool HasMask() const {
+    return kThrough != Through::kNothing && mask != nullptr;
+  }
+  template <int kVec>
+  __device__ __forceinline__ Registers<kVec> Load(size_t i) const {
+    Registers<kVec> loaded = {Read<kVec>(As<T>(in.x), i), dy.template Load<kVec>(i), ~0U};
+    if (HasMask()) loaded.bits = ReadMask<T, kVec>(mask, i);
+    return loaded;
+  }
+  template <int kVec>
+  __device__ __forceinline__ Vec<kVec> Of(const Registers<kVec>& loaded, const Vec<kVec>& x,
+                                          const Vec<kVec>& mean, const Vec<kVec>& scale,
+                                          const Vec<kVec>& beta) const {
+    Vec<kVec> dz = Unpack(loaded.dy);
+    if (HasMask()) ApplyMask(loaded.bits, dz);
+    if (Recomputes()) {
+#pragma unroll
+      for (int k = 0; k < kVec; ++k) {
+        const float y = Normalised<T>(x.v[k], mean.v[k], scale.v[k], beta.v[k]);
+        dz.v[k] = ReluGradient(y, dz.v[k]);
+      }
+    }
+    return dz;
+  }
+};
+
 // Sums dz and dz * (x - mean) * invstd, and writes dz to `daddend` unless that is null.
 template <typename Source, typename T>
 struct SumsOp {
@@ -66,24 +111,19 @@ struct SumsOp {
   T* daddend;
   template <int kVec>
   using Registers = LoadedFrom<Source, kVec>;
-  template <int kVec>
-  struct Constants {
-    Centred<kVec> centred;
-    typename Source::template Constants<kVec> of_source;
-  };
   template <bool kLast, int kVec>
-  __device__ Constants<kVec> Prepare(size_t c, size_t) const {
-    return {CentredOf<kLast, kVec>(source.in, c), source.template Prepare<kLast, kVec>(c)};
+  __device__ SumConstants<kVec> Prepare(size_t c, size_t) const {
+    return SumConstantsOf<kLast, kVec>(source.in, source.Recomputes(), c);
   }
   template <int kVec>
   __device__ Registers<kVec> Load(size_t i) const {
     return source.template Load<kVec>(i);
   }
   template <int kVec>
-  __device__ void Accumulate(const Constants<kVec>& of, const Registers<kVec>& loaded, size_t i,
+  __device__ void Accumulate(const SumConstants<kVec>& of, const Registers<kVec>& loaded, size_t i,
                              Accumulators<2, kVec>& sums) const {
     const Vec<kVec> x = Unpack(loaded.x);
-    const Vec<kVec> dz = source.Of(of.of_source, loaded, x);
+    const Vec<kVec> dz = source.Of(loaded, x, of.centred.mean, of.scale, of.beta);
 #pragma unroll
     for (int k = 0; k < kVec; ++k) {
       sums.v[0].v[k] += dz.v[k];
@@ -105,7 +145,7 @@ struct BackwardOp {
   template <int kVec>
   struct Constants {
     Derivative<kVec> derivative;
-    typename Source::template Constants<kVec> of_source;
+    Vec<kVec> beta;
   };
   template <int kVec>
   __device__ Loaded<T, kVec> Load(size_t i) const {
@@ -114,14 +154,15 @@ struct BackwardOp {
   template <bool kLast, int kVec>
   __device__ Constants<kVec> Prepare(size_t c) const {
     return {DerivativeOf<kLast, kVec>(source.in, dgamma, dbeta, c),
-            source.template Prepare<kLast, kVec>(c)};
+            BetaOf<kLast, kVec>(source.in, source.Recomputes(), c)};
   }
   template <int kVec>
   __device__ void Store(size_t i, const Constants<kVec>& of, const Loaded<T, kVec>& loaded) const {
     const Vec<kVec> x = Unpack(loaded.x);
-    Vec<kVec> d = source.Of(of.of_source, loaded, x);
+    const Derivative<kVec>& derivative = of.derivative;
+    Vec<kVec> d = source.Of(loaded, x, derivative.centred.mean, derivative.scale, of.beta);
 #pragma unroll
-    for (int k = 0; k < kVec; ++k) d.v[k] = of.derivative.Of(x.v[k], d.v[k], inverse_count, k);
+    for (int k = 0; k < kVec; ++k) d.v[k] = derivative.Of(x.v[k], d.v[k], inverse_count, k);
     Write<kVec>(dx, i, d);
   }
 };

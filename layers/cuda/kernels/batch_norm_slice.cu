@@ -69,13 +69,14 @@ __device__ __forceinline__ Packed<T, kVec> ReadUnaligned(const PartPlace<T, 1>& 
 }
 
 // Sums dz and dz * (x - mean) * invstd, over the same vectors whether they fit the slice or not.
-template <typename T, bool kFits>
+template <typename T>
 struct SliceSumsOp {
   using Total = Sums<2>;
   Slice<T> slice;  // of dy
   const T* x;
   BatchNormOperands in;
   bool relu;
+  bool fits;  // the slice
   template <int kVec>
   using Registers = Two<Packed<T, kVec>>;  // x, dy
   template <int kVec>
@@ -91,7 +92,7 @@ struct SliceSumsOp {
   __device__ __forceinline__ Two<Packed<T, kVec>> Load(const Constants<kVec>& of,
                                                        const RowPosition& at) const {
     const Packed<T, kVec> dy =
-        kFits || kVec == 1 ? ReadPart<kVec>(of.place, at) : ReadUnaligned<kVec>(of.place, at);
+        kVec == 1 || fits ? ReadPart<kVec>(of.place, at) : ReadUnaligned<kVec>(of.place, at);
     return {Read<kVec>(x, at.i), dy};
   }
   template <int kVec>
@@ -182,12 +183,8 @@ cudaError_t BatchNormBackwardSlice(const ChannelShape& s, const BatchNormOperand
     const bool aligned = AllAligned16(in), fits = Fits<T>(s, dy, channels);
     // Nothing is written to it.
     const Slice<T> slice = SliceOf(s, const_cast<T*>(As<T>(dy)), channels);
-    const auto sum = [&]<bool kFits>() {
-      const SliceSumsOp<T, kFits> op = {slice, As<T>(in.x), in, relu};
-      return Reduce<T>(s, aligned, op, GradientFinal{sums}, memory, stream);
-    };
-    const cudaError_t error =
-        fits ? sum.template operator()<true>() : sum.template operator()<false>();
+    const SliceSumsOp<T> op = {slice, As<T>(in.x), in, relu, fits};
+    const cudaError_t error = Reduce<T>(s, aligned, op, GradientFinal{sums}, memory, stream);
     if (error != cudaSuccess) return error;
     const bool wide = aligned && fits && AllAligned16(sums.dgamma, sums.dbeta, dx);
     return MapParts<T>(

@@ -112,11 +112,12 @@ struct BiasBefore {
 };
 
 // y = x + bias, or relu of it.
-template <typename T, bool kRelu>
+template <typename T>
 struct BiasOp {
   const T* x;
   const float* bias;
   T* y;
+  bool relu;
   template <int kVec>
   using Registers = Packed<T, kVec>;
   template <int kVec>
@@ -133,7 +134,7 @@ struct BiasOp {
 #pragma unroll
     for (int k = 0; k < kVec; ++k) {
       v.v[k] += b.v[k];
-      if constexpr (kRelu) v.v[k] = ReluOf(Rounded<T>(v.v[k]));
+      if (relu) v.v[k] = ReluOf(Rounded<T>(v.v[k]));
     }
     Write<kVec>(y, i, v);
   }
@@ -155,7 +156,7 @@ int64_t ChannelScratchBytes(const ChannelShape& s, Element type) {
 cudaError_t AddBias(const ChannelShape& s, const float* bias, Array y, cudaStream_t stream) {
   const auto run = [&]<typename T>() {
     T* const values = As<T>(y);
-    return MapChannels<T>(s, AllAligned16(bias, y), BiasOp<T, false>{values, bias, values}, stream);
+    return MapChannels<T>(s, AllAligned16(bias, y), BiasOp<T>{values, bias, values, false}, stream);
   };
   return WithElement(run, y);
 }
@@ -163,7 +164,7 @@ cudaError_t AddBias(const ChannelShape& s, const float* bias, Array y, cudaStrea
 cudaError_t BiasRelu(const ChannelShape& s, ConstArray x, const float* bias, Array y,
                      cudaStream_t stream) {
   const auto run = [&]<typename T>() {
-    return MapChannels<T>(s, AllAligned16(x, bias, y), BiasOp<T, true>{As<T>(x), bias, As<T>(y)},
+    return MapChannels<T>(s, AllAligned16(x, bias, y), BiasOp<T>{As<T>(x), bias, As<T>(y), true},
                           stream);
   };
   return WithElement(run, x, y);

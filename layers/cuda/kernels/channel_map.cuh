@@ -37,6 +37,14 @@ inline bool Vectorised(const ChannelShape& s, int vec) {
   return (s.channels_last ? s.channels : s.inner) % vec == 0;
 }
 
+// The vectors of a launch, numbered from its first one, which is number `base` of the tensor: all
+// vectors, unless those are too many for 32-bit numbers. A row is a plane (NCHW) or a pixel (NHWC).
+struct MapPart {
+  uint32_t vectors = 0;
+  size_t base = 0;
+  uint32_t first_row = 0;
+};
+
 // An Op's Prepare(c) gives what Store() needs for a vector of channel c. With `one_channel`, all
 // vectors of a thread have the same channels, which are then prepared once for `rounds` times
 // LoadsOf() vectors. Values per channel are as many bytes as the vectors of one round.
@@ -45,51 +53,41 @@ inline bool Vectorised(const ChannelShape& s, int vec) {
 //
 // Blocks begin at the end of the tensor: the kernel before wrote or read the end last, so it is
 // still in cache, and the kernel after finds the beginning there.
-template <typename Op, int kVec, bool kLast, typename Index>
+template <typename Op, int kVec, bool kLast>
 __global__ void __launch_bounds__(kThreads, 2)
-    ChannelMap(Op op, Index vectors, Divider<Index> inner, Divider<Index> channels,
-               bool one_channel, Index rounds) {
+    ChannelMap(Op op, MapPart part, Divider<uint32_t> inner, Divider<uint32_t> channels,
+               bool one_channel, uint32_t rounds) {
   AwaitKernelBefore();
   constexpr int kLoads = LoadsOf<Op>();
-  constexpr Index kRound = kThreads * kLoads;
-  Index first = static_cast<Index>(gridDim.x - 1 - blockIdx.x) * (kRound * rounds) + threadIdx.x;
-  typename Op::template Registers<kVec> loaded[kLoads];
-  const auto load = [&] {
-#pragma unroll
-    for (int u = 0; u < kLoads; ++u) {
-      const Index i = first + static_cast<Index>(u * kThreads);
-      if (i < vectors) loaded[u] = op.template Load<kVec>(i);
-    }
-  };
-  load();
-  const auto prepared = [&](Index i) {
-    Index c = 0, ignored = 0;
+  constexpr uint32_t kRound = kThreads * kLoads;
+  uint32_t first = (gridDim.x - 1 - blockIdx.x) * (kRound * rounds) + threadIdx.x;
+  const auto prepared = [&](uint32_t i) {
+    uint32_t c = 0, ignored = 0;
     if constexpr (kLast) {
       channels.Split(i, c);
       c *= kVec;
     } else {
-      channels.Split(inner.Split(i, ignored), c);
+      channels.Split(part.first_row + inner.Split(i, ignored), c);
     }
     return op.template Prepare<kLast, kVec>(c);
   };
-  if (kLast && one_channel) {
-    if (first >= vectors) return;
-    const auto constants = prepared(first);
-    for (Index round = 1;; ++round) {
+  decltype(prepared(first)) constants;
+  for (uint32_t round = 1;; ++round) {
+    typename Op::template Registers<kVec> loaded[kLoads];
 #pragma unroll
-      for (int u = 0; u < kLoads; ++u) {
-        const Index i = first + static_cast<Index>(u * kThreads);
-        if (i < vectors) op.template Store<kVec>(i, constants, loaded[u]);
-      }
-      if (round == rounds) return;
-      first += kRound;
-      load();
+    for (int u = 0; u < kLoads; ++u) {
+      const uint32_t i = first + static_cast<uint32_t>(u * kThreads);
+      if (i < part.vectors) loaded[u] = op.template Load<kVec>(part.base + i);
     }
-  }
-#pragma unroll
-  for (int u = 0; u < kLoads; ++u) {
-    const Index i = first + static_cast<Index>(u * kThreads);
-    if (i < vectors) op.template Store<kVec>(i, prepared(i), loaded[u]);
+    Repeat<kLoads>([&](int u) {
+      const uint32_t i = first + static_cast<uint32_t>(u * kThreads);
+      if (i >= part.vectors) return;
+      const bool has_constants = kLast && one_channel && (u > 0 || round > 1);
+      if (!has_constants) constants = prepared(i);
+      op.template Store<kVec>(part.base + i, constants, loaded[u]);
+    });
+    if (!kLast || round == rounds) return;
+    first += kRound;
   }
 }
 
@@ -101,29 +99,38 @@ template <typename Op, int kVec, bool kLast>
   const int64_t n = s.outer * s.channels * s.inner / kVec;
   const int64_t channels = kLast ? s.channels / kVec : s.channels;
   const int64_t inner = kLast ? 1 : s.inner / kVec;
+  const int64_t in_row = kLast ? channels : inner;
   const bool one_channel = kLast && kThreads % channels == 0;
   const int64_t round = kThreads * LoadsOf<Op>();
-  const int64_t rounds =
-      one_channel ? std::clamp<int64_t>(n / (round * kFewMapBlocks), 1, kMaxRounds) : 1;
-  const unsigned blocks = static_cast<unsigned>(CeilDiv(n, round * rounds));
-  const auto launch = [&]<typename Index>() {
-    return LaunchDependent(n, ChannelMap<Op, kVec, kLast, Index>, blocks, kThreads, stream, op,
-                           static_cast<Index>(n), Divider<Index>(inner), Divider<Index>(channels),
-                           one_channel, static_cast<Index>(rounds));
-  };
-  return Fits32(n) ? launch.template operator()<uint32_t>()
-                   : launch.template operator()<uint64_t>();
+  if (!Fits32(in_row) || (!kLast && !Fits32(n / inner))) return cudaErrorInvalidValue;
+  const int64_t most = std::max<int64_t>(kMaxLaunchVectors / in_row, 1) * in_row;
+  for (int64_t end = n, begin = 0; end > 0; end = begin) {
+    begin = CeilDiv(end, most) * most - most;
+    const int64_t vectors = end - begin;
+    const int64_t rounds =
+        one_channel ? std::clamp<int64_t>(vectors / (round * kFewMapBlocks), 1, kMaxRounds) : 1;
+    const MapPart part = {static_cast<uint32_t>(vectors), static_cast<size_t>(begin),
+                          kLast ? 0 : static_cast<uint32_t>(begin / inner)};
+    const cudaError_t error = LaunchDependent(
+        n, ChannelMap<Op, kVec, kLast>, static_cast<unsigned>(CeilDiv(vectors, round * rounds)),
+        kThreads, stream, op, part, Divider<uint32_t>(inner), Divider<uint32_t>(channels),
+        one_channel, static_cast<uint32_t>(rounds));
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
 }
 
 // Runs op over a tensor of elements of type T.
 template <typename T, typename Op>
 cudaError_t MapChannels(const ChannelShape& s, bool aligned, const Op& op, cudaStream_t stream) {
   constexpr int kVec = kWide<T>;
-  const bool wide = aligned && Vectorised(s, kVec);
-  if (s.channels_last) {
-    return wide ? LaunchMap<Op, kVec, true>(s, op, stream) : LaunchMap<Op, 1, true>(s, op, stream);
+  if (aligned && Vectorised(s, kVec)) {
+    return s.channels_last ? LaunchMap<Op, kVec, true>(s, op, stream)
+                           : LaunchMap<Op, kVec, false>(s, op, stream);
   }
-  return wide ? LaunchMap<Op, kVec, false>(s, op, stream) : LaunchMap<Op, 1, false>(s, op, stream);
+  // Element by element, NHWC is NCHW with planes of one pixel.
+  const ChannelShape pixels = {.outer = s.outer * s.inner, .channels = s.channels, .inner = 1};
+  return LaunchMap<Op, 1, false>(s.channels_last ? pixels : s, op, stream);
 }
 
 }  // namespace neap::kernels

@@ -262,11 +262,10 @@ __device__ __forceinline__ void SumRows(const Op& op, uint32_t cv, uint32_t chan
       const size_t row = first + static_cast<size_t>(u) * step;
       if (row < rows) loaded[u] = LoadAt<kVec>(op, constants, at(row));
     }
-#pragma unroll
-    for (int u = 0; u < kLoads; ++u) {
+    Repeat<kLoads>([&](int u) {
       const size_t row = first + static_cast<size_t>(u) * step;
       if (row < rows) op.template Accumulate<kVec>(constants, loaded[u], at(row).i, sums);
-    }
+    });
   }
   const uint32_t count = mine < rows ? static_cast<uint32_t>((rows - mine + step - 1) / step) : 0;
 #pragma unroll

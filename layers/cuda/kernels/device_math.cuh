@@ -24,6 +24,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "neap/layers/cuda/kernels/elements.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
@@ -32,6 +33,8 @@ namespace neap::kernels {
 
 inline constexpr int kThreads = 256;
 inline constexpr int kUnroll = 4;  // independent loads per thread
+// Kernels number vectors with 32 bits. Larger tensors take several launches.
+inline constexpr int64_t kMaxLaunchVectors = int64_t{1} << 30;
 
 // The comparison propagates NaN, as in PyTorch.
 __device__ __forceinline__ float ReluOf(float x) { return x <= 0.0F ? 0.0F : x; }
@@ -73,6 +76,14 @@ struct Divider<uint64_t> {
   }
   uint64_t divisor = 1;
 };
+
+// Calls visit(0), visit(1), ..., visit(kCount - 1). This is no loop, of which the compiler would
+// make a copy for each case of a switch inside.
+template <int kCount, typename Visit>
+__device__ __forceinline__ void Repeat(const Visit& visit) {
+  [&]<int... k>(std::integer_sequence<int, k...>) { (visit(k), ...); }
+  (std::make_integer_sequence<int, kCount>());
+}
 
 // The vectors that a thread loads at once: fewer if the op has many operands.
 template <typename Op>

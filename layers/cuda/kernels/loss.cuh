@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "neap/core/step/loss_scale.h"
 #include "neap/layers/cuda/kernels/block_reduce.cuh"
 #include "neap/layers/cuda/kernels/device_math.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
-#include "neap/layers/cuda/kernels/optimizer.h"
 
 namespace neap::kernels {
 

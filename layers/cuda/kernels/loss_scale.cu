@@ -1,4 +1,5 @@
 // The loss scale: the check of gradients, what a skipped step takes back, and the scale's rule.
+#include "neap/core/step/loss_scale.h"
 #include "neap/layers/cuda/kernels/device_math.cuh"
 #include "neap/layers/cuda/kernels/optimizer.h"
 #include "neap/layers/cuda/kernels/tensor_blocks.cuh"

@@ -1,4 +1,5 @@
 // The update of parameters as one pass over those of one layer or several.
+#include "neap/core/step/loss_scale.h"
 #include "neap/layers/cuda/kernels/device_math.cuh"
 #include "neap/layers/cuda/kernels/optimizer.h"
 #include "neap/layers/cuda/kernels/scalars.cuh"
@@ -23,8 +24,8 @@ __device__ double BiasCorrection(float beta, double t) {
   return -expm1(t * log(static_cast<double>(beta)));
 }
 
-__device__ Rule RuleOf(const Optimizer& optimizer, const Scalars& scalars, const float* squares,
-                       const LossScale* loss_scale) {
+__device__ Rule RuleOf(const OptimizerOptions& optimizer, const Scalars& scalars,
+                       const float* squares, const LossScale* loss_scale) {
   Rule rule = {scalars.learning_rate, optimizer.weight_decay, 1.0F, 1.0F, false};
   if (loss_scale != nullptr) {
     rule.gradient_scale = 1.0F / loss_scale->scale;
@@ -36,7 +37,7 @@ __device__ Rule RuleOf(const Optimizer& optimizer, const Scalars& scalars, const
     const float factor = optimizer.clip_norm / (norm + 1e-6F);
     if (!(factor >= 1.0F)) rule.gradient_scale *= factor;
   }
-  if (optimizer.rule == Optimizer::Rule::kAdamW) {
+  if (optimizer.is_adamw) {
     const double skipped = loss_scale == nullptr ? 0.0 : static_cast<double>(loss_scale->skipped);
     const double updates = static_cast<double>(scalars.step) + 1.0 - skipped;
     rule.decay *= rule.rate;
@@ -56,7 +57,7 @@ __device__ void WriteRounded(void* to, Element type, size_t i, const Vec<kVec>& 
 }
 
 template <int kVec>
-__device__ void Sgd(const UpdatePointers& t, int which, size_t i, const Optimizer& optimizer,
+__device__ void Sgd(const UpdatePointers& t, int which, size_t i, const OptimizerOptions& optimizer,
                     const Rule& rule, const Vec<kVec>& g, Vec<kVec>& w) {
   float* const moments = t.moments[which];
   Vec<kVec> v = {};
@@ -72,8 +73,9 @@ __device__ void Sgd(const UpdatePointers& t, int which, size_t i, const Optimize
 }
 
 template <int kVec>
-__device__ void AdamW(const UpdatePointers& t, int which, size_t i, const Optimizer& optimizer,
-                      const Rule& rule, const Vec<kVec>& g, Vec<kVec>& w) {
+__device__ void AdamW(const UpdatePointers& t, int which, size_t i,
+                      const OptimizerOptions& optimizer, const Rule& rule, const Vec<kVec>& g,
+                      Vec<kVec>& w) {
   Vec<kVec> m = ReadFloats<kVec>(t.moments[which], i);
   Vec<kVec> v = ReadFloats<kVec>(t.second_moments[which], i);
 #pragma unroll
@@ -90,12 +92,12 @@ __device__ void AdamW(const UpdatePointers& t, int which, size_t i, const Optimi
 
 template <int kVec>
 __device__ void UpdateVector(const UpdatePointers& t, int which, size_t i,
-                             const Optimizer& optimizer, const Rule& rule) {
+                             const OptimizerOptions& optimizer, const Rule& rule) {
   Vec<kVec> w = ReadFloats<kVec>(t.parameters[which], i);
   void* const rounded = t.rounded[which];
   if (!rule.skip) {
     const Vec<kVec> g = ReadFloats<kVec>(t.gradients[which], i);
-    if (optimizer.rule == Optimizer::Rule::kAdamW) {
+    if (optimizer.is_adamw) {
       AdamW<kVec>(t, which, i, optimizer, rule, g, w);
     } else {
       Sgd<kVec>(t, which, i, optimizer, rule, g, w);
@@ -116,11 +118,11 @@ using Blocks = TensorBlocks<kMaxTensors>;
 
 // Two vectors for each thread: with more, a group of small layers would not fill the GPU.
 constexpr int64_t kMinPerBlock = 2LL * kThreads * kVecFloats;
-static_assert(sizeof(UpdatePointers) + sizeof(Blocks) + sizeof(Optimizer) + 40 <= 4096);
+static_assert(sizeof(UpdatePointers) + sizeof(Blocks) + sizeof(OptimizerOptions) + 40 <= 4096);
 
 __global__ void __launch_bounds__(kThreads)
     UpdateKernel(const __grid_constant__ UpdatePointers t, const __grid_constant__ Blocks blocks,
-                 uint64_t vectorised, const __grid_constant__ Optimizer optimizer,
+                 uint64_t vectorised, const __grid_constant__ OptimizerOptions optimizer,
                  const Scalars* scalars, const float* squares, const LossScale* loss_scale) {
   __shared__ Rule of_block;  // which takes a few hundred instructions in double precision
   if (threadIdx.x == 0) of_block = RuleOf(optimizer, *scalars, squares, loss_scale);
@@ -140,7 +142,7 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-cudaError_t UpdateParameters(const UpdateTensors& tensors, const Optimizer& optimizer,
+cudaError_t UpdateParameters(const UpdateTensors& tensors, const OptimizerOptions& optimizer,
                              const void* scalars, const float* squares, const LossScale* loss_scale,
                              cudaStream_t stream) {
   const UpdatePointers& t = tensors.pointers;

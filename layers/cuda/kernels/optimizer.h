@@ -14,15 +14,26 @@
 
 #include <cstdint>
 
-#include "neap/core/step/loss_scale.h"
-#include "neap/core/step/optimizer.h"
 #include "neap/layers/cuda/kernels/array.h"
+
+namespace neap {
+struct LossScale;  // core/step/loss_scale.h
+}
 
 namespace neap::kernels {
 
 // The tensors of a launch. A kernel's parameters, which hold their addresses, fit into the 4 KiB
 // that every driver allows.
 inline constexpr int kMaxTensors = 64;
+
+// What the kernels read of an Optimizer (core/step/optimizer.h).
+struct OptimizerOptions {
+  bool is_adamw = false;  // or SGD
+  bool nesterov = false;
+  float momentum = 0, weight_decay = 0;
+  float beta1 = 0, beta2 = 0, epsilon = 0;
+  float clip_norm = 0, average_decay = 0;
+};
 
 // optimizer.cu. `parameters` are fp32: the masters of 16-bit parameters, whose values are written
 // to `rounded`, all of one type. A pointer is null if the parameter does not have the tensor.
@@ -42,7 +53,7 @@ struct UpdateTensors {
 };
 // `scalars` points to an IterationScalars in device memory, `squares` to the result of AddSquares()
 // for all gradients, or is null if they are not clipped; `loss_scale` may be null.
-cudaError_t UpdateParameters(const UpdateTensors& tensors, const Optimizer& optimizer,
+cudaError_t UpdateParameters(const UpdateTensors& tensors, const OptimizerOptions& optimizer,
                              const void* scalars, const float* squares, const LossScale* loss_scale,
                              cudaStream_t stream);
 

@@ -18,69 +18,64 @@
 namespace neap::kernels {
 
 // The gradient is the T that the pool alone would have stored. This one is for any windows and
-// vectors of any width.
-template <typename T>
+// vectors of any width: of neighbouring pixels of a plane (NCHW), or of channels.
+template <typename T, bool kLast>
 class PooledGradient {
  public:
   static constexpr int kRowThreads = 512;  // of a reduction whose registers are this gradient's
-  static constexpr int kLoads = kUnroll;
+  static constexpr int kLoads = 1;         // loops over windows do not overlap
   PooledGradient(const PoolShape& s, const T* dy, const uint8_t* index)
-      : s_(s),
-        by_(s),
-        vectors_fit_(s.channels % kWide<T> == 0 && Fits32(Elements(s) / kWide<T>)),
-        elements_fit_(Fits32(Elements(s))),
-        vectors_(s.h, s.w, vectors_fit_ ? s.channels / kWide<T> : 1),
-        elements_(s.h, s.w, elements_fit_ ? s.channels : 1),
-        all_(s.h, s.w, s.channels),
-        dy_(dy),
-        index_(index) {}
+      : PooledGradient(s, dy, index, s.channels % kWide<T> == 0 ? s.channels / kWide<T> : 1) {}
 
   // Of the i-th vector of the input.
   template <int kVec>
   __device__ __forceinline__ Packed<T, kVec> Load(size_t i) const {
-    if (!(kVec == 1 ? elements_fit_ : vectors_fit_)) return LoadLanes<kVec>(i);
-    const auto p = (kVec == 1 ? elements_ : vectors_)(static_cast<uint32_t>(i));
-    return Pack<T>(At<kVec>(p.outer, p.row, p.column, p.channel));
+    if constexpr (kLast && kVec > 1) {
+      return Pack<T>(At<kVec>(vectors_(i)));
+    } else {
+      T lanes[kVec];
+#pragma unroll 1
+      for (int k = 0; k < kVec; ++k) lanes[k] = RoundTo<T>(At<1>(elements_(i * kVec + k)).v[0]);
+      Packed<T, kVec> packed;
+      memcpy(&packed, lanes, sizeof(lanes));
+      return packed;
+    }
   }
 
  private:
-  static int64_t Elements(const PoolShape& s) { return s.outer * s.h * s.w * s.channels; }
-
-  // Lane by lane: neighbouring pixels (NCHW), or a tensor of too many elements for 32-bit indices.
-  template <int kVec>
-  __device__ __noinline__ Packed<T, kVec> LoadLanes(size_t i) const {
-    T lanes[kVec];
-#pragma unroll 1
-    for (int k = 0; k < kVec; ++k) {
-      const size_t element = i * kVec + k;
-      Vec<1> v;
-      if (elements_fit_) {
-        const auto p = elements_(static_cast<uint32_t>(element));
-        v = At<1>(p.outer, p.row, p.column, p.channel);
-      } else {
-        const auto p = all_(element);
-        v = At<1>(p.outer, p.row, p.column, p.channel);
-      }
-      lanes[k] = RoundTo<T>(v.v[0]);
+  // Divides by 32-bit numbers unless the tensor is too large.
+  struct AnyDecoder {
+    AnyDecoder(const PoolShape& s, int64_t channels)
+        : fits(Fits32(s.outer * s.h * s.w * channels)),
+          narrow(s.h, s.w, fits ? channels : 1),
+          wide(s.h, s.w, channels) {}
+    __device__ __forceinline__ Position<size_t> operator()(size_t i) const {
+      if (!fits) return Long(i);
+      const Position<uint32_t> p = narrow(static_cast<uint32_t>(i));
+      return {p.outer, p.row, p.column, p.channel};
     }
-    Packed<T, kVec> packed;
-    memcpy(&packed, lanes, sizeof(lanes));
-    return packed;
-  }
+    __device__ __noinline__ Position<size_t> Long(size_t i) const {
+      const Position<uint64_t> p = wide(i);
+      return {p.outer, p.row, p.column, p.channel};
+    }
+    bool fits;
+    Decoder<uint32_t> narrow;
+    Decoder<uint64_t> wide;
+  };
+
+  PooledGradient(const PoolShape& s, const T* dy, const uint8_t* index, int64_t vectors)
+      : s_(s), by_(s), vectors_(s, vectors), elements_(s, s.channels), dy_(dy), index_(index) {}
 
   template <int kVec>
-  __device__ __forceinline__ Vec<kVec> At(size_t outer, size_t row, size_t column,
-                                          size_t channel) const {
+  __device__ __forceinline__ Vec<kVec> At(const Position<size_t>& p) const {
     const size_t image = static_cast<size_t>(s_.out_h) * s_.out_w * (s_.channels / kVec);
-    return GatherGradient<kVec>(s_, by_, outer * image + channel, static_cast<int>(row),
-                                static_cast<int>(column), dy_, index_);
+    return GatherGradient<kVec>(s_, by_, p.outer * image + p.channel, static_cast<int>(p.row),
+                                static_cast<int>(p.column), dy_, index_);
   }
 
   PoolShape s_;
   WindowDividers by_;
-  bool vectors_fit_, elements_fit_;  // in 32-bit indices
-  Decoder<uint32_t> vectors_, elements_;
-  Decoder<uint64_t> all_;
+  AnyDecoder vectors_, elements_;
   const T* dy_;
   const uint8_t* index_;
 };
@@ -168,17 +163,26 @@ cudaError_t ReducePooled(const ChannelShape& shape, const PoolShape& s, bool ali
                          const ReductionMemory& memory, cudaStream_t stream) {
   constexpr int kVec = kWide<T>;
   const int64_t most = std::max(CeilDiv(s.kernel_h, s.stride_h), CeilDiv(s.kernel_w, s.stride_w));
-  const bool wide = shape.channels_last && aligned && !IsDilated(s) && Vectorised(shape, kVec) &&
-                    Fits32(s.outer * s.h * s.w * s.channels / kVec) &&
-                    Fits32(s.outer * s.out_h * s.out_w * s.channels / kVec);
-  const auto run = [&]<typename Gradient>(const Gradient& gradient) {
+  const bool wide = aligned && Vectorised(shape, kVec);
+  const bool is_plain = !IsDilated(s) && Fits32(s.outer * s.h * s.w * s.channels / kVec) &&
+                        Fits32(s.outer * s.out_h * s.out_w * s.channels / kVec);
+  const auto run = [&]<int kWidth, bool kLast, typename Gradient>(const Gradient& gradient) {
     const auto op = make(gradient);
-    return LaunchReduction<std::decay_t<decltype(op)>, Final, kVec, true>(shape, op, final, memory,
-                                                                          stream);
+    return LaunchReduction<std::decay_t<decltype(op)>, Final, kWidth, kLast>(shape, op, final,
+                                                                             memory, stream);
   };
-  if (wide && most == 1) return run(FewWindowsGradient<T, 1>(s, dy, index));
-  if (wide && most == 2) return run(FewWindowsGradient<T, 2>(s, dy, index));
-  return Reduce<T>(shape, aligned, make(PooledGradient<T>(s, dy, index)), final, memory, stream);
+  if (!Fits32(shape.outer * shape.inner)) return cudaErrorInvalidValue;
+  if (!shape.channels_last) {
+    const PooledGradient<T, false> any(s, dy, index);
+    return wide ? run.template operator()<kVec, false>(any)
+                : run.template operator()<1, false>(any);
+  }
+  if (wide && is_plain && most == 1)
+    return run.template operator()<kVec, true>(FewWindowsGradient<T, 1>(s, dy, index));
+  if (wide && is_plain && most == 2)
+    return run.template operator()<kVec, true>(FewWindowsGradient<T, 2>(s, dy, index));
+  const PooledGradient<T, true> any(s, dy, index);
+  return wide ? run.template operator()<kVec, true>(any) : run.template operator()<1, true>(any);
 }
 
 }  // namespace neap::kernels

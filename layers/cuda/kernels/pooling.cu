@@ -5,14 +5,14 @@
 namespace neap::kernels {
 namespace {
 
-template <int kVec, typename Index, typename T, typename I>
+template <int kVec, typename T, typename I>
 __global__ void __launch_bounds__(kThreads)
-    MaxPoolBackwardKernel(PoolShape s, WindowDividers by, Decoder<Index> decode, Index inputs,
+    MaxPoolBackwardKernel(PoolShape s, WindowDividers by, Decoder<uint32_t> decode, uint32_t inputs,
                           const T* __restrict__ dy, const I* __restrict__ index,
                           T* __restrict__ dx) {
-  const Index i = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x;
+  const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= inputs) return;
-  const Position<Index> p = decode(i);
+  const Position<uint32_t> p = decode(i);
   const size_t image = static_cast<size_t>(s.out_h) * s.out_w * (s.channels / kVec);
   Write<kVec>(dx, i,
               GatherGradient<kVec>(s, by, p.outer * image + p.channel, static_cast<int>(p.row),
@@ -34,13 +34,13 @@ __device__ __forceinline__ float WindowSize(const PoolShape& s, const AxisDivide
   return static_cast<float>(height * width);
 }
 
-template <int kVec, typename Index, typename T>
+template <int kVec, typename T>
 __global__ void __launch_bounds__(kThreads)
-    AveragePoolKernel(PoolShape s, AxisDividers dilation, Decoder<Index> decode, Index outputs,
-                      const T* __restrict__ x, T* __restrict__ y) {
-  const Index i = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x;
+    AveragePoolKernel(PoolShape s, AxisDividers dilation, Decoder<uint32_t> decode,
+                      uint32_t outputs, const T* __restrict__ x, T* __restrict__ y) {
+  const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= outputs) return;
-  const Position<Index> p = decode(i);
+  const Position<uint32_t> p = decode(i);
   const Strides in = VectorStrides(s.h, s.w, static_cast<size_t>(s.channels / kVec));
   const int top = static_cast<int>(p.row) * s.stride_h - s.padding_h;
   const int left = static_cast<int>(p.column) * s.stride_w - s.padding_w;
@@ -65,13 +65,13 @@ __global__ void __launch_bounds__(kThreads)
   Write<kVec>(y, i, sum);
 }
 
-template <int kVec, typename Index, typename T>
+template <int kVec, typename T>
 __global__ void __launch_bounds__(kThreads)
-    AveragePoolBackwardKernel(PoolShape s, WindowDividers by, Decoder<Index> decode, Index inputs,
-                              const T* __restrict__ dy, T* __restrict__ dx) {
-  const Index i = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x;
+    AveragePoolBackwardKernel(PoolShape s, WindowDividers by, Decoder<uint32_t> decode,
+                              uint32_t inputs, const T* __restrict__ dy, T* __restrict__ dx) {
+  const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= inputs) return;
-  const Position<Index> p = decode(i);
+  const Position<uint32_t> p = decode(i);
   const Strides out = VectorStrides(s.out_h, s.out_w, static_cast<size_t>(s.channels / kVec));
   const int row = static_cast<int>(p.row), column = static_cast<int>(p.column);
   const Windows rows =
@@ -102,9 +102,10 @@ cudaError_t LaunchMaxPoolBackward(const PoolShape& s, ConstArray dy, const I* in
   const auto run = [&]<typename T>() {
     return ForEach<T>(
         s.outer, s.h, s.w, s.channels, AllAligned16(dy, dx, index),
-        [&]<int kVec, typename Index>(const Decoder<Index>& decode, Index n, unsigned blocks) {
+        [&]<int kVec>(const Decoder<uint32_t>& decode, uint32_t n, unsigned blocks, int64_t first) {
           MaxPoolBackwardKernel<kVec><<<blocks, kThreads, 0, stream>>>(
-              s, WindowDividers(s), decode, n, As<T>(dy), index, As<T>(dx));
+              s, WindowDividers(s), decode, n, As<T>(dy) + first * OutImage(s),
+              index + first * OutImage(s), As<T>(dx) + first * InImage(s));
         });
   };
   return WithElement(run, dy, dx);
@@ -133,9 +134,10 @@ cudaError_t AveragePool(const PoolShape& s, ConstArray x, Array y, cudaStream_t 
   const auto run = [&]<typename T>() {
     return ForEach<T>(
         s.outer, s.out_h, s.out_w, s.channels, AllAligned16(x, y),
-        [&]<int kVec, typename Index>(const Decoder<Index>& decode, Index n, unsigned blocks) {
+        [&]<int kVec>(const Decoder<uint32_t>& decode, uint32_t n, unsigned blocks, int64_t first) {
           AveragePoolKernel<kVec><<<blocks, kThreads, 0, stream>>>(
-              s, AxisDividers(s.dilation_h, s.dilation_w), decode, n, As<T>(x), As<T>(y));
+              s, AxisDividers(s.dilation_h, s.dilation_w), decode, n, As<T>(x) + first * InImage(s),
+              As<T>(y) + first * OutImage(s));
         });
   };
   return WithElement(run, x, y);
@@ -145,9 +147,10 @@ cudaError_t AveragePoolBackward(const PoolShape& s, ConstArray dy, Array dx, cud
   const auto run = [&]<typename T>() {
     return ForEach<T>(
         s.outer, s.h, s.w, s.channels, AllAligned16(dy, dx),
-        [&]<int kVec, typename Index>(const Decoder<Index>& decode, Index n, unsigned blocks) {
+        [&]<int kVec>(const Decoder<uint32_t>& decode, uint32_t n, unsigned blocks, int64_t first) {
           AveragePoolBackwardKernel<kVec><<<blocks, kThreads, 0, stream>>>(
-              s, WindowDividers(s), decode, n, As<T>(dy), As<T>(dx));
+              s, WindowDividers(s), decode, n, As<T>(dy) + first * OutImage(s),
+              As<T>(dx) + first * InImage(s));
         });
   };
   return WithElement(run, dy, dx);

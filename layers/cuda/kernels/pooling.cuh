@@ -99,14 +99,14 @@ __device__ __forceinline__ int ElementsBefore(int end, int begin, int kernel,
 // whose first channel is c. If it ends with a ReLU, the index says where the ReLU passes no
 // gradient. `channels` is the number of channels that images take turns in (NCHW), or 1. kSide is
 // the side of square windows without dilation, whose loads then overlap, or 0 for any.
-template <int kVec, int kSide, typename Index, typename Before, typename T, typename I>
+template <int kVec, int kSide, typename Before, typename T, typename I>
 __global__ void __launch_bounds__(kThreads)
-    MaxPoolKernel(PoolShape s, AxisDividers dilation, Decoder<Index> decode, Index outputs,
+    MaxPoolKernel(PoolShape s, AxisDividers dilation, Decoder<uint32_t> decode, uint32_t outputs,
                   Before before, uint32_t channels, const T* __restrict__ x, T* __restrict__ y,
                   I* __restrict__ index) {
-  const Index i = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x;
+  const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= outputs) return;
-  const Position<Index> p = decode(i);
+  const Position<uint32_t> p = decode(i);
   const Strides in = VectorStrides(s.h, s.w, static_cast<size_t>(s.channels / kVec));
   const int top = static_cast<int>(p.row) * s.stride_h - s.padding_h;
   const int left = static_cast<int>(p.column) * s.stride_w - s.padding_w;
@@ -157,24 +157,32 @@ __global__ void __launch_bounds__(kThreads)
   if (index != nullptr) reinterpret_cast<Indices<kVec, I>*>(index)[i] = maximum.where;
 }
 
-// Chooses vector width and index type for a tensor of elements of type T: launch.template
-// operator()<kVec, Index>(decoder, count, blocks).
+// Chooses the vector width for a tensor of elements of type T: launch.template
+// operator()<kVec>(decoder, count, blocks, first), for the images from number `first`, which is a
+// multiple of `together`. One launch has all images, unless their vectors are too many for 32-bit
+// numbers.
 template <typename T, typename Launch>
 cudaError_t ForEach(int64_t outer, int64_t h, int64_t w, int64_t channels, bool aligned,
-                    const Launch& launch) {
+                    const Launch& launch, int64_t together = 1) {
   const int vec = aligned && channels % kWide<T> == 0 ? kWide<T> : 1;
-  const int64_t count = outer * h * w * (channels / vec);
-  if (count == 0) return cudaSuccess;
-  const unsigned blocks = static_cast<unsigned>(CeilDiv(count, kThreads));
-  const auto run = [&]<typename Index>() {
-    const Decoder<Index> decode(h, w, channels / vec);
-    const Index n = static_cast<Index>(count);
-    vec == 1 ? launch.template operator()<1, Index>(decode, n, blocks)
-             : launch.template operator()<kWide<T>, Index>(decode, n, blocks);
-  };
-  Fits32(count) ? run.template operator()<uint32_t>() : run.template operator()<uint64_t>();
+  const int64_t in_image = h * w * (channels / vec);
+  if (outer * in_image == 0) return cudaSuccess;
+  if (!Fits32(together * in_image)) return cudaErrorInvalidValue;
+  const int64_t most = kMaxLaunchVectors / (together * in_image) * together;
+  const int64_t images = std::max(most, together);
+  const Decoder<uint32_t> decode(h, w, channels / vec);
+  for (int64_t first = 0; first < outer; first += images) {
+    const int64_t count = std::min(images, outer - first) * in_image;
+    const unsigned blocks = static_cast<unsigned>(CeilDiv(count, kThreads));
+    const uint32_t n = static_cast<uint32_t>(count);
+    vec == 1 ? launch.template operator()<1>(decode, n, blocks, first)
+             : launch.template operator()<kWide<T>>(decode, n, blocks, first);
+  }
   return cudaGetLastError();
 }
+// The elements of an image of the pool's input, and of its output.
+inline int64_t InImage(const PoolShape& s) { return int64_t{s.h} * s.w * s.channels; }
+inline int64_t OutImage(const PoolShape& s) { return int64_t{s.out_h} * s.out_w * s.channels; }
 
 inline bool IsDilated(const PoolShape& s) { return s.dilation_h > 1 || s.dilation_w > 1; }
 
@@ -185,17 +193,21 @@ cudaError_t LaunchMaxPool(const PoolShape& s, int64_t image_channels, const Befo
   const uint32_t turns = s.channels == image_channels ? 1 : static_cast<uint32_t>(image_channels);
   return ForEach<T>(
       s.outer, s.out_h, s.out_w, s.channels, aligned && AllAligned16(x, y, index),
-      [&]<int kVec, typename Index>(const Decoder<Index>& decode, Index n, unsigned blocks) {
+      [&]<int kVec>(const Decoder<uint32_t>& decode, uint32_t n, unsigned blocks, int64_t first) {
+        const int64_t out = first * OutImage(s);
         const auto run = [&]<int kSide>() {
           MaxPoolKernel<kVec, kSide><<<blocks, kThreads, 0, stream>>>(
-              s, AxisDividers(s.dilation_h, s.dilation_w), decode, n, before, turns, x, y, index);
+              s, AxisDividers(s.dilation_h, s.dilation_w), decode, n, before, turns,
+              x + first * InImage(s), y + out, index == nullptr ? nullptr : index + out);
         };
-        const bool overlaps = s.kernel_h == s.kernel_w && kVec > 1 && !IsDilated(s);
-        const int side = overlaps ? s.kernel_h : 0;
-        if (side == 2) return run.template operator()<2>();
-        if (side == 3) return run.template operator()<3>();
+        if constexpr (kVec > 1) {
+          const int side = s.kernel_h == s.kernel_w && !IsDilated(s) ? s.kernel_h : 0;
+          if (side == 2) return run.template operator()<2>();
+          if (side == 3) return run.template operator()<3>();
+        }
         run.template operator()<0>();
-      });
+      },
+      turns);
 }
 
 // The windows that reach over position `at`: [first, last).

@@ -28,17 +28,18 @@ __global__ void __launch_bounds__(kThreads)
   mask[i] = static_cast<uint8_t>(bits);
 }
 
-// Computes the gradient before the ReLU, and sums it. `Dy` loads the gradient behind it.
-template <typename Dy, typename T>
+// Computes the gradient before the ReLU, and sums it. `other` may be null.
+template <typename T>
 struct MaskedSumOp {
   using Total = Sums<1>;
-  Dy dy;
+  const T* dy;
+  const T* other;
   const uint8_t* mask;
   T* dz;
   struct Nothing {};
   template <int kVec>
   struct Registers {
-    LoadedFrom<Dy, kVec> dy;
+    Packed<T, kVec> dy, other;
     unsigned bits;
   };
   template <bool kLast, int kVec>
@@ -47,12 +48,14 @@ struct MaskedSumOp {
   }
   template <int kVec>
   __device__ Registers<kVec> Load(size_t i) const {
-    return {dy.template Load<kVec>(i), ReadMask<T, kVec>(mask, i)};
+    Registers<kVec> loaded = {Read<kVec>(dy, i), {}, ReadMask<T, kVec>(mask, i)};
+    if (other != nullptr) loaded.other = Read<kVec>(other, i);
+    return loaded;
   }
   template <int kVec>
   __device__ void Accumulate(Nothing, const Registers<kVec>& in, size_t i,
                              Accumulators<1, kVec>& sums) const {
-    Vec<kVec> v = Unpack(in.dy);
+    Vec<kVec> v = other == nullptr ? Unpack(in.dy) : Unpack(TwoGradients<T, kVec>{in.dy, in.other});
     ApplyMask(in.bits, v);
 #pragma unroll
     for (int k = 0; k < kVec; ++k) sums.v[0].v[k] += v.v[k];
@@ -77,13 +80,9 @@ cudaError_t MaskedGradient(const ChannelShape& s, ConstArray dy, ConstArray othe
                            const uint8_t* mask, Array dz, float* dbeta,
                            const ReductionMemory& memory, cudaStream_t stream) {
   const auto run = [&]<typename T>() {
-    const auto reduce = [&]<typename Dy>(const Dy& source) {
-      const MaskedSumOp<Dy, T> op = {source, mask, As<T>(dz)};
-      return Reduce<T>(s, AllAligned16(dy, other, dz), op, StoreSum{dbeta, /*add=*/false}, memory,
-                       stream);
-    };
-    return other.data == nullptr ? reduce(StoredGradient<T>{As<T>(dy)})
-                                 : reduce(SummedGradient<T>{As<T>(dy), As<T>(other)});
+    const MaskedSumOp<T> op = {As<T>(dy), As<T>(other), mask, As<T>(dz)};
+    return Reduce<T>(s, AllAligned16(dy, other, dz), op, StoreSum{dbeta, /*add=*/false}, memory,
+                     stream);
   };
   return WithElement(run, dy, other, dz);
 }

@@ -1,5 +1,5 @@
-// Batch norm over ranks: kernels for the statistics of one rank and of all ranks, and for the
-// gradients of both. batch_norm.cu has the normalisation that follows.
+// Batch norm over ranks: kernels for the statistics of all ranks, and for the gradients of one rank
+// and of all. batch_norm.cu has the statistics of one rank, and the normalisation that follows.
 #include "neap/layers/cuda/kernels/batch_norm.cuh"
 #include "neap/layers/cuda/kernels/batch_norm.h"
 #include "neap/layers/cuda/kernels/batch_norm_gradient.cuh"
@@ -10,32 +10,6 @@
 
 namespace neap::kernels {
 namespace {
-
-__device__ BatchNormRow RowAt(const BatchNormRows& rows, int rank) {
-  const int64_t offset = rank * rows.length;
-  return {rows.first.count + offset, rows.first.mean + offset, rows.first.squares + offset};
-}
-
-// Fills what is before the means.
-__device__ void WriteCount(const BatchNormRow& row, float count) {
-  for (float* p = row.count; p != row.mean; ++p) *p = 0;
-  *row.count = count;
-}
-
-// Writes a channel of the rank's row, and 0 to the other rows.
-struct RowFinal {
-  BatchNormRows rows;
-  int own;
-  float count;
-  __device__ void operator()(uint32_t c, const Moments::Of<double>& moments) const {
-    for (int rank = 0; rank < rows.ranks; ++rank) {
-      const BatchNormRow row = RowAt(rows, rank);
-      row.mean[c] = rank == own ? moments.mean : 0.0F;
-      row.squares[c] = rank == own ? moments.squares : 0.0F;
-      if (c == 0) WriteCount(row, rank == own ? count : 0.0F);
-    }
-  }
-};
 
 // A thread merges the rows of a channel in the order of the ranks.
 __global__ void __launch_bounds__(kThreads)
@@ -107,13 +81,14 @@ struct RowGradientsFinal {
   }
 };
 
-// dx = (or, if kAdds, +=) the gradient by the statistics.
-template <bool kAdds, typename T>
+// dx = (or, if `adds`, +=) the gradient by the statistics.
+template <typename T>
 struct StatisticsGradientOp {
   const T* x;
   const float *mean, *by_mean, *by_squares;
   float inverse_count;
   T* dx;
+  bool adds;
   template <int kVec>
   struct Registers {
     Packed<T, kVec> x, dx;
@@ -125,7 +100,7 @@ struct StatisticsGradientOp {
   template <int kVec>
   __device__ Registers<kVec> Load(size_t i) const {
     Registers<kVec> loaded = {Read<kVec>(x, i), {}};
-    if constexpr (kAdds) loaded.dx = Read<kVec>(dx, i);
+    if (adds) loaded.dx = Read<kVec>(dx, i);
     return loaded;
   }
   template <bool kLast, int kVec>
@@ -141,7 +116,7 @@ struct StatisticsGradientOp {
       const float deviation = d.v[k] - of.mean.v[k];
       d.v[k] = of.by_mean.v[k] * inverse_count + 2 * of.by_squares.v[k] * deviation;
     }
-    if constexpr (kAdds) {
+    if (adds) {
       const Vec<kVec> sum = Unpack(loaded.dx);
 #pragma unroll
       for (int k = 0; k < kVec; ++k) d.v[k] = __fadd_rn(Rounded<T>(d.v[k]), sum.v[k]);
@@ -151,16 +126,6 @@ struct StatisticsGradientOp {
 };
 
 }  // namespace
-
-cudaError_t BatchNormRankStatistics(const ChannelShape& s, ConstArray x, int rank,
-                                    const BatchNormRows& rows, const ReductionMemory& memory,
-                                    cudaStream_t stream) {
-  const RowFinal final = {rows, rank, static_cast<float>(s.outer * s.inner)};
-  const auto run = [&]<typename T>() {
-    return Reduce<T>(s, Aligned16(x), TensorMomentsOp<T>{As<T>(x)}, final, memory, stream);
-  };
-  return WithElement(run, x);
-}
 
 cudaError_t BatchNormCombine(const BatchNormRows& rows, int64_t channels, float epsilon,
                              float momentum, const BatchNormState& state, cudaStream_t stream) {
@@ -185,13 +150,10 @@ cudaError_t BatchNormStatisticsBackward(const ChannelShape& s, ConstArray x,
                                         const BatchNormRow& row, const BatchNormRow& gradient,
                                         Array dx, bool adds, cudaStream_t stream) {
   const bool aligned = AllAligned16(x, dx, row.mean, gradient.mean, gradient.squares);
-  const auto run_as = [&]<bool kAdds, typename T>() {
-    const StatisticsGradientOp<kAdds, T> op = {As<T>(x),         row.mean,        gradient.mean,
-                                               gradient.squares, InverseCount(s), As<T>(dx)};
-    return MapChannels<T>(s, aligned, op, stream);
-  };
   const auto run = [&]<typename T>() {
-    return adds ? run_as.template operator()<true, T>() : run_as.template operator()<false, T>();
+    const StatisticsGradientOp<T> op = {As<T>(x),        row.mean,  gradient.mean, gradient.squares,
+                                        InverseCount(s), As<T>(dx), adds};
+    return MapChannels<T>(s, aligned, op, stream);
   };
   return WithElement(run, x, dx);
 }
