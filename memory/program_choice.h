@@ -19,7 +19,7 @@
 //
 // Ranks of data parallelism sum gradients in buckets. Their size is chosen by the time of the
 // program without a budget, because it matters little to memory; all ranks take that of rank 0
-// (core/run/lower_session.h).
+// (core/run/session/lower_session.h).
 //
 //   const auto lower = [&](const ProgramChoice& choice) {
 //     return Lower(graph,

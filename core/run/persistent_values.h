@@ -26,7 +26,7 @@
 #include "neap/core/device/communicator.h"
 #include "neap/core/device/device.h"
 #include "neap/core/program/program.h"
-#include "neap/core/run/session_executables.h"
+#include "neap/core/run/session/session_executables.h"
 #include "neap/core/run/session_results.h"
 #include "neap/core/run/tensor_values.h"
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "neap/core/base/status_macros.h"
-#include "neap/core/run/session_impl.h"
+#include "neap/core/run/session/session_impl.h"
 
 namespace neap {
 

@@ -26,8 +26,8 @@
 #include "neap/core/step/operands.h"
 #include "neap/layers/catalog/step_run.h"
 #include "neap/layers/catalog/table_backend.h"
-#include "neap/layers/cuda/cublas_library.h"
-#include "neap/layers/cuda/cudnn_convolution.h"
+#include "neap/layers/cuda/conv/cudnn_convolution.h"
+#include "neap/layers/cuda/device/cublas_library.h"
 #include "neap/layers/cuda/kernels/kernels.h"
 
 namespace neap::cuda {

@@ -18,7 +18,7 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/cuda/candidates.h"
-#include "neap/layers/cuda/cuda_status.h"
+#include "neap/layers/cuda/device/cuda_status.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/fusion/activated_batch_norm.h"

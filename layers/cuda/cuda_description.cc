@@ -6,7 +6,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/device/host_memory.h"
 #include "neap/layers/cuda/cuda_device.h"
-#include "neap/layers/cuda/cuda_status.h"
+#include "neap/layers/cuda/device/cuda_status.h"
 #include "neap/layers/devices/nominal_gpu.h"
 
 namespace neap {

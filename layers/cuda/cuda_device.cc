@@ -14,10 +14,10 @@
 #include "neap/core/base/units.h"
 #include "neap/layers/cuda/cuda_backend.h"
 #include "neap/layers/cuda/cuda_description.h"
-#include "neap/layers/cuda/cuda_graph.h"
-#include "neap/layers/cuda/cuda_status.h"
-#include "neap/layers/cuda/event_pool.h"
-#include "neap/layers/cuda/from_nchw.h"
+#include "neap/layers/cuda/device/cuda_graph.h"
+#include "neap/layers/cuda/device/cuda_status.h"
+#include "neap/layers/cuda/device/event_pool.h"
+#include "neap/layers/cuda/device/from_nchw.h"
 
 namespace neap {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/run/lower_session.h"
 #include "neap/core/run/ranks.h"
+#include "neap/core/run/session/lower_session.h"
 #include "neap/layers/profile/installed_timings.h"
 #include "neap/layers/profile/profile_database.h"
 #include "neap/layers/profile/profiled_timings.h"

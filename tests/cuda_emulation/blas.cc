@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "neap/core/base/float16.h"
-#include "neap/layers/cuda/cublas_library.h"
+#include "neap/layers/cuda/device/cublas_library.h"
 
 struct EmulatedBlas {};
 struct EmulatedPreference {};

@@ -7,7 +7,7 @@
 #include "neap/core/step/operands.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/cpu/cpu_backend.h"
-#include "neap/layers/cuda/cudnn_convolution.h"
+#include "neap/layers/cuda/conv/cudnn_convolution.h"
 
 namespace neap {
 namespace {

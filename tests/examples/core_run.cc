@@ -11,21 +11,21 @@
 #include "neap/core/program/feeds.h"
 #include "neap/core/run/arena.h"
 #include "neap/core/run/binder.h"
-#include "neap/core/run/budget_change.h"
 #include "neap/core/run/evaluation.h"
 #include "neap/core/run/executable.h"
 #include "neap/core/run/executor.h"
 #include "neap/core/run/file_planner.h"
-#include "neap/core/run/lower_session.h"
 #include "neap/core/run/parallel_session.h"
 #include "neap/core/run/persistent_values.h"
 #include "neap/core/run/plan_cache.h"
 #include "neap/core/run/ranks.h"
 #include "neap/core/run/session.h"
-#include "neap/core/run/session_executables.h"
-#include "neap/core/run/session_memory.h"
-#include "neap/core/run/session_planner.h"
-#include "neap/core/run/size_programs.h"
+#include "neap/core/run/session/budget_change.h"
+#include "neap/core/run/session/lower_session.h"
+#include "neap/core/run/session/session_executables.h"
+#include "neap/core/run/session/session_memory.h"
+#include "neap/core/run/session/session_planner.h"
+#include "neap/core/run/session/size_programs.h"
 #include "neap/core/run/staging.h"
 #include "neap/core/run/tensor_values.h"
 #include "neap/core/vision/batch_feeds.h"
@@ -52,7 +52,7 @@ absl::Status Bind(const Program& program, const Plan& plan, Device& device, cons
   return absl::OkStatus();
 }
 
-// core/run/budget_change.h
+// core/run/session/budget_change.h
 absl::Status PlanMeanwhile(SessionPlanner& planner, const Program& training,
                            const Program& inference) {
   BudgetChange change(planner);
@@ -219,7 +219,7 @@ absl::Status AgreeOnGraph(const Graph& graph, const Program& program, ProgramOpt
   return absl::OkStatus();
 }
 
-// core/run/session_memory.h
+// core/run/session/session_memory.h
 absl::Status ChangeGraph(Device& device, const std::shared_ptr<Executable>& whole,
                          const std::shared_ptr<Executable>& evaluation,
                          const std::shared_ptr<Executable>& executable, const Graph& graph) {
@@ -230,7 +230,7 @@ absl::Status ChangeGraph(Device& device, const std::shared_ptr<Executable>& whol
   return memory.training().executor->Run();
 }
 
-// core/run/session_executables.h
+// core/run/session/session_executables.h
 absl::Status MakeExecutables(Device& device, const std::shared_ptr<const Planner>& planner,
                              const TrainingOptions& options, const Graph& graph, const Graph& part,
                              const RankShare& share) {
@@ -256,7 +256,7 @@ absl::Status ReadWeight(Device& device, SessionExecutables& executables, Communi
   return absl::OkStatus();
 }
 
-// core/run/lower_session.h
+// core/run/session/lower_session.h
 absl::Status LowerExample(const Graph& graph, const TrainingOptions& options,
                           const RankShare& share, const DeviceDescription& device,
                           int64_t budget_bytes, SessionPlanner& planner) {
@@ -265,7 +265,7 @@ absl::Status LowerExample(const Graph& graph, const TrainingOptions& options,
   return absl::OkStatus();
 }
 
-// core/run/size_programs.h
+// core/run/session/size_programs.h
 absl::Status LowerSmallSize(const Graph& net, const Program& whole,
                             const DeviceDescription& description, SessionPlanner& planner) {
   ASSIGN_OR_RETURN(const int64_t batch,
@@ -274,7 +274,7 @@ absl::Status LowerSmallSize(const Graph& net, const Program& whole,
   return absl::OkStatus();
 }
 
-// core/run/session_planner.h
+// core/run/session/session_planner.h
 absl::Status PlanSession(const PlannerOptions& options, Device& device, const Program& training,
                          const Program& inference) {
   SessionPlanner planner(PlannerFor(options), device);

@@ -8,11 +8,11 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/operands.h"
 #include "neap/layers/cuda/candidates.h"
-#include "neap/layers/cuda/cudnn_convolution.h"
-#include "neap/layers/cuda/cudnn_engines.h"
-#include "neap/layers/cuda/cudnn_library.h"
+#include "neap/layers/cuda/conv/cudnn_convolution.h"
+#include "neap/layers/cuda/conv/cudnn_engines.h"
+#include "neap/layers/cuda/device/cudnn_library.h"
 #include "neap/layers/cuda/kernels/kernels.h"
-#include "neap/layers/cuda/matmul.h"
+#include "neap/layers/cuda/matmul/matmul.h"
 
 namespace neap::examples {
 
@@ -27,21 +27,21 @@ absl::StatusOr<Candidates> ReluCandidates(const StepSignature& s, const SharedRu
   return OwnKernel(s, runtime, LaunchRelu);
 }
 
-// layers/cuda/cublas_library.h
+// layers/cuda/device/cublas_library.h
 absl::Status LoadedCublas(cublasLtHandle_t handle) {
   ASSIGN_OR_RETURN(const CublasLibrary* cublas, LoadCublas());
   RETURN_IF_ERROR(cublas->Checked("cublasLtCreate", cublas->create(&handle)));
   return absl::OkStatus();
 }
 
-// layers/cuda/cudnn_library.h
+// layers/cuda/device/cudnn_library.h
 absl::Status VersionOfCudnn() {
   RETURN_IF_ERROR(LoadCudnn());
   const size_t version = LoadedCudnn().get_version();
   return absl::OkStatus();
 }
 
-// layers/cuda/cudnn_convolution.h
+// layers/cuda/conv/cudnn_convolution.h
 absl::Status RunCudnnConvolution(const ConvolutionProblem& problem, void* stream, void* x, void* w,
                                  void* y, void* workspace) {
   ASSIGN_OR_RETURN(auto cudnn, CudnnConvolutions::ForDevice(stream));
@@ -51,7 +51,7 @@ absl::Status RunCudnnConvolution(const ConvolutionProblem& problem, void* stream
   return absl::OkStatus();
 }
 
-// layers/cuda/cudnn_engines.h
+// layers/cuda/conv/cudnn_engines.h
 absl::Status ReadEngineId() {
   ASSIGN_OR_RETURN(const EngineChoice choice, ParseEngineId("eng12_k2=1_k3=0"));
   choice.engine;  // 12
@@ -64,7 +64,7 @@ void RunRelu(const float* x, float* y, int64_t elements, cudaStream_t stream) {
   cudaError_t error = kernels::Relu(x, y, elements, stream);
 }
 
-// layers/cuda/matmul.h
+// layers/cuda/matmul/matmul.h
 absl::Status RunMatmul(const Runtime& runtime, const void* a, const void* b, void* c) {
   ASSIGN_OR_RETURN(auto product,
                    Matmul::Build(runtime, {.m = 64, .n = 32, .k = 128}, DType::kFp32));

@@ -3,8 +3,8 @@
 #include "neap/layers/cuda/kernels/channel_map.cuh"
 #include "neap/layers/cuda/kernels/channel_reduce.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
-#include "neap/layers/cuda/kernels/pooled_gradient.cuh"
-#include "neap/layers/cuda/kernels/pooling.cuh"
+#include "neap/layers/cuda/kernels/pooling/pooled_gradient.cuh"
+#include "neap/layers/cuda/kernels/pooling/pooling.cuh"
 
 namespace neap::kernels {
 namespace {

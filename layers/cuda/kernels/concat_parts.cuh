@@ -18,6 +18,7 @@
 #include "neap/layers/cuda/kernels/channel_position.cuh"
 #include "neap/layers/cuda/kernels/device_math.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
+#include "neap/layers/cuda/kernels/norm/batch_norm.h"
 
 namespace neap::kernels {
 

@@ -1,4 +1,4 @@
-#include "neap/layers/cuda/image_parts.h"
+#include "neap/layers/cuda/conv/image_parts.h"
 
 #include <doctest/doctest.h>
 

@@ -1,0 +1,87 @@
+#include "neap/core/program/build/program_ports.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace neap {
+namespace {
+
+// A port of the same name may follow from an earlier sub-batch.
+void AddPart(const std::string& name, TensorId part, std::vector<Port>& ports) {
+  const Port* const known = FindPort(ports, name);
+  Port& port = known == nullptr ? ports.emplace_back(Port{.name = name})
+                                : ports[static_cast<size_t>(known - ports.data())];
+  port.parts.push_back(part);
+}
+
+LossPort& LossOf(const ResolvedGraph& graph, const ResolvedLayer& layer, TensorId metrics,
+                 Program& program) {
+  for (LossPort& loss : program.losses) {
+    if (loss.name == layer.name) return loss;
+  }
+  LossPort loss = {.name = layer.name,
+                   .weight = layer.spec.loss_weight,
+                   .is_auxiliary = layer.role == LayerRole::kAuxiliaryLoss,
+                   .metrics = metrics,
+                   .logits = {.name = graph.layers[layer.inputs.front().index()].name},
+                   .predictions = {.name = layer.name}};
+  if (layer.inputs.size() > 1) {
+    const ResolvedLayer& target = graph.layers[layer.inputs[1].index()];
+    if (target.role == LayerRole::kFeed) loss.target = target.name;
+  }
+  return program.losses.emplace_back(std::move(loss));
+}
+
+}  // namespace
+
+void AddToPorts(const ResolvedGraph& graph, const ResolvedLayer& layer,
+                absl::Span<const LayerTensors> tensors, Program& program) {
+  const LayerTensors& own = tensors[layer.id.index()];
+  if (layer.role == LayerRole::kFeed) AddPart(layer.name, *own.output, program.feeds);
+  if (!layer.output.empty()) AddPart(layer.output, *own.output, program.outputs);
+  if (!IsLoss(layer.role)) return;
+  LossPort& loss = LossOf(graph, layer, own.persistent.states.front(), program);
+  loss.logits.parts.push_back(*tensors[layer.inputs.front().index()].output);
+  loss.predictions.parts.push_back(*own.output);
+}
+
+void HandOut(Step& pause, Program& program) {
+  for (Port& output : program.outputs) {
+    const TensorId tensor = output.parts.front();
+    const auto read = std::find_if(pause.reads.begin(), pause.reads.end(),
+                                   [&](const Use& use) { return use.tensor == tensor; });
+    if (read == pause.reads.end()) {
+      pause.reads.push_back({tensor, {Slot::kInput, static_cast<int>(pause.reads.size())}});
+    } else {
+      output.gradient = Find(pause.writes, {Slot::kInputGrad, read->operand.index});
+    }
+  }
+}
+
+absl::Status CheckSamePorts(const Program& part, const Program& whole) {
+  for (const auto& [ports, known] :
+       {std::pair(&part.feeds, &whole.feeds), std::pair(&part.outputs, &whole.outputs)}) {
+    for (const Port& port : *ports) {
+      const Port* const expected = FindPort(*known, port.name);
+      if (expected == nullptr) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            part.net.name, ": ", whole.net.name, " has no ", port.name, " that is given or read"));
+      }
+      const TensorSpec found = part.SpecOf(port), wanted = whole.SpecOf(*expected);
+      // The batch and the sizes of images may be others.
+      const bool is_same = found.dtype == wanted.dtype && found.layout == wanted.layout &&
+                           found.shape.rank() == wanted.shape.rank();
+      if (is_same) continue;
+      return absl::InvalidArgumentError(absl::StrCat(part.net.name, ": its ", port.name, " is ",
+                                                     found.ToString(), ", that of ", whole.net.name,
+                                                     " ", wanted.ToString()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace neap
