@@ -1,4 +1,4 @@
-// What else could have been done with a tensor that backward reads, and at what price.
+// The alternatives for a tensor that backward reads, and their prices.
 //
 // A plan keeps such a tensor from forward until backward, moves it out and back, or makes it again.
 // The fate that it chose (core/plan/tensor_fate.h) can be judged only beside the others: keeping
@@ -36,7 +36,7 @@ struct TensorAlternatives {
   std::optional<double> rebuild_us = {};
 };
 
-// Of the tensors that backward steps read and that do not persist: the batch, and what forward
+// For the tensors that backward steps read and that do not persist: the batch, and what forward
 // steps write; by TensorId. `may_move` as PlannerOptions::has_room_outside().
 std::vector<TensorAlternatives> FindAlternatives(const Program& program, const TimelineCosts& costs,
                                                  const RebuildPrices& prices, bool may_move);

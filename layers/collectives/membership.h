@@ -41,7 +41,7 @@ class Membership {
   virtual absl::StatusOr<std::unique_ptr<Communicator>> Join(CpuDevice& device) = 0;
   // Texts alone, for ranks on any devices.
   virtual absl::StatusOr<std::unique_ptr<TextExchange>> Texts(Device& device) = 0;
-  // After a failure: the destructor does not wait for the others, which fail, too.
+  // For use after a failure: the destructor does not wait for the others, which fail, too.
   virtual void Abandon() = 0;
 };
 

@@ -36,7 +36,7 @@ class NcclComm {
   absl::Status Finish(std::string_view call, ncclResult_t begun);
   // An error that has happened since.
   absl::Status Health();
-  // That another rank does not answer.
+  // The error that another rank does not answer.
   absl::Status NoAnswer() const;
   // Ends NCCL's kernels, which may wait for other ranks. Nothing can be called after that.
   void Abort();

@@ -43,7 +43,7 @@ class NodeWriter {
 
   // Errors: UNIMPLEMENTED for one that is not floats {N, C} and spatial axes.
   absl::Status WriteInput(const ResolvedLayer& feed);
-  // As {N, C}, or {N, C} and spatial axes if there are several positions. Each is written once.
+  // Writes it as {N, C}, or {N, C} and spatial axes if there are several positions; each once only.
   void WriteOutput(LayerId output);
   // A layer of role kInner, whose inputs are written. Errors: UNIMPLEMENTED for a type of layer
   // that ONNX has no operator for; INVALID_ARGUMENT for a tensor that `weights` lacks or that has

@@ -59,7 +59,7 @@ struct PixelBox {
 
 struct DecodedPart {
   int64_t reduction = 1;        // pixel (x, y) stands for reduction x reduction of the image's
-  PixelBox box = {};            // what is decoded, in pixels of the reduced image
+  PixelBox box = {};            // the decoded part, in pixels of the reduced image
   std::vector<uint8_t> pixels;  // row by row, 4 bytes for each: red, green, blue, and any value
 
   const uint8_t* Row(int64_t y) const { return pixels.data() + (y - box.top) * box.width() * 4; }
