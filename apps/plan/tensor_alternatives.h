@@ -10,8 +10,8 @@
 //   rebuild                                            (step that makes x)  one rerun
 //
 // The prices are those that the planner sees: of a copy over the link to the host, whether or not
-// computation hides it, and of one rerun alone, as if what the rerun reads were there, with what
-// the first run loses.
+// computation hides it, and of one rerun alone, as if its inputs were there, with the time that the
+// first run loses.
 //
 //   ASSIGN_OR_RETURN(EngineTable engines,
 //                    EngineTable::List(program, kernels, /*strict=*/false, device, catalog));

@@ -160,8 +160,8 @@ struct StepSpec {
   std::vector<Operand> reads;
   std::vector<Operand> writes;
   std::vector<Operand> accumulates = {};  // read, added to, written
-  // Forward only: what a recomputation reads; empty if that is `reads`. It writes all else of
-  // `writes`, and does not accumulate.
+  // Forward only: the operands that a recomputation reads; empty if these are `reads`. It writes
+  // the rest of `writes`, and does not accumulate.
   std::vector<Operand> rerun_reads = {};
   // {written, read} pairs that may share bytes: the kernel reads no element after it has written
   // the result of that element.

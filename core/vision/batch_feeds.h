@@ -4,9 +4,9 @@
 //   ASSIGN_OR_RETURN(const BatchFeeds given, BatchFeeds::Of(batch, program));
 //   RETURN_IF_ERROR(staging.Send(given.feeds(), scalars, program, executor));
 //
-// The images are the values of the only input; what the main loss compares its predictions with is
-// the only target. Errors: INVALID_ARGUMENT for a network with others, whose feeds have to be given
-// by name.
+// The images are the values of the only input; the tensor with which the main loss compares its
+// predictions is the only target. Errors: INVALID_ARGUMENT for a network with others, whose feeds
+// have to be given by name.
 #pragma once
 
 #include <cstdint>

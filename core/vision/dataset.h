@@ -60,7 +60,7 @@ class Dataset {
   // Whether images are decoded from files of their own, which takes milliseconds for each, so that
   // every image is worth a thread; and whether there is a ReadView().
   virtual bool decodes() const { return false; }
-  // Like Read(), but a random crop of the image, as training wants it. Errors: also UNIMPLEMENTED.
+  // Like Read(), but a random crop of the image, for training. Errors: also UNIMPLEMENTED.
   virtual absl::Status ReadView(int64_t index, const RandomView& view, float* pixels,
                                 int32_t* labels) const;
 };

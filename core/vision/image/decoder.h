@@ -1,6 +1,6 @@
 // Decoders of image files, for datasets of many images of which a network reads a small part each.
 //
-// Decoding takes most of the time of reading a photograph, and the network wants a crop of it, in a
+// Decoding takes most of the time of reading a photograph, and the network reads a crop of it, in a
 // lower resolution. A decoder is therefore told which part is needed, and in how many pixels: JPEG
 // is decoded in 1/2, 1/4 or 1/8 of its resolution where that suffices (which takes the lower
 // frequencies of each block alone), and what lies outside of the part is skipped.

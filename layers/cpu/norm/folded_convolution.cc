@@ -170,7 +170,7 @@ void BackwardActivation(const LoopArgs& args) {
       args.Get<float>(ParamGrad(2)));
 }
 
-// The gradient of what is normalised.
+// The gradient of the normalised values.
 const float* GradientOf(const LoopArgs& args) {
   return args.Get<float>(args.signature.Has(Dz()) ? Dz() : Dy());
 }
