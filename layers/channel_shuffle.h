@@ -32,7 +32,7 @@ struct ChannelMatrix {
   int64_t rows = 1, columns = 1;
   int64_t run = 1;
 };
-// Of the images that the step reads: x or, `backward`, dy.
+// The matrix of the images that the step reads: x or, `backward`, dy.
 ChannelMatrix MatrixOf(const ChannelShuffle& shuffle, const TensorSpec& images, bool backward);
 
 }  // namespace neap

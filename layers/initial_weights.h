@@ -32,10 +32,10 @@ struct InitialWeights {
   friend bool operator==(const InitialWeights&, const InitialWeights&) = default;
 };
 
-// Of a weight of this shape. Its first two axes are {out, in}, or for a transposed convolution,
-// whose fans are computed in the same way, {in, out}.
+// The initialiser of a weight of this shape. Its first two axes are {out, in}, or for a transposed
+// convolution, whose fans are computed in the same way, {in, out}.
 Init WeightInit(const InitialWeights& rule, const Shape& weight);
-// Of the bias beside that weight.
+// The initialiser of the bias beside that weight.
 Init BiasInit(const InitialWeights& rule, const Shape& weight);
 
 }  // namespace neap

@@ -118,10 +118,10 @@ uint64_t FloorSum(uint64_t n, uint64_t m, uint64_t a, uint64_t b) {
 
 }  // namespace
 
-// A window that begins in the image holds that pixel. Of one that begins before the image, only the
-// first element that is not before it can be in it if the image has fewer pixels than `dilation`.
-// In window i it is (first + i * stride) modulo `dilation`; the difference of the sums is the
-// number of windows in which that is `size` or more.
+// A window that begins in the image holds that pixel. If the image has fewer pixels than
+// `dilation`, a window that begins before the image holds at most its first element that is not
+// before the image. In window i it is (first + i * stride) modulo `dilation`; the difference of the
+// sums is the number of windows in which that is `size` or more.
 bool AllHoldPixels(int64_t size, int64_t positions, int64_t stride, int64_t padding,
                    int64_t dilation) {
   if (dilation <= size) return true;

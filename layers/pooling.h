@@ -12,14 +12,14 @@
 // first on ties. It has 1 byte per output, or 4 if the window exceeds 256 elements. NaN counts as
 // larger than any number, as in PyTorch.
 //
-// With ceil_mode, a pooling has one more window where windows at equal distances do not end with
-// the padded image, unless that window would begin behind the image. It holds what is there:
+// With ceil_mode, a pooling has one more window if windows at equal distances do not end with the
+// padded image, unless that window would begin behind the image. It holds the elements that exist:
 //
 //   7 pixels, kernel 3, stride 3, no padding
 //   |0 1 2|3 4 5|6    |   3 outputs, or 2 without ceil_mode
 //
 // The mean of that window divides by the number of pixels that it holds: those of the image and, if
-// count_padding, of the padding, but not by what is beyond the padding.
+// count_padding, of the padding, but not those beyond the padding.
 //
 // With dilation, the elements of a window are `dilation` pixels apart, so it reaches over
 // dilation * (kernel - 1) + 1 pixels, of which padding may be half. A window that then holds no

@@ -28,7 +28,7 @@
 
 namespace neap {
 
-// As torch.nn.MSELoss.
+// The same as torch.nn.MSELoss.
 struct MeanSquaredError {
   static constexpr std::string_view kType = "mean_squared_error";
   float weight = 1;  // LayerSpec::loss_weight
@@ -37,7 +37,7 @@ struct MeanSquaredError {
   friend bool operator==(const MeanSquaredError&, const MeanSquaredError&) = default;
 };
 
-// As torch.nn.BCEWithLogitsLoss: x are logits, of any size, and targets are from 0 to 1.
+// The same as torch.nn.BCEWithLogitsLoss: x are logits, of any size, and targets are from 0 to 1.
 struct BinaryCrossEntropy {
   static constexpr std::string_view kType = "binary_cross_entropy";
   float weight = 1;  // LayerSpec::loss_weight

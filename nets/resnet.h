@@ -31,7 +31,7 @@ struct ResNetOptions {
   int64_t batch = 1;
   int64_t channels = 3;
   int64_t width = 64;  // maps in the stem; every stage after the first doubles them
-  // Of a bottleneck's 3x3 convolution: its groups, and the maps of a group in the first stage where
+  // A bottleneck's 3x3 convolution: its groups, and the maps of a group in the first stage where
   // `width` is 64.
   int64_t groups = 1;
   int64_t width_per_group = 64;

@@ -85,7 +85,7 @@ struct LimitTotal {
   std::optional<double> speedup() const;
 };
 
-// What WD gives one kernel; equal kernels have a segment each.
+// The segment of the workspace that WD gives one kernel; equal kernels have a segment each.
 struct WorkspaceSegment {
   size_t kernel = 0;  // index into ConvBenchResult::kernels
   TimedConfiguration timed;

@@ -1,5 +1,5 @@
-// What `neap bench conv` measures, or predicts from a database, for commands that show it in their
-// own way (apps/paper/).
+// The measurements of `neap bench conv`, or predictions from a database, for commands that show
+// them in their own way (apps/paper/).
 //
 //   ConvBenchRequest request = {.net = {.name = "alexnet"}, .plan_only = true};
 //   request.measuring.database = "h200.db";

@@ -8,7 +8,7 @@
 
 namespace neap::apps {
 
-// What was measured, and on what.
+// The set of convolutions that was measured, and the device.
 struct ConvBenchSubject {
   std::string set;     // "alexnet, batch 256"
   std::string format;  // "tf32 nchw"
@@ -31,7 +31,7 @@ std::string Title(const ConvBenchSubject& subject);
 // "3.42x"; "-" without a speedup, if one side does not fit.
 std::string SpeedupText(const std::optional<double>& speedup);
 
-// What a text has besides the table.
+// The parts that a text has besides the table.
 struct ConvDetails {
   bool fronts = false;    // ConvTimes::front
   bool segments = false;  // WorkspaceComparison::segments

@@ -11,8 +11,8 @@
 //   RETURN_IF_ERROR(run.Iterate(batch));        // enqueues an iteration
 //   run.allocations();                          // of one iteration
 //
-// What other streams still use must not be freed. cudaFree waits until the GPU is idle; for other
-// devices Iterate() waits before it frees. *Ownership*: borrows program, plan and device.
+// Memory that other streams still use must not be freed. cudaFree waits until the GPU is idle; for
+// other devices Iterate() waits before it frees. *Ownership*: borrows program, plan and device.
 #pragma once
 
 #include <cstddef>

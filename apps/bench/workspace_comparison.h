@@ -54,7 +54,7 @@ struct WorkspaceRun {
   std::string rule;
   std::optional<Speed> speed = {};        // empty: no plan fits, and the fields below are unset
   int64_t kernels = 0;                    // run by an iteration
-  int64_t measured_kernels = 0;           // those with measured times
+  int64_t measured_kernels = 0;           // kernels with measured times
   int64_t offloaded_bytes = 0;            // per iteration
   std::vector<WorkspaceStep> steps = {};  // in program order
 };

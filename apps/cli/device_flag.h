@@ -19,11 +19,11 @@
 
 namespace neap::apps {
 
-// What --device of a command that only plans also takes, for its help.
+// The other values that --device takes in a command that only plans, for its help.
 inline constexpr char kDescribedDevices[] =
     "a card that neap devices lists, such as rtx4090, or a FILE of neap devices --describe";
 
-// What --device of such a command takes and its default, for its help.
+// All values that --device of such a command takes, and its default, for its help.
 std::string PlannedDevices();
 
 // N of "cuda:N".
@@ -51,7 +51,7 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const std::string& name,
 // those of ReadDeviceFile().
 absl::StatusOr<DeviceDescription> ReadDescription(const std::string& name);
 
-// What planning needs to know about a device, which need not be present.
+// The facts about a device that planning needs. The device need not be present.
 struct PlanTarget {
   std::string name = {};  // as --device takes it: "h200"
   DeviceDescription description;

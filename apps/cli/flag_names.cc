@@ -16,7 +16,7 @@ constexpr std::array<const char*, 8> kHeadings = {
     "network",  "data",          "memory and plan", "device and kernels",
     "training", "several ranks", "files",           "other flags"};
 
-// By section. A name with a placeholder is that flag only.
+// The flags' names, by section. A name with a placeholder is that flag only.
 constexpr std::array<const char*, kHeadings.size() - 1> kNames = {
     "batch batches image channels classes dtype layout no-fusion depth blocks growth-rate dropout "
     "aux-logits loss label-smoothing compare-batch keep",

@@ -1,4 +1,4 @@
-// What all subcommands know of flags by their names: the section of a long help text in which a
+// Facts about flags by their names, for all subcommands: the section of a long help text in which a
 // flag stands, and the flags that other programs' names mean.
 //
 //   SectionOf("lr", "X");                       // 4, the place of "training" in Sections()

@@ -31,7 +31,7 @@ void WatchForInterrupt();
 // no reader, for example in `neap train ... | head`. Finish() (apps/cli/outcome.h) has the exit
 // code for it.
 bool Interrupted();
-// By which shells report that a signal has ended a command.
+// The exit code by which shells report that a signal has ended a command.
 constexpr int SignalExitCode(int signal) { return 128 + signal; }
 // 130 after Ctrl-C, 143 after SIGTERM. 1 if the standard output failed, for which Finish() has the
 // exit code and the message.

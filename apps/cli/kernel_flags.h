@@ -63,7 +63,7 @@ FlagValue ReadDivisions(DivisionPolicy* policy);
 // "left-over", "gain", "best".
 FlagValue ReadWorkspaceRule(std::string* rule);
 
-// For commands that plan.
+// The flags on kernels, for commands that plan.
 struct KernelFlags {
   std::string database;  // empty: the default, if it exists; "none": no measured times
   bool no_installed_times = false;

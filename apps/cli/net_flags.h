@@ -16,9 +16,9 @@
 
 namespace neap::apps {
 
-// What NET is, in --help.
+// The text on NET in --help.
 inline constexpr char kNetHelp[] = "a network (neap nets lists them), or a file that ends in .onnx";
-// Of commands that take it from the file of --weights, where it is not given.
+// The same for commands that take the network from the file of --weights if NET is not given.
 inline constexpr char kOptionalNetHelp[] =
     "a network (neap nets lists them), or a file that ends in .onnx; without it, the one that the "
     "file of\n--weights names";
@@ -53,7 +53,7 @@ struct NetFlags {
   void AddLossTo(FlagSet& flags);
   // The flags that differ from their defaults, except the batch, as typed: " --dtype tf32".
   std::string Arguments() const;
-  // Those of them that the weights depend on, or what they predict: " --depth 20" as two texts.
+  // The flags among them that weights or their predictions depend on: " --depth 20" as two texts.
   std::vector<std::string> NetworkFlags() const;
   // Errors: BadUsage() for an unknown network or an option that it does not take; those of
   // ReadOnnx() (nets/onnx/onnx_file.h).
@@ -62,7 +62,7 @@ struct NetFlags {
   absl::StatusOr<std::optional<NamedValues>> Weights();
   // BadUsage(), of a command that needs weights and was given neither such a file nor --weights.
   absl::Status WeightsMissing() const;
-  // That file, for CheckOutputs(); the path is empty for other networks.
+  // The ONNX file, for CheckOutputs(); the path is empty for other networks.
   NamedFile File() const;
   // Errors: BadUsage() for engines that the element type does not have.
   absl::Status CheckEngines(const EngineOptions& engines) const;

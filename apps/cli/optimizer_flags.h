@@ -14,12 +14,12 @@ struct OptimizerFlags {
 
   // The flags refer to this object, which must not move.
   void AddTo(FlagSet& flags);
-  // Those on which memory and the optimizer's steps depend, of a command that does not train.
+  // Adds those on which memory and the optimizer's steps depend, for a command that does not train.
   void AddMemoryTo(FlagSet& flags);
   // Errors: BadUsage() for a flag of another rule, or Nesterov's without momentum.
   absl::Status Check(const FlagSet& flags) const;
   Optimizer Get() const;
-  // What the flags would be for this optimizer.
+  // Gives the flags the values of this optimizer.
   void Set(const Optimizer& optimizer);
 
  private:

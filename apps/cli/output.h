@@ -20,7 +20,7 @@ namespace neap::apps {
 
 using Json = nlohmann::ordered_json;
 
-// What a table has in place of an absent value.
+// The text that a table has in place of an absent value.
 inline constexpr char kNothing[] = "-";
 
 // The value as JSON, or null if it is absent.
@@ -45,7 +45,7 @@ absl::Status WriteTextFile(const std::string& path, const std::string& text);
 struct NamedFile {
   std::string flag;
   std::string path;
-  // Of an input: the flag of the one output that may overwrite it (--resume FILE --save FILE).
+  // For an input: the flag of the one output that may overwrite it (--resume FILE --save FILE).
   std::string overwritten_by = {};
 };
 // Checks that `outputs` would not overwrite each other, the file that the standard output is
@@ -54,7 +54,7 @@ absl::Status CheckOutputsApart(const std::vector<NamedFile>& outputs,
                                const std::vector<NamedFile>& inputs);
 // Checks that they can be written. Changes no file. Errors: those of AtomicFile with the flag.
 absl::Status CheckOutputsWritable(const std::vector<NamedFile>& outputs);
-// Both.
+// Checks both.
 absl::Status CheckOutputs(const std::vector<NamedFile>& outputs,
                           const std::vector<NamedFile>& inputs = {});
 

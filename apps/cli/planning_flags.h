@@ -35,7 +35,7 @@ struct Budget {
 // A command that plans a network in several sizes takes only bytes, because each size has a natural
 // peak of its own. With several ranks, each may have a budget of its own: "12GiB,3GiB".
 enum class BudgetUnits { kBytes, kBytesOrPercent, kForEachRank };
-// Of a single budget, in bytes or percent.
+// Reads a single budget, in bytes or percent.
 FlagValue ReadBudget(BudgetUnits units, Budget* budget);
 
 // The memory that a network takes without a budget, without Plan::incoming_batch.
@@ -56,8 +56,8 @@ struct HostBudget {
   std::string ToText() const;
   Json ToJson() const;  // null: unlimited
 };
-// What a plan may pin of the host's memory, whoever made the plan. Unlimited if the host's memory
-// is not known.
+// The host memory that a plan may pin, whoever made the plan. Unlimited if the host's memory is not
+// known.
 HostBudget MostHostMemory(const DeviceDescription& device);
 // The budget without --host-budget.
 HostBudget DefaultHostBudget(const DeviceDescription& device);
@@ -112,13 +112,13 @@ struct PlanningFlags {
              BudgetUnits units = BudgetUnits::kBytesOrPercent);
   // The options with an unlimited budget; `chosen` is what `kernels` returned for the device.
   PlannerOptions Options(const DeviceDescription& description, const KernelOptions& chosen) const;
-  // What the flags ask for, without a choice by the planner.
+  // The program that the flags ask for, without a choice by the planner.
   ProgramChoice AskedProgram() const {
     return {.sub_batches = sub_batches.value_or(1),
             .batch_norm_in_parts = batch_norm_in_parts,
             .offload_params = offload_params};
   }
-  // Those of programs to be planned with Options().
+  // The options of programs that are planned with Options().
   static ProgramOptions Lowering(const ProgramChoice& choice) {
     return {.offload_params = choice.offload_params,
             .sub_batches = choice.sub_batches,
@@ -130,7 +130,7 @@ struct PlanningFlags {
   int64_t BudgetBytes(const NaturalPeaks& peaks) const;
   DeviceChoices Choices() const { return {.peer = peer, .engines = kernels.engines}; }
   HostBudget HostBudgetFor(const DeviceDescription& device) const;
-  // That of a plan from a file, to which no planning flag applies.
+  // The host budget of a plan from a file, to which no planning flag applies.
   HostBudget HostBudgetOfFile(const DeviceDescription& device) const;
   std::string PolicyName() const;
   bool has_budget() const { return budget.bytes.has_value() || budget.percent.has_value(); }

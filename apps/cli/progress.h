@@ -58,7 +58,7 @@ class ProgressLine {
   bool is_open_ = false;  // the line must be ended (terminal) or written (log)
 };
 
-// What a search of unknown length does just now: on a terminal one line that is rewritten in place
+// Shows what a search of unknown length is doing: on a terminal one line that is rewritten in place
 // and cleared at the end; in a log a line, if the last one was half a minute ago.
 class StatusLine {
  public:

@@ -23,7 +23,7 @@ void WaitPassively(char** argv) {
   const bool is_chosen =
       std::getenv(kPolicy) != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr;
   if (is_chosen || IsStartedByLoader() || setenv(kPolicy, "passive", 0) != 0) return;
-  // By its real path, so that ps and top show its name.
+  // The program starts again by its real path, so that ps and top show its name.
   std::error_code unknown;
   const std::filesystem::path program = std::filesystem::read_symlink(kProgram, unknown);
   if (!unknown) execv(program.c_str(), argv);

@@ -118,7 +118,7 @@ class Lines {
     }
     return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   }
-  // That of the network's class with the same name, null if there is none.
+  // The number of the network's class with the label's name; null if there is none.
   Json NumberOf(int32_t label) const {
     if (labels_.empty() || classes_.empty()) return label;
     const auto found =

@@ -15,7 +15,7 @@
 namespace neap::apps {
 namespace {
 
-// With the first peer, unless another process has taken that one's memory.
+// Opens the device with the first peer, unless another process has taken that one's memory.
 absl::StatusOr<std::unique_ptr<Device>> OpenWithPeer(const std::string& name) {
   if (const std::optional<int> index = GpuIndex(name)) {
     const absl::StatusOr<std::vector<int>> peers = CudaPeersOf(*index);

@@ -39,7 +39,7 @@ std::vector<Net> NetsOf(const PaperRun& run);
 // "VGG-16, batch 256"
 std::string TitleOf(const Net& net);
 
-// Of so many images, with gradient descent as in the paper: no momentum.
+// The network for so many images, with gradient descent as in the paper: no momentum.
 absl::StatusOr<Graph> BuildAt(const Net& net, int64_t images);
 ProgramOptions Lowering();
 

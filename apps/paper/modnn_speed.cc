@@ -30,7 +30,7 @@ PaperFigure Ratio(const std::string& what, std::optional<double> ours,
   return {.what = what, .paper = paper, .ours = ours, .decimals = 2, .unit = "x"};
 }
 
-// Of what is there.
+// The mean of the values that are present.
 class Mean {
  public:
   void Add(std::optional<double> value) {
@@ -67,7 +67,7 @@ constexpr char kTransfersNote[] =
     "(Fig. 4). vDNN is the fastest of vdnn-conv, vdnn-all and, where nothing has to move, "
     "liveness. Each round has an update.";
 
-// What Figures 10 and 11 have of a network.
+// The measurements of a network in Figures 10 and 11.
 struct Compared {
   Rounds ideal;
   std::optional<Rounds> vdnn, modnn;

@@ -20,7 +20,7 @@ constexpr int kChartHeight = kTop + kPlotHeight + kBelow;
 constexpr int kTicks = 5;            // of the y axis
 constexpr size_t kMaxLabels = 24;    // of the x axis
 constexpr double kPartOfBars = 0.8;  // of a group's width
-// Told apart without seeing colours by their lightness.
+// Colours of different lightness, which can be told apart without seeing colours.
 constexpr std::array<const char*, 8> kColours = {"#08519c", "#fd8d3c", "#6baed6", "#31a354",
                                                  "#6a51a3", "#969696", "#a50f15", "#c7e9c0"};
 

@@ -23,7 +23,7 @@
 
 namespace neap::apps {
 
-// What the command line asks for.
+// The options of the command line.
 struct PaperRun {
   // For tests: fewer networks and points, smaller batches. The report says which.
   bool small = false;
@@ -32,8 +32,8 @@ struct PaperRun {
   int64_t steps = 30;    // training steps of each measured speed
 };
 
-// What a paper states, as a number to compare with; absent in the small form, whose networks,
-// batches and budgets are not those of the paper.
+// A number from a paper to compare with; absent in the small form, whose networks, batches and
+// budgets are not those of the paper.
 template <typename T>
 std::optional<double> Published(const PaperRun& run, std::optional<T> value) {
   if (run.small || !value.has_value()) return std::nullopt;
@@ -43,10 +43,10 @@ inline std::optional<double> Published(const PaperRun& run, double value) {
   return Published(run, std::optional<double>(value));
 }
 
-// What an item cannot do without.
+// The input that an item cannot do without.
 enum class PaperNeeds : uint8_t {
   kNothing,  // it is planned; with --device for that device
-  kTimes,    // of convolutions: measured on --device, or read from --database
+  kTimes,    // times of convolutions: measured on --device, or from --database
   kDevice,   // it is measured on --device
 };
 
@@ -62,7 +62,7 @@ struct PaperItem {
   std::string Heading() const;
 };
 
-// In the order of the papers' pages.
+// The items of each paper, in the order of its pages.
 std::vector<PaperItem> SuperNeuronsItems();
 std::vector<PaperItem> MicroBatchItems();  // u-cuDNN
 std::vector<PaperItem> ModnnItems();

@@ -1,5 +1,5 @@
-// What the items of `neap paper` have in common: the device to plan for, plans that are verified,
-// and what they show.
+// Shared code of the items of `neap paper`: the device to plan for, verified plans, and what they
+// show.
 //
 //   ASSIGN_OR_RETURN(const PlanTarget target, OpenPaperTarget(run, TeslaK40c()));
 //   ASSIGN_OR_RETURN(const Planned planned,

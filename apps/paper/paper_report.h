@@ -1,5 +1,5 @@
-// What `neap paper NAME` shows: the figures of one table or figure of a paper beside those that
-// neap plans or measures, and pictures of those that the paper draws.
+// The report that `neap paper NAME` shows: the figures of one table or figure of a paper beside
+// those that neap plans or measures, and pictures of those that the paper draws.
 //
 // Papers print some figures and only draw others. A figure that is neither in a table nor in the
 // text of a paper has no `paper` value, because it cannot be read exactly; notes say what the text

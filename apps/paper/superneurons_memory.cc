@@ -33,7 +33,7 @@ constexpr Strategy kStrategies[] = {{"speed-centric", "recompute-speed"},
                                     {"memory-centric", "recompute-memory"},
                                     {"cost-aware", "cost-aware"}};
 
-// By strategy.
+// A row of Table 1; its arrays are by strategy.
 struct Table1Row {
   std::array<double, 3> extra;
   std::array<std::optional<double>, 3> mib;
@@ -67,7 +67,7 @@ absl::StatusOr<PaperTable> RecomputationOf(const std::string& title, const Graph
   return extra;
 }
 
-// What Figure 8 calls a layer type.
+// The name of a layer type in Figure 8.
 std::string KindOf(std::string_view type) {
   static const std::map<std::string, std::string, std::less<>> kinds = {
       {"convolution", "CONV"},  {"fully_connected", "FC"},
@@ -143,7 +143,7 @@ struct Technique {
   const char* name;
   const char* policy;
   double mib;
-  int decimals;  // that the paper prints
+  int decimals;  // as the paper prints it
   int step;
   std::optional<double> tensors;
 };

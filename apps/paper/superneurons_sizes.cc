@@ -41,7 +41,7 @@ constexpr Peaks kPeaks[] = {{"alexnet", {768, 768, 1024, 1408}, 1792},
 // Table 4.
 constexpr std::array<int64_t, kFrameworks.size()> kDepths = {148, 480, 152, 592};
 constexpr double kSuperNeuronsDepth = 1920;
-// Of section 4.2's text: the mean over Table 5 of its batch over the second best.
+// From the text of section 4.2: the mean over Table 5 of its batch over the second best.
 constexpr double kMeanGain = 1.8947;
 constexpr double kMaxOverCaffe = 19.8;
 
@@ -82,7 +82,7 @@ std::string Setting(int64_t budget_bytes, const PlanTarget& target) {
                       TargetText(target));
 }
 
-// Of the whole network in the paper's accounting, with the input.
+// The size of the whole network, with the input, in the paper's accounting.
 absl::StatusOr<double> BytesAt(const std::string& net, int64_t batch, const PlanTarget& target) {
   ASSIGN_OR_RETURN(const Graph graph, nets::Build(net, {.batch = batch}));
   ASSIGN_OR_RETURN(const Program program,

@@ -38,7 +38,7 @@ std::vector<Net> NetsOf(const PaperRun& run) {
 
 std::string TitleOf(const Net& net) { return absl::StrCat(net.name, ", batch ", net.batch); }
 
-// By network, in the order of kNets.
+// The paper's values for a network. kPoolRows has the order of kNets.
 struct PoolRow {
   double cuda, ours, speedup;
 };

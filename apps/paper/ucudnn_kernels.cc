@@ -248,7 +248,7 @@ absl::StatusOr<PaperReport> Figure9(const PaperRun& run) {
     const LimitTotal& in_all = all.result.totals[i];
     const LimitTotal& in_power = power.result.totals[i];
     const double undivided = in_all.undivided.best_known();
-    // In the paper's 64 MiB, on a K80.
+    // The paper's value is for 64 MiB, on a K80.
     const std::optional<double> paper =
         limits[i] == 64 ? Published(run, 2.10) : std::optional<double>();
     report.tables.push_back(

@@ -181,7 +181,7 @@ absl::StatusOr<PaperReport> Figure11(const PaperRun& run) {
       const std::optional<double> divided = BestKnown(workspace.divided);
       std::optional<double> over_undivided;
       if (divided.has_value()) over_undivided = *undivided / *divided;
-      // Of the convolutions of AlexNet in 120 MiB, and of ResNet-50 in 2,544.
+      // The paper's figures are for AlexNet's convolutions in 120 MiB, and ResNet-50's in 2,544.
       const bool is_published = net.each[i] == (net.each.size() == 3 ? 8 : 16);
       const double paper = net.each.size() == 3 ? 1.38 : 1.14;
       report.tables.push_back(

@@ -96,7 +96,7 @@ class BytesSearch {
   bool has_last_ = false;
   Point last_;  // the last probe that told its bytes
   bool last_fits_ = true;
-  int64_t stride_ = 1;  // where the line is wrong: it doubles as long as probes have one answer
+  int64_t stride_ = 1;  // if the line is wrong: doubles while probes have one answer
   int64_t halving_from_ = std::numeric_limits<int64_t>::max();
   int since_halving_ = 0;
 };

@@ -24,14 +24,14 @@ struct Growth {
   // networks, which take long to plan.
   bool tries_offloading = false;
   std::function<void(int64_t n, nets::NetOptions& options)> apply;
-  // Told of every network before it is planned or trained; may be null.
+  // Called for every network before it is planned or trained; may be null.
   std::function<void(const std::string& doing, const NetFlags& net)> on_size = {};
-  // Told of every network that "fits the budget" or, with --keep, "keeps its speed"; may be null.
+  // Called for every network that "fits the budget" or, with --keep, "keeps its speed", or null.
   std::function<void(const std::string& what, const NetFlags& net)> on_found = {};
 };
 
 Growth GrowingBatch();
-// By the network's rule of depths (3n+134). Errors: BadUsage() for a network of fixed depth.
+// Growth by the network's rule of depths (3n+134). Errors: BadUsage() for a network of fixed depth.
 absl::StatusOr<Growth> GrowingDepth(const std::string& net);
 
 }  // namespace neap::apps

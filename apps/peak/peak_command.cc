@@ -40,7 +40,7 @@ class PeakStatus {
 
   const std::string what_;
   StatusLine line_;
-  std::string is_;       // what the largest size does that was found
+  std::string is_;       // "fits the budget": the largest size found
   int64_t largest_ = 0;  // 0: none
   std::string found_;
 };
@@ -61,7 +61,7 @@ absl::StatusOr<PeakResult> FindShown(const PeakFlags& flags, const PlanTarget& t
   return FindPeak(flags, target, shown, growing.net);
 }
 
-// Of several policies, one may have no size that fits, or need room outside the device's memory.
+// One policy of several may have no size that fits, or need room outside the device's memory.
 bool IsRefusal(const absl::Status& status) {
   return absl::IsResourceExhausted(status) || absl::IsInvalidArgument(status);
 }

@@ -1,4 +1,4 @@
-// What `neap peak-batch` and `neap peak-depth` do after their flags are parsed: they open the
+// The work of `neap peak-batch` and `neap peak-depth` after their flags are parsed: they open the
 // device, search for each network and policy, and print.
 #pragma once
 
@@ -16,8 +16,8 @@ struct GrowingNet {
   Growth growth;
 };
 
-// There is at least one network, and all grow in the same way. Of several policies, those that
-// have no size that fits are reported as such. Errors: those of the first search if none has one;
+// There is at least one network, and all grow in the same way. Policies among several that have no
+// size that fits are reported as such. Errors: those of the first search if none has one;
 // BadUsage() for flags that contradict each other.
 absl::StatusOr<int> FindAndPrint(const PeakFlags& flags, const std::vector<GrowingNet>& nets);
 

@@ -125,7 +125,7 @@ absl::Status PeakFinder::Keep(int64_t from, PeakResult& result) const {
   const int64_t most = result.search.largest;
   const PlanResult at_most = result.planned;
   ASSIGN_OR_RETURN(const int64_t likely, LargestUnmoved(most));
-  int64_t largest = 0;  // that keeps its speed, of those tried
+  int64_t largest = 0;  // size tried that keeps its speed
   const auto keeps = [&](int64_t n) -> absl::StatusOr<bool> {
     if (n < peak_.growth.least) return false;
     const auto start = std::chrono::steady_clock::now();

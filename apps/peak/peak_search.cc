@@ -11,7 +11,7 @@ namespace neap::apps {
 namespace {
 
 constexpr int64_t kNeighbours = 4;
-constexpr int64_t kNeighbourParts = 64;  // of a size, between neighbours and of the first stride
+constexpr int64_t kNeighbourParts = 64;  // the first stride, and neighbours' distance, is a part
 
 class KeptSearch {
  public:
@@ -44,7 +44,7 @@ class KeptSearch {
     return is_kept;
   }
 
-  // Until `lost` is the next size after `kept`. 0 counts as kept.
+  // Searches until `lost` is the next size after `kept`. 0 counts as kept.
   absl::Status Bisect(int64_t& kept, int64_t& lost) {
     while (lost - kept > 1) {
       const int64_t middle = kept + (lost - kept) / 2;

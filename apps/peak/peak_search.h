@@ -10,8 +10,8 @@
 //
 //   ASSIGN_OR_RETURN(const PeakSearch found, FindLargest(1 << 24, fits));
 //
-// Where a probe tells about how many bytes the size needs, two sizes show how many each more takes,
-// and the third is near the answer, because bytes are nearly linear in the batch, and in the depth:
+// If a probe tells about how many bytes its size needs, two show how many each increment takes, and
+// the third is near the answer, because bytes are nearly linear in the batch, and in the depth:
 //
 //   bytes  budget|-----------------------x     1 and 4 lead to 12, which fits; 13 does not
 //                |               x

@@ -51,7 +51,7 @@ class SizeSearch {
   // With null, no kernel has a workspace.
   absl::StatusOr<SizeFit> FitBy(int64_t n, EngineCatalog* engines) const;
   bool HasWorkspaces() const { return peak_.target.description.kind != "cpu"; }
-  // About the largest size that fits, above `reached`: what fits if kernels need no workspaces.
+  // About the largest size that fits, above `reached`: the largest if kernels need no workspaces.
   absl::StatusOr<PeakSearch> Likely(int64_t reached) const;
 
   const PeakCase& peak_;

@@ -22,8 +22,8 @@
 
 namespace neap::apps {
 
-// What a search has done so far. A full plan takes hundreds of times as long as a look at a size,
-// and listing the engines of a size on a GPU takes tens of times as long.
+// The work that a search has done so far. A full plan takes hundreds of times as long as a look at
+// a size, and listing the engines of a size on a GPU takes tens of times as long.
 struct PeakEffort {
   int64_t probes = 0;  // sizes looked at, with each choice of the program
   int64_t listed = 0;  // of these, those whose engines were listed
@@ -45,7 +45,7 @@ class SizedPrograms {
 
   NetFlags Sized(int64_t n) const;
   absl::StatusOr<Graph> Build(const std::string& doing, NetFlags net) const;
-  // What the flags ask for, maybe with a choice of the program.
+  // The options that the flags ask for, maybe with a choice of the program.
   PlannerOptions Asked() const;
   // Asked(), with this choice.
   PlannerOptions Options() const;

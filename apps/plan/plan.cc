@@ -150,7 +150,7 @@ absl::StatusOr<PlanReport> MakeReport(const Graph& graph, const Program& program
   RETURN_IF_ERROR(Verify(report.result.plan));
   RETURN_IF_ERROR(MatchesProgram(report.result.plan, program));
   report.verify_ms = MillisecondsSince(start);
-  // As in the papers, without a budget: in one, the peak does not say what accounting counts.
+  // As in the papers, there must be no budget: within one, the peak does not show the accounting.
   const bool is_whole = program.options.sub_batches == 1;
   if (program.options.accounting == Accounting::kExact && is_whole &&
       !flags.planning.has_budget()) {

@@ -30,7 +30,7 @@ struct PlanReport {
   std::string placeholder_engines;  // PlaceholderEngines(): empty if all engines are known
   double verify_ms = 0;
   std::optional<PaperComparison> paper = std::nullopt;  // exact accounting only
-  RankShare share = {};                                 // of which rank the plan is
+  RankShare share = {};                                 // of the rank whose plan it is
 };
 
 // The plan's subject and its totals.

@@ -23,7 +23,7 @@ struct PlannedRanks {
   // Errors: BadUsage() for a batch with fewer images than ranks.
   absl::Status Check(int64_t batch) const;
 
-  // Of rank 0, which has the largest part of the batch.
+  // The images of rank 0, which has the largest part of the batch.
   int64_t ImagesOf(int64_t batch) const { return (batch + count - 1) / count; }
   RankShare ShareOf(int64_t batch) const;
   // The description with the costs of sums (core/plan/collective_cost.h) over the link, if one was

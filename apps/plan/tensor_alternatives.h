@@ -1,4 +1,4 @@
-// What else could have been done with a tensor that backward reads, and at what price.
+// The alternatives for a tensor that backward reads, and their prices.
 //
 // A plan keeps such a tensor from forward until backward, moves it out and back, or makes it again.
 // The fate that it chose (core/plan/tensor_fate.h) can be judged only beside the others: keeping
@@ -10,8 +10,8 @@
 //   rebuild                                            (step that makes x)  one rerun
 //
 // The prices are those that the planner sees: of a copy over the link to the host, whether or not
-// computation hides it, and of one rerun alone, as if what the rerun reads were there, with what
-// the first run loses.
+// computation hides it, and of one rerun alone, as if its inputs were there, with the time that the
+// first run loses.
 //
 //   ASSIGN_OR_RETURN(EngineTable engines,
 //                    EngineTable::List(program, kernels, /*strict=*/false, device, catalog));
@@ -36,7 +36,7 @@ struct TensorAlternatives {
   std::optional<double> rebuild_us = {};
 };
 
-// Of the tensors that backward steps read and that do not persist: the batch, and what forward
+// For the tensors that backward steps read and that do not persist: the batch, and what forward
 // steps write; by TensorId. `may_move` as PlannerOptions::has_room_outside().
 std::vector<TensorAlternatives> FindAlternatives(const Program& program, const TimelineCosts& costs,
                                                  const RebuildPrices& prices, bool may_move);

@@ -36,7 +36,7 @@ struct ListedKernel {
   int64_t batch = 1;
   std::string operation;              // docs/profile-database.md
   std::vector<ListedEngine> engines;  // measured engines first, from fastest to slowest
-  CostFeatures cost;                  // what the cost model predicts its time from
+  CostFeatures cost;                  // from which the cost model predicts its time
   double predicted_seconds = 0;       // by the cost model
 };
 

@@ -1,4 +1,4 @@
-// What a profile measures of a network, and how long that will probably take.
+// The kernels of a network that a profile measures, and how long that will probably take.
 //
 //   const ProfiledNet profiled = {.graph = net, .optimizer = optimizer};
 //   ASSIGN_OR_RETURN(const std::vector<Program> programs, ProgramsOf(profiled, description));
@@ -50,7 +50,7 @@ class MeasuringTime {
 
  private:
   double Flops(const StepSignature& kernel) const;
-  // That the catalog lists for the operation; a part of a batch has as many as the whole.
+  // Engines that the catalog lists for the operation; a part of a batch has as many as the whole.
   int64_t Engines(const StepSignature& kernel);
   int64_t Known(const StepSignature& kernel);
 

@@ -36,7 +36,7 @@ ProfileWork WorkOf(const Profiler& profiler, const ProfileOptions& options) {
   return work;
 }
 
-// What the threads have done so far, and whether they go on. *Threads*: any.
+// The work that the threads have done so far, and whether they go on. *Threads*: any.
 class SharedWork {
  public:
   SharedWork(const ProfilingDevices::OnProgress& on_progress,

@@ -29,7 +29,7 @@
 
 namespace neap::apps {
 
-// What was done, on all devices together.
+// The work that was done, on all devices together.
 struct ProfileWork {
   int64_t steps = 0, steps_done = 0;                          // fewer steps done if it was stopped
   int64_t measured = 0, known = 0, failed = 0, left_out = 0;  // engines
@@ -54,8 +54,8 @@ class ProfilingDevices {
   static absl::StatusOr<ProfilingDevices> Open(const std::vector<std::string>& names,
                                                const DeviceChoices& choices,
                                                const std::string& database);
-  // At least one. Errors: INVALID_ARGUMENT for devices of different names or library versions,
-  // whose times are not those of each other.
+  // There must be at least one member. Errors: INVALID_ARGUMENT for devices of different names or
+  // library versions, whose times are not those of each other.
   static absl::StatusOr<ProfilingDevices> Of(std::vector<Member> members);
 
   const DeviceDescription& description() const { return members_.front().device->description(); }

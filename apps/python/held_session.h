@@ -35,13 +35,13 @@ struct SessionArguments {
   double measure_seconds = kDefaultMeasuringSeconds;  // on a GPU; 0: nothing is measured
 };
 
-// What a session expects of a batch.
+// The extents that a session expects of a batch.
 struct BatchShape {
-  // Of an example of each feed, by name.
+  // The extents of one example of each feed, by name.
   std::map<std::string, std::vector<int64_t>, std::less<>> feeds;
-  // Of a network whose feeds are images and what the loss compares its predictions with:
+  // For a network whose feeds are images and what the loss compares its predictions with:
   bool takes_images = false;
-  bool has_sizes = false;            // of Graph::Sizes(), besides those below
+  bool has_sizes = false;            // Graph::Sizes() has more than those below
   std::vector<int64_t> image;        // {C, H, W}
   std::vector<int64_t> labels;       // of an image: {}, or {H, W} if pixels are labelled
   std::vector<int64_t> targets;      // of an image: {C}, or {C, H, W}; {} if the loss reads labels

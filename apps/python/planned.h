@@ -19,8 +19,8 @@ struct Planned {
   bool has_budget = false;
 };
 
-// What planning this network needs to know about the device of the arguments.
-// Errors: those of apps::OpenPlanTargetBy() and CheckPythonLayers().
+// The facts about the device of the arguments that planning this network needs. Errors: those of
+// apps::OpenPlanTargetBy() and CheckPythonLayers().
 absl::StatusOr<apps::PlanTarget> TargetFor(const Graph& net, const apps::PlanningFlags& flags);
 
 // How a network with this optimizer is lowered.

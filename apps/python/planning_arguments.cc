@@ -30,7 +30,7 @@ absl::StatusOr<apps::Budget> BudgetOf(const std::optional<Bytes>& given, apps::B
   return budget;
 }
 
-// What the flag of the command reads from the text, if there is one.
+// Lets the command's flag read the text, if there is one.
 absl::Status Read(const char* name, const std::optional<std::string>& text,
                   const apps::FlagValue& flag) {
   if (!text.has_value()) return absl::OkStatus();

@@ -21,7 +21,7 @@ namespace neap::python {
 // A number, or a text such as "12GiB"; where a percentage is taken, "60%" of the natural peak.
 using Bytes = std::variant<int64_t, std::string>;
 
-// By which measured times plans choose kernels.
+// The measured times by which plans choose kernels.
 struct TimesArguments {
   std::optional<std::filesystem::path> database = {};  // "none": by none
   std::optional<std::string> divisions = {};
@@ -40,10 +40,10 @@ struct PlanningArguments {
   TimesArguments times = {};
   std::optional<DeviceName> peer = {};  // with a budget
   std::optional<Bytes> peer_budget = {};
-  Optimizer optimizer = {};  // whose tensors are planned, except for a session
+  Optimizer optimizer = {};  // its tensors are planned, except for a session
 };
 
-// Of the arguments on which memory depends. Errors: those of ToOptimizer().
+// The optimizer of the arguments on which memory depends. Errors: those of ToOptimizer().
 absl::StatusOr<Optimizer> PlannedOptimizer(const std::string& name, std::optional<float> momentum,
                                            float clip_norm, float average_decay);
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// What most sources of the extension module include, compiled once (cmake/neap_compile.cmake). A
-// source still includes what it uses.
+// The headers that most sources of the extension module include, compiled once
+// (cmake/neap_compile.cmake). A source still includes what it uses.
 #include <cmake/precompiled.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>

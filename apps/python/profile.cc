@@ -68,7 +68,7 @@ class Watch {
     }
     return error_ == nullptr;
   }
-  // With the GIL.
+  // Needs the GIL.
   void Raise() const {
     if (error_ != nullptr) std::rethrow_exception(error_);
   }

@@ -22,7 +22,7 @@ namespace {
 
 namespace nb = nanobind;
 
-// What CustomLayer._specify() returns.
+// The parts of the result of CustomLayer._specify().
 using Dims = std::vector<int64_t>;
 using GivenOperand = std::tuple<std::string, int, std::string>;            // slot, index, name
 using GivenParameter = std::tuple<std::string, Dims, std::string, float>;  // name, shape, init

@@ -111,7 +111,7 @@ absl::StatusOr<const Batch*> ToBatch(HeldSession& held, const Images& given,
   return &batch;
 }
 
-// What a session does with a batch, or with feeds, that have a result.
+// The functions of a session that take a batch, or feeds, and have a result.
 using RunBatch = absl::StatusOr<StepResult> (Session::*)(const Batch& batch);
 using RunFeeds = absl::StatusOr<StepResult> (Session::*)(const Feeds& feeds);
 
@@ -218,7 +218,7 @@ void Begin(HeldSession& held, const Images& images, const Answers& labels) {
   Check(held.Use([&](Session& session) -> absl::Status {
     ASSIGN_OR_RETURN(const Batch* const batch, ToBatch(held, images, labels));
     RETURN_IF_ERROR(session.Begin(*batch));
-    // Of a tensor of another type or order, these are a copy that only this call and they have.
+    // The array of a tensor of another type or order is a copy, which only in_flight() keeps alive.
     const auto* const on_gpu = std::get_if<GpuArray<float>>(&images);
     held.in_flight().push_back(on_gpu == nullptr ? std::nullopt : std::optional(*on_gpu));
     return absl::OkStatus();

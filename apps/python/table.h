@@ -18,7 +18,7 @@ class Table {
  public:
   explicit Table(std::vector<TableColumn> columns) : columns_(std::move(columns)) {}
 
-  // As many values as there are columns.
+  // `row` has as many values as there are columns.
   void Add(nanobind::tuple row) { rows_.append(std::move(row)); }
   nanobind::object ToNumpy() const;
 

@@ -1,4 +1,4 @@
-// What is done with the averages of a session's parameters instead of the parameters themselves.
+// Work that is done with the averages of a session's parameters instead of the parameters.
 #pragma once
 
 #include "absl/status/status.h"

@@ -1,7 +1,7 @@
 // The files of a dataset that could not be read or decoded, and whose place others have taken
 // (--skip-bad).
 //
-// Of several ranks, each has read some of the files; their lists are joined at the end of an epoch.
+// Each of several ranks has read some of the files; their lists are joined at the end of an epoch.
 //
 // *Threads*: Add() may be called from several at once, and during TakeNew().
 #pragma once

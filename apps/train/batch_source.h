@@ -16,7 +16,7 @@
 
 namespace neap::apps {
 
-// Of --data.
+// The prefix of a folder's name in --data.
 inline constexpr char kImageFolderPrefix[] = "imagefolder:";
 
 // The network's input.
@@ -26,7 +26,7 @@ struct NetInput {
   int64_t labels = 0;  // per image
   int64_t classes = 0;
   bool is_fixed = false;  // the number of classes: the network is from a file
-  // That of images `size` high and wide, with as many labels for each pixel.
+  // The input with images `size` high and wide, with as many labels for each pixel.
   NetInput Scaled(int64_t size) const;
 };
 

@@ -1,5 +1,5 @@
-// What neap train does when an epoch has ended: it evaluates the network on the images of --val,
-// keeps the best weights (--save-best), and lists the files that --skip-bad has skipped.
+// The end of an epoch in neap train: it evaluates the network on the images of --val, keeps the
+// best weights (--save-best), and lists the files that --skip-bad has skipped.
 #pragma once
 
 #include <cstdint>

@@ -25,7 +25,7 @@ struct Accuracy {
   // Images whose class is among the five most probable ones.
   std::optional<int64_t> correct_top5 = {};
 
-  // From 0 to 1.
+  // The fraction of labels that were predicted correctly, from 0 to 1.
   double fraction() const {
     return labels == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(labels);
   }

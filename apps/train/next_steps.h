@@ -1,4 +1,4 @@
-// What a user may want to do after a training: the commands that evaluate it, use it, and continue
+// The commands that a user may want after a training: those that evaluate it, use it, and continue
 // it.
 #pragma once
 

@@ -113,7 +113,7 @@ class Training {
     ASSIGN_OR_RETURN(input_, InputOf(program));
     input_.is_fixed = !flags_.net.File().path.empty();
     ASSIGN_OR_RETURN(start_, ReadStart(flags_.files));
-    if (!start_.file.empty() && !flags_.shard_optimizer)  // whose parts of tensors no file has
+    if (!start_.file.empty() && !flags_.shard_optimizer)  // no file has its parts of tensors
       RETURN_IF_ERROR(CheckCheckpoint(start_.file, program));
     TrainSetup setup;
     ASSIGN_OR_RETURN(data_, TrainingData::Open(flags_, input_, start_, bad_files()));
@@ -169,7 +169,7 @@ class Training {
   }
 
  private:
-  // What the files of this training say about it.
+  // The metadata of the files that this training writes.
   FileMetadata Metadata() const {
     NetFlags net = flags_.net;
     if (net.File().path.empty()) {
@@ -254,7 +254,7 @@ class Training {
     return absl::OkStatus();
   }
 
-  // What all ranks say of themselves; the slowest prediction is that of the iteration.
+  // Exchanges the ranks' summaries. The slowest prediction is that of the iteration.
   absl::Status ExchangeRanks(TrainSummary& summary) const {
     if (communicator_ == nullptr) return absl::OkStatus();
     std::optional<double>& seconds = summary.predicted.seconds;
@@ -276,8 +276,8 @@ class Training {
     return absl::OkStatus();
   }
 
-  // What this rank's GPU lends to other ranks, which has been counted as the libraries'. Only if
-  // all ranks are on one machine, where the names of GPUs are unique.
+  // Counts the memory that this rank's GPU lends to other ranks, which was counted as the
+  // libraries'. Only if all ranks are on one machine, where the names of GPUs are unique.
   void CountLent(const std::vector<RankSummary>& ranks, DeviceMemory& memory) const {
     if (ranks_.local_ranks() != ranks_.ranks()) return;
     for (const RankSummary& rank : ranks) {
@@ -347,8 +347,8 @@ class Training {
 };
 
 absl::StatusOr<int> TrainAsRank(const TrainFlags& given, RankGroup& ranks) {
-  // Only of the rank that writes: ranks that try the same file at once hinder each other, and other
-  // machines may lack its folder.
+  // Only the rank that writes checks: ranks that try the same file at once hinder each other, and
+  // other machines may lack its folder.
   if (ranks.is_first()) RETURN_IF_ERROR(CheckOutputsWritable(given.files.Outputs()));
   const int64_t whole_batch = *given.net.options.batch;
   RETURN_IF_ERROR(ranks.Divide(whole_batch));

@@ -83,8 +83,8 @@ struct TrainFlags {
   void AddTo(FlagSet& flags);
   // Call it after `flags` are parsed. Errors: BadUsage() for flags that contradict each other.
   absl::Status Check(const FlagSet& flags) const;
-  // Those of one rank: its device, its budget, its peer, and its part of the host's memory. Errors:
-  // BadUsage() if there are not as many budgets or peers as ranks.
+  // The flags of one rank: its device, its budget, its peer, and its part of the host's memory.
+  // Errors: BadUsage() if there are not as many budgets or peers as ranks.
   absl::StatusOr<TrainFlags> For(const RankGroup& ranks) const;
 
   // Whether the weights are in no file at the end.

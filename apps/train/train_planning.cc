@@ -20,8 +20,8 @@ namespace neap::apps {
 namespace {
 
 // Plans evaluation if training runs a plan from a file: of all policies it needs the least memory.
-// What such a plan has on the host was asked for when it was made, and must be there in evaluation,
-// too, which may therefore use the host as well.
+// Such a plan may keep tensors on the host because that was asked for when it was made. They must
+// be there in evaluation, too, so it may use the host as well.
 constexpr char kEvaluationPolicy[] = "auto";
 
 void ShowProgress(const MeasuringReport& report, ProgressLine& line) {

@@ -77,7 +77,7 @@ class TrainingLoop {
     const bool stopped = stops_ && session_.step() < options_.last_step;
     end_.interrupted = end_.failure.ok() && (stopped || epoch_end_interrupted_);
     if (end_.is_idle() || saved_step_ == session_.step()) return end_;
-    // Of a step that has failed half way, such as by a batch that cannot be read.
+    // Drops the gradients of a step that has failed half way, as by a batch that cannot be read.
     if (session_.accumulated() > 0 && in_flight_ == 0) session_.Discard().IgnoreError();
     const absl::Status saved = Save();
     if (end_.failure.ok()) RETURN_IF_ERROR(saved);
@@ -102,7 +102,7 @@ class TrainingLoop {
     return absl::OkStatus();
   }
 
-  // Those that were in flight when another one failed count, too, unless they fail themselves.
+  // Steps that were in flight when another one failed count, too, unless they fail themselves.
   void FinishBegunSteps() {
     while (in_flight_ > 0) {
       if (!FinishBatch().ok()) return;
@@ -289,12 +289,12 @@ class TrainingLoop {
   const OnStep& on_step_;
   const int64_t warm_step_;  // the first after the warm-up
   TrainingEnd end_;
-  const Batch* batch_ = nullptr;  // that is taken, but not begun; null: none
+  const Batch* batch_ = nullptr;  // taken, but not begun; null: none
   int64_t in_flight_ = 0;
   int64_t accumulated_ = 0;  // batches of the next step that have begun
   int64_t finished_ = 0;     // batches of the step whose results are in `of_step_`
   StepResult of_step_;
-  StepResult updated_;  // what the last update says of a scaled loss
+  StepResult updated_;  // the last update, for a scaled loss
   int stuck_ = 0;       // steps in a row until now that IsStuck()
   bool stops_ = false;  // this rank or another is interrupted
   bool saves_ = false;  // a checkpoint is due by the clock

@@ -75,8 +75,8 @@ struct TrainingLoopOptions {
   int64_t epoch_images = 0;  // 0: no epochs
   int64_t batch = 0;         // images of one step, of all ranks together
   int64_t accumulate = 1;    // batches of one step, each of a part of these
-  // Of one of several ranks: all stop at the same step when one is interrupted. Only rank 0 writes
-  // checkpoints.
+  // For several ranks, otherwise null. All ranks stop at the same step when one is interrupted.
+  // Only rank 0 writes checkpoints.
   Communicator* communicator = nullptr;
 };
 

@@ -13,8 +13,8 @@
 namespace neap::apps {
 namespace {
 
-// Beside "neap.learning_rate" (core/checkpoint/checkpoint.h), which is only there if the rate was
-// set while training went on, and which a session continues with.
+// The key of the schedule. "neap.learning_rate" (core/checkpoint/checkpoint.h) is another one: it
+// is only there if the rate was set while training went on, and a session continues with it.
 constexpr const char* kScheduleKey = "neap.schedule";
 
 // Empty if the file does not say it, as those of other versions.

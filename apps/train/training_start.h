@@ -1,5 +1,5 @@
-// What a training begins with: the file of --resume or --weights-in, read as far as its header
-// before anything is planned, so that a wrong file is refused at once.
+// The start of a training: the file of --resume or --weights-in, read as far as its header before
+// anything is planned, so that a wrong file is refused at once.
 #pragma once
 
 #include <optional>
@@ -29,10 +29,10 @@ absl::StatusOr<TrainingStart> ReadStart(const FileFlags& files);
 // BadUsage() if --seed is another one than the checkpoint's.
 absl::Status CheckSeed(const FileFlags& files, int64_t seed);
 
-// What a file that is written by this training says of it, beside its network.
+// The learning rate as metadata of the files that this training writes.
 FileMetadata RateMetadata(const LearningRate& rate);
-// What a user may not expect of a resumed learning rate, if it goes on with another value than it
-// would have had: "the learning rate goes on at 0.05, not 0.001: ...".
+// Notes about a resumed learning rate that goes on with another value than a user may expect: "the
+// learning rate goes on at 0.05, not 0.001: ...".
 std::vector<std::string> RateNotes(const TrainingStart& start, const LearningRate& rate);
 
 }  // namespace neap::apps

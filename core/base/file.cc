@@ -85,7 +85,7 @@ absl::StatusOr<std::string> FollowLinks(const std::string& path) {
   return SystemError(ELOOP, path, "open");
 }
 
-// Where the bytes for a path are written.
+// The file to which the bytes for a path are written.
 struct Target {
   std::string path;
   bool is_replaced = true;  // by a rename; otherwise it is opened and written

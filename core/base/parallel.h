@@ -25,8 +25,8 @@ size_t AvailableCores();
 
 // Divides [0, count) into at most `most_threads` parts, and no more than there are available cores,
 // and calls work(begin, end) once for each, on the calling thread for the first and on a thread of
-// its own for each other. What is left when the system refuses a thread is one part, on the calling
-// thread. `work` is called for an empty part if `count` is 0. What it throws, such as
+// its own for each other. If the system refuses a thread, the rest is one part, on the calling
+// thread. `work` is called for an empty part if `count` is 0. An exception of `work`, such as
 // std::bad_alloc, is thrown to the caller when all parts have ended; the first, if there are
 // several.
 template <typename Work>
@@ -58,8 +58,8 @@ void InParallel(size_t count, size_t most_threads, const Work& work) {
 
 // Calls work(i) for each i in [0, count), begun in order, on at most `most_threads` threads, and no
 // more than there are available cores. Each thread has a work of its own, the result of make_work()
-// there, and takes the next i when it has finished one. What they throw ends the thread's work, and
-// is thrown to the caller in the end.
+// there, and takes the next i when it has finished one. An exception ends the thread's work, and is
+// thrown to the caller in the end.
 template <typename MakeWork>
 void EachInParallel(size_t count, size_t most_threads, const MakeWork& make_work) {
   std::atomic<size_t> next = 0;

@@ -1,5 +1,4 @@
-// What a tensor is: its logical shape, element type, memory layout and the role it plays in
-// training.
+// The description of a tensor: its logical shape, element type, memory layout and role in training.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a program's own functions throw, as a status. The library throws nothing and lets nothing
+// Exceptions of a program's own functions, as a status. The library throws nothing and lets nothing
 // pass that is thrown by what it calls: kernels, layers, planners, data sets and callbacks of the
 // program that uses it.
 //

@@ -104,7 +104,7 @@ absl::Status CheckNothingElse(const std::string& path, const Program& program,
   for (const Tensor& tensor : program.tensors) known.insert(tensor.name);
   for (const SafetensorsEntry& entry : reader.entries()) {
     if (known.contains(entry.name) || absl::EndsWith(entry.name, kBatchesTracked)) continue;
-    // From a run with another optimizer or type.
+    // The tensor is of a run with another optimizer or type.
     if (IsOfOptimizer(entry.name) || entry.name == kLossScaleName) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": tensor '", entry.name, "' does not belong to this network"));
@@ -179,7 +179,7 @@ absl::StatusOr<std::vector<float>> ReadTensor(const std::string& path, const Ten
 
 using EntryToLoad = std::pair<const Tensor*, SafetensorsEntry>;
 
-// Those of a file of weights, or of a whole checkpoint.
+// The entries to load from a file of weights, or from a whole checkpoint.
 absl::StatusOr<std::vector<EntryToLoad>> EntriesToLoad(const std::string& path,
                                                        const Program& program,
                                                        const SafetensorsReader& reader,

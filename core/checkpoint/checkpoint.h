@@ -40,7 +40,7 @@ namespace neap {
 struct TrainingPosition {
   int64_t step = 0;
   uint64_t seed = 0;
-  // That was set while training went on, as the session writes it; empty if none was.
+  // The rate that was set while training went on, as the session writes it; empty if none was.
   std::string learning_rate = {};
 };
 
@@ -69,8 +69,8 @@ absl::Status SaveCheckpoint(
 LossScale LossScaleFrom(const std::vector<float>& values);
 
 struct LoadedCheckpoint {
-  // In N, C, H, W order; with those that are copies of others, or begin with their values
-  // (Program::Original()).
+  // Values in N, C, H, W order, also of tensors that are copies of others, or begin with their
+  // values (Program::Original()).
   std::vector<std::pair<TensorId, std::vector<float>>> tensors;
   std::optional<TrainingPosition> position;  // nullopt for a file of weights
 };
@@ -97,8 +97,8 @@ using NamedValues = std::map<std::string, std::vector<float>, std::less<>>;
 
 // The weights in a file of either kind. Errors: those of LoadCheckpoint().
 absl::StatusOr<NamedValues> ReadWeights(const std::string& path, const Program& program);
-// What loading a file with these weights would return. Errors: INVALID_ARGUMENT naming a tensor
-// that is missing, does not belong to the network, or has another number of values.
+// The result of loading a file with these weights. Errors: INVALID_ARGUMENT naming a tensor that is
+// missing, does not belong to the network, or has another number of values.
 absl::StatusOr<LoadedCheckpoint> CheckpointOf(const NamedValues& weights, const Program& program);
 
 }  // namespace neap

@@ -1,5 +1,4 @@
-// What a file of weights says about its network, besides the values: which one it is, and the names
-// of its classes.
+// A network's description in its file of weights: which network it is, and its classes' names.
 //
 // Class numbers are made by whoever reads a dataset: a folder without images of one class numbers
 // those after it anew. Names do not change, so a file that has them can be compared with any folder
@@ -9,8 +8,8 @@
 //   RETURN_IF_ERROR(session.Save("run.safetensors"));
 //   ASSIGN_OR_RETURN(const ModelDescription model, ReadModelDescription("run.safetensors"));
 //
-// The metadata are "neap.net", "neap.net_flags", and "neap.classes", which is a JSON list. What is
-// empty is left out: other programs and earlier versions wrote none of them.
+// The metadata are "neap.net", "neap.net_flags", and "neap.classes", which is a JSON list. Empty
+// ones are left out: other programs and earlier versions wrote none of them.
 #pragma once
 
 #include <string>
@@ -27,8 +26,8 @@ struct ModelDescription {
   std::vector<std::string> classes;  // names, by number
 };
 
-// Without a text that is not UTF-8, since JSON cannot hold it, and without all names of classes if
-// one is not.
+// Leaves out a text that is not UTF-8, since JSON cannot hold it, and all names of classes if one
+// is not.
 FileMetadata ToMetadata(const ModelDescription& model);
 // Reads no tensors. Errors: DATA_LOSS, NOT_FOUND.
 absl::StatusOr<ModelDescription> ReadModelDescription(const std::string& path);

@@ -19,9 +19,9 @@ absl::Span<const std::byte> AsBytes(std::string_view text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
 }
 
-// What the file is instead of safetensors, whose header begins behind its length; empty if that is
-// unknown. Pickles begin with their protocol, and since version 1.6 torch.save puts them into a zip
-// archive. Their first eight bytes are any length, small ones among them.
+// A sentence on what the file is instead of safetensors, whose header begins behind its length;
+// empty if that is unknown. Pickles begin with their protocol, and since version 1.6 torch.save
+// puts them into a zip archive. Their first eight bytes are any length, small ones among them.
 std::string OtherFormat(std::string_view begin) {
   if (begin.size() > kSafetensorsPrefixBytes && begin[kSafetensorsPrefixBytes] == '{') return "";
   const bool is_pickle =

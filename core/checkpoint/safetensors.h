@@ -2,8 +2,8 @@
 // the tensors' bytes.
 //
 // Files are read back after crashes and come from other programs, so the reader checks everything:
-// lengths, JSON, types, and that the tensors cover the data without overlap or hole. What the
-// format cannot show, a changed name or number in the header or a changed byte of a tensor, is
+// lengths, JSON, types, and that the tensors cover the data without overlap or hole. The format
+// cannot show a changed name or number in the header, or a changed byte of a tensor. These are
 // detected by two checksums that the writer stores in the metadata (other programs ignore them):
 // "neap.header_crc32" and "neap.data_crc32", the CRC-32 of all bytes that follow the header. The
 // writer streams: no tensor is held in memory twice.

@@ -29,7 +29,7 @@ struct SafetensorsHeader {
   std::optional<uint32_t> data_crc32 = {};
 };
 
-// What is wrong with a header, and where in its text.
+// A fault of a header, and its place in the text.
 struct SafetensorsFault {
   int64_t position = 0;
   std::string what;

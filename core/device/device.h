@@ -31,7 +31,7 @@ namespace neap {
 
 enum class Stream : uint8_t { kCompute, kD2h, kH2d, kCollective, kInput };
 inline constexpr int kStreamCount = 5;
-// Those that run the actions of a plan.
+// The streams that run the actions of a plan.
 inline constexpr Stream kPlanStreams[] = {Stream::kCompute, Stream::kD2h, Stream::kH2d,
                                           Stream::kCollective};
 std::string_view Name(Stream stream);
@@ -40,8 +40,8 @@ absl::StatusOr<Stream> ParseStream(std::string_view text);
 
 enum class MemoryKind : uint8_t { kDevice, kPinnedHost, kPeer };
 
-// What the cost model and the user know about a device. Rates are measured if possible, otherwise
-// nominal.
+// The facts about a device for the cost model and the user. Rates are measured if possible,
+// otherwise nominal.
 struct DeviceDescription {
   std::string name;               // "NVIDIA H200"
   std::string kind;               // "cuda", "cpu"
@@ -61,8 +61,8 @@ struct DeviceDescription {
   // does; 0.02: 2%.
   double slowdown_by_copies_out = 0;
   double slowdown_by_copies_back = 0;
-  // Of sums over the ranks that it is one of: bytes of the tensors per second, and what each takes
-  // in addition. 0 for a single rank.
+  // For sums over the ranks, of which the device is one: bytes of the tensors per second, and the
+  // time of each sum in addition. 0 for a single rank.
   double collective_bandwidth = 0;
   double collective_latency_seconds = 0;
   // A sum over ranks keeps some multiprocessors for itself. Relative slowdown of a long kernel
@@ -77,11 +77,11 @@ struct DeviceDescription {
   // they are those of its kind.
   RewriteRules rules = {};
   int64_t page_bytes = 1;  // device memory is allocated in multiples of this
-  // Its memory is not the host's: copies from there run beside kernels at little cost.
+  // The device's memory is not the host's: copies from there run beside kernels at little cost.
   bool has_own_memory = false;
-  // With these a library lists the GPU's engines while it is not present (layers/cuda).
+  // Properties with which a library lists the GPU's engines while it is not present (layers/cuda).
   std::optional<GpuProperties> gpu = {};
-  // Of arithmetic on tensors of this type.
+  // The rate of arithmetic on tensors of this type.
   double FlopsOf(DType dtype) const;
   friend bool operator==(const DeviceDescription&, const DeviceDescription&) = default;
 };

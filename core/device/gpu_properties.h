@@ -14,7 +14,7 @@
 
 namespace neap {
 
-// Under the names of cudaDeviceProp, with units.
+// The fields have the names of cudaDeviceProp, with units.
 struct GpuProperties {
   int64_t compute_capability = 0;  // ten times the version: 89 for 8.9
   int64_t multiprocessors = 0;

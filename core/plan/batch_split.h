@@ -1,9 +1,9 @@
 // How a batch is divided among ranks that differ in memory or speed, so that they finish together.
 //
-// How long a rank takes for a number of images only a plan for that number says: with less memory
-// it rebuilds or moves more, and from some number on it has no plan. So a few splits are planned
-// for. The first is even; each further one makes the ranks finish together if their times are
-// straight lines between those known so far.
+// Only a plan for a number of images says how long a rank takes for it: with less memory the rank
+// rebuilds or moves more, and from some number on it has no plan. So a few splits are planned for.
+// The first is even; each further one makes the ranks finish together if their times are straight
+// lines between those known so far.
 //
 //   BatchSplit search(512, 2);
 //   while (const std::optional<std::vector<int64_t>> split = search.Next()) {
@@ -36,7 +36,7 @@ class BatchSplit {
 
   // The fastest of the splits predicted, the first of several; nullopt if none fits.
   const std::optional<std::vector<int64_t>>& best() const { return best_; }
-  // Of the slowest rank.
+  // The seconds of the slowest rank in best().
   double best_seconds() const { return best_seconds_; }
 
  private:

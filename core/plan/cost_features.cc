@@ -22,8 +22,8 @@ const TensorSpec* FirstOf(const StepSignature& signature, std::initializer_list<
   return nullptr;
 }
 
-// From so many pixels, and so many bytes, a larger batch is not less efficient: it takes longer in
-// proportion.
+// Logarithms of the pixels and bytes from which a larger batch is not less efficient: it takes
+// longer in proportion.
 constexpr double kFullPixels = 20, kFullBytes = 29;
 
 double LogOf(int64_t number, double most) {

@@ -1,11 +1,11 @@
-// What the cost model knows about a kernel: its kind, a lower bound on its time, and the numbers
+// The inputs of the cost model for a kernel: its kind, a lower bound on its time, and the numbers
 // from which the model predicts by how much the kernel exceeds that bound.
 //
 // A kernel cannot take less time than its arithmetic at the device's rate, nor than its bytes at
 // the device's bandwidth (the roofline). On a GPU real kernels take 1.1 to 5 times as long, and by
 // how much depends on few properties: few channels leave matrix units idle, few pixels leave
 // multiprocessors idle, and a small tensor stays in the cache. Such factors multiply, so the model
-// is linear in the logarithms (core/plan/cost_model.h). Of a CPU only nominal rates are known,
+// is linear in the logarithms (core/plan/cost_model.h). For a CPU only nominal rates are known,
 // which kernels may exceed.
 //
 // Only the signature, the arithmetic and the device's rates are used, not the layer's definition:
@@ -57,13 +57,13 @@ struct CostFeatures {
   // for convolutions and products of matrices, "max_pool forward" and "pass" for all else.
   std::string kind, group, family;
   double bound_seconds = 0;
-  // What no kernel takes less than: of a pass over memory, the time of the bytes that do not fit
-  // the cache. A launch may cost nothing, and a convolution may skip bytes of its input.
+  // The time that every kernel takes at least: for a pass over memory, that of the bytes that do
+  // not fit the cache. A launch may cost nothing, and a convolution may skip bytes of its input.
   double least_seconds = 0;
   std::array<double, kCount> values = {};
 };
 
-// What a launch adds to the roofline.
+// The time that a launch adds to the roofline.
 inline constexpr double kLaunchSeconds = 2e-6;
 
 // `flops` is that of the step for the signature's batch (core/step/layer_spec.h).

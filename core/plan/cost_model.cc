@@ -10,8 +10,8 @@
 namespace neap {
 namespace {
 
-// Of a kind, a group or a family. The logarithm of the ratio to the bound is limited to what was
-// measured, because the extents of other networks may lie outside those of the fit.
+// Coefficients of a kind, a group or a family. The logarithm of the ratio to the bound is limited
+// to what was measured, because the extents of other networks may lie outside those of the fit.
 struct CoefficientRow {
   std::string_view name;
   double least, most;

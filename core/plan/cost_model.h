@@ -45,7 +45,7 @@ double PredictSeconds(const Program& program, const Step& step, const DeviceDesc
 // Seconds for adding a gradient to a sum, both of this spec.
 double PredictAdditionSeconds(const TensorSpec& spec, const DeviceDescription& device);
 
-// By which model times of the device are predicted: "fitted to NVIDIA H200", "fitted to AMD
+// The model by which times of the device are predicted: "fitted to NVIDIA H200", "fitted to AMD
 // EPYC", "roofline".
 std::string CostModelOf(const DeviceDescription& device);
 

@@ -100,7 +100,7 @@ inline constexpr BucketSizes kBucketChoices[] = {
     {kUnlimited, 25 * kMiB},
 };
 
-// What a planner decides of the program that it is to plan: options of the same names in
+// The choices that a planner makes for the program that it is to plan: options of the same names in
 // ProgramOptions.
 struct ProgramChoice {
   int64_t sub_batches = 1;

@@ -1,5 +1,5 @@
-// What a plan does with each tensor (keep, free, share, offload, recompute), what that costs and
-// what it saves. It answers "where is my activation, and what did that cost?"
+// The treatment of each tensor by a plan (keep, free, share, offload, recompute), what that costs
+// and what it saves. It answers "where is my activation, and what did that cost?"
 //
 // Costs and savings are easy to get wrong. A transfer costs the time that compute waits for it, not
 // its duration; a recomputation costs all of its time. A tensor saves bytes only while it has none

@@ -103,8 +103,8 @@ class PredictedSeconds {
   size_t computed_ = 0;        // compute actions so far
 };
 
-// When a stream of transfers or collectives is busy. Its actions must be added in order, and spans
-// of time asked for in the order of their beginnings.
+// The times at which a stream of transfers or collectives is busy. Its actions must be added in
+// order, and spans of time asked for in the order of their beginnings.
 class BusySpans {
  public:
   void Add(const ActionTime& time) { times_.push_back(time); }
@@ -120,7 +120,7 @@ class BusySpans {
 
  private:
   std::vector<ActionTime> times_;
-  size_t ended_ = 0;  // so many have ended before the last span
+  size_t ended_ = 0;  // spans that ended before the last one asked for
 };
 
 // The time at which a stream begins or ends an action.

@@ -1,4 +1,4 @@
-// When each action of a plan runs: predicted from costs, or as measured.
+// The times at which the actions of a plan run: predicted from costs, or as measured.
 //
 // Whether a transfer is hidden cannot be told from its size: it depends on what the other streams
 // do meanwhile, and on the waits between them. The streams are therefore simulated in issue
@@ -88,7 +88,7 @@ double BatchFromHostSeconds(const Plan& plan, const TimelineCosts& costs);
 //   compute  |within|iteration       |idle|within|iteration       |
 //   input           |next batch, from host|      |next batch, ...
 //
-// That the copy shares the link with prefetches does not count.
+// Prefetches that share the link with the copy are not taken into account.
 double BatchCopySeconds(const Plan& plan, const TimelineCosts& costs);
 
 // `ran`, by action index, says when computes and transfers ran; its other entries are ignored. A

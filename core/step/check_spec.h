@@ -1,4 +1,4 @@
-// What must hold of a layer's spec before its tensors and operands are looked up by their numbers.
+// Checks of a layer's spec, made before its tensors and operands are looked up by their numbers.
 //
 // Users write layers of their own, so a spec may refer to an input, a parameter or a saved tensor
 // that does not exist, to a gradient that is not known yet, or have an enum's value that came from

@@ -30,7 +30,7 @@ struct Part {
   std::vector<int64_t> offsets;  // parallel to the signature's operands
 };
 
-// Where a part writes the gradients that are then added to the sums.
+// The scratch space to which a part writes gradients, before they are added to the sums.
 struct Scratch {
   struct Place {
     size_t operand = 0;  // position in the signature

@@ -1,4 +1,4 @@
-// What a layer declares: its tensors, and the operands of each of its steps.
+// The declarations of a layer: its tensors, and the operands of each of its steps.
 //
 // The result of a definition's Specify() (core/step/layer.h). Operands are named by the part that
 // they play in the layer, so that definitions, programs and kernels of every backend refer to the
@@ -103,12 +103,12 @@ struct SubBatch {
   friend bool operator==(const SubBatch&, const SubBatch&) = default;
 };
 
-// Which images of a batch the operands of a step hold: those of a sub-batch, of a rank of data
+// The images of a batch that the operands of a step hold: those of a sub-batch, of a rank of data
 // parallelism, or of both.
 struct BatchPart {
   int64_t first = 0;  // the place of their first image in the whole batch
   int64_t of = 0;     // images of the whole batch; 0: the operands hold all of them
-  // Of an operand with `images` images and `count` elements, as many for each: how many elements
+  // For an operand with `images` images and `count` elements, as many for each: how many elements
   // the whole batch has, and how many of those come before it.
   constexpr int64_t WholeCount(int64_t count, int64_t images) const {
     return of == 0 ? count : count / images * of;
@@ -165,8 +165,8 @@ struct StepSpec {
   std::vector<Operand> reads;
   std::vector<Operand> writes;
   std::vector<Operand> accumulates = {};  // read, added to, written
-  // Forward only: what a recomputation reads; empty if that is `reads`. It writes all else of
-  // `writes`, and does not accumulate.
+  // Forward only: the operands that a recomputation reads; empty if these are `reads`. It writes
+  // the rest of `writes`, and does not accumulate.
   std::vector<Operand> rerun_reads = {};
   // {written, read} pairs that may share bytes: the kernel reads no element after it has written
   // the result of that element.
@@ -182,7 +182,7 @@ struct StepSpec {
   // The kernel depends on StepSignature::part: it draws random numbers by an image's place in
   // the batch, or computes a mean over the batch.
   bool depends_on_part = false;
-  // Those of `writes` that the ranks of data parallelism sum before another step reads them
+  // Operands in `writes` that the ranks of data parallelism sum before another step reads them
   // (Phase::kAllReduce): the output of a forward step, or an input's gradient of a backward step.
   std::vector<Operand> summed = {};
   // The states that the step computes follow from such sums, so they are equal on all ranks.
@@ -206,11 +206,11 @@ struct LayerSpec {
   // gradient would be a sum already when dz is known: fusion (core/program/fuse.h) makes no such
   // layers there, and programs with them are refused.
   std::optional<int> passes_linear_grad = std::nullopt;
-  // Of a loss: training minimises the sum of all losses, each times its weight. The layer
-  // multiplies its gradient by it, but not the loss that it reports.
+  // The weight of a loss: training minimises the sum of all losses, each times its weight. The
+  // layer multiplies its gradient by it, but not the loss that it reports.
   float loss_weight = 1;
-  // In training: of how many values the layer computes each of its variances, if it has any. One
-  // value has no variance, so Lower() (core/program/passes.h) refuses to train such a layer.
+  // In training: the number of values of which the layer computes each of its variances, if any.
+  // One value has no variance, so Lower() (core/program/passes.h) refuses to train such a layer.
   std::optional<int64_t> values_per_variance = std::nullopt;
   LayerTraits traits = {};
 };

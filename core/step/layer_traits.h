@@ -1,4 +1,4 @@
-// What planners may know about a layer in addition to the operands of its steps.
+// The facts about a layer that planners may use in addition to the operands of its steps.
 //
 // The papers speak of CONV, FC and ACT layers. A planner that asked a layer for its type would
 // silently miss a fused convolution or a user's own layer. A layer therefore declares traits, each

@@ -37,7 +37,7 @@ struct LossScale {
   static constexpr float kInitial = 65536, kMin = 1, kMax = 16777216;
   static constexpr float kGrowthInterval = 2000;  // steps, as in PyTorch
 
-  // What update_scale does. GPU code calls it too.
+  // Applies the rule of update_scale. GPU code calls it too.
   constexpr void Advance() {
     if (overflow != 0) {
       scale = scale / 2 < kMin ? kMin : scale / 2;

@@ -28,9 +28,9 @@
 // The tensors are numbered through if there are several layers. `optimizer` is SGD's v or AdamW's
 // m; without momentum, SGD has none. These begin with 0, and averages with the weights. The
 // learning rate and t come from the iteration's scalars, the rest is fixed. Gradients and
-// arithmetic are fp32, and so is all that an optimizer keeps. A parameter whose kernels read 16
-// bits has an fp32 master, which is updated, and averaged, and then rounded to the parameter; so
-// has no update too small to count.
+// arithmetic are fp32, and so is all that an optimizer keeps. A parameter that kernels read in 16
+// bits has an fp32 master, which is updated, averaged and then rounded to the parameter, so updates
+// too small for 16 bits are not lost.
 //
 // With a scaled loss (core/step/loss_scale.h), g is the gradient divided by the scale, and the
 // update also keeps or restores those states of the layers that forward accumulates into. A step

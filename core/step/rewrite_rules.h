@@ -48,7 +48,7 @@ struct FusionRule {
   friend bool operator==(const FusionRule&, const FusionRule&) = default;
 };
 
-// Two layers that stay two, where the first has less to do and the second more. Applied at
+// Two layers that stay two, but the first does less and the second more. Applied at
 // FusionStage::kEpilogue, after the fusions of `reader`.
 struct MoveRule {
   std::string_view producer, reader;
@@ -62,7 +62,7 @@ struct MoveRule {
 // A layer that depends on all images of the batch, in data parallelism (core/program/span_ranks.h).
 struct RankRule {
   std::string_view layer;
-  // Two layers that compute of the images of all ranks what `layer` computes of those of one;
+  // Two layers that compute for the images of all ranks what `layer` computes for those of one;
   // nullopt if there are none. The first reads the inputs of `layer`, and the ranks sum what it
   // writes. The second reads the inputs and, as the last one, that sum, and has the parameters and
   // states of `layer`.

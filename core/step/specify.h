@@ -19,7 +19,7 @@ inline constexpr int64_t kMaxTensorBytes = int64_t{1} << 44;
 // Exactly `count` inputs, each a float tensor {N, C, T}, {N, C, H, W} or {N, C, D, H, W} with at
 // least one element and at most kMaxTensorBytes.
 absl::Status CheckSpatialInputs(const LayerContext& context, size_t count);
-// At least `count` such inputs.
+// The same for at least `count` inputs.
 absl::Status CheckSpatialInputsAtLeast(const LayerContext& context, size_t count);
 // The same for layers of images alone: each input is {N, C, H, W}.
 absl::Status CheckImageInputs(const LayerContext& context, size_t count);

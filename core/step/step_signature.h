@@ -50,7 +50,7 @@ struct StepSignature {
   uint64_t layer_seed =
       0;  // distinguishes the random numbers of two equal layers; 0 if it has none
   Optimizer optimizer = {};  // of updates
-  // Which images the operands hold. The whole batch unless StepSpec::depends_on_part.
+  // The images that the operands hold: the whole batch unless StepSpec::depends_on_part.
   BatchPart part = {};
   std::vector<Slot> accumulates_natively = {};  // StepSpec::accumulates_natively
   std::vector<OperandSpec> operands;
@@ -92,7 +92,7 @@ StepSignature SignatureOf(const StepSpec& step, const Layer& layer, const LayerS
 // are the sum input_grad[0], which is accumulated, and addend[0].
 StepSignature AdditionSignature(const TensorSpec& spec);
 
-// What a step of this phase runs: the layer's type; "sgd" or "adamw" for an update,
+// The type of what a step of this phase runs: the layer's type; "sgd" or "adamw" for an update,
 // "gradient_norm" for a check of gradients that are clipped, "loss_scale" for other steps of the
 // optimizer; "add" for the addition of a gradient.
 std::string_view TypeOf(const Layer& layer, Phase phase, const Optimizer& optimizer = {});

@@ -26,7 +26,7 @@ class Extents {
       : values_{every, every, every}, axes_(2), same_(true) {}
   constexpr Extents(int64_t h, int64_t w) : values_{h, w, 0}, axes_(2) {}
   constexpr Extents(int64_t d, int64_t h, int64_t w) : values_{d, h, w}, axes_(3) {}
-  // Of 1 to 3 numbers.
+  // Extents from 1 to 3 numbers.
   static Extents Of(absl::Span<const int64_t> values);
 
   constexpr bool is_one_number() const { return same_; }  // for every axis

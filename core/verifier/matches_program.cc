@@ -25,7 +25,7 @@ std::optional<Slice> Own(const Program& program, const Tensor& tensor) {
   return program.OwnShard(tensor);
 }
 
-// Those of the uses, in their order, that are of slices.
+// Whether the plan has the slices of the step's uses, in the order of the uses.
 bool SameSlices(const PlanStep& planned, const Step& step) {
   std::vector<std::pair<TensorId, Slice>> slices;
   for (const std::vector<Use>* uses : {&step.reads, &step.writes, &step.accumulates}) {

@@ -1,5 +1,5 @@
-// Which accesses of the streams are ordered: vector clocks, and the last accesses to all
-// bytes. Private to the verifier.
+// The order of the streams' accesses: vector clocks, and the last accesses to all bytes. Private to
+// the verifier.
 //
 // Each stream counts its actions; a stream's clock says how far into the others it has waited. An
 // access (stream s, count n) is ordered before the current action of stream t if t is s, or t's

@@ -21,7 +21,7 @@ int64_t ImagesOfLast(const Plan& plan) {
   return plan.batch - (plan.sub_batches - 1) * ImagesOfEach(plan);
 }
 
-// Which part of the batch, from 1, a layer or a tensor with this name belongs to: 2 for
+// The part of the batch, from 1, to which a layer or a tensor with this name belongs: 2 for
 // "conv1[2/4]", if there are 4 parts.
 std::optional<int64_t> PartOf(const Plan& plan, std::string_view name) {
   const size_t bracket = name.rfind('['), slash = name.rfind('/');

@@ -1,4 +1,4 @@
-// Which tensor owns which bytes of the arena at the action being checked. Private to the verifier.
+// The owners of the bytes of the arena at the action being checked. Private to the verifier.
 //
 // Regions in use are disjoint, with one exception: a tensor may be allocated exactly over another
 // that the next compute action reads and replaces in place. From that action on, the new tensor

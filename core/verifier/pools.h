@@ -1,4 +1,4 @@
-// Which copies own which bytes of the pools outside the arena, on the host and on a peer, at the
+// The copies that own the bytes of the pools outside the arena, on the host and on a peer, at the
 // action being checked. Private to the verifier.
 //
 // A copy owns its bytes from its offload until the last prefetch that reads it. A copy that no

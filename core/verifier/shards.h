@@ -1,9 +1,9 @@
-// Which parameters of a sharded optimizer are whole, and which of their gradients are summed.
+// The parameters of a sharded optimizer that are whole, and their gradients that are summed.
 // Private to the verifier.
 //
 // A rank updates its own slice of a parameter (PlanTensor::own). The other slices are those of an
-// earlier iteration until all_gather brings them, and again after the update. Of a gradient,
-// reduce_scatter leaves the rank the sum of its own slice, and nothing of the others.
+// earlier iteration until all_gather brings them, and again after the update. Of a gradient, a rank
+// has only the sum of its own slice after reduce_scatter.
 #pragma once
 
 #include <optional>

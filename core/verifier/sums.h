@@ -1,9 +1,9 @@
-// Which results of forward, and which of their gradients, the ranks sum, and which of those they
-// have summed. Private to the verifier.
+// The results of forward, and their gradients, that the ranks sum, and those that they have summed.
+// Private to the verifier.
 //
-// Such a tensor has a value by the program only after its sum. Before, it is what one rank
-// contributes, and so is what a rerun of its step would write: no later sum completes that.
-// (Gradients of parameters may be read before their sum, by backward, which wants the rank's own.)
+// Such a tensor has a value by the program only after its sum. Before, it holds one rank's
+// contribution. A rerun of its step would write that again, and no later sum would complete it.
+// (Backward may read gradients of parameters before their sum, because it needs the rank's own.)
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
-// Which version of each tensor is in device memory and in its copy, which is in the host's pool or
-// in the peer's. Private to the verifier.
+// The version of each tensor in device memory, and in its copy in the host's pool or in the peer's.
+// Private to the verifier.
 //
 // A tensor's version is the number of writes to it by the program, run step by step; a given value
 // is version 0. The first run of a step writes the next versions; a recomputation writes the same

@@ -29,7 +29,7 @@ struct Batch {
   // enqueued on CUDA's legacy default stream before the call.
   absl::Span<const float> borrowed = {};
   bool on_device = false;
-  // Of images of another size than the network's (Graph::Sizes()); 0: the network's.
+  // The size of the images if it is not the network's (Graph::Sizes()); 0: the network's.
   int64_t height = 0;
   int64_t width = 0;
 };

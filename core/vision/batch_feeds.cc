@@ -75,7 +75,7 @@ absl::Status CheckTargetsOf(const Batch& batch, const Program& program, const Im
   return CheckLabels(batch.labels, LabelShape(predictions), predictions.c());
 }
 
-// In N, C, H, W order, the targets that stand for labels; of images of these predictions.
+// The targets that stand for labels, in N, C, H, W order, for predictions of this shape.
 std::vector<float> TargetsOf(const std::vector<int32_t>& labels, const Shape& predictions) {
   const int64_t classes = predictions.c(), pixels = predictions.positions();
   std::vector<float> targets(labels.size() * static_cast<size_t>(classes));

@@ -4,9 +4,9 @@
 //   ASSIGN_OR_RETURN(const BatchFeeds given, BatchFeeds::Of(batch, program));
 //   RETURN_IF_ERROR(staging.Send(given.feeds(), scalars, program, executor));
 //
-// The images are the values of the only input; what the main loss compares its predictions with is
-// the only target. Errors: INVALID_ARGUMENT for a network with others, whose feeds have to be given
-// by name.
+// The images are the values of the only input; the tensor with which the main loss compares its
+// predictions is the only target. Errors: INVALID_ARGUMENT for a network with others, whose feeds
+// have to be given by name.
 #pragma once
 
 #include <cstdint>
@@ -30,10 +30,10 @@ struct ImagePorts {
   // reads labels.
   int64_t values = 0, labels = 0, targets = 0;
 };
-// It refers to the program.
+// The ports refer to the program.
 absl::StatusOr<ImagePorts> ImagePortsOf(const Program& program);
 
-// That of the batch's images, if it states their size; otherwise an empty shape.
+// The shape of the batch's images, if it states their size; otherwise an empty shape.
 std::vector<int64_t> StatedShape(const Batch& batch, const Program& program,
                                  const ImagePorts& ports);
 
@@ -44,7 +44,7 @@ class BatchFeeds {
   // that are not a whole batch, or, naming the image or pixel, for a label that is not one of the
   // network's classes.
   static absl::StatusOr<BatchFeeds> Of(const Batch& batch, const Program& program);
-  // Of images without labels, n times their values. Errors: those of Of().
+  // Feeds of images without labels, n times their values. Errors: those of Of().
   static absl::StatusOr<BatchFeeds> OfImages(absl::Span<const float> images,
                                              const Program& program);
 
@@ -56,7 +56,7 @@ class BatchFeeds {
  private:
   BatchFeeds() = default;
   Feeds feeds_;
-  std::vector<float> targets_;  // that stand for labels
+  std::vector<float> targets_;  // targets that stand for labels
 };
 
 }  // namespace neap

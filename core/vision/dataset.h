@@ -49,7 +49,7 @@ class Dataset {
   virtual std::vector<std::string> class_names() const { return {}; }
   // The file of an image, or "" if the dataset has no file for each.
   virtual std::string file(int64_t /*index*/) const { return ""; }
-  // What was left out when it was opened, or taken otherwise than a user may expect: sentences.
+  // Sentences on what opening the dataset left out, or took otherwise than a user may expect.
   virtual std::vector<std::string> notices() const { return {}; }
   // The number of labels of an image: 1, or H x W if every pixel is labelled.
   virtual int64_t labels() const { return 1; }
@@ -60,7 +60,7 @@ class Dataset {
   // Whether images are decoded from files of their own, which takes milliseconds for each, so that
   // every image is worth a thread; and whether there is a ReadView().
   virtual bool decodes() const { return false; }
-  // Like Read(), but a random crop of the image, as training wants it. Errors: also UNIMPLEMENTED.
+  // Like Read(), but a random crop of the image, for training. Errors: also UNIMPLEMENTED.
   virtual absl::Status ReadView(int64_t index, const RandomView& view, float* pixels,
                                 int32_t* labels) const;
 };
@@ -98,8 +98,8 @@ struct DatasetOptions {
 absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(std::string_view spec,
                                                      const DatasetOptions& options);
 
-// For the path of a folder its spec: "idx:DIR" or the like if it has files of that format, and
-// otherwise "imagefolder:DIR". Any other text as it is.
+// The spec for the path of a folder: "idx:DIR" or the like if it has files of that format, and
+// otherwise "imagefolder:DIR". Any other text is returned as it is.
 std::string DatasetSpec(const std::string& text);
 
 }  // namespace neap

@@ -2,8 +2,8 @@
 // converted to the network's channels, then to its size.
 //
 // Images are resized bilinearly with half-pixel centres (PyTorch's interpolate,
-// align_corners=False, no antialiasing). What does not depend on the pixels' values is computed
-// once, since the rest runs for every image of a run.
+// align_corners=False, no antialiasing). Everything that does not depend on the pixels' values is
+// computed once, since the rest runs for every image of a run.
 #pragma once
 
 #include <array>

@@ -41,7 +41,7 @@ absl::Status SystemError(const std::string& path, const std::error_code& error) 
   return absl::Status(code, absl::StrCat(path, ": ", error.message()));
 }
 
-// What is in a folder, without what is in folders of it, but with the links' targets.
+// The entries of a folder, but not those of folders in it. Links count as their targets.
 struct Contents {
   std::vector<std::string> folders;
   std::vector<std::string> files;

@@ -1,4 +1,4 @@
-// Which files of a folder are images, and of which class.
+// The files of a folder that are images, and their classes.
 //
 // A folder seldom holds only what its user thinks of: notebooks and file managers leave hidden
 // folders in it, links lead back to a folder above them, so that images come again and again, and

@@ -22,13 +22,13 @@ constexpr ImageShape kImageNetShape = {.c = 3, .h = 224, .w = 224};
 constexpr std::array<float, 3> kMean = {0.485F, 0.456F, 0.406F};
 constexpr std::array<float, 3> kDeviation = {0.229F, 0.224F, 0.225F};
 
-// In evaluation, what is cropped is this part of what the image is resized to, along both axes.
+// In evaluation, the crop is this part of the resized image, along both axes.
 constexpr double kCentralPart = 224.0 / 256;
 
-// What is kept for the next image, by each thread. Hardly a photograph takes more.
+// The memory that each thread keeps for its next image. Hardly any photograph takes more.
 constexpr size_t kMaxKeptBytes = size_t{1} << 24;
 
-// What is needed of an image, and where each pixel of the result is in it.
+// The part of an image that is needed, and the place of each pixel of the result in it.
 struct Crop {
   PixelBox part;
   Axis rows;

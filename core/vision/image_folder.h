@@ -92,7 +92,7 @@ class ImageFolder final : public Dataset {
         shape_(shape),
         on_bad_file_(options.on_bad_file),
         apply_orientation_(options.apply_orientation) {}
-  // Without images.
+  // A folder to which no images were added yet.
   static absl::StatusOr<std::unique_ptr<ImageFolder>> Create(const std::string& directory,
                                                              const ImageFolderOptions& options);
   absl::Status AddClass(const std::string& folder, bool may_be_empty);

@@ -46,7 +46,7 @@ namespace neap {
 
 struct LoaderOptions {
   int64_t batch = 1;  // images in a batch, where LoaderSize does not say it
-  // Of a rank: the images of all ranks' batches together, and of those before its own. 0: alone.
+  // For a rank: the images in all ranks' batches, and in those of the ranks before it. 0: alone.
   int64_t whole_batch = 0;
   int64_t first_image = 0;
   uint64_t seed = 1;       // of order and augmentation
@@ -55,8 +55,8 @@ struct LoaderOptions {
   bool shuffle = true;
   int64_t shift = 0;  // the most pixels by which an image is shifted along each axis, filled with 0
   bool flip = false;  // mirror each image left to right with probability 1/2
-  // Of datasets that decode images (Dataset::decodes()), instead: random crops, mirrored or not,
-  // whose brightness, contrast and saturation change by up to the jitter
+  // Instead of these, for datasets that decode images (Dataset::decodes()): random crops, mirrored
+  // or not, whose brightness, contrast and saturation change by up to the jitter
   // (core/vision/image/random_view.h).
   bool crop = false;
   float color_jitter = 0;
@@ -94,8 +94,8 @@ class Loader {
   // started.
   static absl::StatusOr<std::unique_ptr<Loader>> Create(const Dataset& dataset,
                                                         LoaderOptions options);
-  // Of several sizes; the batches of more than one state their height and width. Errors: also
-  // INVALID_ARGUMENT for datasets with other numbers of images, or for none.
+  // A loader of several sizes. If there is more than one, batches state their height and width.
+  // Errors: also INVALID_ARGUMENT for datasets with other numbers of images, or for none.
   static absl::StatusOr<std::unique_ptr<Loader>> Create(std::vector<LoaderSize> sizes,
                                                         LoaderOptions options);
   // Each image of the range once, in order and without augmentation, for evaluation: the batches of
@@ -132,7 +132,7 @@ class Loader {
   const ImageRange positions_;  // in the sequence of epochs
   std::mutex mutex_;
   std::condition_variable changed_;
-  // At most options_.queue + 1. Images of the last one are handed out.
+  // There are at most options_.queue + 1. Images of the last one are handed out.
   std::deque<std::unique_ptr<PartlyRead>> batches_;
   int64_t next_step_;
   bool begins_ = false;      // a thread is providing the memory of the next batch

@@ -1,4 +1,4 @@
-// Which images a training step reads: a pure function of the loader's options. Private to the
+// The images that a training step reads: a pure function of the loader's options. Private to the
 // loader.
 #pragma once
 
@@ -21,7 +21,7 @@ struct StepImages {
 absl::Status CheckLoader(const std::vector<LoaderSize>& sizes, const LoaderOptions& options,
                          int64_t first_step);
 
-// Those of a step, of this rank; CheckLoader() has accepted the rest.
+// The images of a step, of this rank; CheckLoader() has accepted the other arguments.
 StepImages ImagesOf(const std::vector<LoaderSize>& sizes, const LoaderOptions& options,
                     int64_t step);
 

@@ -18,7 +18,7 @@ struct Gelu {
   friend bool operator==(const Gelu&, const Gelu&) = default;
 };
 
-// For CpuDevice::Open() and CudaDevice::Open(). In a build without CUDA, the CUDA kernels only
-// serve to plan for a GPU.
+// The kernels for CpuDevice::Open() and CudaDevice::Open(). In a build without CUDA, the CUDA
+// kernels only serve to plan for a GPU.
 std::vector<neap::CustomKernel> CpuGeluKernels();
 std::vector<neap::CustomKernel> CudaGeluKernels();

@@ -1,5 +1,5 @@
-// What libraries list for a problem, kept between runs of the program, because listing the engines
-// of a network can take seconds (DenseNet-201: five).
+// Lists of a library's engines for a problem, kept between runs of the program, because listing the
+// engines of a network can take seconds (DenseNet-201: five).
 //
 //   const EngineOptions options = {.lists = KeptEngineLists::Default()};  // layers/profile
 //   ASSIGN_OR_RETURN(std::unique_ptr<EngineCatalog> h200, DescribedCatalog("h200", {}, options));

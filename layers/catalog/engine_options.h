@@ -1,4 +1,4 @@
-// Which engines a catalog lists. A plan may also name those that are not listed.
+// Options that say which engines a catalog lists. A plan may also name those that are not listed.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ struct EngineOptions {
   // core/step/kernel.h), after all others. They may be faster, but round every partial sum, and
   // sums beyond 65504 overflow.
   bool half_accumulation = false;
-  // Where cuDNN's lists are kept between runs; null: nowhere.
+  // The place where cuDNN's lists are kept between runs; null: nowhere.
   std::shared_ptr<EngineLists> lists = nullptr;
 };
 

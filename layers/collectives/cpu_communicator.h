@@ -1,5 +1,5 @@
-// The part that communicators of ranks on CPUs have in common: a call enqueues what blocks until
-// all ranks have come, on the stream `collective`. Private to the engines.
+// The common part of communicators of ranks on CPUs: a call enqueues work on the stream
+// `collective` that blocks until all ranks have come. Private to the engines.
 #pragma once
 
 #include <memory>

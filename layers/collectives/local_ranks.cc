@@ -16,7 +16,7 @@
 namespace neap {
 namespace {
 
-// Where ranks wait for each other.
+// A point at which ranks wait for each other.
 class Meeting {
  public:
   explicit Meeting(int ranks)
@@ -83,7 +83,7 @@ struct LocalRanks::Group {
         texts(static_cast<size_t>(ranks)) {}
   const std::chrono::milliseconds timeout;
   Meeting sums, exchanges;
-  // What each rank shows the others, by rank. A rank may still read when another has given up.
+  // Each rank's data for the others, by rank. A rank may still read when another has given up.
   std::vector<std::vector<float>> pieces;
   std::vector<std::string> texts;
 };
@@ -121,7 +121,7 @@ class LocalRanks::Rank final : public CpuCommunicator {
   }
 
  private:
-  // What the rank shows the others.
+  // The rank's data for the others.
   std::vector<float>& Piece() {
     std::vector<float>& own = group_->pieces[static_cast<size_t>(rank())];
     own.resize(kPieceValues);

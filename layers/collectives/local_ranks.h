@@ -1,4 +1,4 @@
-// Ranks in one process: what MPI does between processes, for ParallelSession
+// Ranks in one process, with the functions of MPI between processes, for ParallelSession
 // (core/run/parallel_session.h), for commands that train on several devices, and for tests.
 //
 // Each rank has a thread of its own, which calls its communicator. Ranks on CPUs are summed here;

@@ -1,6 +1,6 @@
-// A rank's membership in a group of ranks, as what has started them gives it: MPI or torchrun to
-// each process (layers/collectives/mpi_ranks.h, torchrun_ranks.h), a command to each of its threads
-// (layers/collectives/local_ranks.h).
+// A rank's membership in a group of ranks, from the program that started them: MPI or torchrun for
+// each process (layers/collectives/mpi_ranks.h, torchrun_ranks.h), a command for each of its
+// threads (layers/collectives/local_ranks.h).
 //
 //   ASSIGN_OR_RETURN(std::unique_ptr<Membership> member, MpiRanks::Start());
 //   if (member->ranks() > 1) {
@@ -41,7 +41,7 @@ class Membership {
   virtual absl::StatusOr<std::unique_ptr<Communicator>> Join(CpuDevice& device) = 0;
   // Texts alone, for ranks on any devices.
   virtual absl::StatusOr<std::unique_ptr<TextExchange>> Texts(Device& device) = 0;
-  // After a failure: the destructor does not wait for the others, which fail, too.
+  // For use after a failure: the destructor does not wait for the others, which fail, too.
   virtual void Abandon() = 0;
 };
 

@@ -1,8 +1,8 @@
 // A communicator of NCCL's, whose functions do not block.
 //
-// NCCL's functions begin what they do and return (ncclConfig_t::blocking = 0), so that a rank that
-// does not answer cannot hold up more than the timeout says. Whether they have ended is asked for.
-// Only those that end a communicator block, until its kernels have ended.
+// NCCL's functions begin their work and return (ncclConfig_t::blocking = 0), so a rank that does
+// not answer cannot hold up others for longer than the timeout. Their end is polled. Only functions
+// that end a communicator block, until its kernels have ended.
 //
 //   NcclComm comm(*nccl, std::chrono::seconds(60));
 //   RETURN_IF_ERROR(comm.Open(id, rank, ranks));  // by all ranks
@@ -36,7 +36,7 @@ class NcclComm {
   absl::Status Finish(std::string_view call, ncclResult_t begun);
   // An error that has happened since.
   absl::Status Health();
-  // That another rank does not answer.
+  // The error that another rank does not answer.
   absl::Status NoAnswer() const;
   // Ends NCCL's kernels, which may wait for other ranks. Nothing can be called after that.
   void Abort();

@@ -96,7 +96,7 @@ class NcclCommunicator final : public Communicator {
     return id;
   }
 
-  // After an error the communicator has ended.
+  // Calls `begin` with the stream. After an error the communicator has ended.
   template <typename Begin>
   absl::Status Guarded(const Begin& begin) {
     const std::lock_guard lock(mutex_);

@@ -1,6 +1,6 @@
 // Sums over ranks on GPUs, by NCCL.
 //
-// NCCL only sums. Which ranks there are, and how they find each other, says what has started them:
+// NCCL only sums. The ranks, and how they find each other, are known from what has started them:
 // threads of one process, MPI or torchrun (layers/collectives/membership.h), which also carry the
 // texts of Exchange().
 //
@@ -36,7 +36,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> JoinByNccl(CudaDevice& device,
                                                          std::unique_ptr<TextExchange> texts,
                                                          std::chrono::milliseconds timeout);
 
-// Those of all ranks, on devices of this process, by rank.
+// The communicators of all ranks, on devices of this process, by rank.
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> JoinByNccl(
     absl::Span<CudaDevice* const> devices,
     std::chrono::milliseconds timeout = std::chrono::seconds(60));

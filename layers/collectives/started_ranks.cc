@@ -1,4 +1,4 @@
-// What mpirun and torchrun say in the environment, for all builds.
+// The environment variables of mpirun and torchrun, for all builds.
 #include <cstdlib>
 
 #include "absl/strings/numbers.h"

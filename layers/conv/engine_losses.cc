@@ -15,7 +15,7 @@ struct LossRow {
   double logarithm;         // of the time over that of the first engine
 };
 
-// In order of group, then family.
+// The table, in order of group, then family.
 constexpr LossRow kRows[] = {
 #include "neap/layers/conv/engine_losses.inc"
 };
@@ -25,9 +25,9 @@ constexpr std::string_view kOfTensorCores = "*tensor-core";
 constexpr std::string_view kOthers = "*";
 
 constexpr double kSlowerPerPlace = 0.1;
-// So much at least: equal losses do not change the library's order.
+// The least slowdown per place: equal losses do not change the library's order.
 constexpr double kMinSlowerPerPlace = 0.01;
-// Measured of oneDNN's plain loops: 230 to 390 times for gradients of weights, 900 to 1900 else.
+// Measured with oneDNN's plain loops: 230 to 390 times for gradients of weights, 900 to 1900 else.
 constexpr double kSlowdownOfReference = 700;
 constexpr double kMuch = 1.4;  // the logarithm of four times the time
 

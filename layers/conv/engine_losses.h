@@ -2,11 +2,11 @@
 //
 // A library recommends its engines in an order, which says nothing of distances: the second may be
 // as fast, and the only one without workspace a hundred times slower, because it does not use the
-// matrix units. What an engine loses depends on which it is and on the sort of step; the medians of
+// matrix units. An engine's loss depends on the engine and the sort of step; the medians of
 // measured ones are in a table (scripts/fit_cost_model.py), by the engine's number without its
 // knobs. Engines of other libraries and versions are not in it: they lose a tenth for each place in
-// the order, or what those without matrix units lose against the others. A library's reference
-// (kReference) loses hundreds of times.
+// the order, or as much as engines without matrix units lose against the others. A library's
+// reference (kReference) loses hundreds of times.
 //
 //   ASSIGN_OR_RETURN(const std::vector<Engine> engines, catalog.Engines(signature));
 //   const CostFeatures features = FeaturesOf(signature, step.flops, device);

@@ -94,7 +94,7 @@ class Estimator {
     const StepSignature part = PartOf(measured.batch);
     return HasLongIndices(part) && measured.seconds >= kOtherKind * ModelSeconds(part);
   }
-  // Of the engines for the whole batch that are known so far; null if there are none.
+  // The fastest of the engines for the whole batch that are known so far; null if there are none.
   const TimedEngine* FastestWhole() const {
     const TimedEngine* fastest = nullptr;
     for (const TimedEngine& known : known_) {
@@ -107,14 +107,14 @@ class Estimator {
     return FeaturesOf(part, options_.flops, options_.device).group;
   }
 
-  // By which factor the model is wrong about the measured engines of the whole batch and its parts.
+  // Finds the factor by which the model is wrong about measured engines of the batch and its parts.
   void Calibrate(const std::vector<Engine>& engines) {
     if (calibrating_.empty()) return;
     const std::vector<double> slowdowns = SlowdownsOf(engines, GroupOf(signature_));
     std::vector<double> logarithms;
     for (size_t i = 0; i < engines.size(); ++i) {
       const auto rows = calibrating_.find(engines[i].id);
-      // By how much a slow engine is slower says little about the fast ones.
+      // A slow engine's factor says little about the fast ones.
       if (rows == calibrating_.end() || slowdowns[i] > kMaxCalibrating) continue;
       for (const auto& [images, seconds] : rows->second) {
         const double model = slowdowns[i] * ModelSeconds(PartOf(images));
@@ -181,8 +181,8 @@ class Estimator {
     return fastest;
   }
 
-  // From measured sizes of the engine: the nearest ones, or one and the time of a launch; for fewer
-  // images than in any at least what the model makes of the smallest.
+  // The seconds from measured sizes of the engine: the nearest ones, or one and the time of a
+  // launch; for fewer images than in any at least what the model makes of the smallest.
   std::optional<double> Interpolate(const std::string& engine, int64_t images) const {
     const auto rows = measured_.find(engine);
     if (rows == measured_.end()) return std::nullopt;
@@ -211,7 +211,7 @@ class Estimator {
     return std::max({linear, modelled, least});
   }
 
-  // What a part that is not the first costs in addition.
+  // The additional cost of a part that is not the first.
   Addition AdditionOf(const StepSignature& part) const {
     Addition addition;
     if (!IsDivisible(part) || !SumsParts(part)) return addition;

@@ -43,7 +43,7 @@
 
 namespace neap {
 
-// Which sizes of micro-batches are measured and used (u-cuDNN III-B, "micro-batch size policies").
+// The micro-batch sizes that are measured and used (u-cuDNN III-B, "micro-batch size policies").
 enum class DivisionPolicy : uint8_t { kUndivided, kPowerOfTwo, kAll };
 std::string_view Name(DivisionPolicy policy);  // "undivided", "power-of-two", "all"
 // Errors: INVALID_ARGUMENT with the known names.

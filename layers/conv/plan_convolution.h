@@ -34,7 +34,7 @@ namespace neap {
 
 struct ConvolutionOptions {
   int64_t workspace_limit_bytes = kUnlimited;
-  DivisionPolicy divisions = DivisionPolicy::kAll;  // which sizes of parts are considered
+  DivisionPolicy divisions = DivisionPolicy::kAll;  // the sizes of parts considered
   const KernelTimings* timings = nullptr;           // null: nothing was measured
   bool deterministic = false;  // leaves out engines whose bits may differ between runs
 };

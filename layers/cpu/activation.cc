@@ -9,7 +9,7 @@ namespace {
 using namespace operands;
 using dnnl::algorithm;
 
-// What backward reads besides dy.
+// The tensor that backward reads besides dy.
 Operand OfGradient(const StepSignature& signature) { return signature.Has(Y()) ? Y() : X(); }
 
 template <typename Function>

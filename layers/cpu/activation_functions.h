@@ -13,7 +13,7 @@
 
 namespace neap::cpu {
 
-// What a function is of. The type is that of the tensors.
+// A base for functions of layer T without parameters. The DType is that of the tensors.
 template <typename T>
 struct FunctionOf {
   using Of = T;

@@ -9,7 +9,7 @@
 
 namespace neap::cpu {
 
-// Which operands of the step are the convolution's input, weight, output and bias, or their
+// The operands of the step that are the convolution's input, weight, output and bias, or their
 // gradients.
 struct ConvolutionRoles {
   Convolution layer;

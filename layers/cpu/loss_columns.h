@@ -1,5 +1,5 @@
-// What the loops of losses have in common: the channels of each image or pixel, in both layouts,
-// the metrics, and the factors of the gradient.
+// Shared code of the loops of losses: the channels of each image or pixel, in both layouts, the
+// metrics, and the factors of the gradient.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct Columns {
     if (last) return {tensor + i * channels, 1};
     return {tensor + i / pixels * channels * pixels + i % pixels, pixels};
   }
-  // In the whole batch, over which means are.
+  // The number of labels in the whole batch, over which means are taken.
   int64_t CountInBatch(const StepSignature& signature) const {
     return signature.part.WholeCount(count, count / pixels);
   }
@@ -48,8 +48,8 @@ inline void StoreMetrics(const LoopArgs& args, double mean_loss, int64_t correct
   metrics[1] = (adds ? metrics[1] : 0) + static_cast<float>(correct);
 }
 
-// What the gradient of the mean is multiplied by. A loss scale is a power of two, so the product is
-// exact.
+// The factor by which the gradient of the mean is multiplied. A loss scale is a power of two, so
+// the product is exact.
 inline float GradientFactor(const LoopArgs& args, float weight) {
   const LossScale* const scaling = args.Find<LossScale>(operands::LossScaling());
   return weight * (scaling == nullptr ? 1.0F : scaling->scale);

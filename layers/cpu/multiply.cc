@@ -88,7 +88,7 @@ float DotProduct(const float* a, const float* b, int64_t count) {
   return std::accumulate(sums, sums + kLanes, sum);
 }
 
-// Of one factor per channel, in NCHW.
+// Backward for one factor per channel, in NCHW.
 void BackwardPlanes(const BackwardOperands& of, const ChannelRows& rows) {
   for (int64_t r = 0; r < rows.images * rows.channels; ++r) {
     const int64_t begin = r * rows.pixels, end = begin + rows.pixels;

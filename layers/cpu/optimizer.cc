@@ -17,7 +17,7 @@ float BiasCorrection(float beta, double t) {
   return static_cast<float>(-std::expm1(t * std::log(static_cast<double>(beta))));
 }
 
-// What all parameters of an update share.
+// The values that all parameters of an update share.
 struct Rule {
   Rule(const LoopArgs& args, const LossScale* scale) : optimizer(args.signature.optimizer) {
     const IterationScalars& scalars = *args.Get<IterationScalars>(Iteration());

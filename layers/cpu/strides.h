@@ -1,4 +1,4 @@
-// Where the elements of an image tensor are in memory.
+// The places of an image tensor's elements in memory.
 #pragma once
 
 #include <cstdint>

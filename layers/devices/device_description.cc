@@ -76,8 +76,8 @@ constexpr Card kCards[] = {
     {"rtx5090", "NVIDIA GeForce RTX 5090", 33677180928, 64, 104.8, 104.8, 209.5, 1792, kPcie5, 0},
 };
 
-// As deviceQuery prints them, but GeForces at the boost clock that NVIDIA publishes, which is lower
-// than that of other makers' cards. In the same order.
+// Chips as deviceQuery prints them, but GeForces at the boost clock that NVIDIA publishes, which is
+// lower than that of other makers' cards. They are in the same order.
 constexpr Chip kChips[] = {
     // the card; compute capability, multiprocessors, MHz, MHz of memory, bits of its bus, KiB of L2
     {"k40c", 35, 15, 745, 3004, 384, 1536},

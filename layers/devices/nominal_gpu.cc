@@ -13,7 +13,7 @@
 namespace neap {
 namespace {
 
-// Of a multiprocessor per clock, dense; a multiply-add counts as two.
+// Operations of a multiprocessor per clock, dense; a multiply-add counts as two.
 struct Rates {
   int64_t compute_capability;
   double fp32, tf32, half;

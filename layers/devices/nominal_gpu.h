@@ -16,7 +16,7 @@
 
 namespace neap {
 
-// Without its memory and its links: memory_bytes, host_memory_bytes, copy_bandwidth and
+// A GPU without its memory and its links: memory_bytes, host_memory_bytes, copy_bandwidth and
 // peer_bandwidth are 0. A GeForce, which its name tells, multiplies matrices of 16 bits at half the
 // rate of other GPUs of its compute capability if it adds in fp32, and those of tf32 as well.
 DeviceDescription NominalGpu(std::string name, const GpuProperties& gpu);

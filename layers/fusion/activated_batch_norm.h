@@ -3,10 +3,9 @@
 // HardSwish or Silu. A ReLU is a matter of layers/fusion/fused_batch_norm.h.
 //
 // Networks do not contain it. The fusion pass (core/program/fuse.h) makes it. It computes the same
-// bits as the two layers one after another, but what the batch norm alone would store, and what
-// HardSwish and Silu would keep for backward, does not exist: backward normalises x again. Where a
-// 1x1 convolution takes in the batch norm (layers/fusion/folded_convolution.h), the activation
-// stays apart.
+// bits as the two layers one after another. The output of the batch norm, which HardSwish and Silu
+// would keep for backward, is never stored: backward normalises x again. If a 1x1 convolution takes
+// in the batch norm (layers/fusion/folded_convolution.h), the activation stays apart.
 //
 //   step                 reads                                      writes
 //   forward (training)   x, gamma, beta                             y, mean, invstd

@@ -20,10 +20,10 @@
 //   dW_k = gamma_k invstd_k (H_k - dbeta_k mean(x) - dgamma_k invstd_k W_k cov(x))
 //   dx   = dz F - (x - mean(x)) M - dbeta F / n           M = W^T diag(D) W
 //
-// Of the passes over tensors of K channels, forward is left with writing y and reading x_1,
-// backward with computing dz and with reading it twice (without a ReLU, with reading dy three
-// times). Where no product writes the mask, a pass over y does. The price is two more products, of
-// C x C multiply-adds per pixel instead of the C x K of the others, so K must be larger than C.
+// These passes over tensors of K channels are left: forward writes y and reads x_1; backward
+// computes dz and reads it twice (without a ReLU, it reads dy three times). If no product writes
+// the mask, a pass over y does. The price is two more products, of C x C multiply-adds per pixel
+// instead of the C x K of the others, so K must be larger than C.
 //
 //   step                 reads                                          writes
 //   forward (training)   x_0, x_1, weight, gamma, beta                  y, mean, invstd, cov, mask
@@ -70,7 +70,7 @@ namespace neap {
 
 struct FoldedConvolution {
   static constexpr std::string_view kType = "folded_convolution";
-  // With fewer, the small matrices take longer than the passes that they save
+  // With fewer outputs, the small matrices take longer than the passes that they save
   // (FoldingGains()).
   static constexpr int64_t kMinOutputsPerInput = 2;    // K / C
   static constexpr int64_t kMinPixelsPerChannel = 64;  // n / C

@@ -82,8 +82,8 @@ TensorSpec MaskSpec(const TensorSpec& y);
 // are the same. The layer must be one of the two.
 FusedBatchNorm FusedBatchNormOf(const Layer& layer);
 
-// Of a step of such a layer: the tensor that the first batch norm normalises, which no memory holds
-// if it is a concatenation.
+// For a step of such a layer: the tensor that the first batch norm normalises, which no memory
+// holds if it is a concatenation.
 const TensorSpec& NormalisedSpec(const StepSignature& signature);
 
 }  // namespace neap

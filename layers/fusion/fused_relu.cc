@@ -21,7 +21,7 @@ absl::StatusOr<LayerSpec> FusedRelu::Specify(const LayerContext& context) const 
   }
   if (bias) spec.params = {{.name = "bias", .tensor = VectorSpec(x.shape.c())}};
   for (StepSpec& step : spec.steps) {
-    const int passes = bias ? 2 : 1;  // that the pooling's Specify() did not count
+    const int passes = bias ? 2 : 1;  // passes that the pooling's Specify() did not count
     step.flops += passes * static_cast<double>(x.elements());
     if (!bias) continue;
     if (step.phase == Phase::kForward) {

@@ -52,16 +52,16 @@ struct JoinedBatchNorms {
 // that are not normalised, in their order.
 int FreePosition(const JoinedBatchNorms& layer, size_t number);
 
-// Where an input is in the concatenation.
+// The place of an input in the concatenation.
 struct JoinedInput {
   const JoinedBatchNorms::Part* part = nullptr;  // null if it is not normalised
   int64_t channels = 0;
   int64_t first = 0;  // channel of the concatenation
 };
-// By input, for the channels of each. The parts are those of `layer`.
+// The places by input, for the channels of each. The parts are those of `layer`.
 std::vector<JoinedInput> JoinedInputs(const JoinedBatchNorms& layer,
                                       const std::vector<int64_t>& channels);
-// Those of a step, whose layer must live as long.
+// The inputs of a step, whose layer must live as long.
 std::vector<JoinedInput> JoinedInputs(const JoinedBatchNorms& layer,
                                       const StepSignature& signature);
 

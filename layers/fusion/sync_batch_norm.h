@@ -49,7 +49,7 @@ struct BatchNormStatistics {
   friend bool operator==(const BatchNormStatistics&, const BatchNormStatistics&) = default;
 };
 
-// Of training only, whatever LayerContext::mode is.
+// A layer of training only, whatever LayerContext::mode is.
 struct BatchNormApply {
   static constexpr std::string_view kType = "batch_norm_apply";
   BatchNorm norm = {};

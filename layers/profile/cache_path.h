@@ -1,4 +1,4 @@
-// Where neap keeps what it has found out, unless it is told another place.
+// The folder where neap keeps what it has found out, unless it is told another one.
 #pragma once
 
 #include <string>

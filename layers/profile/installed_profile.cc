@@ -82,7 +82,7 @@ class InstalledProfileParser {
     line.remove_prefix(name.size());
     return line;
   }
-  // Of lines, which the text has.
+  // A number of lines that the text has.
   absl::StatusOr<size_t> Count(std::string_view name) {
     ASSIGN_OR_RETURN(const std::string_view text, Header(name));
     const std::optional<size_t> count = ReadNumber<size_t>(text, 10);
@@ -170,7 +170,7 @@ class InstalledProfileParser {
   int64_t line_ = 0;
   std::vector<std::string_view> pieces_;
   std::vector<Piece> line_before_;  // while a line is read, its own pieces so far
-  std::vector<Piece> last_pieces_;  // of the line before that the line shares
+  std::vector<Piece> last_pieces_;  // of the line before, as far as the line shares them
   InstalledProfile profile_;
 };
 

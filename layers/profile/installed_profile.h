@@ -4,7 +4,7 @@
 // They are a profile database as text (scripts/installed_profile.py, which describes the format),
 // compiled into the library, so that it does not matter where that is installed. A text has a
 // megabyte for 13,000 operations; it is read once per process, in some 20 ms, when a device of its
-// name is first asked for. Of an operation's text only a hash is kept.
+// name is first asked for. Only a hash of an operation's text is kept.
 //
 //   const InstalledProfile* profile = FindInstalledProfile("NVIDIA H200");
 //   if (profile != nullptr) profile->Of(SignatureText(signature));
@@ -31,10 +31,10 @@ class InstalledProfile {
   // database would not have (CheckPossible).
   static absl::StatusOr<InstalledProfile> Parse(std::string_view text);
 
-  // Which device was measured, with which versions of its libraries.
+  // The device that was measured, and the versions of its libraries.
   const ProfiledDevice& device() const { return device_; }
   size_t operations() const { return rows_of_.size(); }
-  // By batch, then by time. Empty for an operation (SignatureText) that was not measured.
+  // Engines by batch, then time. Empty for an operation (SignatureText) that was not measured.
   std::vector<TimedEngine> Of(std::string_view operation) const;
 
  private:
@@ -57,7 +57,7 @@ class InstalledProfile {
   absl::flat_hash_map<uint64_t, RowRange> rows_of_;  // by StableHash of the operation
 };
 
-// That of a device of this name (DeviceDescription::name); null if the library contains none.
+// The profile of a device of this name (DeviceDescription::name); null if the library has none.
 const InstalledProfile* FindInstalledProfile(std::string_view device_name);
 
 }  // namespace neap

@@ -26,7 +26,7 @@ class KeptEngineLists final : public EngineLists {
   // A file that has more bytes when it is opened loses the older half of its lists.
   static constexpr int64_t kMaxBytes = int64_t{64} << 20;
 
-  // In engines.db beside the default profile database; null if that has no place.
+  // The lists in engines.db beside the default profile database; null if that has no place.
   static std::shared_ptr<KeptEngineLists> Default();
 
   // Missing folders and a missing file are created when the file is opened.
@@ -37,7 +37,7 @@ class KeptEngineLists final : public EngineLists {
   void Keep(std::string_view library, std::string_view problem, std::string_view list) override;
 
  private:
-  // Nothing after an error.
+  // Does nothing after an error.
   void Do(absl::FunctionRef<absl::Status(SqliteConnection&)> work);
 
   const std::string path_;

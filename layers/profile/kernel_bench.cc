@@ -20,8 +20,8 @@ constexpr int64_t kPatternBytes = 4 * kMiB;
 constexpr int kPatterns = 4;
 constexpr int64_t kPatternsBytes = kPatterns * kPatternBytes;
 static_assert(kPatternsBytes == KernelBench::kOwnBytes);
-// Of operands that kernels take in turn, which limits the runs of a sample. Small operands stay in
-// the cache, in part.
+// Sets of operands that kernels take in turn. Their number limits the runs of a sample. Small
+// operands stay in the cache, in part.
 constexpr int64_t kMaxSets = 16;
 
 // Integers are 0, and so are the values of a scaled loss, which would otherwise skip updates.
@@ -74,7 +74,7 @@ int64_t CacheBytes(const DeviceDescription& device) {
   return device.gpu.has_value() ? device.gpu->l2_cache_bytes : 0;
 }
 
-// As many sets of so many bytes as make a cache forget one until its next turn.
+// The number of sets of so many bytes with which none is still in the cache at its next turn.
 int64_t SetsBeyondCache(int64_t bytes, int64_t cache_bytes) {
   if (bytes == 0 || bytes >= 2 * cache_bytes) return 1;
   return std::min(1 + (cache_bytes + bytes - 1) / bytes, kMaxSets);

@@ -40,7 +40,7 @@ namespace neap {
 
 class KernelBench {
  public:
-  // Of the numbers from which operands are filled.
+  // The memory of the numbers from which operands are filled.
   static constexpr int64_t kOwnBytes = 16 * kMiB;
 
   // The bytes of a bench for a step with a workspace, with its own.
@@ -49,7 +49,7 @@ class KernelBench {
   // `bytes` of device memory; `samples` as in KernelTimer. Errors: those of the device.
   static absl::StatusOr<KernelBench> Create(Device& device, int64_t bytes, int64_t samples);
 
-  // What is left beside the operands; negative if they do not fit.
+  // The memory that is left beside the operands; negative if they do not fit.
   int64_t WorkspaceBytes(const StepSignature& signature) const;
 
   // Fills the operands of the step, which must fit, for the calls that follow: in all the places
@@ -81,7 +81,7 @@ class KernelBench {
   const std::byte* PatternFor(const OperandSpec& operand) const;
   std::byte* Workspace(const StepSignature& signature) const;
   absl::Status Fill(const OperandSpec& operand, std::byte* place);
-  // For so many bytes of workspace: all operands that they leave a place. Those that a larger
+  // All operands that have a place beside a workspace of so many bytes. Those that a larger
   // workspace has overwritten are filled again.
   absl::StatusOr<std::vector<KernelArgs>> ArgsInTurn(const StepSignature& signature,
                                                      int64_t workspace_bytes);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kSampleSeconds = 400e-6;  // wanted length of a sample: clocks are coarse
 constexpr int64_t kMaxRuns = 100;          // in one sample
-constexpr double kMaxSamples = 4;          // so many times as long, for all sets of arguments
+constexpr double kMaxSamples = 4;          // times as long at most, for all sets of arguments
 constexpr double kMaxWarmUpSeconds = 5;    // libraries load their code in less
 constexpr double kFarBeyond = 10;          // times what is hopeless: no disturbance does that twice
 constexpr double kSteady = 0.02;           // spread at which no more samples are taken

@@ -57,7 +57,7 @@ class KernelTimer {
   absl::StatusOr<double> Sample(const Timed& timed, int64_t runs,
                                 const Recording* recording = nullptr);
   absl::Status Run(const Timed& timed, int64_t runs);
-  // So many runs, recorded; null for a single one, and if they cannot be recorded.
+  // A recording of so many runs; null for a single one, and if they cannot be recorded.
   std::unique_ptr<Recording> Recorded(const Timed& timed, int64_t runs);
 
   Device* device_;

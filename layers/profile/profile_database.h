@@ -53,8 +53,8 @@ class ProfileDatabase {
  public:
   // Creates missing folders and a missing file. Reads the whole file once, to check it.
   static absl::StatusOr<ProfileDatabase> Open(const std::string& path, ProfiledDevice device);
-  // For reading only: nothing is created, set aside or written, and Record() and Merge() fail.
-  // Errors: NOT_FOUND, INVALID_ARGUMENT, DATA_LOSS, FAILED_PRECONDITION (another version).
+  // Opens for reading only: nothing is created, set aside or written, and Record() and Merge()
+  // fail. Errors: NOT_FOUND, INVALID_ARGUMENT, DATA_LOSS, FAILED_PRECONDITION (another version).
   static absl::StatusOr<ProfileDatabase> OpenToRead(const std::string& path, ProfiledDevice device);
 
   // The same file, already checked, for another device's measurements.

@@ -27,10 +27,10 @@ inline constexpr int kProfileSchemaVersion = 1;
 
 struct ProfileFile {
   SqliteConnection connection;
-  std::string notice;  // what was set aside and why; empty if nothing was
+  std::string notice;  // says what was set aside and why; empty if nothing was
 };
 
-// What happens to a file of another version. Refusing it keeps two programs of different versions
+// The treatment of a file of another version. Refusing it keeps two programs of different versions
 // that use the same path from setting aside each other's files.
 enum class OtherVersion : uint8_t { kSetAside, kRefuse };
 
@@ -44,7 +44,7 @@ absl::StatusOr<ProfileFile> OpenProfileFile(const std::string& path, OtherVersio
 absl::StatusOr<ProfileFile> ReplaceProfileFile(SqliteConnection damaged,
                                                const absl::Status& reason);
 
-// For reading: the file is never set aside or created, and may be on read-only media. Errors:
+// Opens for reading: the file is never set aside or created, and may be on read-only media. Errors:
 // NOT_FOUND, INVALID_ARGUMENT, DATA_LOSS, FAILED_PRECONDITION (another version).
 absl::StatusOr<SqliteConnection> OpenProfileToRead(const std::string& path);
 

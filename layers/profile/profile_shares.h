@@ -1,5 +1,5 @@
-// Which kernels of a profile each of several equal devices measures (u-cuDNN, section III: GPUs of
-// one model share their kernel times, and measure them in parallel).
+// The kernels of a profile that each of several equal devices measures (u-cuDNN, section III: GPUs
+// of one model share their kernel times, and measure them in parallel).
 //
 // Which engines of a kernel are worth measuring depends on the times of related ones
 // (layers/profile/profiler.h): those of other parts of the batch, and of writing gradients where

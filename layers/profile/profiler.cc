@@ -19,7 +19,7 @@ namespace {
 constexpr double kHopeless = 3;     // times as slow as an engine that could replace it
 constexpr double kLastResort = 10;  // times as slow as any other engine
 constexpr double kCrawling = 100;   // times as slow as an engine that could replace it
-// So many operations of a kind in which it crawled leave an engine out.
+// An engine that crawled in so many operations of a kind is left out.
 constexpr size_t kCrawlingOperations = 2;
 constexpr double kLongCrawlSeconds = 0.2;  // a crawling run of this length is worth a try first
 constexpr int64_t kTriedParts = 64;        // the try runs on one of so many parts of the batch
@@ -49,7 +49,7 @@ double FastestReplacement(const std::vector<Measurement>& rows, const Engine& en
   return seconds;
 }
 
-// From which time on an engine is not worth more samples.
+// The time from which on an engine is not worth more samples.
 double HopelessSeconds(const std::vector<Measurement>& rows, const Engine& engine) {
   double seconds = kHopeless * FastestReplacement(rows, engine);
   for (const Measurement& row : rows) {

@@ -49,11 +49,11 @@
 namespace neap {
 
 struct ProfileOptions {
-  DivisionPolicy divisions = DivisionPolicy::kPowerOfTwo;  // which parts of a batch are measured
+  DivisionPolicy divisions = DivisionPolicy::kPowerOfTwo;  // the parts of a batch that are measured
   int64_t workspace_limit_bytes = 2 * kGiB;                // engines that need more are left out
   int64_t samples = 7;                                     // minimum per median
-  // Of each step only so many engines that the library recommends are measured, and those that need
-  // less workspace than all that it recommends before them (FirstEngines()).
+  // For each step only so many engines that the library recommends are measured, and those that
+  // need less workspace than all that it recommends before them (FirstEngines()).
   std::optional<int64_t> engines = {};
   bool again = false;         // repeat existing measurements
   bool retry_failed = false;  // repeat existing failures
@@ -70,8 +70,8 @@ class Profiler {
                                          const ProfileOptions& options, Device& device,
                                          ProfileDatabase& database);
 
-  // Of `steps` and their parts measures only those of `share`, in its order: what DivideKernels()
-  // (layers/profile/profile_shares.h) leaves to this device. Errors: those of Create().
+  // Measures only `share` of `steps` and their parts, in its order: the kernels that
+  // DivideKernels() (layers/profile/profile_shares.h) gives this device. Errors: those of Create().
   static absl::StatusOr<Profiler> CreateForShare(const std::vector<StepSignature>& steps,
                                                  std::vector<StepSignature> share,
                                                  const ProfileOptions& options, Device& device,

@@ -96,9 +96,9 @@ class SqliteConnection {
   absl::flat_hash_map<std::string, std::unique_ptr<sqlite3_stmt, Finalize>> statements_;
 };
 
-// What SQLite adds to the path of a file for those that it keeps beside it, and nothing for the
-// file itself. Who removes or renames the file must begin with the others: a log that remains would
-// be taken for that of the next file.
+// The suffixes of the files that SQLite keeps beside a file, and none for the file itself. Code
+// that removes or renames the file must begin with the others: a log that remains would be taken
+// for that of the next file.
 inline constexpr std::array<const char*, 4> kSqliteSuffixes = {"-wal", "-shm", "-journal", ""};
 
 // Rolled back on destruction unless committed. It waits for other writers at the beginning: later,

@@ -1,4 +1,4 @@
-// What losses have in common: they compare predictions with labels or targets, in the mean over the
+// Properties of all losses: they compare predictions with labels or targets, in the mean over the
 // batch, and have a weight in the sum that training minimises (LayerSpec::loss_weight).
 #pragma once
 

@@ -1,4 +1,4 @@
-// What layers/cuda/cuda_device.h and layers/cuda/cuda_backend.h promise, in a build without CUDA.
+// The functions of layers/cuda/cuda_device.h and cuda_backend.h, in a build without CUDA.
 #include "neap/layers/cuda/cuda_device.h"
 
 #include "neap/layers/cuda/cuda_backend.h"

@@ -150,7 +150,7 @@ absl::StatusOr<Constant> FoldRange(NodeReader& node, NetworkBuilder& network) {
 
 absl::StatusOr<Constant> FoldCast(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(const Constant data, node.Constant(0));
-  node.Int("saturate", 1);  // of 8-bit floats, which are refused
+  node.Int("saturate", 1);  // only for 8-bit floats, which are refused
   RETURN_IF_ERROR(network.CountConstant(data.dims));
   return Cast(data, node.Int("to", 0));
 }

@@ -30,7 +30,7 @@ struct Fit {
   int64_t positions = 0;  // of the layer
 };
 
-// What the layer may do.
+// The means by which the layer may have ONNX's windows.
 struct Means {
   bool ceil_mode = false;
   bool cuts = false;  // has more windows, which are cut off
@@ -53,19 +53,19 @@ std::optional<Fit> FitWithoutZeros(const Axis& axis, const Means& means) {
   const int64_t padding = axis.before + first * axis.stride;
   const Fit fit = {.padding = padding, .first = first, .positions = positions(padding)};
   if (2 * padding > axis.reach || !HasWindows(fit, wanted, means)) return std::nullopt;
-  // Those that are cut off must have a result, too.
+  // Windows that are cut off must have a result, too.
   const bool computes =
       !means.cuts || AllHoldPixels(axis.size, fit.positions, axis.stride, padding, axis.dilation);
   return computes ? std::optional(fit) : std::nullopt;
 }
 
-// The padding is that of the layer, or, if that is not the same, the layer has what both sides have
-// and the image the rest.
+// The padding is the layer's. If the two sides differ, the layer has what both have in common, and
+// the image has the rest.
 std::optional<Fit> FitWithZeros(const Axis& axis, const FitOptions& options, const Means& means) {
   const bool is_counted = options.outside == Outside::kCountedZeros;
   const int64_t before = axis.before + axis.zeros_before;
   const int64_t after = axis.after + axis.zeros_after;
-  const int64_t most = is_counted ? axis.reach / 2 : before;  // that the layer can have
+  const int64_t most = is_counted ? axis.reach / 2 : before;  // padding that the layer can have
   const int64_t wanted = axis.Wanted();
   const int64_t last_end = (wanted - 1) * axis.stride + axis.reach - before;
   const auto with = [&](int64_t padding, int64_t zeros_before, int64_t zeros_after) {
@@ -113,7 +113,7 @@ Axis AxisOf(int i, int64_t size, const OnnxWindow& window, const Padding& zeros)
           .ceil_mode = window.ceil_mode};
 }
 
-// What the layer may do, the simplest first.
+// All means that the layer may use, the simplest first.
 std::vector<Means> AllMeans(const OnnxWindow& window, const FitOptions& options) {
   if (options.outside == Outside::kZeros) return {Means{}};
   const bool first = options.keeps_ceil_mode && window.ceil_mode;

@@ -1,11 +1,11 @@
 // Windows of ONNX, which may have other padding above than below, as windows of neap's layers,
 // which have the same on opposite sides.
 //
-// Where the same padding on both sides moves a window, something else must make up for it. Zeros
-// that a convolution reads, or that an average counts, can be in the image: a ZeroPad before the
-// layer. The padding of a maximum, and that of an average which counts no padding, is nothing that
-// an image could have. But such a window holds what the image has there wherever it ends, so it may
-// pass the end in ceil_mode, and windows that are too many are cut off: a Crop behind the layer.
+// If the same padding on both sides would move a window, something else makes up for it. Zeros that
+// a convolution reads, or that an average counts, can be in the image: a ZeroPad before the layer.
+// The padding of a maximum, or of an average that counts no padding, cannot be stored in an image.
+// But such a window holds only pixels of the image wherever it ends, so it may pass the end in
+// ceil_mode, and extra windows are cut off: a Crop behind the layer.
 //
 //   4 pixels, kernel 3, stride 2, 0 before and 1 after them, as TensorFlow's SAME
 //   |0 1 2|
@@ -27,7 +27,7 @@
 
 namespace neap::nets {
 
-// What a window reads where it passes the image.
+// The values that a window reads where it passes the image.
 enum class Outside : uint8_t {
   kZeros,         // as in a convolution
   kCountedZeros,  // an average, of which the padding is a part
@@ -63,8 +63,8 @@ struct FitOptions {
   bool keeps_ceil_mode = false;  // even if it makes no difference
 };
 
-// For an image of this size. Absent if no layer has the window. A window with the same padding on
-// opposite sides that does not fit into the image stays as it is: the layer refuses it.
+// The window for an image of this size. Absent if no layer has it. A window with the same padding
+// on opposite sides that does not fit into the image stays as it is: the layer refuses it.
 std::optional<EvenWindow> FitWindow(absl::Span<const int64_t> image, const OnnxWindow& window,
                                     const FitOptions& options);
 

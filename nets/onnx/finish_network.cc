@@ -1,4 +1,4 @@
-// How a network ends: what joins what, the weights, and the loss.
+// The last steps of reading a network: joining layers, the weights, and the loss.
 #include <algorithm>
 #include <cstddef>
 #include <map>

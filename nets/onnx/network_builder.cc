@@ -24,7 +24,7 @@ using onnx_schema::ValueInfo;
 
 constexpr size_t kMaxNameBytes = 500;
 constexpr int64_t kMaxExtent = int64_t{1} << 24;
-constexpr int64_t kBatchOfAny = 32;  // of a file that is for any
+constexpr int64_t kBatchOfAny = 32;  // for a file that takes any batch
 
 // Exporters of PyTorch call a node "/layer1/layer1.0/conv1/Conv" after the modules around it:
 // "layer1.0.conv1.Conv". Any other name stays as it is.
@@ -52,7 +52,7 @@ std::string Wished(const Node& node, const std::vector<Weight>& weights) {
   std::string name = OwnerOf(weights);
   if (!name.empty()) return name;
   name = ModulePath(node.name());
-  // Without its last part, the operator, which is not part of the module's name.
+  // The last part, the operator, is not part of the module's name.
   if (!weights.empty()) name = std::string(absl::StripSuffix(name, "." + node.op_type()));
   return name.empty() ? node.output(0) : name;
 }

@@ -62,7 +62,7 @@ struct ImageValue {
   bool is_channels_last = false;  // {N, H, W, C} in the ONNX graph
   // Unless it is 0, C is two axes in the ONNX graph: {N, groups, C / groups, H, W}, for example.
   int64_t groups = 0;
-  bool is_guess = false;  // of what a node computes that is refused, or that reads a guess
+  bool is_guess = false;  // the result of a refused node, or of one that reads a guess
   // The output of `unpadded`.
   ImageValue Unpadded() const;
   int64_t elements() const { return spec.elements() / spec.shape.n(); }  // of an image
@@ -93,14 +93,14 @@ struct Weight {
   void Flatten(int64_t elements);
 };
 
-// What the layer of a node does with a constant for each channel. It is a depthwise convolution,
-// unless it can be a part of the layer before it.
+// The operation of a node's layer with a constant for each channel. The layer is a depthwise
+// convolution, unless it can be a part of the layer before it.
 enum class Constants : uint8_t { kNone, kAdds, kMultiplies };
 
-// Of the file.
+// Properties of the file.
 struct FileTraits {
   int64_t opset = 17;
-  // Then every Pad is a layer, and no attribute is changed that makes no difference.
+  // If so, every Pad is a layer, and no attribute is changed that makes no difference.
   bool written_by_neap = false;
 };
 
@@ -145,7 +145,7 @@ class NetworkBuilder {
                             Constant constant, std::string value);
   // Adds what stands for the output of a refused node: a value of these extents.
   ImageValue Guess(const std::string& name, const ImageValue& like);
-  // What the file says of the shape of a value, as a guess. Absent if it does not.
+  // The shape of a value as the file states it, as a guess. Absent if it does not.
   std::optional<ImageValue> StatedShape(const std::string& name) const;
 
   // The layer that computes a value.

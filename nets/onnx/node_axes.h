@@ -35,10 +35,10 @@ absl::StatusOr<std::vector<int64_t>> ReadOrder(NodeReader& node, int64_t rank);
 // the end, as Shape and Slice have them: {first, last + 1}, clamped.
 std::pair<int64_t, int64_t> ClampedRange(int64_t start, int64_t end, int64_t extent);
 
-// What a Shape node computes of a tensor with these extents.
+// The result of a Shape node for a tensor with these extents.
 Constant ShapeOf(NodeReader& node, const std::vector<int64_t>& dims);
 
-// What a Slice node takes, in the order in which it states the axes.
+// The arguments of a Slice node, in the order in which it states the axes.
 struct Slices {
   std::vector<int64_t> starts, ends, axes, steps;
 };

@@ -1,9 +1,9 @@
 // Writes the layers of a network as nodes of an ONNX graph, with their weights.
 //
 // A value of the graph has the name of the layer that computes it. Layers have images {N, C, H, W};
-// what a fully connected layer computes is a vector {N, C} in ONNX, and so is what follows it,
-// until a layer needs an image. A Flatten or a Reshape is written where the next operator needs the
-// other.
+// in ONNX the output of a fully connected layer is a vector {N, C}, and so are those of the layers
+// behind it, until one needs an image. A Flatten or a Reshape is written where the next operator
+// needs the other form.
 //
 //   NodeWriter writer(network, weights, graph);
 //   RETURN_IF_ERROR(writer.WriteInput(network.layers[0]));
@@ -43,7 +43,7 @@ class NodeWriter {
 
   // Errors: UNIMPLEMENTED for one that is not floats {N, C} and spatial axes.
   absl::Status WriteInput(const ResolvedLayer& feed);
-  // As {N, C}, or {N, C} and spatial axes if there are several positions. Each is written once.
+  // Writes it as {N, C}, or {N, C} and spatial axes if there are several positions; each once only.
   void WriteOutput(LayerId output);
   // A layer of role kInner, whose inputs are written. Errors: UNIMPLEMENTED for a type of layer
   // that ONNX has no operator for; INVALID_ARGUMENT for a tensor that `weights` lacks or that has

@@ -43,18 +43,18 @@ struct OnnxOptions {
   std::optional<int64_t> image = {};  // height and width, instead of those that the file states
   DType dtype = DType::kFp32;
   Layout layout = Layout::kChannelsFirst;
-  // What training minimises. SoftmaxCrossEntropy reads labels, any other loss reads targets as in
-  // Graph::TargetLoss(). What the loss computes itself is dropped at the end of the network: a
-  // Softmax or LogSoftmax by SoftmaxCrossEntropy, a Sigmoid by BinaryCrossEntropy. A loss that
-  // replaces this one later (nets/with_loss.h) does not bring them back.
+  // The loss that training minimises. SoftmaxCrossEntropy reads labels, others read targets as in
+  // Graph::TargetLoss(). The layer that the loss computes itself is dropped at the network's end:
+  // a Softmax or LogSoftmax by SoftmaxCrossEntropy, a Sigmoid by BinaryCrossEntropy. A loss that
+  // replaces this one later (nets/with_loss.h) does not bring it back.
   Layer loss = SoftmaxCrossEntropy{};
 };
 
 struct OnnxModel {
   Graph graph;  // called like the file, without folder and ".onnx"
   NamedValues weights;
-  // What training changes of the network, each as a line of text: a line for each set of nodes that
-  // share weights, of which every node gets a copy of its own.
+  // The changes that training makes to the network, each as a line of text: a line for each set of
+  // nodes that share weights, of which every node gets a copy of its own.
   std::vector<std::string> notices;
 };
 
@@ -71,9 +71,9 @@ inline constexpr std::string_view kProducer = "neap";
 
 // Writes the network as it predicts, with opset 17, or 19 for averages with dilation: batch norms
 // use their running statistics, dropout does nothing, the result are the scores, and any number of
-// images fits. What ReadOnnx() makes of the file has the same layers and weights. Lost are
-// TransposedConvolution::bilinear, which says how to begin, and a ceil_mode that makes no
-// difference where ONNX would have a window more; and an average of padding that counts becomes two
+// images fits. ReadOnnx() makes the same layers and weights of the file, but for three:
+// TransposedConvolution::bilinear, which says how to begin, is lost; so is a ceil_mode that makes
+// no difference where ONNX would have a window more; and an average that counts padding becomes two
 // layers if its last windows pass that padding so. `weights` are those of the graph's fp32 program.
 // Errors: UNIMPLEMENTED naming every layer that ONNX has no operator for; INVALID_ARGUMENT for a
 // tensor that is missing or has another number of values, and for weights above 2 GiB; those of

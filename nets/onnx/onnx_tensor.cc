@@ -127,7 +127,7 @@ bool IsRead(int32_t type) {
   }
 }
 
-// Where the bytes of a tensor lie in another file.
+// The place of a tensor's bytes in another file.
 struct ExternalPlace {
   std::string location;
   int64_t offset = 0;

@@ -100,7 +100,7 @@ absl::Status AddKnown(NodeReader& node, NetworkBuilder& network) {
   return absl::OkStatus();
 }
 
-// What the file says, or something of the shape of the node's first image.
+// Sets the outputs to guesses: the shapes that the file states, or that of the node's first image.
 void SetGuesses(const NodeReader& node, NetworkBuilder& network) {
   const ImageValue* like = nullptr;
   for (int i = 0; i < node.input_count() && like == nullptr; ++i) like = node.IfImage(i);

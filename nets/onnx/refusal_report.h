@@ -1,6 +1,5 @@
-// What is wrong with the nodes of a graph, in one message: the nodes that are refused by
-// themselves, by operator and reason, and apart from them those that only may be, because of what
-// they read.
+// The faults of a graph's nodes in one message: the nodes that are refused by themselves, by
+// operator and reason, and apart from them those that only may be, because of what they read.
 //
 //   RefusalReport report;
 //   report.Add(node, {.reason = "neap has no layer for this operator"});

@@ -103,8 +103,8 @@ struct Placed {
   EvenWindow even;
 };
 
-// Of an image that may have a Pad before it. The layer takes that padding over where it can;
-// otherwise it reads what the Pad computes; otherwise a ZeroPad of its own does what it cannot.
+// Places a window on an image that may have a Pad before it. The layer has that padding itself if
+// it can; otherwise it reads what the Pad computes; otherwise a ZeroPad is added for it.
 absl::StatusOr<Placed> PlaceWindow(NodeReader& node, NetworkBuilder& network, const ImageValue& x,
                                    const OnnxWindow& window, Outside outside,
                                    const std::vector<Weight>& weights) {
@@ -129,7 +129,7 @@ absl::StatusOr<Placed> PlaceWindow(NodeReader& node, NetworkBuilder& network, co
   return Placed{std::move(padded), *even};
 }
 
-// What is left of an image when the padding is taken away.
+// The part of an image that is left when the padding is taken away.
 Crop CropOf(const neap::Shape& image, const Padding& cut) {
   std::vector<int64_t> size(image.spatial().begin(), image.spatial().end());
   for (size_t i = 0; i < size.size(); ++i) size[i] -= cut.before[i] + cut.after[i];
@@ -212,8 +212,8 @@ absl::Status AddPool(NodeReader& node, NetworkBuilder& network, Layer layer, Pla
   return CutOff(node, network, {}, *placed.even.crop);
 }
 
-// What a transposed convolution does not have of all that its kernel reaches. With output_padding
-// it has more at the end.
+// The margins that a transposed convolution cuts off from all that its kernel reaches. With
+// output_padding it cuts off less at the end.
 absl::StatusOr<Padding> ReadCut(NodeReader& node, const neap::Shape& x) {
   ASSIGN_OR_RETURN(Padding cut, ReadPadding(node, {}, x));
   ASSIGN_OR_RETURN(const Extents more, PerAxis(node, "output_padding", x, 0));
@@ -324,7 +324,7 @@ absl::Status ConvTranspose(NodeReader& node, NetworkBuilder& network) {
 absl::Status MaxPool(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(const ImageValue x, node.Image(0));
   ASSIGN_OR_RETURN(const OnnxWindow whole, ReadPool(node, x));
-  node.Int("storage_order", 0);  // of the second output
+  node.Int("storage_order", 0);  // only for the second output
   ASSIGN_OR_RETURN(Placed placed, PlaceWindow(node, network, x, whole, Outside::kNothing, {}));
   const neap::MaxPool layer = {.kernel = placed.even.window.kernel,
                                .stride = placed.even.window.stride,

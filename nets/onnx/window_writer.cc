@@ -45,7 +45,7 @@ struct PoolWindows {
 
 struct PoolAxis {
   int64_t size, positions, reach, stride, padding;
-  // From the last position on.
+  // The padding behind the image that the last position needs.
   int64_t Needed() const { return (positions - 1) * stride + reach - size - padding; }
   bool IsCeiling() const {
     const int64_t slack = size + 2 * padding - reach;
@@ -113,8 +113,8 @@ void NodeWriter::WriteAverage(const ResolvedLayer& layer, const AveragePool& poo
   AveragePool written = pool;
   Node* node = &AddNode(layer, "AveragePool", Axes::kImages);
   if (pool.count_padding && windows.after.Along(axes) != pool.padding.Along(axes)) {
-    // More padding would count, too. So the image has the padding, and what is behind it counts
-    // not.
+    // More padding would count, too. So the image has the padding, and pixels behind it do not
+    // count.
     Node& pad = *node;
     pad.set_op_type("Pad");
     node = &AddBehind(layer, pad, ".pad", "AveragePool");

@@ -18,7 +18,7 @@ namespace {
 
 using onnx_schema::Model;
 
-// Those of ONNX 1.12 and 1.14, which introduced the opsets.
+// The IR versions of ONNX 1.12 and 1.14, which introduced the opsets.
 constexpr int64_t IrVersionOf(int64_t opset) { return opset == kOpset ? 8 : 9; }
 constexpr size_t kMaxWrittenBytes = (size_t{1} << 31) - 1;
 

@@ -16,6 +16,7 @@
 #include "tests/layers/reference_batch_norm.h"
 #include "tests/layers/reference_channels.h"
 #include "tests/layers/reference_folded_convolution.h"
+#include "tests/layers/reference_joined_batch_norms.h"
 #include "tests/layers/reference_loss.h"
 #include "tests/layers/reference_sync_batch_norm.h"
 #include "tests/layers/reference_window.h"

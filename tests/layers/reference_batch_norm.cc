@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "neap/layers/fusion/activated_batch_norm.h"
 #include "neap/layers/fusion/fused_batch_norm.h"
-#include "neap/layers/fusion/joined_batch_norms.h"
 #include "tests/layers/reference_activation.h"
 #include "tests/layers/reference_channels.h"
 #include "tests/layers/reference_window.h"
@@ -334,59 +333,6 @@ Values ReferenceActivatedBatchNorm(const StepSignature& signature, const Values&
   Values before = given;
   before[Dy()] = AsStored(x, gradient.at(Dx()));
   return ReferenceBatchNorm(alone, before);
-}
-
-// Each part by itself, as the only input of a batch norm.
-Values ReferenceJoinedBatchNorms(const StepSignature& signature, const Values& given) {
-  const JoinedBatchNorms& layer = *signature.layer.As<JoinedBatchNorms>();
-  const bool forward = signature.phase == Phase::kForward;
-  const Shape& joined = signature.Spec(forward ? Y() : Dy()).shape;
-  const size_t pixels = static_cast<size_t>(joined.positions());
-  const std::vector<JoinedInput> inputs = JoinedInputs(layer, signature);
-  Values result;
-  if (forward) result[Y()].resize(static_cast<size_t>(joined.elements()));
-  for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {
-    const JoinedInput& place = inputs[static_cast<size_t>(i)];
-    const size_t run = static_cast<size_t>(place.channels) * pixels;
-    const auto at = [&](size_t element) {
-      return element / run * static_cast<size_t>(joined.c()) * pixels +
-             static_cast<size_t>(place.first) * pixels + element % run;
-    };
-    const TensorSpec& x = signature.Spec(forward ? X(i) : Dx(i));
-    Values of_part;
-    if (!forward) {
-      Vector& dy = of_part[Dy()];
-      for (size_t k = 0; k < static_cast<size_t>(x.elements()); ++k)
-        dy.push_back(given.at(Dy())[at(k)]);
-      result[Dx(i)] = dy;
-    }
-    if (place.part == nullptr) {
-      for (size_t k = 0; forward && k < given.at(X(i)).size(); ++k)
-        result[Y()][at(k)] = given.at(X(i))[k];
-      continue;
-    }
-    const FusedBatchNorm norm = {.norm = place.part->norm, .relu = place.part->relu};
-    StepSignature alone = signature;
-    alone.layer = norm;
-    alone.operands = {{X(), x}, {forward ? Y() : Dy(), x}};
-    of_part[X()] = given.at(X(i));
-    const Slot slots[] = {Slot::kParam, Slot::kState, Slot::kSaved};
-    for (const Slot slot : slots) {
-      for (int k = 0; k < 2; ++k) {
-        if (given.contains({slot, 2 * i + k})) of_part[{slot, k}] = given.at({slot, 2 * i + k});
-      }
-    }
-    for (auto& [operand, values] : ReferenceBatchNorm(alone, of_part)) {
-      if (operand == Y()) {
-        for (size_t k = 0; k < values.size(); ++k) result[Y()][at(k)] = values[k];
-      } else if (operand == Dx()) {
-        result[Dx(i)] = values;
-      } else {
-        result[{operand.slot, 2 * i + operand.index}] = values;
-      }
-    }
-  }
-  return result;
 }
 
 std::string BatchNormChoiceFailure(const StepSignature& signature, const Values& given,

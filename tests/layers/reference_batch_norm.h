@@ -18,7 +18,6 @@ std::vector<double> Masked(const TensorSpec& spec, const std::vector<double>& ma
 
 Values ReferenceBatchNorm(const StepSignature& signature, const Values& given);
 Values ReferenceActivatedBatchNorm(const StepSignature& signature, const Values& given);
-Values ReferenceJoinedBatchNorms(const StepSignature& signature, const Values& given);
 // ChoiceFailure() (tests/layers/reference.h) of a forward step.
 std::string BatchNormChoiceFailure(const StepSignature& signature, const Values& given,
                                    const Values& got, double tolerance);

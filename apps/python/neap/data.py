@@ -110,6 +110,11 @@ def to_images(images) -> numpy.ndarray:
     return to_array(images, numpy.float32)
 
 
+def images_of_step(images):
+    """The images of a step, where they are."""
+    return without_gradient(images) if is_on_gpu(images) else to_images(images)
+
+
 def to_targets(targets) -> numpy.ndarray:
     return to_array(targets, numpy.float32)
 

@@ -2,42 +2,16 @@
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 import numpy
 
 from neap import _neap
-from neap.data import Loader, are_arrays, is_on_gpu, to_array, to_images, to_labels, to_targets, without_gradient
+from neap.data import Loader, are_arrays, images_of_step, is_on_gpu, to_array, to_images, to_labels, to_targets, without_gradient
 from neap.errors import Error, NonFiniteLossError
-
-# A constant, a schedule, or a function of the number of the step, which begins with 0.
-Rate: TypeAlias = float | _neap.LearningRate | Callable[[int], float]
-
-
-class Accuracy(NamedTuple):
-    """The result of Session.evaluate(). Where pixels are labelled, each of them counts."""
-
-    loss: float  # the mean over these labels
-    accuracy: float  # from 0 to 1
-    correct: int
-    labels: int  # those that are classes, not -1
-
-
-class History(list[float]):
-    """The result of Session.fit(): the mean loss of each epoch, and in `val` what was evaluated after each of them."""
-
-    __slots__ = ("val",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.val: list[Accuracy] = []
-
-
-class LoadedKeys(NamedTuple):
-    """The result of Session.load_state_dict(), as PyTorch names it."""
-
-    missing_keys: list[str]
-    unexpected_keys: list[str]
+from neap.progress import progress_bar
+from neap.rate import Rate, rate_at, schedule_of
+from neap.results import Accuracy, History, LoadedKeys
 
 
 class Session(_neap.Session):
@@ -105,8 +79,8 @@ class Session(_neap.Session):
         if not isinstance(net, _neap.Graph):
             raise TypeError(f"a session is of a neap.Graph, not of a {type(net).__name__}; neap.from_torch(module, images) makes "
                             "one of a module of PyTorch, neap.from_onnx(path) of an ONNX file")
-        self._schedule = _function(lr)
-        super().__init__(net, device, budget, dtype, lr=_rate(lr, 0), optimizer=optimizer, momentum=momentum, nesterov=nesterov,
+        self._schedule = schedule_of(lr)
+        super().__init__(net, device, budget, dtype, lr=rate_at(lr, 0), optimizer=optimizer, momentum=momentum, nesterov=nesterov,
                          betas=betas, eps=eps, weight_decay=weight_decay, clip_norm=clip_norm, ema=ema, seed=seed, policy=policy,
                          host_budget=host_budget, sub_batches=sub_batches, batch_norm_in_parts=batch_norm_in_parts,
                          offload_params=offload_params, strict=strict, inference_only=inference_only,
@@ -164,8 +138,8 @@ class Session(_neap.Session):
         A LearningRate and a function count steps as `steps` does. save() writes a rate that was set, and load() returns to it;
         but a session whose rate is a function follows that, whatever it loads.
         """
-        self._rate = _rate(rate, self.steps)
-        self._schedule = _function(rate)
+        self._rate = rate_at(rate, self.steps)
+        self._schedule = schedule_of(rate)
 
     def _follow_schedule(self) -> None:
         if self._schedule is not None:
@@ -173,7 +147,7 @@ class Session(_neap.Session):
 
     def step(self, images: Any, labels: Any) -> float:
         """Trains with one batch and returns its mean loss. Raises NonFiniteLossError if that is infinite or not a number."""
-        images, answers = _given(images), self._answers(labels)
+        images, answers = images_of_step(images), self._answers(labels)
         self._follow_schedule()
         result = self._step(images, answers)
         _check_loss(result)
@@ -224,7 +198,7 @@ class Session(_neap.Session):
         Training is that of one batch of all images; batch norms take the statistics of each batch. Raises NonFiniteLossError if
         the loss is infinite or not a number.
         """
-        images, answers = _given(images), self._answers(labels)
+        images, answers = images_of_step(images), self._answers(labels)
         self._follow_schedule()
         result = self._accumulate(images, answers)
         _check_loss(result, may_be_skipped=True)
@@ -248,7 +222,7 @@ class Session(_neap.Session):
     def begin(self, images: Any, labels: Any) -> None:
         """The first half of a step: sends the batch and returns. Two steps may be in flight."""
         self._follow_schedule()
-        self._begin(_given(images), self._answers(labels))
+        self._begin(images_of_step(images), self._answers(labels))
 
     def finish(self) -> _neap.StepResult:
         """The second half: waits for the oldest step in flight."""
@@ -273,7 +247,7 @@ class Session(_neap.Session):
             batches = Loader(batches, self.batch)
         history = History()
         for epoch in range(epochs):
-            with _progress(batches, f"epoch {epoch + 1}/{epochs}") as bar:
+            with progress_bar(batches, f"epoch {epoch + 1}/{epochs}") as bar:
                 history.append(self._epoch(batches, bar, on_step))
                 if val is not None:
                     history.val.append(self.evaluate(val))
@@ -395,11 +369,6 @@ class Session(_neap.Session):
                 yield images[first:first + self.batch], classes[first:first + self.batch]
 
 
-def _given(images: Any) -> Any:
-    """The images of a step, where they are."""
-    return without_gradient(images) if is_on_gpu(images) else to_images(images)
-
-
 def _arrays(feeds: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """The inputs of a step: floats where they are, integers on the host."""
     arrays = []
@@ -421,42 +390,9 @@ def _check_loss(result: _neap.StepResult, may_be_skipped: bool = False) -> None:
         raise NonFiniteLossError(result.step, result.loss)
 
 
-def _function(rate: Rate) -> Callable[[int], float] | None:
-    return rate if callable(rate) else None
-
-
-def _rate(rate: Rate, step: int) -> float | _neap.LearningRate:
-    return float(rate(step)) if callable(rate) else rate
-
-
 def _without_counts(state: Mapping[str, Any]) -> dict[str, Any]:
     """Without PyTorch's counts of batches, which are the session's step."""
     return {name: values for name, values in state.items() if not name.endswith(".num_batches_tracked")}
-
-
-class _Silent:
-    """Takes the place of a progress bar."""
-
-    def __enter__(self) -> "_Silent":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        pass
-
-    def set_postfix(self, **values: object) -> None:
-        pass
-
-    def update(self) -> None:
-        pass
-
-
-def _progress(batches: Iterable[Any], text: str) -> Any:
-    try:
-        from tqdm.auto import tqdm
-    except ImportError:
-        return _Silent()
-    total = len(batches) if hasattr(batches, "__len__") else None
-    return tqdm(total=total, desc=text, unit="step")
 
 
 __all__ = ["Accuracy", "History", "LoadedKeys", "Session"]

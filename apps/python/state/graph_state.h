@@ -7,7 +7,7 @@
 
 namespace neap::python {
 
-// With the objects of layers that are written in Python. Throws TypeError as StateOf(Layer) does.
+// Holds the objects of layers that are written in Python. Throws TypeError as StateOf(Layer) does.
 nanobind::tuple StateOf(const Graph& graph);
 
 // The graph that StateOf() has described; `kept_by` is the object in Python that will be it, and

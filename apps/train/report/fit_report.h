@@ -1,4 +1,4 @@
-// What a plan moves and recomputes in each step to fit its budget, and the time that it costs.
+// The copies and recomputations in each step that make a plan fit its budget, and their time.
 //
 //   ASSIGN_OR_RETURN(const auto fit, FindFit(program, session.plan(), options, device, catalog));
 //   if (fit.has_value()) Print(ToText(*fit));

@@ -23,8 +23,8 @@ class MemoryAccount {
   void AfterStep() {
     if (steps_++ < 2) library_bytes_ = device_.LibraryBytes();
   }
-  // Before other ranks end and free what the device lends them. Empty on devices that do not report
-  // it, and if no step was taken.
+  // Call it before other ranks end and free what the device lends them. Empty on devices that do
+  // not report it, and if no step was taken.
   absl::StatusOr<std::optional<DeviceMemory>> Close(const MemoryUse& memory) const {
     ASSIGN_OR_RETURN(const std::optional<int64_t> library_bytes, library_bytes_);
     if (!library_bytes.has_value()) return std::nullopt;

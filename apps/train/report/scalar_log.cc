@@ -32,7 +32,7 @@ absl::Status ErrnoStatus(const std::string& call, const std::string& path) {
   return absl::ErrnoToStatus(errno, absl::StrCat(path, ": ", call));
 }
 
-// Of this process, since other processes may log to the same folder.
+// A name of this process's own, since other processes may log to the same folder.
 std::string EventFileName() {
   std::array<char, 256> host = {};
   if (gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';

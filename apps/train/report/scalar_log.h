@@ -42,7 +42,7 @@ class AppendedFile {
   bool was_empty_;
 };
 
-// What is known of a step besides its result.
+// The facts about a step besides its result.
 struct StepScalars {
   std::optional<int64_t> epoch = {};
   int64_t labels = 0;  // in the batch of all ranks

@@ -220,7 +220,7 @@ void TrainReport::Step(const StepResult& result, const StepTimes& times) {
   drawn_ = now;
   const double seconds_per_step = times.RecentSeconds();
   json_ ? JsonLine(result, seconds_per_step) : Line(result, seconds_per_step);
-  const bool is_last = step == schedule_.last_step;  // whose mean is that of the summary
+  const bool is_last = step == schedule_.last_step;  // the summary has its mean
   if (!mean_epoch_.has_value() && !is_last) mean_ = {};
 }
 

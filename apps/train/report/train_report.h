@@ -26,7 +26,7 @@
 
 namespace neap::apps {
 
-// Where a resumed training goes on.
+// The point at which a resumed training goes on.
 struct Resumed {
   std::string file;
   int64_t step = 0;  // the number of steps that were taken before
@@ -61,7 +61,7 @@ class RunningMean {
   // A step whose loss is not finite does not count.
   void Add(const StepResult& result);
   bool is_empty() const { return steps_ == 0; }
-  // Both need a step. The accuracy is from 0 to 1, of steps with so many labels.
+  // Both functions need a step. The accuracy is from 0 to 1, of steps with so many labels.
   double loss() const { return loss_ / static_cast<double>(steps_); }
   double accuracy(int64_t labels) const {
     return static_cast<double>(correct_) / static_cast<double>(steps_ * labels);

@@ -1,4 +1,4 @@
-// What neap train reports at its end.
+// The report of neap train at its end.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct DeviceMemory {
   int64_t library_bytes = 0;  // context, cuDNN and cuBLAS, after the first step
   int64_t lent_bytes = 0;     // to other ranks, whose peer it is
   int64_t used_bytes = 0;     // in total
-  // Neither the libraries' nor lent nor the arena's, which is rounded up to the driver's pages.
+  // Bytes that are neither the libraries' nor lent nor the arena's (rounded up to driver pages).
   int64_t unaccounted_bytes = 0;
 };
 
@@ -54,7 +54,7 @@ struct TrainSummary {
   std::optional<int64_t> process_peak_bytes = {};
   std::optional<TimelineComparison> timed = std::nullopt;
   std::vector<std::string> saved = {};  // files with the state or the weights at the end
-  // What to do next, and the command for it.
+  // Things to do next, each with its command.
   std::vector<std::pair<std::string, std::string>> next = {};
 };
 

@@ -1,6 +1,6 @@
 // Decoders of image files, for datasets of many images of which a network reads a small part each.
 //
-// Decoding takes most of the time of reading a photograph, and the network wants a crop of it, in a
+// Decoding takes most of the time of reading a photograph, and the network reads a crop of it, in a
 // lower resolution. A decoder is therefore told which part is needed, and in how many pixels: JPEG
 // is decoded in 1/2, 1/4 or 1/8 of its resolution where that suffices (which takes the lower
 // frequencies of each block alone), and what lies outside of the part is skipped.
@@ -59,7 +59,7 @@ struct PixelBox {
 
 struct DecodedPart {
   int64_t reduction = 1;        // pixel (x, y) stands for reduction x reduction of the image's
-  PixelBox box = {};            // what is decoded, in pixels of the reduced image
+  PixelBox box = {};            // the decoded part, in pixels of the reduced image
   std::vector<uint8_t> pixels;  // row by row, 4 bytes for each: red, green, blue, and any value
 
   const uint8_t* Row(int64_t y) const { return pixels.data() + (y - box.top) * box.width() * 4; }

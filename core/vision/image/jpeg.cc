@@ -138,7 +138,7 @@ class JpegDecoder final : public ImageDecoder {
     jpeg_abort_decompress(&info_);
   }
 
-  // Of inverted values, as Pillow's: red is C * K / 255.
+  // Converts inverted values, as Pillow's are: red is C * K / 255.
   static void ConvertCmyk(DecodedPart& decoded) {
     for (size_t i = 0; i < decoded.pixels.size(); i += 4) {
       for (size_t c = 0; c < 3; ++c) {

@@ -53,7 +53,7 @@ Orientation OfTiff(Bytes tiff) {
   return {};
 }
 
-// In the segments before the pixels.
+// Searches the segments before the pixels.
 Orientation OfJpeg(Bytes bytes) {
   constexpr uint8_t kExifSegment = 0xE1;
   constexpr uint8_t kScan = 0xDA;

@@ -26,8 +26,8 @@ struct Orientation {
   friend bool operator==(const Orientation&, const Orientation&) = default;
 };
 
-// That of a JPEG or PNG file, of which all bytes are given. A file that says nothing, or nothing
-// that can be read, is upright.
+// The orientation of a JPEG or PNG file, of which all bytes are given. A file that says nothing, or
+// nothing that can be read, is upright.
 Orientation ReadOrientation(absl::Span<const uint8_t> bytes);
 
 }  // namespace neap

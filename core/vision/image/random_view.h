@@ -1,4 +1,4 @@
-// What torchvision's recipe for ImageNet chooses at random for each image in training: a crop
+// The random choices of torchvision's recipe for ImageNet for each image in training: a crop
 // (RandomResizedCrop), whether it is mirrored (RandomHorizontalFlip), and changed colours
 // (ColorJitter).
 //

@@ -67,7 +67,7 @@ struct RowOutput {
   Pixel shift;
   int64_t plane;
 
-  // With `kCount` weights for each output; 0 stands for any number.
+  // Writes with `kCount` weights for each output; 0 stands for any number.
   template <int64_t kCount>
   void Write(const Pixel* blended, float* to) const {
     const auto output = [&](int64_t x) {
@@ -90,7 +90,7 @@ struct RowOutput {
   }
 
   void Write(const Pixel* blended, float* to) const {
-    switch (even.count) {  // those of reductions up to 2.5
+    switch (even.count) {  // the counts of reductions up to 2.5
       case 2:
         return Write<2>(blended, to);
       case 3:

@@ -36,7 +36,7 @@ class Taps {
   explicit Taps(const Axis& axis);
   int64_t outputs() const { return static_cast<int64_t>(firsts_.size()); }
   int64_t first(int64_t output) const { return firsts_[static_cast<size_t>(output)]; }
-  // Those of pixels first(output), first(output) + 1, ...
+  // The weights of pixels first(output), first(output) + 1, ...
   absl::Span<const float> weights(int64_t output) const;
   // All pixels with a weight: [begin, end).
   int64_t begin() const { return begin_; }

@@ -115,8 +115,8 @@ void InferenceForward(const LoopArgs& args) {
     Apply(args, norm, RunningNormalisation(args, norm, workspace), second);
 }
 
-// Calls use(gradient), where gradient(i, c, whole) is that of what the layer computes before it
-// averages. It is rounded as if it were stored, and so is the sum of two gradients.
+// Calls use(gradient), where gradient(i, c, whole) is that of the layer's values before averaging.
+// It is rounded as if it were stored, and so is the sum of two gradients.
 template <typename Use>
 void WithUnpooledGradient(const LoopArgs& args, Use use) {
   const float* const dy = args.Get<float>(Dy());

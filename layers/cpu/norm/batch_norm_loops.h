@@ -38,7 +38,7 @@ void SumPerChannel(const ChannelPart& part, double* totals, Value value) {
   }
 }
 
-// What normalises an element: (x - mean) * (invstd * gamma) + beta.
+// Normalises an element: (x - mean) * (invstd * gamma) + beta.
 struct Normalisation {
   const float* gamma;
   const float* beta;
@@ -80,7 +80,7 @@ inline float InverseDeviation(double variance, float epsilon) {
   return static_cast<float>(1.0 / std::sqrt(variance + static_cast<double>(epsilon)));
 }
 
-// By the running statistics. Writes 1 / their deviation to `invstd`.
+// Normalises by the running statistics. Writes 1 / their deviation to `invstd`.
 inline Normalisation RunningNormalisation(const LoopArgs& args, const Norm& norm, float* invstd) {
   const float* const variance = norm.Get(args, operands::State(norm.first + 1));
   for (int64_t c = 0; c < norm.part.rows.channels; ++c)
@@ -131,7 +131,7 @@ inline void UpdateRunning(const LoopArgs& args, const Norm& norm, const double* 
   }
 }
 
-// By the statistics of the batch, which the first run computes and saves.
+// Normalises by the statistics of the batch, which the first run computes and saves.
 inline Normalisation BatchNormalisation(const LoopArgs& args, const Norm& norm) {
   if (!args.signature.rerun) {
     double* const variance = args.Workspace<double>();

@@ -100,7 +100,7 @@ void FoldBias(const LoopArgs& args, const Sizes& s, Mean mean, float* bias) {
   const TensorSpec& spec = args.signature.Spec(Y());
   uint8_t* const mask = args.Find<uint8_t>(Saved(3));
   if (mask == nullptr) return;
-  RoundAs(spec.dtype, [&](auto round) {  // what rounds to 0 passes no gradient
+  RoundAs(spec.dtype, [&](auto round) {  // values that round to 0 pass no gradient
     for (int64_t i = 0; i < spec.elements(); ++i) y[i] = round(y[i]);
   });
   WriteMask(spec, y, mask);
@@ -170,7 +170,7 @@ void BackwardActivation(const LoopArgs& args) {
       args.Get<float>(ParamGrad(2)));
 }
 
-// The gradient of what is normalised.
+// The gradient of the normalised values.
 const float* GradientOf(const LoopArgs& args) {
   return args.Get<float>(args.signature.Has(Dz()) ? Dz() : Dy());
 }

@@ -99,7 +99,7 @@ void Backward(const LoopArgs& args) {
   }
 }
 
-// Per channel of the largest part, as for a batch norm alone.
+// The workspace that a batch norm of the largest part alone needs.
 int64_t WorkspaceBytes(const StepSignature& signature) {
   const JoinedBatchNorms& layer = *signature.layer.As<JoinedBatchNorms>();
   int64_t channels = 0;

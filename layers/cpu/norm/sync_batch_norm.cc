@@ -42,7 +42,7 @@ void StatisticsBackward(const LoopArgs& args) {
   });
 }
 
-// Of the values of several ranks: their number, mean and sum of squared deviations from it.
+// Statistics of several ranks' values: number, mean and sum of squared deviations from it.
 struct Combined {
   double count = 0, mean = 0, squares = 0;
   void Add(double other_count, double other_mean, double other_squares) {
@@ -53,7 +53,7 @@ struct Combined {
   }
 };
 
-// Of the ranks before `ranks`.
+// The statistics of the ranks before `ranks`.
 Combined CombinedOf(float* statistics, int64_t ranks, int64_t channels, int64_t c) {
   Combined combined;
   for (int64_t rank = 0; rank < ranks; ++rank) {
@@ -100,9 +100,9 @@ void ApplyForward(const LoopArgs& args) {
   Normalise(args, norm);
 }
 
-// What the values of this rank contribute to the gradients of all rows. They depend on the rows
-// through mean = sum n_r mean_r / n and through the sum of squares, sum squares_r + n_r (mean_r -
-// mean)^2, by which invstd changes.
+// Writes what this rank's values contribute to the gradients of all rows. The values depend on the
+// rows through mean = sum n_r mean_r / n and through the sum of squares, sum squares_r + n_r
+// (mean_r - mean)^2, by which invstd changes.
 void WriteRowGradients(const LoopArgs& args, const Norm& norm, const double* sum_dy,
                        const double* sum_dy_xhat) {
   const int64_t channels = norm.part.rows.channels, ranks = args.signature.Spec(X(1)).shape.n();

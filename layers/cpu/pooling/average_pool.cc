@@ -34,9 +34,9 @@ dnnl::pooling_forward::primitive_desc ForwardDesc(const Origin& origin, const Po
           origin.engine};
 }
 
-// What a window has beyond the padding would be more padding to oneDNN, which a mean that counts
-// padding divides by. So windows in ceil_mode have loops of their own, and the rare ones with
-// dilation share them.
+// A window in ceil_mode may pass the padding. oneDNN would treat the rest as more padding, and a
+// mean that counts padding would divide by it. So such windows have loops of their own, as have the
+// rare ones with dilation.
 bool HasOwnLoop(const StepSignature& signature) {
   const AveragePool& layer = *signature.layer.As<AveragePool>();
   return layer.ceil_mode || layer.dilation != Extents(1);

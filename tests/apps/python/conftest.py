@@ -3,6 +3,7 @@ import os
 import pathlib
 import sys
 
+import numpy
 import pytest
 
 import neap
@@ -12,6 +13,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 TREE = pathlib.Path(os.environ["NEAP_TREE"])
 COMMAND = os.environ["NEAP_COMMAND"]
 DIGITS = f"idx:{TREE}/examples/data/digits"
+
+
+def same(a, b):
+    """Whether two states of sessions have the same names and bits."""
+    return a.keys() == b.keys() and all(numpy.array_equal(a[name], b[name]) for name in a)
 
 
 @pytest.fixture(scope="session")

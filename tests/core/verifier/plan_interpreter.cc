@@ -7,6 +7,8 @@
 #include <random>
 #include <vector>
 
+#include "tests/core/verifier/program_versions.h"
+
 namespace neap {
 namespace {
 
@@ -17,33 +19,6 @@ Bytes Pattern(const Plan& plan, TensorId tensor, int version) {
   std::minstd_rand random(static_cast<uint32_t>(tensor.value * 1000 + version + 1));
   for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random() >> 8);
   return bytes;
-}
-
-// Which versions each step of the program reads and writes.
-struct StepVersions {
-  std::vector<std::pair<TensorId, int>> reads, rerun_reads, writes, accumulates;
-};
-struct ProgramVersions {
-  std::vector<StepVersions> steps;
-  std::map<TensorId, int> last;
-};
-ProgramVersions RunProgram(const Plan& plan) {
-  ProgramVersions result;
-  std::map<TensorId, int>& now = result.last;
-  for (const PlanStep& step : plan.steps) {
-    StepVersions versions;
-    for (TensorId t : step.reads) versions.reads.emplace_back(t, now[t]);
-    for (TensorId t : step.accumulates) versions.reads.emplace_back(t, now[t]);
-    const std::map<TensorId, int> before = now;
-    for (TensorId t : step.writes) versions.writes.emplace_back(t, ++now[t]);
-    for (TensorId t : step.accumulates) versions.accumulates.emplace_back(t, ++now[t]);
-    for (TensorId t : step.rerun_reads.empty() ? step.reads : step.rerun_reads) {
-      const bool read = std::count(step.reads.begin(), step.reads.end(), t) > 0;
-      versions.rerun_reads.emplace_back(t, read ? before.at(t) : now[t]);
-    }
-    result.steps.push_back(std::move(versions));
-  }
-  return result;
 }
 
 struct Task {

@@ -3,110 +3,18 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <map>
-#include <new>
+#include <memory>
 #include <numeric>
 #include <set>
 #include <stdexcept>
-#include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include "neap/core/base/parallel.h"
-#include "neap/core/vision/permutation.h"
-#include "tests/no_threads.h"
+#include "tests/core/vision/counting_images.h"
 
 namespace neap {
 namespace {
-
-// Image i is 1x2x3 pixels i, i + 0.1, ...; its label is i. Counts how often it is read, and fails
-// at one index.
-class Counting final : public Dataset {
- public:
-  explicit Counting(int64_t size, int64_t broken = -1) : size_(size), broken_(broken) {}
-  int64_t size() const override { return size_; }
-  int64_t classes() const override { return size_; }
-  ImageShape shape() const override { return {1, 2, 3}; }
-  absl::Status Read(int64_t index, float* pixels, int32_t* label) const override {
-    ++reads_;
-    if (index == broken_) return absl::DataLossError("file: byte 7: broken");
-    for (int i = 0; i < 6; ++i)
-      pixels[i] = static_cast<float>(index) + 0.1F * static_cast<float>(i);
-    *label = static_cast<int32_t>(index);
-    return absl::OkStatus();
-  }
-  int64_t reads() const { return reads_; }
-
- private:
-  int64_t size_;
-  int64_t broken_;
-  mutable std::atomic<int64_t> reads_ = 0;
-};
-
-// Images for which memory is always refused.
-class Enormous final : public Dataset {
- public:
-  int64_t size() const override { return 8; }
-  int64_t classes() const override { return 2; }
-  ImageShape shape() const override { return {1, 2, 3}; }
-  absl::Status Read(int64_t, float*, int32_t*) const override { throw std::bad_alloc(); }
-};
-
-std::unique_ptr<Loader> MustCreate(const Dataset& dataset, LoaderOptions options) {
-  absl::StatusOr<std::unique_ptr<Loader>> loader = Loader::Create(dataset, options);
-  REQUIRE(loader.ok());
-  return *std::move(loader);
-}
-
-Batch MustNext(Loader& loader) {
-  absl::StatusOr<Batch> batch = loader.Next();
-  REQUIRE(batch.ok());
-  return *std::move(batch);
-}
-
-bool Same(const Batch& a, const Batch& b) {
-  return a.size == b.size && a.labels == b.labels && a.images == b.images;
-}
-
-TEST_CASE("a permutation takes every index once, whatever its size") {
-  for (int64_t size : {1, 2, 3, 4, 5, 15, 16, 17, 1000, 1437}) {
-    CAPTURE(size);
-    const Permutation permutation(size, /*seed=*/5, /*epoch=*/0);
-    std::vector<int64_t> images;
-    for (int64_t i = 0; i < size; ++i) images.push_back(permutation(i));
-    std::sort(images.begin(), images.end());
-    for (int64_t i = 0; i < size; ++i) REQUIRE(images[static_cast<size_t>(i)] == i);
-  }
-  CHECK(Permutation(int64_t{1} << 40, 1, 1)(12345) < int64_t{1} << 40);
-}
-
-TEST_CASE("every order of three comes up, about equally often") {
-  std::map<std::vector<int64_t>, int> counts;
-  for (uint64_t epoch = 0; epoch < 6000; ++epoch) {
-    const Permutation permutation(3, /*seed=*/1, epoch);
-    ++counts[{permutation(0), permutation(1), permutation(2)}];
-  }
-  CHECK(counts.size() == 6);
-  for (const auto& [order, count] : counts) CHECK((count > 700 && count < 1300));
-}
-
-TEST_CASE("permutations of two epochs or seeds are unrelated") {
-  constexpr int64_t kSize = 1000;
-  const Permutation a(kSize, 1, 0);
-  const Permutation b(kSize, 1, 1);
-  const Permutation c(kSize, 2, 0);
-  int same = 0;
-  int64_t neighbours = 0;
-  for (int64_t i = 0; i < kSize; ++i) {
-    same += (a(i) == b(i) ? 1 : 0) + (a(i) == c(i) ? 1 : 0) + (a(i) == i ? 1 : 0);
-    if (i > 0 && std::abs(a(i) - a(i - 1)) == 1) ++neighbours;
-  }
-  CHECK(same < 20);        // 3 expected
-  CHECK(neighbours < 15);  // 2 expected
-}
 
 TEST_CASE("every image comes once an epoch, even if a batch spans two epochs") {
   const Counting dataset(10);
@@ -174,29 +82,6 @@ TEST_CASE("augmented images differ from plain ones, and their labels do not") {
   CHECK(a->images != b->images);
 }
 
-TEST_CASE("reading runs ahead by the queue and no further") {
-  const Counting dataset(100);
-  const std::unique_ptr<Loader> loader = MustCreate(dataset, {.batch = 10, .queue = 2});
-  MustNext(*loader);
-  // 1 taken, 2 queued, and 1 being read.
-  for (int i = 0; i < 2000 && dataset.reads() < 40; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  CHECK(dataset.reads() == 40);
-}
-
-TEST_CASE("a loader stops at once whether its queue is empty, filling or full") {
-  const Counting dataset(100);
-  for (int i = 0; i < 50; ++i) {
-    const std::unique_ptr<Loader> loader = MustCreate(dataset, {.batch = 10, .queue = 1 + i % 3});
-    std::this_thread::sleep_for(std::chrono::microseconds(i * 20));
-    for (int j = 0; j < i % 4; ++j) MustNext(*loader);
-  }
-  const std::unique_ptr<Loader> full = MustCreate(dataset, {.batch = 10, .queue = 1});
-  while (dataset.reads() < 20) std::this_thread::yield();
-}
-
 TEST_CASE("a broken image is an error after the good batches, and it is returned from then on") {
   const Counting dataset(100, /*broken=*/25);
   const std::unique_ptr<Loader> loader = MustCreate(dataset, {.batch = 10, .shuffle = false});
@@ -206,87 +91,6 @@ TEST_CASE("a broken image is an error after the good batches, and it is returned
     const absl::Status status = loader->Next().status();
     CHECK(absl::IsDataLoss(status));
     CHECK(status.message() == "file: byte 7: broken");
-  }
-}
-
-// Images so large that several threads read a batch; those from `broken` on fail.
-class Large final : public Dataset {
- public:
-  explicit Large(int64_t broken = 64) : broken_(broken) {}
-  int64_t size() const override { return 64; }
-  int64_t classes() const override { return 64; }
-  ImageShape shape() const override { return {3, 256, 256}; }
-  absl::Status Read(int64_t index, float* pixels, int32_t* label) const override {
-    if (index >= broken_) return absl::DataLossError(std::to_string(index));
-    std::fill_n(pixels, shape().elements(), static_cast<float>(index));
-    *label = static_cast<int32_t>(index);
-    return absl::OkStatus();
-  }
-
- private:
-  int64_t broken_;
-};
-
-TEST_CASE("several threads read a large batch; its error is that of its first broken image") {
-  const Large dataset;
-  const absl::StatusOr<Batch> batch = ReadBatch(dataset, 0, 64);
-  REQUIRE(batch.ok());
-  const int64_t elements = dataset.shape().elements();
-  for (int64_t i = 0; i < 64; ++i) {
-    CHECK(batch->labels[static_cast<size_t>(i)] == i);
-    const auto begin = batch->images.begin() + i * elements;
-    CHECK(std::all_of(begin, begin + elements,
-                      [i](float pixel) { return pixel == static_cast<float>(i); }));
-  }
-  for (const int64_t broken : {0, 5, 33, 63})
-    CHECK(ReadBatch(Large(broken), 0, 64).status().message() == std::to_string(broken));
-  const testing::NoThreads none;
-  CHECK(Same(ReadBatch(dataset, 0, 64).value(), *batch));
-}
-
-// Image 3 takes until image 5, of the next batch of 4, has been read, or ten seconds.
-class SlowThird final : public Dataset {
- public:
-  int64_t size() const override { return 100; }
-  int64_t classes() const override { return 100; }
-  ImageShape shape() const override { return {1, 1, 1}; }
-  absl::Status Read(int64_t index, float* pixels, int32_t* label) const override {
-    for (int i = 0; index == 3 && i < 10000 && !has_read_next_; ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    if (index == 5) has_read_next_ = true;
-    *pixels = static_cast<float>(index);
-    *label = index == 3 && !has_read_next_ ? -1 : static_cast<int32_t>(index);
-    return absl::OkStatus();
-  }
-
- private:
-  mutable std::atomic<bool> has_read_next_ = false;
-};
-
-TEST_CASE("a thread begins the next batch while another reads the last image of this one") {
-  if (AvailableCores() < 2) {
-    MESSAGE("skipped: with one core there is one thread");
-    return;
-  }
-  const SlowThird dataset;
-  const std::unique_ptr<Loader> loader =
-      MustCreate(dataset, {.batch = 4, .queue = 1, .shuffle = false, .threads = 2});
-  CHECK(MustNext(*loader).labels == std::vector<int32_t>{0, 1, 2, 3});
-  CHECK(MustNext(*loader).labels == std::vector<int32_t>{4, 5, 6, 7});
-}
-
-TEST_CASE("several threads make the same batches, and return the first error after the good ones") {
-  const Counting dataset(100, /*broken=*/77);
-  const LoaderOptions options = {.batch = 9, .queue = 2, .shuffle = false, .threads = 8};
-  for (int round = 0; round < 20; ++round) {
-    const std::unique_ptr<Loader> loader = MustCreate(dataset, options);
-    Batch batch;
-    for (int64_t step = 0; step < 8; ++step) {
-      batch = *loader->Next(std::move(batch));
-      CHECK(Same(batch, BatchOfStep(dataset, options, step).value()));
-    }
-    CHECK(loader->Next().status().message() == "file: byte 7: broken");
-    CHECK(loader->Next().status().message() == "file: byte 7: broken");
   }
 }
 
@@ -364,18 +168,6 @@ TEST_CASE("evaluation reads each image once, fewer in the last batch") {
   CHECK(absl::IsInvalidArgument(ReadBatch(dataset, 10, 1).status()));
   CHECK(absl::IsInvalidArgument(ReadBatch(dataset, 0, 0).status()));
   CHECK(absl::IsInvalidArgument(ReadBatch(dataset, -1, 1).status()));
-}
-
-TEST_CASE("refused memory or a refused thread is an error status") {
-  const Enormous dataset;
-  CHECK(absl::IsResourceExhausted(BatchOfStep(dataset, {.batch = 2}, 0).status()));
-  CHECK(absl::IsResourceExhausted(ReadBatch(dataset, 0, 2).status()));
-  const std::unique_ptr<Loader> loader = MustCreate(dataset, {.batch = 2});
-  const absl::Status status = loader->Next().status();
-  CHECK(absl::IsResourceExhausted(status));
-  CHECK(status.message() == "reading an image of 1x2x3: no memory of the host");
-  const testing::NoThreads none;
-  CHECK(absl::IsResourceExhausted(Loader::Create(dataset, {}).status()));
 }
 
 // Throws where its sixth image should be.

@@ -6,27 +6,16 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
-#include <limits>
 #include <map>
 #include <string>
+#include <vector>
+
+#include "tests/nets/onnx/reference_node.h"
+#include "tests/nets/onnx/reference_windows.h"
 
 namespace neap::testing {
+namespace reference {
 namespace {
-
-using onnx_schema::Node;
-using Dims = std::vector<int64_t>;
-using T = ReferenceTensor;
-
-int64_t Count(const Dims& dims) {
-  int64_t count = 1;
-  for (const int64_t extent : dims) count *= extent;
-  return count;
-}
-
-T Zeros(Dims dims) {
-  const auto count = static_cast<size_t>(Count(dims));
-  return {std::move(dims), std::vector<double>(count, 0.0)};
-}
 
 T FromFile(const onnx_schema::Tensor& tensor) {
   T result = Zeros({tensor.dims().begin(), tensor.dims().end()});
@@ -40,148 +29,6 @@ T FromFile(const onnx_schema::Tensor& tensor) {
     }
   }
   return result;
-}
-
-// One node with the values of its inputs.
-struct Run {
-  const Node& node;
-  std::vector<T> in;
-
-  const onnx_schema::Attribute* Find(const std::string& name) const {
-    for (const auto& attribute : node.attribute()) {
-      if (attribute.name() == name) return &attribute;
-    }
-    return nullptr;
-  }
-  int64_t Int(const std::string& name, int64_t absent) const {
-    return Find(name) == nullptr ? absent : Find(name)->i();
-  }
-  double Float(const std::string& name, double absent) const {
-    return Find(name) == nullptr ? absent : static_cast<double>(Find(name)->f());
-  }
-  Dims Ints(const std::string& name, Dims absent) const {
-    if (Find(name) == nullptr) return absent;
-    return {Find(name)->ints().begin(), Find(name)->ints().end()};
-  }
-  int64_t Axis(int64_t absent, int64_t rank) const {
-    const int64_t axis = Int("axis", absent);
-    return axis < 0 ? axis + rank : axis;
-  }
-};
-
-double& At(T& t, int64_t n, int64_t c, int64_t h, int64_t w) {
-  return t.values[static_cast<size_t>(((n * t.dims[1] + c) * t.dims[2] + h) * t.dims[3] + w)];
-}
-double At(const T& t, int64_t n, int64_t c, int64_t h, int64_t w) {
-  return At(const_cast<T&>(t), n, c, h, w);
-}
-bool Inside(const T& t, int64_t h, int64_t w) {
-  return h >= 0 && h < t.dims[2] && w >= 0 && w < t.dims[3];
-}
-
-// Calls `visit(n, c, h, w)` for every element.
-void Each(const T& t, const std::function<void(int64_t, int64_t, int64_t, int64_t)>& visit) {
-  for (int64_t n = 0; n < t.dims[0]; ++n)
-    for (int64_t c = 0; c < t.dims[1]; ++c)
-      for (int64_t h = 0; h < t.dims[2]; ++h)
-        for (int64_t w = 0; w < t.dims[3]; ++w) visit(n, c, h, w);
-}
-
-// Rounded up, a window that would begin behind the image is left out.
-int64_t Windows(int64_t size, int64_t kernel, int64_t stride, int64_t before, int64_t after,
-                int64_t dilation, bool ceil) {
-  const int64_t slack = size + before + after - dilation * (kernel - 1) - 1;
-  if (!ceil) return slack / stride + 1;
-  const int64_t last = (slack + stride - 1) / stride;
-  return last * stride < size + before ? last + 1 : last;
-}
-
-T Conv(const Run& run) {
-  const T& x = run.in[0];
-  const T& weight = run.in[1];
-  const Dims stride = run.Ints("strides", {1, 1});
-  const Dims dilation = run.Ints("dilations", {1, 1});
-  const Dims pads = run.Ints("pads", {0, 0, 0, 0});
-  const int64_t groups = run.Int("group", 1);
-  const int64_t kh = weight.dims[2];
-  const int64_t kw = weight.dims[3];
-  T y = Zeros({x.dims[0], weight.dims[0],
-               Windows(x.dims[2], kh, stride[0], pads[0], pads[2], dilation[0], false),
-               Windows(x.dims[3], kw, stride[1], pads[1], pads[3], dilation[1], false)});
-  Each(y, [&](int64_t n, int64_t o, int64_t h, int64_t w) {
-    double sum = run.in.size() > 2 ? run.in[2].values[static_cast<size_t>(o)] : 0;
-    const int64_t first = o / (weight.dims[0] / groups) * weight.dims[1];
-    for (int64_t c = 0; c < weight.dims[1]; ++c)
-      for (int64_t i = 0; i < kh; ++i)
-        for (int64_t j = 0; j < kw; ++j) {
-          const int64_t row = h * stride[0] - pads[0] + i * dilation[0];
-          const int64_t column = w * stride[1] - pads[1] + j * dilation[1];
-          if (Inside(x, row, column))
-            sum += At(x, n, first + c, row, column) * At(weight, o, c, i, j);
-        }
-    At(y, n, o, h, w) = sum;
-  });
-  return y;
-}
-
-T ConvTranspose(const Run& run) {
-  const T& x = run.in[0];
-  const T& weight = run.in[1];
-  const Dims stride = run.Ints("strides", {1, 1});
-  const Dims pads = run.Ints("pads", {0, 0, 0, 0});
-  const int64_t kh = weight.dims[2];
-  const int64_t kw = weight.dims[3];
-  const Dims more = run.Ints("output_padding", {0, 0});
-  T y = Zeros({x.dims[0], weight.dims[1],
-               (x.dims[2] - 1) * stride[0] + kh - pads[0] - pads[2] + more[0],
-               (x.dims[3] - 1) * stride[1] + kw - pads[1] - pads[3] + more[1]});
-  if (run.in.size() > 2) {
-    Each(y, [&](int64_t n, int64_t c, int64_t h, int64_t w) {
-      At(y, n, c, h, w) = run.in[2].values[static_cast<size_t>(c)];
-    });
-  }
-  Each(x, [&](int64_t n, int64_t c, int64_t h, int64_t w) {
-    for (int64_t o = 0; o < weight.dims[1]; ++o)
-      for (int64_t i = 0; i < kh; ++i)
-        for (int64_t j = 0; j < kw; ++j) {
-          const int64_t row = h * stride[0] + i - pads[0];
-          const int64_t column = w * stride[1] + j - pads[1];
-          if (Inside(y, row, column))
-            At(y, n, o, row, column) += At(x, n, c, h, w) * At(weight, c, o, i, j);
-        }
-  });
-  return y;
-}
-
-T Pool(const Run& run, bool max) {
-  const T& x = run.in[0];
-  const Dims kernel = run.Ints("kernel_shape", {});
-  const Dims stride = run.Ints("strides", {1, 1});
-  const Dims pads = run.Ints("pads", {0, 0, 0, 0});
-  const Dims dilation = run.Ints("dilations", {1, 1});
-  const bool ceil = run.Int("ceil_mode", 0) != 0;
-  const bool count_padding = run.Int("count_include_pad", 0) != 0;
-  T y = Zeros({x.dims[0], x.dims[1],
-               Windows(x.dims[2], kernel[0], stride[0], pads[0], pads[2], dilation[0], ceil),
-               Windows(x.dims[3], kernel[1], stride[1], pads[1], pads[3], dilation[1], ceil)});
-  Each(y, [&](int64_t n, int64_t c, int64_t h, int64_t w) {
-    double largest = -std::numeric_limits<double>::infinity();
-    double sum = 0;
-    double count = 0;
-    for (int64_t i = 0; i < kernel[0]; ++i)
-      for (int64_t j = 0; j < kernel[1]; ++j) {
-        const int64_t row = h * stride[0] - pads[0] + i * dilation[0];
-        const int64_t column = w * stride[1] - pads[1] + j * dilation[1];
-        if (Inside(x, row, column)) {
-          largest = std::max(largest, At(x, n, c, row, column));
-          sum += At(x, n, c, row, column);
-        }
-        const bool in_padded = row < x.dims[2] + pads[2] && column < x.dims[3] + pads[3];
-        if (count_padding ? in_padded : Inside(x, row, column)) count += 1;
-      }
-    At(y, n, c, h, w) = max ? largest : sum / count;
-  });
-  return y;
 }
 
 T Mean(const Run& run, bool flat) {
@@ -243,7 +90,7 @@ T Lrn(const Run& run) {
   return y;
 }
 
-// Of all axes, or of height and width.
+// The pads are those of all axes, or of height and width.
 T Pad(const Run& run) {
   const T& x = run.in[0];
   const std::vector<double>& pads = run.in[1].values;
@@ -284,7 +131,7 @@ T Concat(const Run& run) {
   return y;
 }
 
-// With one value for each element, channel, or column, or one for all.
+// The smaller input has one value for each element, channel, or column, or one for all.
 T Elementwise(const Run& run, const std::function<double(double, double)>& f) {
   const bool first_is_larger = run.in[0].values.size() >= run.in[1].values.size();
   const T& x = run.in[first_is_larger ? 0 : 1];
@@ -316,7 +163,7 @@ T Flat(const Run& run) {
 
 double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-// Over the second axis of vectors.
+// The softmax over the second axis of vectors.
 T Softmax(T x) {
   const int64_t classes = x.dims[1];
   for (auto row = x.values.begin(); row != x.values.end(); row += classes) {
@@ -383,18 +230,20 @@ T RunNode(const Run& run) {
 }
 
 }  // namespace
+}  // namespace reference
 
 ReferenceTensor RunReference(const onnx_schema::Graph& graph, const ReferenceTensor& x) {
-  std::map<std::string, T> values = {{"x", x}};
-  for (const auto& tensor : graph.initializer()) values[tensor.name()] = FromFile(tensor);
-  for (const Node& node : graph.node()) {
-    Run run = {node, {}};
+  std::map<std::string, ReferenceTensor> values = {{"x", x}};
+  for (const auto& tensor : graph.initializer())
+    values[tensor.name()] = reference::FromFile(tensor);
+  for (const onnx_schema::Node& node : graph.node()) {
+    reference::Run run = {node, {}};
     // A shape that nodes compute is not needed: it always makes a vector of each image.
     const bool is_shape =
         !values.contains(node.input_size() == 0 ? "" : node.input(0)) || node.op_type() == "Shape";
     if (is_shape) continue;
     for (const std::string& input : node.input()) run.in.push_back(values[input]);
-    values[node.output(0)] = RunNode(run);
+    values[node.output(0)] = reference::RunNode(run);
   }
   return values.at(graph.output(0).name());
 }

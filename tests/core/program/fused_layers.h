@@ -1,0 +1,78 @@
+// The layers of a network after fusion, as text.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "neap/core/program/fuse.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/fully_connected.h"
+#include "neap/layers/fusion/activated_batch_norm.h"
+#include "neap/layers/fusion/fused_batch_norm.h"
+#include "neap/layers/fusion/fused_convolution.h"
+#include "neap/layers/fusion/fused_relu.h"
+#include "neap/layers/fusion/joined_batch_norms.h"
+#include "neap/layers/fusion/rules.h"
+#include "neap/layers/softmax_cross_entropy.h"
+
+namespace neap::testing {
+
+inline constexpr Convolution kConvolution = {.out_channels = 3, .kernel = 1, .bias = false};
+
+// The parts that a fused layer has: "+add+relu".
+inline std::string FusedParts(const Layer& layer) {
+  if (layer.As<FusedConvolution>() != nullptr) return "convolution+relu";
+  if (const auto* const relu = layer.As<FusedRelu>()) return relu->bias ? "+bias+pool" : "+pool";
+  if (const auto* const joined = layer.As<JoinedBatchNorms>()) {
+    std::string parts = "+concat";
+    for (const JoinedBatchNorms::Part& part : joined->parts)
+      absl::StrAppend(&parts, " ", part.position, part.relu ? "+relu" : "");
+    return parts;
+  }
+  if (const auto* const activated = layer.As<ActivatedBatchNorm>()) {
+    const auto type = [](const auto& activation) { return std::string(activation.kType); };
+    return absl::StrCat("+", std::visit(type, activated->activation));
+  }
+  const auto* const norm = layer.As<FusedBatchNorm>();
+  if (norm == nullptr) return "";
+  return absl::StrCat(norm->concatenates ? "+concat" : "", norm->addend_norm ? "+bn" : "",
+                      norm->adds ? "+add" : "", norm->relu ? "+relu" : "",
+                      norm->pool ? "+pool" : "", norm->averages ? "+average" : "");
+}
+
+// The layers between the input and the classifier, one per line: "conv(input) bn+relu(conv)".
+inline std::string FusedText(const Graph& graph, Mode mode = Mode::kTraining) {
+  const ResolvedGraph fused = Fuse(Resolve(graph, mode).value(), mode, CpuRules());
+  std::vector<std::string> lines;
+  for (const ResolvedLayer& layer : fused.layers) {
+    CHECK(fused.layers[layer.id.index()].name == layer.name);
+    if (layer.role != LayerRole::kInner || layer.name == "fc") continue;
+    std::vector<std::string> inputs;
+    for (LayerId input : layer.inputs) inputs.push_back(fused.layers[input.index()].name);
+    lines.push_back(
+        absl::StrCat(layer.name, FusedParts(layer.layer), "(", absl::StrJoin(inputs, ","), ")"));
+  }
+  return absl::StrJoin(lines, " ");
+}
+
+// A network of small images, made layer by layer.
+struct FusedNet {
+  Graph graph{{.name = "net", .batch = 2}};
+  std::string input = graph.Input({3, 4, 4});
+
+  std::string Add(const std::string& name, const Layer& layer, std::vector<std::string> inputs) {
+    return graph.Add(name, layer, std::move(inputs));
+  }
+  std::string Fused(const std::string& last, Mode mode = Mode::kTraining) {
+    graph.Loss(graph.Add("fc", FullyConnected{.out_features = 4}, {last}), SoftmaxCrossEntropy{});
+    return FusedText(graph, mode);
+  }
+};
+
+}  // namespace neap::testing
