@@ -5,7 +5,7 @@
 
 #include "neap/core/base/units.h"
 #include "neap/core/program/liveness.h"
-#include "neap/memory/action_writer.h"
+#include "neap/memory/search/action_writer.h"
 #include "neap/memory/transfer/residency.h"
 
 namespace neap {

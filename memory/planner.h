@@ -12,7 +12,7 @@
 // Tensors are planned first. Workspaces get the remaining memory, or more if that gains more time
 // than offloading a tensor costs; so a tight budget costs speed before anything else. Residency
 // counts bytes, while placement may leave gaps; so several memory limits are tried and the fastest
-// plan that fits is chosen (memory/plan_search.h).
+// plan that fits is chosen (memory/search/plan_search.h).
 //
 //   ASSIGN_OR_RETURN(PlanResult result,
 //                    MakePlan(program, {.budget_bytes = 12 * kGiB}, description, catalog));

@@ -7,7 +7,7 @@
 
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
-#include "neap/memory/action_writer.h"
+#include "neap/memory/search/action_writer.h"
 
 namespace neap::apps {
 namespace {

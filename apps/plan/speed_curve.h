@@ -16,9 +16,9 @@
 //                    PlanSpeedCurve(program, options, {"chen", "auto"}, target));
 //   curve.policies[1].points[0]->images_per_second;  // of auto in curve.budgets[0]
 //
-// A larger budget only adds candidates (memory/plan_search.h), so a plan that also fits a smaller
-// budget is taken there, too: the budgets are planned from the largest down, and a plan is made
-// only if the one above it does not fit.
+// A larger budget only adds candidates (memory/search/plan_search.h), so a plan that also fits a
+// smaller budget is taken there, too: the budgets are planned from the largest down, and a plan is
+// made only if the one above it does not fit.
 #pragma once
 
 #include <cstddef>

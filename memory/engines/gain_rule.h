@@ -18,7 +18,7 @@
 //   +--------------------------------> runs
 //
 // The rule only decides on workspaces that do not fit the free bytes. The action writer finds the
-// others by itself (memory/action_writer.h).
+// others by itself (memory/search/action_writer.h).
 //
 //   const std::vector<int64_t> workspaces =
 //       WorkspacesByGain(program, engines, times, EvictionRule::kLru,

@@ -27,8 +27,8 @@
 //     it would be fetched twice.
 //   * Gradients of parameters and labels, which the paper has with the weights, stay in a place
 //     that is found beforehand, so that they cannot fragment the rest.
-//   * Where there is no free memory at all, memory/plan_search.h has the smallest plan of the
-//     tensor cache.
+//   * Where there is no free memory at all, memory/search/plan_search.h has the smallest plan of
+//     the tensor cache.
 // The sub-batch is selected beforehand (memory/policies/modnn_sub_batch.h).
 //
 //   const std::optional<Schedule> schedule = ModnnSchedule({program, liveness, configurations,

@@ -1,5 +1,5 @@
 // A policy: which tensors a plan keeps, moves and recomputes. It is a row of functions and choices
-// that the search (memory/plan_search.h) applies; it contains no search of its own.
+// that the search (memory/search/plan_search.h) applies; it contains no search of its own.
 //
 //   order_runs      where forward steps are rerun       if there are several, the fastest is taken
 //   priced_orders   more such orders, from the times of reruns

@@ -1,5 +1,6 @@
 // A schedule: residency, workspaces and addresses that a policy decides together, in one walk over
-// the runs, instead of the search's three passes (memory/plan_search.h). Policy::schedule makes it.
+// the runs, instead of the search's three passes (memory/search/plan_search.h). Policy::schedule
+// makes it.
 //
 // moDNN needs this (memory/policies/modnn.h): which tensors it offloads depends on which of them
 // are neighbours in memory, and which workspace a run gets on what would have to leave for it.

@@ -16,7 +16,7 @@
 //   Check         StayWriter::Check in memory/transfer/residency.cc. The gain rule
 //                 (memory/engines/gain_rule.h) has a second list, from which it takes the tensors
 //                 that a larger workspace would evict.
-//   malloc fails  the usage would exceed a memory limit of the ladder (memory/plan_search.h)
+//   malloc fails  the usage would exceed a memory limit of the ladder (memory/search/plan_search.h)
 //
 // Where it differs from the paper:
 //   * The paper checks one tensor after another while a layer runs. A planner checks all operands

@@ -10,12 +10,11 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
 #include "neap/core/plan/budget_refusal.h"
+#include "neap/core/plan/describe_program.h"
 #include "neap/core/program/liveness.h"
 #include "neap/core/program/passes.h"
 #include "neap/layers/profile/profiled_timings.h"
-#include "neap/memory/action_writer.h"
 #include "neap/memory/budget_bound.h"
-#include "neap/memory/candidate.h"
 #include "neap/memory/create_session.h"
 #include "neap/memory/engines/gain_rule.h"
 #include "neap/memory/engines/kernel_options.h"
@@ -24,7 +23,6 @@
 #include "neap/memory/placement/heap.h"
 #include "neap/memory/placement/offline_allocator.h"
 #include "neap/memory/placement/placement.h"
-#include "neap/memory/plan_search.h"
 #include "neap/memory/planner.h"
 #include "neap/memory/planner_options.h"
 #include "neap/memory/policies/modnn.h"
@@ -34,9 +32,22 @@
 #include "neap/memory/policies/modnn_sub_batch.h"
 #include "neap/memory/policies/policies.h"
 #include "neap/memory/program_choice.h"
+#include "neap/memory/search/action_writer.h"
+#include "neap/memory/search/candidate.h"
+#include "neap/memory/search/candidate_maker.h"
+#include "neap/memory/search/iteration_time.h"
+#include "neap/memory/search/ladder.h"
+#include "neap/memory/search/order_set.h"
+#include "neap/memory/search/plan_search.h"
+#include "neap/memory/search/plan_search_parts.h"
+#include "neap/memory/search/residencies.h"
+#include "neap/memory/search/rung_queue.h"
+#include "neap/memory/search/search_order.h"
+#include "neap/memory/search/search_rounds.h"
+#include "neap/memory/search/time_bound.h"
+#include "neap/memory/search/time_floor.h"
 #include "neap/memory/smallest_program.h"
 #include "neap/memory/sum_costs.h"
-#include "neap/memory/time_bound.h"
 #include "neap/memory/transfer/byte_history.h"
 #include "neap/memory/transfer/pools.h"
 #include "neap/memory/transfer/residency.h"
@@ -59,7 +70,7 @@ absl::Status ChooseExample(const Graph& graph, const std::unique_ptr<Device>& de
 }
 
 // memory/parts_search.h
-absl::Status SearchPartsExample(
+absl::Status PlanSearchPartsExample(
     const std::function<absl::StatusOr<PartsAttempt>(int64_t)>& Attempt) {
   RETURN_IF_ERROR(SearchParts(PartCounts(250), {.start = 8}, [&](int64_t count) {
     return Attempt(count);  // plans, and keeps the plan if it is the fastest so far
@@ -117,6 +128,56 @@ absl::Status PlanSearchExample(const Program& program, const Policy& policy,
   ASSIGN_OR_RETURN(const Candidate best, search.Best(smallest, 12 * kGiB));
   best.written.actions;
   return absl::OkStatus();
+}
+
+absl::Status PlanSearchPartsExample(const Program& program, const Policy& policy,
+                                    const PlannerOptions& options, const DeviceDescription& device,
+                                    EngineCatalog& catalog, double best_us) {
+  const Residencies residencies(program, options);
+  const IterationTime times(options, device);
+  const TimeFloor floor(program, options, device, residencies, times);
+  OrderSet orders(program, policy, options, device, residencies, floor);
+  RETURN_IF_ERROR(orders.AddThoseOfPolicy(catalog));
+  orders.first().fastest_us;
+  RETURN_IF_ERROR(orders.AddThoseForPlan(catalog));
+  const auto try_rungs = [](const SearchOrder&, const std::vector<int64_t>&) {};
+
+  RungQueue queue(orders, residencies, floor, /*budget_bytes=*/12 * kGiB);
+  for (const Rungs& rungs : queue.Take(/*count=*/8, best_us))
+    try_rungs(*rungs.order, rungs.limits_bytes);
+  return absl::OkStatus();
+}
+
+void OrderExample(const Program& program, const PlannerOptions& options,
+                  const DeviceDescription& device, const SearchOrder& order,
+                  const Candidate& written, double best_us) {
+  const auto try_limit = [](int64_t) {};
+
+  const Residencies residencies(program, options);
+  const Usage limit = {.bytes = 8 * kGiB, .activation_bytes = kUnlimited};
+  Residency residency = residencies.OverlappedUnder(limit, order, order.workspaces);
+
+  const Ladder ladder(order, residencies);
+  for (const int64_t limit_bytes : ladder.limits_bytes()) try_limit(limit_bytes);
+
+  const IterationTime times(options, device);
+  Plan scratch = DescribeProgram(program, residencies.offloaded_params(), device);
+  times.PredictedUs(written, kNoTimeLimit, scratch);
+
+  const TimeFloor floor(program, options, device, residencies, times);
+  floor.LeastUs(order, residencies.Capacity(12 * kGiB));
+  floor.IsTooSlow(order, residency, best_us, scratch);
+
+  const CandidateMaker candidates(program, options, residencies, floor);
+  const Candidate smallest = candidates.Under({0, 0}, order);
+  candidates.FasterAt(8 * kGiB, best_us, order, scratch);
+}
+
+absl::Status SearchRoundsExample(const PlanSearchParts& parts) {
+  SearchRounds rounds(parts, /*budget_bytes=*/12 * kGiB, kNoTimeLimit);
+  RETURN_IF_ERROR(rounds.TryLadders());
+  const std::optional<Candidate>& fastest = rounds.fastest();
+  return fastest.has_value() ? absl::OkStatus() : absl::NotFoundError("");
 }
 
 absl::Status EngineTableExample(const Program& program, const ComputeSequence& runs, bool strict,

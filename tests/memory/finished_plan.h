@@ -6,7 +6,7 @@
 #include "neap/core/device/device.h"
 #include "neap/core/plan/plan.h"
 #include "neap/core/program/program.h"
-#include "neap/memory/candidate.h"
+#include "neap/memory/search/candidate.h"
 
 namespace neap::testing {
 

@@ -28,8 +28,8 @@
 #include "neap/core/plan/plan.h"
 #include "neap/core/program/liveness.h"
 #include "neap/core/program/program.h"
-#include "neap/memory/candidate.h"
 #include "neap/memory/engines/engine_table.h"
+#include "neap/memory/search/candidate.h"
 #include "neap/recompute/segments.h"
 
 namespace neap::testing {

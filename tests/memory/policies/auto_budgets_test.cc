@@ -9,9 +9,9 @@
 
 #include "neap/core/program/passes.h"
 #include "neap/core/verifier/verifier.h"
-#include "neap/memory/plan_search.h"
 #include "neap/memory/planner.h"
 #include "neap/memory/policies/policies.h"
+#include "neap/memory/search/plan_search.h"
 #include "neap/nets/registry.h"
 #include "tests/memory/finished_plan.h"
 #include "tests/memory/one_engine.h"

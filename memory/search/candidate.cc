@@ -1,4 +1,4 @@
-#include "neap/memory/candidate.h"
+#include "neap/memory/search/candidate.h"
 
 #include <algorithm>
 #include <limits>

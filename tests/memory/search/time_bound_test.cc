@@ -1,4 +1,4 @@
-#include "neap/memory/time_bound.h"
+#include "neap/memory/search/time_bound.h"
 
 #include <doctest/doctest.h>
 

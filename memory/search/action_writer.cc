@@ -1,4 +1,4 @@
-#include "neap/memory/action_writer.h"
+#include "neap/memory/search/action_writer.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "neap/memory/plan_search.h"
+#include "neap/memory/search/plan_search.h"
 
 #include <doctest/doctest.h>
 

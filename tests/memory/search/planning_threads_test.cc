@@ -1,4 +1,4 @@
-// The threads of the plan search (memory/plan_search.h) and of the rebuild frontier.
+// The threads of the plan search (memory/search/plan_search.h) and of the rebuild frontier.
 #include <doctest/doctest.h>
 #include <sched.h>
 

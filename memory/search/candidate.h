@@ -17,9 +17,9 @@
 #include "absl/status/statusor.h"
 #include "neap/core/plan/plan.h"
 #include "neap/core/program/program.h"
-#include "neap/memory/action_writer.h"
 #include "neap/memory/engines/engine_table.h"
 #include "neap/memory/placement/placement.h"
+#include "neap/memory/search/action_writer.h"
 #include "neap/memory/transfer/residency.h"
 
 namespace neap {
