@@ -1,5 +1,5 @@
-// What the cost model knows about a kernel: its kind, a lower bound on its time, and the numbers
-// from which the model predicts by how much the kernel exceeds that bound.
+// The knowledge of the cost model about a kernel: its kind, a lower bound on its time, and the
+// numbers from which the model predicts by how much the kernel exceeds that bound.
 //
 // A kernel cannot take less time than its arithmetic at the device's rate, nor than its bytes at
 // the device's bandwidth (the roofline). On a GPU real kernels take 1.1 to 5 times as long, and by
@@ -57,13 +57,13 @@ struct CostFeatures {
   // for convolutions and products of matrices, "max_pool forward" and "pass" for all else.
   std::string kind, group, family;
   double bound_seconds = 0;
-  // What no kernel takes less than: of a pass over memory, the time of the bytes that do not fit
-  // the cache. A launch may cost nothing, and a convolution may skip bytes of its input.
+  // No kernel takes less time: a pass over memory takes the time of the bytes that do not fit the
+  // cache. A launch may cost nothing, and a convolution may skip bytes of its input.
   double least_seconds = 0;
   std::array<double, kCount> values = {};
 };
 
-// What a launch adds to the roofline.
+// The time that a launch adds to the roofline.
 inline constexpr double kLaunchSeconds = 2e-6;
 
 // `flops` is that of the step for the signature's batch (core/step/layer_spec.h).

@@ -10,8 +10,9 @@
 namespace neap {
 namespace {
 
-// Of a kind, a group or a family. The logarithm of the ratio to the bound is limited to what was
-// measured, because the extents of other networks may lie outside those of the fit.
+// The coefficients of a kind, a group or a family. The logarithm of the ratio to the bound is
+// limited to what was measured, because the extents of other networks may lie outside those of the
+// fit.
 struct CoefficientRow {
   std::string_view name;
   double least, most;
@@ -96,7 +97,7 @@ TimelineCosts TransferCosts(const DeviceDescription& device) {
           .collective_bytes_per_second = device.collective_bandwidth,
           .collective_latency_seconds = device.collective_latency_seconds,
           .slowdown_by_sums = device.slowdown_by_sums,
-          .doubled_by_sums_seconds = device.doubled_by_sums_seconds};
+          .collective_interference_seconds = device.collective_interference_seconds};
 }
 
 }  // namespace neap

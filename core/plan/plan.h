@@ -15,8 +15,8 @@
 //   RETURN_IF_ERROR(Verify(result.plan));
 //   std::cout << result.plan.Summary();
 //
-// core/plan/plan_memory.h, core/plan/timeline.h and core/plan/tensor_fate.h compute results from a
-// plan.
+// core/plan/plan_memory.h, core/plan/timeline.h and core/plan/tensor_history.h compute results from
+// a plan.
 #pragma once
 
 #include <cstdint>
@@ -57,8 +57,8 @@ struct PlanTensor {
   // the host's pool.
   std::optional<int64_t> host_offset = std::nullopt;
   bool on_host() const { return host_offset.has_value(); }
-  // Of a parameter and its gradient, if each rank updates only a slice of its own: that of this
-  // rank. It may be empty.
+  // This rank's slice of a parameter and its gradient, if each rank updates only one of its own.
+  // It may be empty.
   std::optional<Slice> own = std::nullopt;
   friend bool operator==(const PlanTensor&, const PlanTensor&) = default;
 };

@@ -51,7 +51,7 @@ std::vector<StepMemory> MemoryPerStep(const Plan& plan);
 // entries.
 std::optional<StepMemory> ActivationPeak(const std::vector<StepMemory>& memory);
 
-// What an iteration does in addition to its steps.
+// The work of an iteration in addition to its steps.
 struct Movement {
   int64_t extra_forwards = 0;         // forward steps that are run again
   int64_t offloaded_bytes = 0;        // copied to the host or to the peer

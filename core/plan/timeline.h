@@ -49,7 +49,7 @@ struct TimelineCosts {
   // Relative slowdown of a long step while a collective runs that is issued before it, and the time
   // of a step that it slows down by another 1; more for shorter ones, up to 1 in all.
   double slowdown_by_sums = 0;
-  double doubled_by_sums_seconds = 0;
+  double collective_interference_seconds = 0;
 };
 
 struct ActionTime {
@@ -88,7 +88,7 @@ double BatchFromHostSeconds(const Plan& plan, const TimelineCosts& costs);
 //   compute  |within|iteration       |idle|within|iteration       |
 //   input           |next batch, from host|      |next batch, ...
 //
-// That the copy shares the link with prefetches does not count.
+// The prefetches with which the copy shares the link do not slow it down here.
 double BatchCopySeconds(const Plan& plan, const TimelineCosts& costs);
 
 // `ran`, by action index, says when computes and transfers ran; its other entries are ignored. A
