@@ -83,7 +83,7 @@ class Bound {
     return bytes;
   }
 
-  // Of operands that do not stay. All inputs are there at the first step.
+  // The bytes of a step's operands that do not stay. All inputs are there at the first step.
   int64_t OperandBytes(const Step& step) {
     const int64_t mark = step.id.value + 1;
     int64_t bytes = 0;
@@ -105,7 +105,7 @@ class Bound {
     return bytes - SharedBytes(step);
   }
 
-  // Of results that overwrite an operand.
+  // The bytes of a step's results that overwrite an operand.
   int64_t SharedBytes(const Step& step) const {
     if (!options_.in_place) return 0;
     std::vector<TensorId> written;

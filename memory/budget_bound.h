@@ -1,5 +1,5 @@
-// What a program needs, without its engines: a lower bound on its smallest feasible budget, and the
-// bytes with which nothing has to move. Both take a few microseconds for each step.
+// The bytes that a program needs, without its engines: a lower bound on its smallest feasible
+// budget, and the bytes with which nothing has to move. Both take a few microseconds for each step.
 //
 // To find the smallest budget exactly, engines are listed and tensors are placed, which takes a
 // hundred times as long. Where the smallest of many programs is sought, the bound shows that most

@@ -40,7 +40,7 @@ inline constexpr int64_t kMaxBatchOfAllCounts = 1024;
 // (core/program/sub_batches.h) gives.
 std::vector<int64_t> PartCounts(int64_t batch);
 
-// What the attempt to plan a number of parts gave.
+// The outcome of an attempt to plan a number of parts.
 struct PartsAttempt {
   enum class Outcome : uint8_t {
     kFits,

@@ -38,7 +38,7 @@ constexpr double kTinyPart = 1000;
 // Sums of times are rounded, by less than this part of them.
 constexpr double kRounding = 1e-9;
 
-// What the plan's actions say of themselves.
+// Fills in the totals that follow from the plan's actions.
 void FillTotals(const Candidate& candidate, PlanResult& result) {
   Plan& plan = result.plan;
   PlanningStats& stats = result.stats;
@@ -52,11 +52,11 @@ void FillTotals(const Candidate& candidate, PlanResult& result) {
     stats.in_place_tensors += stay.replaces.has_value() ? 1 : 0;
 }
 
-// The policy that a refusal may name. It contains those with the smallest budgets, and those that
-// move nothing.
-constexpr std::string_view kWayOut = "auto";
+// The policy that a refusal names if it can be planned. It contains the policies with the smallest
+// budgets, and those that move nothing.
+constexpr std::string_view kFallbackPolicy = "auto";
 
-// The options with the policy that is meant if they name none.
+// The options, with the default policy if they name none.
 PlannerOptions WithPolicy(PlannerOptions options, bool has_budget) {
   if (options.policy.empty()) options.policy = DefaultPolicy(has_budget);
   return options;
@@ -80,7 +80,7 @@ class Planning {
     if (attempt.kernels_ms >= limit_ms) return attempt;
     const Candidate smallest = search.Smallest();
     if (options_.budget_bytes < smallest.arena_bytes) {
-      attempt.refusal = WithWayOut(TooSmall(smallest, policy), catalog);
+      attempt.refusal = WithFallbackPolicy(TooSmall(smallest, policy), catalog);
       return attempt;
     }
     RETURN_IF_ERROR(search.AddOrdersForPlan(catalog));
@@ -90,7 +90,7 @@ class Planning {
     if (!result.has_value() || IterationMs(*result) >= limit_ms) return attempt;
     const absl::Status on_host = CheckHostBudget(result->plan);
     if (!on_host.ok()) {
-      attempt.refusal = WithWayOut(on_host, catalog);
+      attempt.refusal = WithFallbackPolicy(on_host, catalog);
       return attempt;
     }
     PlanningStats& stats = result->stats;
@@ -226,7 +226,7 @@ class Planning {
     return policy;
   }
 
-  // Of options that leave no room outside the arena.
+  // The reason, for options that leave no room outside the arena.
   std::string WhyNothingMoves() const {
     if (device_.has_own_memory) return "the host budget is 0 bytes (--host-budget)";
     return "nothing moves to the host, because that is the same memory, unless there is a host "
@@ -280,10 +280,10 @@ class Planning {
   }
 
   // The refusal, with the policy that can be planned by the same options, if it can.
-  absl::Status WithWayOut(const absl::Status& refusal, EngineCatalog& catalog) const {
-    if (options_.policy == kWayOut || !options_.suggest_policy) return refusal;
+  absl::Status WithFallbackPolicy(const absl::Status& refusal, EngineCatalog& catalog) const {
+    if (options_.policy == kFallbackPolicy || !options_.suggest_policy) return refusal;
     PlannerOptions options = options_;
-    options.policy = kWayOut;
+    options.policy = kFallbackPolicy;
     const std::optional<int64_t> minimum =
         Planning(program_, options, device_).MinimumIfPlanned(catalog);
     if (!minimum.has_value()) return refusal;

@@ -84,11 +84,11 @@ absl::StatusOr<int64_t> MinimumBudget(const Program& program, const PlannerOptio
 absl::StatusOr<bool> FitsBudget(const Program& program, const PlannerOptions& options,
                                 const DeviceDescription& device, EngineCatalog& catalog);
 
-// The same, with what else is then known of the smallest plan.
+// FitsBudget(), with what else is then known of the smallest plan.
 struct BudgetFit {
   bool fits = false;
-  // Of the bytes of the smallest plan: a lower bound if it does not fit, and about as many if it
-  // does.
+  // A lower bound on the bytes of the smallest plan if that does not fit, and about as many as it
+  // needs if it does.
   int64_t bound_bytes = 0;
   // A plan is in any case within the host budget. Otherwise only planning tells.
   bool fits_host = false;

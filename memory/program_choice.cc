@@ -88,7 +88,8 @@ class Chooser {
   }
   bool IsSplit(const ProgramChoice& choice) const { return lower_(choice).ok(); }
 
-  // Those with which the program has not too many steps; each part has about as many.
+  // The numbers of parts with which the program has not too many steps; each part has about as
+  // many as the whole batch.
   std::vector<int64_t> CountsFor(const Program& whole) const {
     std::vector<int64_t> counts = PartCounts(whole.net.batch);
     const auto steps = static_cast<int64_t>(whole.steps.size());
@@ -272,7 +273,7 @@ class Chooser {
   std::vector<std::pair<ProgramChoice, std::optional<int64_t>>> refused_;
 };
 
-// That of the options, or the one that is meant if they name none.
+// The policy that the options name, or the default.
 absl::StatusOr<Policy> PolicyOf(const PlannerOptions& options) {
   const bool has_budget = options.budget_bytes != kUnlimited;
   return FindPolicy(options.policy.empty() ? DefaultPolicy(has_budget) : options.policy);

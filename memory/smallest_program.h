@@ -43,7 +43,7 @@ class ProgramSizes {
   using Visit = absl::FunctionRef<absl::StatusOr<bool>(const ProgramChoice&, const Program&)>;
   absl::Status VisitThoseThatFit(Visit visit);
 
-  // That with the smallest feasible budget; absent if none can be planned. Errors: those of
+  // The program with the smallest feasible budget; absent if none can be planned. Errors: those of
   // MinimumBudget() and lowering.
   absl::StatusOr<std::optional<ProgramChoice>> Smallest();
 

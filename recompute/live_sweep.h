@@ -27,8 +27,8 @@
 
 namespace neap {
 
-// Of a tensor between forward and backward: the value that forward computed is not used in the
-// positions [begin, end).
+// An absence of a tensor between forward and backward: the value that forward computed is not used
+// in the positions [begin, end).
 struct Absence {
   int64_t bytes = 0;
   int complete = 0;  // one past the run that computed it

@@ -9,16 +9,16 @@
 #include "absl/types/span.h"
 #include "neap/core/base/parallel.h"
 #include "neap/core/plan/planner.h"
-#include "neap/recompute/faster_fates.h"
-#include "neap/recompute/fates.h"
+#include "neap/recompute/faster_retentions.h"
+#include "neap/recompute/retentions.h"
 
 namespace neap {
 namespace {
 
-// The work that all moves of a way down may take together, and all faster fates of its stops, in
-// runs that are walked over; and how fine the moves are. Long networks have larger ones, and points
-// farther apart. A move frees at least one part in `moves_to_nothing` of the peak's bytes, if it
-// can; a point's peak is lower than the last one's by one part in `points_apart`, or more.
+// The work that all moves of a way down may take together, and all faster retentions of its stops,
+// in runs that are walked over; and how fine the moves are. Long networks have larger ones, and
+// points farther apart. A move frees at least one part in `moves_to_nothing` of the peak's bytes,
+// if it can; a point's peak is lower than the last one's by one part in `points_apart`, or more.
 constexpr int64_t kMaxRuns = 2'000'000, kMaxRunsToRefine = 8'000'000;
 struct Fineness {
   int64_t moves_to_nothing = 128;
@@ -34,15 +34,16 @@ constexpr size_t kMaxTries = 32;
 // The most moves that follow a pin until it pays.
 constexpr int kMaxMovesBehindPin = 12;
 // Networks with at most so many steps that can be rerun are searched around all points, first for
-// another fate of one step, then of two; each may take so many runs. Waits for copies, which the
-// seconds of a point leave out, are a large part of their time, so second-best points are kept too.
+// another retention of one step, then of two; each may take so many runs. Waits for copies, which
+// the seconds of a point leave out, are a large part of their time, so second-best points are kept
+// too.
 constexpr size_t kMaxStepsToVary = 16;
 constexpr int64_t kMaxRunsToVary = 500'000;
 
-// Steps that get another fate together.
+// Steps that get another retention together.
 struct Move {
   std::vector<StepId> steps;
-  Fate fate = Fate::kKept;
+  Retention retention = Retention::kKept;
   int64_t bytes = 0;   // that it frees at the peak
   double seconds = 0;  // that its reruns or copies take
 };
@@ -53,7 +54,7 @@ class Descent {
       : program_(program),
         prices_(prices),
         fineness_(FinenessFor(program)),
-        fates_(program, prices),
+        retentions_(program, prices),
         points_(/*most_better=*/StepsToVary().empty() ? 0 : 1) {}
 
   std::vector<RebuildPoint> Run() {
@@ -73,8 +74,8 @@ class Descent {
   }
 
  private:
-  FatedOrder OrderNow() {
-    FatedOrder order = fates_.Order(hides_);
+  EvaluatedOrder OrderNow() {
+    EvaluatedOrder order = retentions_.Order(hides_);
     walked_ += static_cast<int64_t>(order.runs.size());
     return order;
   }
@@ -82,8 +83,8 @@ class Descent {
   // Records the stops of the way down; where no move that rebuilds frees bytes, `last_resort` may.
   template <typename LastResort>
   void Descend(const LastResort& last_resort) {
-    while (FreeAtPeak(Fate::kRebuiltOnce) || FreeAtPeak(Fate::kRebuiltEachTime) || PinAtPeak() ||
-           last_resort()) {
+    while (FreeAtPeak(Retention::kRebuiltOnce) || FreeAtPeak(Retention::kRebuiltEachTime) ||
+           PinAtPeak() || last_resort()) {
       const int64_t last = points_[points_.size() - 1].peak_bytes;
       if (order_.peak_bytes <= last - last / fineness_.points_apart) Record();
     }
@@ -93,17 +94,17 @@ class Descent {
   // Makes the move if the peak is lower then, or at fewer positions.
   bool Try(const Move& move) {
     if (walked_ > kMaxRuns) return false;
-    std::vector<Fate> before;
+    std::vector<Retention> before;
     for (StepId step : move.steps) {
-      before.push_back(fates_.Of(step));
-      fates_.Set(step, move.fate);
+      before.push_back(retentions_.Of(step));
+      retentions_.Set(step, move.retention);
     }
-    FatedOrder order = OrderNow();
+    EvaluatedOrder order = OrderNow();
     if (order.IsLowerThan(order_)) {
       order_ = std::move(order);
       return true;
     }
-    for (size_t i = 0; i < before.size(); ++i) fates_.Set(move.steps[i], before[i]);
+    for (size_t i = 0; i < before.size(); ++i) retentions_.Set(move.steps[i], before[i]);
     return false;
   }
 
@@ -114,13 +115,13 @@ class Descent {
     move.steps = {first};
     for (size_t i = 0; i < move.steps.size(); ++i) {
       const Step& step = program_.steps[move.steps[i].index()];
-      move.seconds += fates_.FirstRerunSeconds(step.id);
+      move.seconds += retentions_.FirstRerunSeconds(step.id);
       ++walked_;
       for (const Use& use : ReadsOf(step, /*rerun=*/true)) {
-        if (fates_.IsInBackward(use.tensor)) continue;
-        const std::optional<StepId> source = fates_.Producer(use.tensor);
-        if (!source.has_value() || !fates_.CanBeRebuilt(*source)) continue;
-        if (fates_.Of(*source) != Fate::kKept) continue;
+        if (retentions_.IsInBackward(use.tensor)) continue;
+        const std::optional<StepId> source = retentions_.Producer(use.tensor);
+        if (!source.has_value() || !retentions_.CanBeRebuilt(*source)) continue;
+        if (retentions_.Of(*source) != Retention::kKept) continue;
         if (found.insert(*source).second) move.steps.push_back(*source);
       }
     }
@@ -132,8 +133,8 @@ class Descent {
     for (const Lifetime& life : Lifetimes(program_, order_.runs)) {
       if (life.begin > order_.peak_at) break;
       if (life.end <= order_.peak_at) continue;
-      const std::optional<StepId> producer = fates_.Producer(life.tensor);
-      if (!producer.has_value() || !fates_.CanBeRebuilt(*producer)) continue;
+      const std::optional<StepId> producer = retentions_.Producer(life.tensor);
+      if (!producer.has_value() || !retentions_.CanBeRebuilt(*producer)) continue;
       if (std::binary_search(life.uses.begin(), life.uses.end(), order_.peak_at)) continue;
       idle.emplace_back(*producer, program_.tensor(life.tensor).spec.size_bytes());
     }
@@ -150,26 +151,26 @@ class Descent {
     return idle;
   }
 
-  // Whether a step's fate may change so, to free bytes at the peak.
-  static bool MayBecome(Fate before, Fate fate) {
-    if (before == Fate::kKept) return true;
-    if (before == Fate::kPinned) return fate == Fate::kMoved;
-    return before == Fate::kRebuiltOnce && fate == Fate::kRebuiltEachTime;
+  // Whether a step's retention may change so, to free bytes at the peak.
+  static bool MayBecome(Retention before, Retention retention) {
+    if (before == Retention::kKept) return true;
+    if (before == Retention::kPinned) return retention == Retention::kMoved;
+    return before == Retention::kRebuiltOnce && retention == Retention::kRebuiltEachTime;
   }
 
-  // Moves to this fate that free bytes at the peak, those with the least time per byte first.
-  std::vector<Move> MovesAtPeak(Fate fate) {
+  // Moves to this retention that free bytes at the peak, those with the least time per byte first.
+  std::vector<Move> MovesAtPeak(Retention retention) {
     std::vector<Move> moves;
     for (const auto& [step, bytes] : IdleAtPeak()) {
-      if (!MayBecome(fates_.Of(step), fate)) continue;
-      moves.push_back({.steps = {step}, .fate = fate, .bytes = bytes});
+      if (!MayBecome(retentions_.Of(step), retention)) continue;
+      moves.push_back({.steps = {step}, .retention = retention, .bytes = bytes});
       Move& move = moves.back();
-      if (fate == Fate::kMoved) {
+      if (retention == Retention::kMoved) {
         move.seconds = static_cast<double>(bytes) * prices_.copy_seconds_per_byte;
-      } else if (fate == Fate::kRebuiltOnce) {
+      } else if (retention == Retention::kRebuiltOnce) {
         AddWithSources(step, move);
       } else {
-        move.seconds = fates_.RerunSeconds(step);
+        move.seconds = retentions_.RerunSeconds(step);
       }
     }
     std::stable_sort(moves.begin(), moves.end(), [](const Move& a, const Move& b) {
@@ -179,8 +180,8 @@ class Descent {
   }
 
   // Where one move frees little, several at once.
-  bool FreeAtPeak(Fate fate) {
-    const std::vector<Move> moves = MovesAtPeak(fate);
+  bool FreeAtPeak(Retention retention) {
+    const std::vector<Move> moves = MovesAtPeak(retention);
     const int64_t wanted = order_.peak_bytes / fineness_.moves_to_nothing;
     size_t together = 0;
     for (int64_t bytes = 0; together < moves.size() && bytes < wanted; ++together)
@@ -193,7 +194,7 @@ class Descent {
   }
 
   static Move Joined(const std::vector<Move>& moves, size_t count) {
-    Move joined = {.fate = moves.front().fate};
+    Move joined = {.retention = moves.front().retention};
     for (size_t i = 0; i < count; ++i)
       joined.steps.insert(joined.steps.end(), moves[i].steps.begin(), moves[i].steps.end());
     std::sort(joined.steps.begin(), joined.steps.end());
@@ -206,9 +207,10 @@ class Descent {
   // the chain leads to does. If it takes too many bytes at another place, that one is freed next.
   bool PinAtPeak() {
     const std::vector<StepId> steps = PinsAtPeak();
-    return std::any_of(
-               steps.begin(), steps.end(),
-               [&](StepId step) { return Try({.steps = {step}, .fate = Fate::kPinned}); }) ||
+    return std::any_of(steps.begin(), steps.end(),
+                       [&](StepId step) {
+                         return Try({.steps = {step}, .retention = Retention::kPinned});
+                       }) ||
            std::any_of(steps.begin(), steps.end(), [&](StepId step) { return PinAndFree(step); });
   }
 
@@ -220,7 +222,7 @@ class Descent {
       if (life.begin > order_.peak_at) break;
       if (life.end <= order_.peak_at || !runs[static_cast<size_t>(life.begin)].recompute) continue;
       rebuilt.emplace_back(program_.tensor(life.tensor).spec.size_bytes(),
-                           *fates_.Producer(life.tensor));
+                           *retentions_.Producer(life.tensor));
     }
     std::sort(rebuilt.rbegin(), rebuilt.rend());
     std::vector<StepId> steps;
@@ -236,16 +238,16 @@ class Descent {
   }
 
   bool PinAndFree(StepId step) {
-    if (fates_.Of(step) == Fate::kPinned) return false;
-    const FatedOrder before = order_;
-    const std::vector<Fate> fates = fates_.all();
-    fates_.Set(step, Fate::kPinned);
+    if (retentions_.Of(step) == Retention::kPinned) return false;
+    const EvaluatedOrder before = order_;
+    const std::vector<Retention> retentions = retentions_.all();
+    retentions_.Set(step, Retention::kPinned);
     order_ = OrderNow();
     for (int moves = 0; moves < kMaxMovesBehindPin && walked_ <= kMaxRuns; ++moves) {
-      if (!FreeAtPeak(Fate::kRebuiltOnce) && !FreeAtPeak(Fate::kRebuiltEachTime)) break;
+      if (!FreeAtPeak(Retention::kRebuiltOnce) && !FreeAtPeak(Retention::kRebuiltEachTime)) break;
       if (order_.IsLowerThan(before)) return true;
     }
-    fates_.Restore(fates);
+    retentions_.Restore(retentions);
     order_ = before;
     return false;
   }
@@ -254,21 +256,22 @@ class Descent {
   // those that are rebuilt there, whose chains then need not be.
   bool SendAtPeak() {
     if (!CanBeMoved()) return false;
-    if (FreeAtPeak(Fate::kMoved)) return true;
+    if (FreeAtPeak(Retention::kMoved)) return true;
     const std::vector<StepId> steps = PinsAtPeak();
     return std::any_of(steps.begin(), steps.end(), [&](StepId step) {
-      return fates_.Of(step) != Fate::kMoved && Try({.steps = {step}, .fate = Fate::kMoved});
+      return retentions_.Of(step) != Retention::kMoved &&
+             Try({.steps = {step}, .retention = Retention::kMoved});
     });
   }
 
-  void Record() { points_.Add(PointOf(order_, hides_, fates_)); }
+  void Record() { points_.Add(PointOf(order_, hides_, retentions_)); }
 
   // The way down is short-sighted: what it dropped first may not have been necessary in the end,
   // and where several places have as many bytes, its last move may lower the peak by more than a
   // stop. At each stop and between them, what need not be dropped for so many bytes gets a faster
-  // fate after all, at the lowest peaks first: there the most was dropped.
+  // retention after all, at the lowest peaks first: there the most was dropped.
   void Refine(size_t begin, size_t end) {
-    std::vector<std::pair<size_t, int64_t>> targets;  // each from the fates of a point
+    std::vector<std::pair<size_t, int64_t>> targets;  // each from the retentions of a point
     for (size_t i = end; i-- > begin;) {
       const int64_t above = points_[i - 1].peak_bytes, here = points_[i].peak_bytes;
       const int64_t apart = std::max<int64_t>(above / fineness_.points_apart, 1);
@@ -276,52 +279,52 @@ class Descent {
     }
     const int64_t share = kMaxRunsToRefine / std::max<int64_t>(1, std::ssize(targets)) / 2;
     // Without moves and with them.
-    std::vector<std::vector<FatedPoint>> found(2 * targets.size());
+    std::vector<std::vector<RetentionPoint>> found(2 * targets.size());
     EachInParallel(found.size(), kMaxPlanningThreads, [&] {
-      return [&, faster = FasterFates(program_, fates_, hides_)](size_t i) mutable {
+      return [&, faster = FasterRetentions(program_, retentions_, hides_)](size_t i) mutable {
         const auto& [point, target] = targets[i / 2];
         const bool may_move = i % 2 == 1;
         if (may_move && !CanBeMoved()) return;
-        found[i] = faster.Find(points_.FatesOf(point), target, may_move, share);
+        found[i] = faster.Find(points_.RetentionsOf(point), target, may_move, share);
       };
     });
-    for (std::vector<FatedPoint>& points : found) {
-      for (FatedPoint& point : points) points_.Add(std::move(point));
+    for (std::vector<RetentionPoint>& points : found) {
+      for (RetentionPoint& point : points) points_.Add(std::move(point));
     }
   }
 
   bool CanBeMoved() const { return std::isfinite(prices_.copy_seconds_per_byte); }
 
-  // Those that can be rebuilt, in small networks.
+  // The steps that can be rebuilt, in small networks.
   std::vector<StepId> StepsToVary() const {
     std::vector<StepId> steps;
     for (const Step& step : program_.steps) {
-      if (fates_.CanBeRebuilt(step.id)) steps.push_back(step.id);
+      if (retentions_.CanBeRebuilt(step.id)) steps.push_back(step.id);
     }
     return steps.size() > kMaxStepsToVary ? std::vector<StepId>() : steps;
   }
 
   // In small networks a single result is a large part of the peak, and the way down has few stops.
-  // Around every point, those found here included, another fate is tried of each step, and then of
-  // each two, as far as the work goes.
+  // Around every point, those found here included, another retention is tried of each step, and
+  // then of each two, as far as the work goes.
   void Vary() {
     const std::vector<StepId> steps = StepsToVary();
     walked_ = 0;
     for (size_t i = 0; i < points_.size(); ++i) {
-      fates_.Restore(points_.FatesOf(i));
+      retentions_.Restore(points_.RetentionsOf(i));
       for (StepId step : steps) TryOthers({step});
     }
     walked_ = 0;
     for (size_t i = 0; i < points_.size(); ++i) {
-      fates_.Restore(points_.FatesOf(i));
+      retentions_.Restore(points_.RetentionsOf(i));
       for (size_t a = 0; a < steps.size(); ++a) {
         for (size_t b = a + 1; b < steps.size(); ++b) TryOthers({steps[b], steps[a]});
       }
     }
   }
 
-  // Gives all of these steps other fates, in all ways, and records what no point is as good as. In
-  // the end they have their fates again.
+  // Gives all of these steps other retentions, in all ways, and records what no point is as good
+  // as. In the end they have their retentions again.
   void TryOthers(absl::Span<const StepId> steps) {
     if (walked_ > kMaxRunsToVary) return;
     if (steps.empty()) {
@@ -330,23 +333,24 @@ class Descent {
       return;
     }
     const StepId step = steps.front();
-    const Fate before = fates_.Of(step);
-    for (Fate fate : {Fate::kKept, Fate::kMoved, Fate::kRebuiltOnce, Fate::kRebuiltEachTime}) {
-      if (fate == before) continue;
-      if (fate == Fate::kMoved && !CanBeMoved()) continue;
-      fates_.Set(step, fate);
+    const Retention before = retentions_.Of(step);
+    for (Retention retention : {Retention::kKept, Retention::kMoved, Retention::kRebuiltOnce,
+                                Retention::kRebuiltEachTime}) {
+      if (retention == before) continue;
+      if (retention == Retention::kMoved && !CanBeMoved()) continue;
+      retentions_.Set(step, retention);
       TryOthers(steps.subspan(1));
     }
-    fates_.Set(step, before);
+    retentions_.Set(step, before);
   }
 
   const Program& program_;
   const RebuildPrices& prices_;
   const Fineness fineness_;
   int64_t walked_ = 0;
-  bool hides_ = true;  // Fates::Order()
-  Fates fates_;
-  FatedOrder order_;  // of the fates
+  bool hides_ = true;  // Retentions::Order()
+  Retentions retentions_;
+  EvaluatedOrder order_;  // of the retentions
   RebuildPoints points_;
 };
 

@@ -27,18 +27,18 @@
 //          also be one of those that are rebuilt there
 //
 // In the end, at every stop and between two, what need not be dropped for so many bytes gets a
-// faster fate after all: it is kept, rebuilt only once, or moved while computation hides the
+// faster retention after all: it is kept, rebuilt only once, or moved while computation hides the
 // copies; and what was rebuilt stays for later readers where bytes are free. In small networks,
-// other fates of one and of two steps are tried around every stop.
+// other retentions of one and of two steps are tried around every stop.
 //
 //   const std::vector<RebuildPoint> points = RebuildFrontier(program, prices);
 //   points.front().runs;   // nothing is rebuilt
 //   points.back().peak_bytes;
 //
 // *Complexity*: a pass over the runs for each move; about two million runs for all of the way down,
-// where the frontier ends if that is not enough, sixteen million for faster fates, as many for
+// where the frontier ends if that is not enough, sixteen million for faster retentions, as many for
 // reruns that are spared, and two million around the stops of small networks. *Threads*: faster
-// fates are looked for on several.
+// retentions are looked for on several.
 #pragma once
 
 #include <vector>

@@ -17,22 +17,23 @@ bool IsAsGoodAs(const RebuildPoint& point, const PointOrOrder& other, bool other
 
 }  // namespace
 
-FatedPoint PointOf(const FatedOrder& order, bool hides_copies, const Fates& fates) {
+RetentionPoint PointOf(const EvaluatedOrder& order, bool hides_copies,
+                       const Retentions& retentions) {
   return {.point = {.runs = order.runs,
                     .peak_bytes = order.peak_bytes,
                     .seconds = order.seconds,
                     .moved_bytes = order.moved_bytes,
                     .hides_copies = hides_copies,
-                    .moved = fates.Moved()},
-          .fates = fates.all()};
+                    .moved = retentions.Moved()},
+          .retentions = retentions.all()};
 }
 
-void RebuildPoints::Add(FatedPoint point) {
+void RebuildPoints::Add(RetentionPoint point) {
   points_.push_back(std::move(point.point));
-  fates_.push_back(std::move(point.fates));
+  retentions_.push_back(std::move(point.retentions));
 }
 
-bool RebuildPoints::IsWorthwhile(const FatedOrder& order, bool hides_copies) const {
+bool RebuildPoints::IsWorthwhile(const EvaluatedOrder& order, bool hides_copies) const {
   const auto is_as_good = [&](const RebuildPoint& point) {
     return IsAsGoodAs(point, order, hides_copies, /*other_spares=*/false);
   };

@@ -2,8 +2,8 @@
 // it adds and the bytes that it moves; and the list of those that the rebuild frontier has found.
 //
 //   RebuildPoints points(/*most_better=*/0);
-//   points.Add(PointOf(order, /*hides_copies=*/true, fates));
-//   if (points.IsWorthwhile(other, true)) points.Add(PointOf(other, true, fates));
+//   points.Add(PointOf(order, /*hides_copies=*/true, retentions));
+//   if (points.IsWorthwhile(other, true)) points.Add(PointOf(other, true, retentions));
 //   const std::vector<RebuildPoint> best = std::move(points).Best();
 #pragma once
 
@@ -12,19 +12,19 @@
 #include <vector>
 
 #include "neap/core/program/lifetimes.h"
-#include "neap/recompute/fates.h"
+#include "neap/recompute/retentions.h"
 
 namespace neap {
 
 struct RebuildPoint {
   ComputeSequence runs;
   int64_t peak_bytes = 0;  // the largest sum of live bytes, without workspaces
-  // Of all reruns, what first runs take longer because of them, copies that last longer than
-  // forward, and what copies slow down other runs by.
+  // The time of all reruns, the time by which first runs take longer because of them, that of
+  // copies that last longer than forward, and the time by which copies slow down other runs.
   double seconds = 0;
   int64_t moved_bytes = 0;  // to the host, and as many back
   // Whether the peak counts what is moved until it is copied, and from when its copy back begins
-  // (recompute/fates.h); otherwise only around its uses.
+  // (recompute/retentions.h); otherwise only around its uses.
   bool hides_copies = true;
   // Whether reruns are spared (recompute/spared_reruns.h). More bytes are then live for long, and
   // places are harder to find.
@@ -32,15 +32,16 @@ struct RebuildPoint {
   std::vector<bool> moved = {};  // by TensorId, none if empty: on the host before backward
 };
 
-// A point with the fates that lead to it, perhaps less reruns that are spared
+// A point with the retentions that lead to it, perhaps less reruns that are spared
 // (recompute/spared_reruns.h).
-struct FatedPoint {
+struct RetentionPoint {
   RebuildPoint point;
-  std::vector<Fate> fates;  // by StepId
+  std::vector<Retention> retentions;  // by StepId
 };
 
-// `order` is that of the fates, perhaps less reruns that are spared.
-FatedPoint PointOf(const FatedOrder& order, bool hides_copies, const Fates& fates);
+// `order` is that of the retentions, perhaps less reruns that are spared.
+RetentionPoint PointOf(const EvaluatedOrder& order, bool hides_copies,
+                       const Retentions& retentions);
 
 class RebuildPoints {
  public:
@@ -51,12 +52,12 @@ class RebuildPoints {
   // computation hides it.
   explicit RebuildPoints(ptrdiff_t most_better) : most_better_(most_better) {}
 
-  void Add(FatedPoint point);
-  bool IsWorthwhile(const FatedOrder& order, bool hides_copies) const;
+  void Add(RetentionPoint point);
+  bool IsWorthwhile(const EvaluatedOrder& order, bool hides_copies) const;
 
   size_t size() const { return points_.size(); }
   const RebuildPoint& operator[](size_t i) const { return points_[i]; }
-  const std::vector<Fate>& FatesOf(size_t i) const { return fates_[i]; }
+  const std::vector<Retention>& RetentionsOf(size_t i) const { return retentions_[i]; }
 
   // The first point, and the others that are worthwhile, each order once, in descending order of
   // their peaks.
@@ -65,7 +66,7 @@ class RebuildPoints {
  private:
   ptrdiff_t most_better_;
   std::vector<RebuildPoint> points_;
-  std::vector<std::vector<Fate>> fates_;  // by point
+  std::vector<std::vector<Retention>> retentions_;  // by point
 };
 
 }  // namespace neap

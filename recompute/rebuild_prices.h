@@ -1,4 +1,4 @@
-// What it costs to rebuild results, or to move them to the host and back.
+// The prices of rebuilding results, and of moving them to the host and back.
 #pragma once
 
 #include <limits>
@@ -10,7 +10,8 @@ struct RebuildPrices {
   std::vector<double> run_seconds;  // by StepId: of the first run
   // By StepId; those of backward steps do not count.
   std::vector<double> rerun_seconds;  // of one rerun; infinite for a step that is not rerun
-  // What the first run takes longer if the step is rerun, however often: both have the same engine.
+  // The time by which the first run takes longer if the step is rerun, however often: all of its
+  // runs have the same engine.
   std::vector<double> first_run_seconds;
   // To the host, and as much back again; infinite if nothing is moved.
   double copy_seconds_per_byte = std::numeric_limits<double>::infinity();

@@ -11,7 +11,7 @@
 //   backward  (on demand)                          as speed-centric, but each result, with the way
 //     ...                                          to it, when it is first read
 //
-// What is small, a mask or an index of pooling, is kept until used in every mode.
+// Small results, masks and indices of pooling, are kept until used in every mode.
 //
 // The order is all that is decided here. The lifetimes follow from it, and from those every place
 // in memory.

@@ -5,7 +5,7 @@
 
 #include "apps/plan/plan_report.h"
 #include "neap/core/plan/plan_memory.h"
-#include "neap/core/plan/tensor_fate.h"
+#include "neap/core/plan/tensor_history.h"
 
 namespace neap::apps {
 namespace {
@@ -97,13 +97,14 @@ Json StallsJson(const Plan& plan, const Timeline& timeline) {
   return stalls;
 }
 
-// The fates by which the page filters.
-Json FateNames(const TensorFate& fate) {
+// The words by which the page filters tensors.
+Json FilterNames(const TensorHistory& history) {
   Json names = Array();
-  if (!fate.trips.empty()) names.push_back("offloaded");
-  if (!fate.reruns.empty()) names.push_back("rebuilt");
-  if (fate.over) names.push_back("in place");
-  if (fate.trips.empty() && fate.reruns.empty()) names.push_back(fate.is_freed ? "freed" : "kept");
+  if (!history.trips.empty()) names.push_back("offloaded");
+  if (!history.reruns.empty()) names.push_back("rebuilt");
+  if (history.over) names.push_back("in place");
+  if (history.trips.empty() && history.reruns.empty())
+    names.push_back(history.is_freed ? "freed" : "kept");
   return names;
 }
 
@@ -118,10 +119,10 @@ std::vector<Json> AlternativesJson(const Plan& plan,
   return json;
 }
 
-Json TensorJson(const Plan& plan, const TensorFate& fate, Json alternatives) {
-  const PlanTensor& tensor = plan.tensors[fate.tensor.index()];
+Json TensorJson(const Plan& plan, const TensorHistory& history, Json alternatives) {
+  const PlanTensor& tensor = plan.tensors[history.tensor.index()];
   Json resident = Array();
-  for (const Interval& interval : fate.resident) {
+  for (const Interval& interval : history.resident) {
     resident.push_back({interval.begin, interval.end});
   }
   return {{"name", tensor.name},
@@ -129,16 +130,16 @@ Json TensorJson(const Plan& plan, const TensorFate& fate, Json alternatives) {
           {"shape", tensor.shape.ToString()},
           {"dtype", Name(tensor.dtype)},
           {"bytes", tensor.bytes},
-          {"fates", FateNames(fate)},
-          {"story", Explain(plan, fate)},
+          {"fates", FilterNames(history)},
+          {"story", Explain(plan, history)},
           {"alternatives", std::move(alternatives)},
           {"resident", std::move(resident)},
-          {"reruns", fate.reruns.size()},
-          {"absent_steps", fate.absent_steps},
-          {"away_steps", fate.away_steps},
-          {"transfer_us", fate.transfer_us},
-          {"stall_us", fate.stall_us},
-          {"recompute_us", fate.recompute_us}};
+          {"reruns", history.reruns.size()},
+          {"absent_steps", history.absent_steps},
+          {"away_steps", history.away_steps},
+          {"transfer_us", history.transfer_us},
+          {"stall_us", history.stall_us},
+          {"recompute_us", history.recompute_us}};
 }
 
 // Memory per step. A recomputation counts towards the step that needs it.
@@ -164,8 +165,8 @@ Json ReportJson(const Plan& plan, const Timeline& timeline, const ReportOptions&
   header["accounting"] = options.accounting;
   Json tensors = Array();
   std::vector<Json> alternatives = AlternativesJson(plan, options.alternatives);
-  for (const TensorFate& fate : TensorFates(plan, timeline)) {
-    tensors.push_back(TensorJson(plan, fate, std::move(alternatives[fate.tensor.index()])));
+  for (const TensorHistory& history : TensorHistories(plan, timeline)) {
+    tensors.push_back(TensorJson(plan, history, std::move(alternatives[history.tensor.index()])));
   }
   Json comparison = Array();
   for (const Plan& compared : options.compared) {

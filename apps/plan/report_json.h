@@ -1,7 +1,7 @@
 // The report page's content: the one JSON object that its script (apps/plan/report/) reads.
 //
 // Everything is derived from the plan and its timeline, so a plan read from a file can be shown as
-// well as a new one. The page itself computes no memory, time or fate; other tools can read all
+// well as a new one. The page itself computes no memory, time or history; other tools can read all
 // that it draws.
 //
 //   Json json = ReportJson(plan, timeline, {.accounting = "exact"});

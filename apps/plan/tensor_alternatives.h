@@ -1,8 +1,8 @@
 // The alternatives for a tensor that backward reads, and their prices.
 //
 // A plan keeps such a tensor from forward until backward, moves it out and back, or makes it again.
-// The fate that it chose (core/plan/tensor_fate.h) can be judged only beside the others: keeping
-// costs the tensor's bytes, and the other two cost time.
+// The history that it chose (core/plan/tensor_history.h) can be judged only beside the others:
+// keeping costs the tensor's bytes, and the other two cost time.
 //
 //   forward  [write x]                                   backward  [read x]
 //   keep     ==========================================================     bytes of x

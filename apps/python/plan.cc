@@ -22,7 +22,7 @@
 #include "neap/core/base/file.h"
 #include "neap/core/base/units.h"
 #include "neap/core/plan/plan_memory.h"
-#include "neap/core/plan/tensor_fate.h"
+#include "neap/core/plan/tensor_history.h"
 #include "neap/core/plan/trace.h"
 
 namespace neap::python {
@@ -99,12 +99,12 @@ nb::object TensorsOf(const Planned& planned) {
                {"stall_us", "f8"},
                {"recompute_us", "f8"},
                {"fate", "U"}});
-  for (const TensorFate& fate : TensorFates(plan, planned.timeline)) {
-    const PlanTensor& tensor = plan.tensors[fate.tensor.index()];
+  for (const TensorHistory& history : TensorHistories(plan, planned.timeline)) {
+    const PlanTensor& tensor = plan.tensors[history.tensor.index()];
     table.Add(nb::make_tuple(tensor.name, std::string(Name(tensor.role)),
                              std::string(Name(tensor.dtype)), tensor.shape.ToString(), tensor.bytes,
-                             fate.trips.size(), fate.reruns.size(), fate.transfer_us, fate.stall_us,
-                             fate.recompute_us, Explain(plan, fate)));
+                             history.trips.size(), history.reruns.size(), history.transfer_us,
+                             history.stall_us, history.recompute_us, Explain(plan, history)));
   }
   return table.ToNumpy();
 }

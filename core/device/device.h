@@ -69,7 +69,7 @@ struct DeviceDescription {
   // meanwhile; and the time of a kernel that occupies the device about once, so that what finds no
   // multiprocessor takes as long again.
   double slowdown_by_sums = 0;
-  double doubled_by_sums_seconds = 0;
+  double collective_interference_seconds = 0;
   // The types in which networks are rewritten so that batch norms become a part of 1x1 convolutions
   // (FusionStage::kFold): those in which its kernels are expected to gain from it.
   std::vector<DType> folding_types;

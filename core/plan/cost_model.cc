@@ -96,7 +96,7 @@ TimelineCosts TransferCosts(const DeviceDescription& device) {
           .collective_bytes_per_second = device.collective_bandwidth,
           .collective_latency_seconds = device.collective_latency_seconds,
           .slowdown_by_sums = device.slowdown_by_sums,
-          .doubled_by_sums_seconds = device.doubled_by_sums_seconds};
+          .collective_interference_seconds = device.collective_interference_seconds};
 }
 
 }  // namespace neap

@@ -15,8 +15,8 @@
 //   RETURN_IF_ERROR(Verify(result.plan));
 //   std::cout << result.plan.Summary();
 //
-// core/plan/plan_memory.h, core/plan/timeline.h and core/plan/tensor_fate.h compute results from a
-// plan.
+// core/plan/plan_memory.h, core/plan/timeline.h and core/plan/tensor_history.h compute results from
+// a plan.
 #pragma once
 
 #include <cstdint>

@@ -132,7 +132,7 @@ struct Edge {
 // How much slower a step is while a collective runs.
 double SlowdownBySums(double step_seconds, const TimelineCosts& costs) {
   if (step_seconds == 0) return 0;
-  const double rounds = costs.doubled_by_sums_seconds / step_seconds;
+  const double rounds = costs.collective_interference_seconds / step_seconds;
   return std::min(costs.slowdown_by_sums + rounds * rounds, 1.0);
 }
 

@@ -49,7 +49,7 @@ struct TimelineCosts {
   // Relative slowdown of a long step while a collective runs that is issued before it, and the time
   // of a step that it slows down by another 1; more for shorter ones, up to 1 in all.
   double slowdown_by_sums = 0;
-  double doubled_by_sums_seconds = 0;
+  double collective_interference_seconds = 0;
 };
 
 struct ActionTime {

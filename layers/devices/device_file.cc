@@ -161,7 +161,8 @@ DeviceDescription ReadDevice(JsonFields& fields) {
       .collective_bandwidth = RateOrNone("collective_bytes_per_second", fields),
       .collective_latency_seconds = Between(0.0, kMaxSeconds, "collective_latency_seconds", fields),
       .slowdown_by_sums = Between(0.0, kMaxSlowdown, "slowdown_by_sums", fields),
-      .doubled_by_sums_seconds = Between(0.0, kMaxSeconds, "doubled_by_sums_seconds", fields),
+      .collective_interference_seconds =
+          Between(0.0, kMaxSeconds, "doubled_by_sums_seconds", fields),
       .folding_types = ReadFoldingTypes(fields),
       .page_bytes = Between(int64_t{1}, kMaxBytes, "page_bytes", fields),
       .has_own_memory = fields.Boolean("has_own_memory")};
@@ -190,7 +191,7 @@ std::string DeviceToJson(const DeviceDescription& device) {
   json["slowdown_by_copies_out"] = device.slowdown_by_copies_out;
   json["slowdown_by_copies_back"] = device.slowdown_by_copies_back;
   json["slowdown_by_sums"] = device.slowdown_by_sums;
-  json["doubled_by_sums_seconds"] = device.doubled_by_sums_seconds;
+  json["doubled_by_sums_seconds"] = device.collective_interference_seconds;
   json["folding_types"] = Json::array();
   for (const DType type : device.folding_types) json["folding_types"].push_back(Name(type));
   json["page_bytes"] = device.page_bytes;

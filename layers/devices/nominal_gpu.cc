@@ -76,7 +76,7 @@ DeviceDescription NominalGpu(std::string name, const GpuProperties& gpu) {
       .slowdown_by_copies_back = 0.06,
       // Measured: VGG-16 and ResNet-50 in bf16 on two H200.
       .slowdown_by_sums = 0.25,
-      .doubled_by_sums_seconds = 90e-6,
+      .collective_interference_seconds = 90e-6,
       .folding_types = FoldingTypes(gpu.compute_capability),
       .rules = GpuRules(),
       .page_bytes = 2 * kMiB,

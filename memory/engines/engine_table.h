@@ -86,7 +86,7 @@ class EngineTable {
 
  private:
   using Shared = std::shared_ptr<const StepConfigurations>;
-  // Of a step that is rerun: of its first run, and of the others.
+  // The configurations of a step that is rerun: of its first run, and of the others.
   struct Again {
     Shared first, rerun;
   };

@@ -29,8 +29,8 @@ constexpr double kOfAlternatives = 0.2;  // of what the same doubt is worth wher
 // demanded. What is expected is the median of other networks: of engines that use the matrix units
 // it says less, because all of them could be as fast as these are.
 constexpr double kTooSlow = 3, kTooSlowOfTensorCores = 10;
-// Of the library's next engines, by place: the first of each family, and others, which have only
-// other knobs.
+// The expected gains of the library's next engines, as parts of the fastest time, by place: of the
+// first of each family, and of others, which differ only in knobs.
 constexpr double kNextFamilies[] = {0.06, 0.06, 0.05, 0.05, 0.04, 0.04, 0.03, 0.03};
 constexpr double kNextOfFamily[] = {0.05, 0.03, 0.02, 0.01};
 constexpr double kMakingSeconds = 5e-3;
@@ -104,7 +104,7 @@ class Demands {
     }
   };
 
-  // What the plan runs; a step with only one engine has no name for it.
+  // The engines that the plan runs; a step with only one engine has no name for it.
   static std::vector<EngineUse> Running(const StepSignature& signature, const Runs& runs,
                                         const std::vector<Engine>& engines) {
     if (!IsDivisible(signature)) {
@@ -142,7 +142,7 @@ class Demands {
     return batch == BatchOf(signature) ? signature : WithBatch(signature, batch);
   }
 
-  // What is expected of a kernel.
+  // The time that is expected of a kernel.
   struct Expected {
     double seconds = 0;  // of a run
     int64_t count = 0;

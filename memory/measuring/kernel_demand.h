@@ -75,7 +75,7 @@ absl::StatusOr<std::vector<KernelDemand>> DemandsOf(const Program& program, cons
                                                     EngineCatalog& catalog,
                                                     const MadeKernels& made = {});
 
-// What it costs to measure the kernel, in seconds: to load and make it, and to run it several
+// The seconds that it takes to measure the kernel: to load and make it, and to run it several
 // times.
 double MeasuringSeconds(const KernelDemand& demand, const MadeKernels& made);
 

@@ -84,7 +84,7 @@ class Heap final : public Allocator {
   void Recycle(Node* node);
   absl::Status Check(AllocationId id, int64_t bytes) const;
   static int64_t BlocksFor(int64_t bytes);
-  // Of an empty node, whose size must not change while it is in its tree.
+  // The tree of an empty node, whose size must not change while it is in there.
   EmptyTree& TreeOf(int64_t count);
   void InsertEmpty(Node& node) { TreeOf(node.count).insert(node); }
   void EraseEmpty(Node& node) { TreeOf(node.count).erase(EmptyTree::s_iterator_to(node)); }

@@ -1,5 +1,6 @@
-// What moDNN's scheduler knows before its walk: which lives may move, where those lie that may not,
-// what each run needs, and when runs are expected to begin. Private to memory/policies/modnn.cc.
+// The knowledge of moDNN's scheduler before its walk: which lives may move, where those lie that
+// may not, what each run needs, and when runs are expected to begin. Private to
+// memory/policies/modnn.cc.
 //
 //   moves         activations, their gradients, images; parameters if they are on the host
 //   fixed area    [labels][gradients of parameters][results]   placed beforehand by their lifetimes

@@ -31,7 +31,7 @@ namespace neap {
 // The part of the tasks that must fit together: the paper's alpha.
 inline constexpr double kModnnShare = 0.15;
 
-// What equations 6 to 8 need to know of a network, whatever the sub-batch.
+// The bytes of a network, whatever the sub-batch, as equations 6 to 8 need them.
 struct ModnnMemory {
   // Some tasks: the bytes of their data for an image, each counted once, and their largest
   // workspace.

@@ -1,5 +1,5 @@
-// What the policies of SuperNeurons offload (Wang et al., "SuperNeurons: Dynamic GPU Memory
-// Management for Training Deep Neural Networks", PPoPP 2018). The parts of the paper:
+// The tensors that the policies of SuperNeurons offload (Wang et al., "SuperNeurons: Dynamic GPU
+// Memory Management for Training Deep Neural Networks", PPoPP 2018). The parts of the paper:
 //
 //   3.2    liveness             core/program/lifetimes.h
 //   3.3.1  unified tensor pool  policy `offload`: ConvolutionResults, and the prefetch one CONV

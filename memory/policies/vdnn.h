@@ -1,6 +1,6 @@
-// What the policies of vDNN offload: the inputs of layers, after forward (Rhu et al., "vDNN:
-// Virtualized Deep Neural Networks for Scalable, Memory-Efficient Neural Network Design", MICRO
-// 2016, section 3).
+// The tensors that the policies of vDNN offload: the inputs of layers, after forward (Rhu et al.,
+// "vDNN: Virtualized Deep Neural Networks for Scalable, Memory-Efficient Neural Network Design",
+// MICRO 2016, section 3).
 #pragma once
 
 #include <vector>

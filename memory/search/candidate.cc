@@ -13,7 +13,7 @@
 namespace neap {
 namespace {
 
-// What has to be placed: a block for each buffer, and one for each workspace.
+// The blocks that have to be placed: one for each buffer, and one for each workspace.
 struct BlockList {
   std::vector<AllocationId> ids;
   std::vector<PlacementBlock> blocks;

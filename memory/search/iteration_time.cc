@@ -42,7 +42,7 @@ double IterationTime::LeastUs(std::vector<Action> actions, std::vector<double> c
   TimelineCosts costs = transfers_;
   costs.compute_seconds = std::move(compute_seconds);
   costs.slowdown_by_offloads = costs.slowdown_by_prefetches = 0;
-  costs.slowdown_by_sums = costs.doubled_by_sums_seconds = 0;
+  costs.slowdown_by_sums = costs.collective_interference_seconds = 0;
   scratch.actions = std::move(actions);
   ChoosePools(options_->peer_budget_bytes, scratch);
   LayOutApart(scratch);

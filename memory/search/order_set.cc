@@ -158,7 +158,7 @@ void OrderSet::MeasureUnmoved(SearchOrder& order) const {
                                               order.least_seconds.begin() + peak_at, 0.0);
 }
 
-// What a priced order reruns could as well be evicted.
+// The tensors that a priced order rebuilds could as well be evicted.
 std::vector<const SearchOrder*> OrderSet::SmallestFrom(size_t first) const {
   std::vector<const SearchOrder*> orders;
   for (size_t i = first; i < orders_.size(); ++i) {

@@ -17,9 +17,9 @@
 //   |======                             the time says that another candidate is faster
 //   |====== minimum, and some below: residency counts bytes, and placement needs room for gaps
 //
-// What is decided under a limit is the policy's (memory/policies/policy.h): it gives the orders of
-// runs, and says what is offloaded and what may be evicted. The search only compares. It is hard
-// because residency, workspaces and addresses depend on each other: residency is decided before the
+// The policy decides under a limit (memory/policies/policy.h): it gives the orders of runs, and
+// says what is offloaded and what may be evicted. The search only compares. It is hard because
+// residency, workspaces and addresses depend on each other: residency is decided before the
 // addresses, so whether a candidate fits is known only once it is placed.
 //
 // Without room outside the arena (PlannerOptions::has_room_outside()) nothing moves: an order of

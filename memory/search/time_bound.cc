@@ -18,7 +18,8 @@ namespace {
 constexpr size_t kMaxSteps = 64;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// What may leave the arena while a step runs: what one step computed, or a tensor by itself.
+// Tensors that may leave the arena while a step runs: those that one step computed, or one by
+// itself.
 struct Droppable {
   double bytes = 0;
   double seconds = kNever;  // to rebuild it

@@ -44,7 +44,7 @@ class TimeFloor {
   bool IsTooSlow(const SearchOrder& order, const Residency& residency, double best_us,
                  Plan& scratch) const;
 
-  // Of the fastest link in one direction, in bytes per second; 0 if that is infinite.
+  // The rate of the fastest link in one direction; 0 if it is infinite.
   double link_bytes_per_second() const { return link_bytes_per_second_; }
 
  private:

@@ -35,7 +35,7 @@ struct Usage {
 
 inline constexpr Usage kNoLimit = {kUnlimited, kUnlimited};
 
-// What a tensor adds to the usage.
+// The bytes that a tensor adds to the usage.
 inline Usage UsageOf(const Tensor& tensor) {
   return {.bytes = RoundUp(tensor.spec.size_bytes(), kBlockBytes),
           .activation_bytes = CountsAsActivation(tensor.role) ? tensor.spec.size_bytes() : 0};

@@ -19,7 +19,7 @@
 #include "neap/core/plan/plan.h"
 #include "neap/core/plan/plan_memory.h"
 #include "neap/core/plan/planner.h"
-#include "neap/core/plan/tensor_fate.h"
+#include "neap/core/plan/tensor_history.h"
 #include "neap/core/plan/timeline.h"
 #include "neap/core/plan/trace.h"
 #include "neap/core/verifier/verifier.h"
@@ -79,10 +79,11 @@ absl::Status MakePlanWithin(const Program& program, Device& device) {
   return absl::OkStatus();
 }
 
-// core/plan/tensor_fate.h
-void ExplainFates(const Plan& plan, const Timeline& timeline) {
-  for (const TensorFate& fate : TensorFates(plan, timeline)) {
-    std::cout << plan.tensors[fate.tensor.index()].name << ": " << Explain(plan, fate) << "\n";
+// core/plan/tensor_history.h
+void ExplainHistories(const Plan& plan, const Timeline& timeline) {
+  for (const TensorHistory& history : TensorHistories(plan, timeline)) {
+    std::cout << plan.tensors[history.tensor.index()].name << ": " << Explain(plan, history)
+              << "\n";
   }  // "conv1: offloaded after relu1 forward, back before conv1 backward_params; ..."
 }
 

@@ -6,12 +6,12 @@
 
 #include "neap/core/base/units.h"
 #include "neap/recompute/cost_aware.h"
-#include "neap/recompute/faster_fates.h"
-#include "neap/recompute/fates.h"
+#include "neap/recompute/faster_retentions.h"
 #include "neap/recompute/live_sweep.h"
 #include "neap/recompute/rebuild_frontier.h"
 #include "neap/recompute/rebuild_points.h"
 #include "neap/recompute/rerun_order.h"
+#include "neap/recompute/retentions.h"
 #include "neap/recompute/segments.h"
 #include "neap/recompute/spared_reruns.h"
 
@@ -42,25 +42,27 @@ void LiveSweepExample(const Program& program, const ComputeSequence& runs,
   sweep.absences().front().begin;
 }
 
-void FatesExample(const Program& program, const RebuildPrices& prices, StepId step) {
-  Fates fates(program, prices);
-  fates.Set(step, Fate::kRebuiltOnce);
-  fates.Order(/*hidden=*/true).peak_bytes;
+void RetentionsExample(const Program& program, const RebuildPrices& prices, StepId step) {
+  Retentions retentions(program, prices);
+  retentions.Set(step, Retention::kRebuiltOnce);
+  retentions.Order(/*hidden=*/true).peak_bytes;
 }
 
-void RebuildPointsExample(const FatedOrder& order, const FatedOrder& other, const Fates& fates) {
+void RebuildPointsExample(const EvaluatedOrder& order, const EvaluatedOrder& other,
+                          const Retentions& retentions) {
   RebuildPoints points(/*most_better=*/0);
-  points.Add(PointOf(order, /*hides_copies=*/true, fates));
-  if (points.IsWorthwhile(other, true)) points.Add(PointOf(other, true, fates));
+  points.Add(PointOf(order, /*hides_copies=*/true, retentions));
+  if (points.IsWorthwhile(other, true)) points.Add(PointOf(other, true, retentions));
   const std::vector<RebuildPoint> best = std::move(points).Best();
 }
 
-void FasterFatesExample(const Program& program, const Fates& fates, const RebuildPoints& points) {
-  FasterFates faster(program, fates, /*hides=*/true);
-  faster.Find(points.FatesOf(5), 4 * kGiB, /*may_move=*/false, /*most_walked=*/100'000);
+void FasterRetentionsExample(const Program& program, const Retentions& retentions,
+                             const RebuildPoints& points) {
+  FasterRetentions faster(program, retentions, /*hides=*/true);
+  faster.Find(points.RetentionsOf(5), 4 * kGiB, /*may_move=*/false, /*most_walked=*/100'000);
 }
 
-void SparedRerunsExample(const Program& program, const FatedOrder& order) {
+void SparedRerunsExample(const Program& program, const EvaluatedOrder& order) {
   const SparedReruns spared(program);
   ComputeSequence runs = spared.Without(order.runs, /*position=*/307);
 }

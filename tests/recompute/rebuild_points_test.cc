@@ -18,7 +18,7 @@ class Points {
  public:
   explicit Points(ptrdiff_t most_better) : points_(most_better) { Add(100, 0, 0); }
 
-  FatedOrder Order(int64_t peak_bytes, double seconds, int64_t moved_bytes) const {
+  EvaluatedOrder Order(int64_t peak_bytes, double seconds, int64_t moved_bytes) const {
     ComputeSequence runs = ProgramOrder(program_);
     runs.resize(runs.size() - points_.size());
     return {.runs = std::move(runs),
@@ -27,7 +27,7 @@ class Points {
             .moved_bytes = moved_bytes};
   }
   void Add(int64_t peak_bytes, double seconds, int64_t moved_bytes, bool hides = true) {
-    points_.Add(PointOf(Order(peak_bytes, seconds, moved_bytes), hides, fates_));
+    points_.Add(PointOf(Order(peak_bytes, seconds, moved_bytes), hides, retentions_));
   }
   bool IsWorthwhile(int64_t peak_bytes, double seconds, int64_t moved_bytes,
                     bool hides = true) const {
@@ -45,7 +45,7 @@ class Points {
       .run_seconds = std::vector<double>(program_.steps.size(), 1),
       .rerun_seconds = std::vector<double>(program_.steps.size(), 1),
       .first_run_seconds = std::vector<double>(program_.steps.size(), 0)};
-  const Fates fates_{program_, prices_};
+  const Retentions retentions_{program_, prices_};
   RebuildPoints points_;
 };
 

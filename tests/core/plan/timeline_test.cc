@@ -278,12 +278,12 @@ TEST_CASE("a sum over ranks slows steps down, short ones more") {
   costs.compute_seconds = {1, 1, 4};
   costs.collective_latency_seconds = 3;
   costs.slowdown_by_sums = 0.25;
-  costs.doubled_by_sums_seconds = 0.5;
+  costs.collective_interference_seconds = 0.5;
   costs.collective_bytes_per_second = 0;
   // `short` takes 1 s, all of it beneath the sum: 0.25 + 0.5^2 longer. `long` then has 1.5 s of it.
   const Timeline timeline = PredictTimeline(plan, costs);
   CHECK(timeline.busy_us[0] == doctest::Approx(1e6 * (1 + 1.5 + 4 + 1.5 * (0.25 + 0.125 * 0.125))));
-  costs.doubled_by_sums_seconds = 5;
+  costs.collective_interference_seconds = 5;
   CHECK(PredictTimeline(plan, costs).busy_us[0] == doctest::Approx(1e6 * (1 + 2 + 4 + 1)));
 }
 

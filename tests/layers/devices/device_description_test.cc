@@ -32,7 +32,7 @@ TEST_CASE("an H200 can be planned for without one") {
   CHECK(h200->slowdown_by_copies_out == 0.02);
   CHECK(h200->slowdown_by_copies_back == 0.06);
   CHECK(h200->slowdown_by_sums == 0.25);
-  CHECK(h200->doubled_by_sums_seconds == 90e-6);
+  CHECK(h200->collective_interference_seconds == 90e-6);
   CHECK(h200->folding_types == std::vector<DType>{DType::kFp16, DType::kBf16, DType::kTf32});
   CHECK(h200->page_bytes == 2 * kMiB);
 }

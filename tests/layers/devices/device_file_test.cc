@@ -37,7 +37,7 @@ DeviceDescription FullDescription() {
           .collective_bandwidth = 235e9,
           .collective_latency_seconds = 4e-5,
           .slowdown_by_sums = 0.25,
-          .doubled_by_sums_seconds = 90e-6,
+          .collective_interference_seconds = 90e-6,
           .folding_types = {DType::kFp16, DType::kTf32},
           .rules = GpuRules(),
           .page_bytes = 2 * kMiB,

@@ -1,4 +1,4 @@
-// Policy `auto` against the fastest of all fates of the tensors of small networks.
+// Policy `auto` against the fastest of all retentions of the tensors of small networks.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -12,13 +12,13 @@
 #include "neap/memory/planner.h"
 #include "tests/memory/one_engine.h"
 #include "tests/memory/planning.h"
-#include "tests/memory/policies/all_fates.h"
+#include "tests/memory/policies/all_retentions.h"
 #include "tests/random_graph.h"
 
 namespace neap {
 namespace {
 
-using testing::AllFates;
+using testing::AllRetentions;
 using testing::OneEngine;
 
 // An H200 with slower kernels and faster links, because the layers of small networks have little
@@ -69,7 +69,7 @@ struct Gaps {
   }
 };
 
-void Compare(const AllFates& all, const Program& program, const DeviceDescription& device,
+void Compare(const AllRetentions& all, const Program& program, const DeviceDescription& device,
              int64_t budget, Gaps& gaps) {
   CAPTURE(budget);
   OneEngine catalog;
@@ -79,8 +79,8 @@ void Compare(const AllFates& all, const Program& program, const DeviceDescriptio
   const Plan& found = result->plan;
   const std::optional<Plan> faster = all.FasterThan(found.predicted_ms, budget);
   const Plan& best = faster.has_value() ? *faster : found;
-  INFO("best:", testing::DescribeFates(best));
-  INFO("auto:", testing::DescribeFates(found));
+  INFO("best:", testing::DescribeRetentions(best));
+  INFO("auto:", testing::DescribeRetentions(found));
   for (const Plan* plan : {&best, &found}) {
     REQUIRE(Verify(*plan).ok());
     REQUIRE(plan->peak_bytes <= budget);
@@ -100,8 +100,8 @@ void Compare(uint32_t seed, Gaps& gaps) {
   OneEngine catalog;
   const DeviceDescription device = DeviceFor(seed);
   const Program program = ProgramFor(seed, device);
-  if (AllFates::CountChoices(program) > kMaxChoices) return;
-  const AllFates all(program, device, catalog);
+  if (AllRetentions::CountChoices(program) > kMaxChoices) return;
+  const AllRetentions all(program, device, catalog);
   // An order of runs that policies do not try may have a smaller arena than their minimum: where a
   // tensor is rebuilt that would otherwise be kept or moved, a result may overwrite it in place.
   const int64_t least = std::max(
@@ -114,9 +114,10 @@ void Compare(uint32_t seed, Gaps& gaps) {
 }
 
 // Asked is 95% of the cases within 2%, and none above 8%. `auto` misses the best plan where three
-// fates must change together, and where a larger arena than its level would hide a copy.
+// retentions must change together, and where a larger arena than its level would hide a copy.
 TEST_CASE(
-    "random small networks: auto is within 8% of the fastest of all fates, and mostly within 2%") {
+    "random small networks: auto is within 8% of the fastest of all retentions, and mostly within "
+    "2%") {
   constexpr uint32_t kSeeds = 370;
   Gaps gaps;
   for (uint32_t seed = 0; seed < testing::RandomSeeds(kSeeds); ++seed) Compare(seed, gaps);
@@ -135,7 +136,7 @@ TEST_CASE(
   CHECK(gaps.PercentWithin(1.08) == 100);
 }
 
-TEST_CASE("a random small network: the bound on time is under the fastest of all fates") {
+TEST_CASE("a random small network: the bound on time is under the fastest of all retentions") {
   const uint32_t first = std::random_device{}();
   MESSAGE("seed ", first);
   Gaps gaps;

@@ -1,4 +1,4 @@
-#include "neap/recompute/fates.h"
+#include "neap/recompute/retentions.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@ namespace neap {
 namespace {
 
 // Finds the peak of the bytes, which change by `change` at each position.
-void FindPeak(const std::vector<int64_t>& change, FatedOrder& order) {
+void FindPeak(const std::vector<int64_t>& change, EvaluatedOrder& order) {
   int64_t now = 0;
   for (size_t i = 0; i < order.runs.size(); ++i) {
     now += change[i];
@@ -27,11 +27,11 @@ constexpr int64_t kMovedPartsOfLargest = 1000;
 
 }  // namespace
 
-void Fates::Set(StepId step, Fate fate) {
-  fates_[step.index()] = fate;
-  SetDropped(program_.steps[step.index()], IsRebuilt(fate), segments_);
+void Retentions::Set(StepId step, Retention retention) {
+  retentions_[step.index()] = retention;
+  SetDropped(program_.steps[step.index()], IsRebuilt(retention), segments_);
   modes_[*segments_.of_step[step.index()]] =
-      fate == Fate::kRebuiltEachTime ? RerunMode::kMemoryCentric : RerunMode::kOnDemand;
+      retention == Retention::kRebuiltEachTime ? RerunMode::kMemoryCentric : RerunMode::kOnDemand;
   const std::vector<Use>& writes = program_.steps[step.index()].writes;
   const auto bytes_of = [this](const Use& use) {
     return program_.tensor(use.tensor).spec.size_bytes();
@@ -39,27 +39,27 @@ void Fates::Set(StepId step, Fate fate) {
   int64_t largest = 0;
   for (const Use& use : writes) largest = std::max(largest, bytes_of(use));
   for (const Use& use : writes) {
-    moved_[use.tensor.index()] = fate == Fate::kMoved && IsInBackward(use.tensor) &&
+    moved_[use.tensor.index()] = retention == Retention::kMoved && IsInBackward(use.tensor) &&
                                  bytes_of(use) >= largest / kMovedPartsOfLargest;
   }
 }
 
-void Fates::Restore(const std::vector<Fate>& fates) {
+void Retentions::Restore(const std::vector<Retention>& retentions) {
   for (const Step& step : program_.steps) {
-    if (Of(step.id) != fates[step.id.index()]) Set(step.id, fates[step.id.index()]);
+    if (Of(step.id) != retentions[step.id.index()]) Set(step.id, retentions[step.id.index()]);
   }
 }
 
-bool Fates::CanBeRebuilt(StepId step) const {
+bool Retentions::CanBeRebuilt(StepId step) const {
   return segments_.of_step[step.index()].has_value() && std::isfinite(RerunSeconds(step));
 }
 
-FatedOrder Fates::Order(bool hidden) {
+EvaluatedOrder Retentions::Order(bool hidden) {
   return Evaluate(OrderReruns(program_, segments_, modes_), hidden);
 }
 
-FatedOrder Fates::Evaluate(ComputeSequence runs, bool hidden) {
-  FatedOrder order;
+EvaluatedOrder Retentions::Evaluate(ComputeSequence runs, bool hidden) {
+  EvaluatedOrder order;
   order.runs = std::move(runs);
   sweep_.Walk(order.runs, moved_);
   if (hidden) HideCopies(order.runs, sweep_.absences());
@@ -74,7 +74,7 @@ FatedOrder Fates::Evaluate(ComputeSequence runs, bool hidden) {
   return order;
 }
 
-int64_t Fates::PositionsAbove(int64_t bytes) {
+int64_t Retentions::PositionsAbove(int64_t bytes) {
   int64_t now = 0, positions = 0;
   for (int64_t change : sweep_.changes()) {
     now += change;
@@ -83,12 +83,12 @@ int64_t Fates::PositionsAbove(int64_t bytes) {
   return positions;
 }
 
-std::vector<bool> Fates::Moved() const {
+std::vector<bool> Retentions::Moved() const {
   const bool any = std::find(moved_.begin(), moved_.end(), true) != moved_.end();
   return any ? moved_ : std::vector<bool>();
 }
 
-void Fates::HideCopies(const ComputeSequence& runs, std::vector<Absence>& absences) const {
+void Retentions::HideCopies(const ComputeSequence& runs, std::vector<Absence>& absences) const {
   if (absences.empty()) return;
   std::vector<double> at = {0};  // when each run begins
   for (const auto& [step, recompute] : runs)
@@ -114,7 +114,7 @@ void Fates::HideCopies(const ComputeSequence& runs, std::vector<Absence>& absenc
 
 // Copies to the host are hidden as far as they take no longer than forward; they and those back
 // slow down what runs meanwhile.
-double Fates::SecondsOf(const ComputeSequence& runs, int64_t moved_bytes) const {
+double Retentions::SecondsOf(const ComputeSequence& runs, int64_t moved_bytes) const {
   double seconds = 0;
   if (moved_bytes > 0) {
     const double copies = static_cast<double>(moved_bytes) * prices_.copy_seconds_per_byte;

@@ -1,4 +1,4 @@
-#include "neap/recompute/fates.h"
+#include "neap/recompute/retentions.h"
 
 #include <doctest/doctest.h>
 
@@ -39,9 +39,9 @@ const Tensor& TensorNamed(const Program& program, const std::string& name) {
 
 TEST_CASE("where a step's result moves, tiny ones of the same step stay") {
   const Program program = SmallProgram();
-  Fates fates(program, testing::RerunPrices(program));
-  fates.Set(*fates.Producer(TensorNamed(program, "bn").id), Fate::kMoved);
-  CHECK(testing::NamesOf(program, fates.Moved()) == "bn");
+  Retentions retentions(program, testing::RerunPrices(program));
+  retentions.Set(*retentions.Producer(TensorNamed(program, "bn").id), Retention::kMoved);
+  CHECK(testing::NamesOf(program, retentions.Moved()) == "bn");
 }
 
 TEST_CASE("what copies slow down others by counts, for as long as others run") {
@@ -56,9 +56,9 @@ TEST_CASE("what copies slow down others by counts, for as long as others run") {
   prices.slowdown_by_copies_back = 0.5;
   const auto seconds = [&](double copy_seconds) {
     prices.copy_seconds_per_byte = copy_seconds / bytes;
-    Fates fates(program, prices);
-    fates.Set(*fates.Producer(normalized.id), Fate::kMoved);
-    return fates.Order(/*hidden=*/false).seconds;
+    Retentions retentions(program, prices);
+    retentions.Set(*retentions.Producer(normalized.id), Retention::kMoved);
+    return retentions.Order(/*hidden=*/false).seconds;
   };
   // Hidden, to the host and back; then an eighth of forward longer than that.
   CHECK(seconds(forward / 2) == doctest::Approx((0.125 + 0.25) * forward));

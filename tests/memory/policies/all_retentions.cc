@@ -1,4 +1,4 @@
-#include "tests/memory/policies/all_fates.h"
+#include "tests/memory/policies/all_retentions.h"
 
 #include <doctest/doctest.h>
 
@@ -27,7 +27,7 @@ int TurningPoint(const Program& program, const ComputeSequence& runs) {
   return static_cast<int>(turn - runs.begin());
 }
 
-enum class Fate : uint8_t { kKept, kRebuiltOnce, kRebuiltEachTime };
+enum class Retention : uint8_t { kKept, kRebuiltOnce, kRebuiltEachTime };
 
 bool IsWanted(const Segments& segments, const Step& step) {
   return std::any_of(step.writes.begin(), step.writes.end(),
@@ -59,29 +59,30 @@ std::vector<StepId> Choices(const Program& program) {
   return steps;
 }
 
-// Goes on to the next combination of fates. False after the last one.
+// Goes on to the next combination of retentions. False after the last one.
 bool Advance(const Program& program, const Segments& segments, const std::vector<StepId>& choices,
-             std::vector<Fate>& fates) {
-  for (size_t i = 0; i < fates.size(); ++i) {
+             std::vector<Retention>& retentions) {
+  for (size_t i = 0; i < retentions.size(); ++i) {
     const bool is_wanted = IsWanted(segments, program.steps[choices[i].index()]);
-    if (fates[i] == Fate::kKept) {
-      fates[i] = Fate::kRebuiltOnce;
+    if (retentions[i] == Retention::kKept) {
+      retentions[i] = Retention::kRebuiltOnce;
       return true;
     }
-    if (fates[i] == Fate::kRebuiltOnce && is_wanted) {
-      fates[i] = Fate::kRebuiltEachTime;
+    if (retentions[i] == Retention::kRebuiltOnce && is_wanted) {
+      retentions[i] = Retention::kRebuiltEachTime;
       return true;
     }
-    fates[i] = Fate::kKept;
+    retentions[i] = Retention::kKept;
   }
   return false;
 }
 
 }  // namespace
 
-size_t AllFates::CountChoices(const Program& program) { return Choices(program).size(); }
+size_t AllRetentions::CountChoices(const Program& program) { return Choices(program).size(); }
 
-AllFates::AllFates(const Program& program, const DeviceDescription& device, EngineCatalog& catalog)
+AllRetentions::AllRetentions(const Program& program, const DeviceDescription& device,
+                             EngineCatalog& catalog)
     : program_(program),
       device_(device),
       engines_(EngineTable::List(program, {}, /*strict=*/false, device, catalog).value()),
@@ -94,25 +95,26 @@ AllFates::AllFates(const Program& program, const DeviceDescription& device, Engi
 }
 
 // Every choice of what is rebuilt, and the orders of runs to which they lead, each once.
-void AllFates::AddOrders(const std::vector<StepId>& choices) {
+void AllRetentions::AddOrders(const std::vector<StepId>& choices) {
   Segments segments = NothingDropped(program_);
   std::vector<RerunMode> modes(segments.steps.size(), RerunMode::kOnDemand);
-  std::vector<Fate> fates(choices.size(), Fate::kKept);
+  std::vector<Retention> retentions(choices.size(), Retention::kKept);
   std::set<std::vector<size_t>> seen;
   do {
     for (size_t i = 0; i < choices.size(); ++i) {
-      SetDropped(program_.steps[choices[i].index()], fates[i] != Fate::kKept, segments);
-      modes[*segments.of_step[choices[i].index()]] =
-          fates[i] == Fate::kRebuiltEachTime ? RerunMode::kMemoryCentric : RerunMode::kOnDemand;
+      SetDropped(program_.steps[choices[i].index()], retentions[i] != Retention::kKept, segments);
+      modes[*segments.of_step[choices[i].index()]] = retentions[i] == Retention::kRebuiltEachTime
+                                                         ? RerunMode::kMemoryCentric
+                                                         : RerunMode::kOnDemand;
     }
     ComputeSequence runs = OrderReruns(program_, segments, modes);
     std::vector<size_t> steps;
     for (const Run& run : runs) steps.push_back(run.step.index());
     if (seen.insert(std::move(steps)).second) AddOrder(std::move(runs));
-  } while (Advance(program_, segments, choices, fates));
+  } while (Advance(program_, segments, choices, retentions));
 }
 
-void AllFates::AddOrder(ComputeSequence runs) {
+void AllRetentions::AddOrder(ComputeSequence runs) {
   Order order;
   const EngineTable engines = engines_.For(runs);
   order.begin_us = {0};
@@ -136,7 +138,7 @@ void AllFates::AddOrder(ComputeSequence runs) {
   AddCombinations(orders_.size() - 1);
 }
 
-void AllFates::AddCombinations(size_t index) {
+void AllRetentions::AddCombinations(size_t index) {
   const Order& order = orders_[index];
   for (uint32_t moved = 0; moved < uint32_t{1} << order.movable.size(); ++moved) {
     combinations_.push_back({.order = index,
@@ -147,7 +149,7 @@ void AllFates::AddCombinations(size_t index) {
 }
 
 // What is moved is in the arena until its last use in forward, and from then on where it is used.
-int64_t AllFates::LeastBytes(const Order& order, uint32_t moved) const {
+int64_t AllRetentions::LeastBytes(const Order& order, uint32_t moved) const {
   std::vector<int64_t> usage = order.unmoved;
   for (size_t i = 0; i < order.movable.size(); ++i) {
     if ((moved >> i & 1) == 0) continue;
@@ -168,7 +170,7 @@ int64_t AllFates::LeastBytes(const Order& order, uint32_t moved) const {
 
 // All runs; or the copies to the host, one after another from when the first value is complete; or
 // those back, from when the first one is there until the last reader begins.
-double AllFates::LeastUs(const Order& order, uint32_t moved) const {
+double AllRetentions::LeastUs(const Order& order, uint32_t moved) const {
   const double us_per_byte = 1e6 / device_.copy_bandwidth;
   double copies_us = 0, first_complete = order.begin_us.back(), first_there = first_complete;
   double last_read = 0;
@@ -190,7 +192,7 @@ double AllFates::LeastUs(const Order& order, uint32_t moved) const {
   return std::max({all, first_complete + copies_us, first_there + copies_us + all - last_read});
 }
 
-Candidate AllFates::Place(const Combination& combination, int64_t limit_bytes) const {
+Candidate AllRetentions::Place(const Combination& combination, int64_t limit_bytes) const {
   const Order& order = orders_[combination.order];
   std::vector<bool> eager(program_.tensors.size(), false);
   for (size_t i = 0; i < order.movable.size(); ++i) {
@@ -213,14 +215,14 @@ Candidate AllFates::Place(const Combination& combination, int64_t limit_bytes) c
                         "offline", {.target_bytes = limit_bytes, .most_comparisons = 100'000});
 }
 
-Plan AllFates::Write(Candidate candidate, int64_t budget_bytes) const {
+Plan AllRetentions::Write(Candidate candidate, int64_t budget_bytes) const {
   const EngineTable engines = engines_.For(candidate.runs);
   candidate =
       WriteCandidate(program_, std::move(candidate), engines, "offline", budget_bytes).value();
   return FinishedPlan(program_, device_, candidate, budget_bytes);
 }
 
-std::optional<Plan> AllFates::FasterThan(double ms, int64_t budget_bytes) const {
+std::optional<Plan> AllRetentions::FasterThan(double ms, int64_t budget_bytes) const {
   const int64_t capacity = budget_bytes - persistent_bytes_;
   std::optional<Plan> best;
   for (const Combination& combination : combinations_) {
@@ -242,7 +244,7 @@ std::optional<Plan> AllFates::FasterThan(double ms, int64_t budget_bytes) const 
   return best;
 }
 
-int64_t AllFates::SmallestArena() const {
+int64_t AllRetentions::SmallestArena() const {
   std::vector<const Combination*> sorted;
   for (const Combination& combination : combinations_) sorted.push_back(&combination);
   std::stable_sort(sorted.begin(), sorted.end(), [](const Combination* a, const Combination* b) {
@@ -256,7 +258,7 @@ int64_t AllFates::SmallestArena() const {
   return smallest;
 }
 
-std::string DescribeFates(const Plan& plan) {
+std::string DescribeRetentions(const Plan& plan) {
   std::map<TensorId, int> moved, rebuilt;
   for (const Action& action : plan.actions) {
     if (const auto* offload = std::get_if<OffloadAction>(&action)) ++moved[offload->tensor];
@@ -265,8 +267,8 @@ std::string DescribeFates(const Plan& plan) {
     for (TensorId tensor : plan.steps[compute->step.index()].writes) ++rebuilt[tensor];
   }
   std::string text;
-  const auto add = [&](const PlanTensor& tensor, const char* fate, int times) {
-    if (times > 0) absl::StrAppend(&text, " ", tensor.name, " ", fate, " (", times, ");");
+  const auto add = [&](const PlanTensor& tensor, const char* retention, int times) {
+    if (times > 0) absl::StrAppend(&text, " ", tensor.name, " ", retention, " (", times, ");");
   };
   for (const PlanTensor& tensor : plan.tensors) {
     if (tensor.bytes <= kBlockBytes) continue;

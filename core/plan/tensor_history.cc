@@ -1,4 +1,4 @@
-#include "neap/core/plan/tensor_fate.h"
+#include "neap/core/plan/tensor_history.h"
 
 #include <algorithm>
 #include <utility>
@@ -23,10 +23,10 @@ class Follower {
   Follower(const Plan& plan, const Timeline& timeline)
       : plan_(plan),
         timeline_(timeline),
-        fates_(plan.tensors.size()),
+        histories_(plan.tensors.size()),
         tracks_(plan.tensors.size()) {}
 
-  std::vector<TensorFate> Follow() {
+  std::vector<TensorHistory> Follow() {
     FindUses();
     for (action_ = 0; action_ < plan_.actions.size(); ++action_) {
       std::visit([this](const auto& action) { Do(action); }, plan_.actions[action_]);
@@ -34,7 +34,7 @@ class Follower {
     for (auto& [offset, sharers] : sharers_) EndOwning(sharers.front());
     for (const Stall& stall : timeline_.stalls) Charge(stall);
     for (const PlanTensor& tensor : plan_.tensors) Finish(tensor.id);
-    return std::move(fates_);
+    return std::move(histories_);
   }
 
  private:
@@ -45,7 +45,7 @@ class Follower {
     std::optional<size_t> last_touch;  // action index
   };
   Track& TrackOf(TensorId id) { return tracks_[id.index()]; }
-  TensorFate& FateOf(TensorId id) { return fates_[id.index()]; }
+  TensorHistory& HistoryOf(TensorId id) { return histories_[id.index()]; }
   double Elapsed() const { return timeline_.actions[action_].elapsed_us(); }
 
   void FindUses() {
@@ -57,7 +57,7 @@ class Follower {
         Track& track = TrackOf(id);
         if (track.end_run == 0) track.first_run = run;
         track.end_run = run + 1;
-        FateOf(id).last_use = i;
+        HistoryOf(id).last_use = i;
       }
       ++run;
     }
@@ -65,11 +65,12 @@ class Follower {
 
   void Do(const AllocAction& alloc) {
     std::vector<TensorId>& sharers = sharers_[alloc.region.offset];
-    if (!sharers.empty() && !FateOf(alloc.tensor).over) FateOf(alloc.tensor).over = sharers.back();
+    if (!sharers.empty() && !HistoryOf(alloc.tensor).over)
+      HistoryOf(alloc.tensor).over = sharers.back();
     if (sharers.empty()) TrackOf(alloc.tensor).owns_since = run_;
     sharers.push_back(alloc.tensor);
     TrackOf(alloc.tensor).offset = alloc.region.offset;
-    FateOf(alloc.tensor).is_freed = false;
+    HistoryOf(alloc.tensor).is_freed = false;
   }
   void Do(const FreeAction& free) {
     const auto place = sharers_.find(TrackOf(free.tensor).offset);
@@ -79,18 +80,18 @@ class Follower {
     if (owned) EndOwning(free.tensor);
     if (owned && !sharers.empty()) TrackOf(sharers.front()).owns_since = run_;
     if (sharers.empty()) sharers_.erase(place);
-    FateOf(free.tensor).is_freed = true;
+    HistoryOf(free.tensor).is_freed = true;
   }
   void EndOwning(TensorId id) {
     Track& track = TrackOf(id);
     if (run_ == track.owns_since) return;
-    FateOf(id).resident.push_back({track.owns_since, run_});
+    HistoryOf(id).resident.push_back({track.owns_since, run_});
   }
 
   void Do(const ComputeAction& compute) {
     for (TensorId id : Touched(plan_, compute)) {
       TrackOf(id).last_touch = action_;
-      std::vector<Trip>& trips = FateOf(id).trips;
+      std::vector<Trip>& trips = HistoryOf(id).trips;
       if (trips.empty() || !trips.back().prefetch || trips.back().before) continue;
       trips.back().before = action_;
     }
@@ -102,19 +103,19 @@ class Follower {
     double bytes = 0;
     for (TensorId id : results) bytes += static_cast<double>(plan_.tensors[id.index()].bytes);
     for (TensorId id : results) {
-      FateOf(id).reruns.push_back(compute.step);
+      HistoryOf(id).reruns.push_back(compute.step);
       const auto own = static_cast<double>(plan_.tensors[id.index()].bytes);
-      FateOf(id).recompute_us += bytes > 0 ? Elapsed() * own / bytes : 0;
+      HistoryOf(id).recompute_us += bytes > 0 ? Elapsed() * own / bytes : 0;
     }
   }
 
   void Do(const OffloadAction& offload) {
-    FateOf(offload.tensor)
+    HistoryOf(offload.tensor)
         .trips.push_back({.offload = action_, .after = TrackOf(offload.tensor).last_touch});
-    FateOf(offload.tensor).transfer_us += Elapsed();
+    HistoryOf(offload.tensor).transfer_us += Elapsed();
   }
   void Do(const PrefetchAction& prefetch) {
-    std::vector<Trip>& trips = FateOf(prefetch.tensor).trips;
+    std::vector<Trip>& trips = HistoryOf(prefetch.tensor).trips;
     if (trips.empty()) {  // of a tensor whose value is on the host between iterations
       trips.emplace_back();
     } else if (trips.back().prefetch) {  // the same copy again
@@ -122,7 +123,7 @@ class Follower {
           {.offload = trips.back().offload, .after = TrackOf(prefetch.tensor).last_touch});
     }
     trips.back().prefetch = action_;
-    FateOf(prefetch.tensor).transfer_us += Elapsed();
+    HistoryOf(prefetch.tensor).transfer_us += Elapsed();
   }
   void Do(const CollectiveAction& collective) {
     for (TensorId id : plan_.steps[collective.step.index()].accumulates)
@@ -133,26 +134,28 @@ class Follower {
   void Charge(const Stall& stall) {
     const double stall_us = stall.end_us - stall.begin_us;
     const Action& on = plan_.actions[stall.on];
-    if (const auto* out = std::get_if<OffloadAction>(&on)) FateOf(out->tensor).stall_us += stall_us;
-    if (const auto* in = std::get_if<PrefetchAction>(&on)) FateOf(in->tensor).stall_us += stall_us;
+    if (const auto* out = std::get_if<OffloadAction>(&on))
+      HistoryOf(out->tensor).stall_us += stall_us;
+    if (const auto* in = std::get_if<PrefetchAction>(&on))
+      HistoryOf(in->tensor).stall_us += stall_us;
   }
 
   void Finish(TensorId id) {
     const Track& track = TrackOf(id);
-    TensorFate& fate = FateOf(id);
-    fate.tensor = id;
-    fate.absent_steps = run_;
-    fate.away_steps = track.end_run - track.first_run;
-    for (const Interval& own : fate.resident) {
-      fate.absent_steps -= own.end - own.begin;
-      fate.away_steps -= std::max<int64_t>(
+    TensorHistory& history = HistoryOf(id);
+    history.tensor = id;
+    history.absent_steps = run_;
+    history.away_steps = track.end_run - track.first_run;
+    for (const Interval& own : history.resident) {
+      history.absent_steps -= own.end - own.begin;
+      history.away_steps -= std::max<int64_t>(
           0, std::min(own.end, track.end_run) - std::max(own.begin, track.first_run));
     }
   }
 
   const Plan& plan_;
   const Timeline& timeline_;
-  std::vector<TensorFate> fates_;
+  std::vector<TensorHistory> histories_;
   std::vector<Track> tracks_;  // by TensorId
   // By offset, the tensors there: the first owns the bytes, the others share them.
   absl::flat_hash_map<int64_t, std::vector<TensorId>> sharers_;
@@ -202,12 +205,12 @@ std::string ExplainReruns(const Plan& plan, const std::vector<StepId>& reruns) {
                       absl::StrJoin(sources, ", "));
 }
 
-std::string ExplainEnd(const Plan& plan, const TensorFate& fate) {
-  if (!fate.last_use) return "nothing uses it";
-  if (fate.is_freed) {
-    return absl::StrCat("freed after ", StepNameAt(plan, *fate.last_use), ", its last use");
+std::string ExplainEnd(const Plan& plan, const TensorHistory& history) {
+  if (!history.last_use) return "nothing uses it";
+  if (history.is_freed) {
+    return absl::StrCat("freed after ", StepNameAt(plan, *history.last_use), ", its last use");
   }
-  if (IsPersistent(plan.tensors[fate.tensor.index()].role)) {
+  if (IsPersistent(plan.tensors[history.tensor.index()].role)) {
     return "kept: its value outlives the iteration";
   }
   return "kept to the end";
@@ -215,16 +218,16 @@ std::string ExplainEnd(const Plan& plan, const TensorFate& fate) {
 
 }  // namespace
 
-std::vector<TensorFate> TensorFates(const Plan& plan, const Timeline& timeline) {
+std::vector<TensorHistory> TensorHistories(const Plan& plan, const Timeline& timeline) {
   return Follower(plan, timeline).Follow();
 }
 
-std::string Explain(const Plan& plan, const TensorFate& fate) {
+std::string Explain(const Plan& plan, const TensorHistory& history) {
   std::vector<std::string> parts;
-  if (fate.over) parts.push_back(absl::StrCat("in place, over ", NameOf(plan, *fate.over)));
-  for (std::string& copy : ExplainTrips(plan, fate.trips)) parts.push_back(std::move(copy));
-  if (!fate.reruns.empty()) parts.push_back(ExplainReruns(plan, fate.reruns));
-  parts.push_back(ExplainEnd(plan, fate));
+  if (history.over) parts.push_back(absl::StrCat("in place, over ", NameOf(plan, *history.over)));
+  for (std::string& copy : ExplainTrips(plan, history.trips)) parts.push_back(std::move(copy));
+  if (!history.reruns.empty()) parts.push_back(ExplainReruns(plan, history.reruns));
+  parts.push_back(ExplainEnd(plan, history));
   return absl::StrJoin(parts, "; ");
 }
 

@@ -1,4 +1,4 @@
-#include "neap/core/plan/tensor_fate.h"
+#include "neap/core/plan/tensor_history.h"
 
 #include <doctest/doctest.h>
 
@@ -16,21 +16,21 @@
 namespace neap {
 namespace {
 
-// Fates by name. A step takes 1 s, a recomputation 2 s; offloads run at 1 KiB/s, prefetches at 2
-// KiB/s.
+// Histories by name. A step takes 1 s, a recomputation 2 s; offloads run at 1 KiB/s, prefetches at
+// 2 KiB/s.
 struct Followed {
   explicit Followed(const char* script) : plan(PlanFromScript(script)) {
     const Timeline timeline = PredictTimeline(plan, {.compute_seconds = SecondsEach(plan, 1, 2),
                                                      .d2h_bytes_per_second = 1024,
                                                      .h2d_bytes_per_second = 2048});
-    for (TensorFate& fate : TensorFates(plan, timeline)) {
-      const std::string name = plan.tensors[fate.tensor.index()].name;
-      text[name] = Explain(plan, fate);
-      fates[name] = std::move(fate);
+    for (TensorHistory& history : TensorHistories(plan, timeline)) {
+      const std::string name = plan.tensors[history.tensor.index()].name;
+      text[name] = Explain(plan, history);
+      histories[name] = std::move(history);
     }
   }
   Plan plan;
-  std::map<std::string, TensorFate> fates;
+  std::map<std::string, TensorHistory> histories;
   std::map<std::string, std::string> text;
 };
 
@@ -45,13 +45,13 @@ TEST_CASE("a parameter that is on the host between iterations comes from there")
                                 .value();
   const Plan& plan = result.plan;
   int on_host = 0;
-  for (const TensorFate& fate : TensorFates(plan, PredictTimeline(plan, result.costs))) {
-    const PlanTensor& tensor = plan.tensors[fate.tensor.index()];
+  for (const TensorHistory& history : TensorHistories(plan, PredictTimeline(plan, result.costs))) {
+    const PlanTensor& tensor = plan.tensors[history.tensor.index()];
     if (!tensor.on_host()) continue;
     ++on_host;
-    REQUIRE(!fate.trips.empty());
-    CHECK(!fate.trips.front().offload.has_value());
-    CHECK(Explain(plan, fate).starts_with("on the host before the iteration, back "));
+    REQUIRE(!history.trips.empty());
+    CHECK(!history.trips.front().offload.has_value());
+    CHECK(Explain(plan, history).starts_with("on the host before the iteration, back "));
   }
   CHECK(on_host > 0);
 }
@@ -63,13 +63,13 @@ TEST_CASE("an offloaded tensor: where it goes, what it costs, what it saves") {
   CHECK(followed.text.at("a") ==
         "offloaded after f1 forward, back before f2 backward_params; freed after f2 "
         "backward_params, its last use");
-  const TensorFate& a = followed.fates.at("a");
+  const TensorHistory& a = followed.histories.at("a");
   CHECK(a.transfer_us == doctest::Approx(3e6));
   CHECK(a.stall_us == doctest::Approx(2e6));
   CHECK(a.recompute_us == 0);
   CHECK(a.away_steps == 2);  // f3 forward and backward
   CHECK(a.absent_steps == 2);
-  const TensorFate& b = followed.fates.at("b");
+  const TensorHistory& b = followed.histories.at("b");
   CHECK(b.away_steps == 0);
   CHECK(b.absent_steps == 3);  // before f2 and after f3
   CHECK(followed.text.at("b") == "freed after f3 forward, its last use");
@@ -80,20 +80,20 @@ TEST_CASE("a recomputed tensor: by which step, from what") {
   const Followed followed(kRecomputePlan);
   CHECK(followed.text.at("y") ==
         "rebuilt once by bn forward from x, s; freed after f backward_params, its last use");
-  const TensorFate& y = followed.fates.at("y");
+  const TensorHistory& y = followed.histories.at("y");
   CHECK(y.recompute_us == doctest::Approx(2e6));
-  CHECK(y.away_steps == 1);                      // while f runs backward_data
-  CHECK(followed.fates.at("s").reruns.empty());  // the recomputation reads it
+  CHECK(y.away_steps == 1);                          // while f runs backward_data
+  CHECK(followed.histories.at("s").reruns.empty());  // the recomputation reads it
 }
 
 //   KiB 2 |--a--|--b--|--c--|     one region, three tensors one after the other
 TEST_CASE("tensors in place share bytes with the one before") {
   const Followed followed(kInPlacePlan);
   CHECK(followed.text.at("b") == "in place, over a; freed after relu forward, its last use");
-  CHECK(followed.fates.at("c").over == followed.fates.at("b").tensor);
-  CHECK(!followed.fates.at("a").over);
-  CHECK(followed.fates.at("a").away_steps == 0);
-  CHECK(followed.fates.at("b").away_steps == 1);  // while it is made, the bytes are still a's
+  CHECK(followed.histories.at("c").over == followed.histories.at("b").tensor);
+  CHECK(!followed.histories.at("a").over);
+  CHECK(followed.histories.at("a").away_steps == 0);
+  CHECK(followed.histories.at("b").away_steps == 1);  // while it is made, the bytes are still a's
 }
 
 //   a   |f|   |g|   |h|     one copy on the host, read twice
@@ -121,14 +121,14 @@ TEST_CASE("a copy that is prefetched several times") {
   CHECK(followed.text.at("a") ==
         "offloaded after f forward, back 2 times, first before g forward; freed after h forward, "
         "its last use");
-  CHECK(followed.fates.at("a").trips.size() == 2);
+  CHECK(followed.histories.at("a").trips.size() == 2);
 }
 
 TEST_CASE("a weight may be offloaded and must be prefetched again") {
   const Followed followed(kPersistentTransferPlan);
   CHECK(followed.text.at("w") ==
         "offloaded, back before fc update; kept: its value outlives the iteration");
-  CHECK(followed.fates.at("w").away_steps == 2);
+  CHECK(followed.histories.at("w").away_steps == 2);
 }
 
 TEST_CASE("a tensor that nothing touches") {

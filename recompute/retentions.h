@@ -1,9 +1,9 @@
-// Fates: what becomes, between forward and backward, of the results that backward reads, and the
-// order of runs and the peak that follow from it. Private to the rebuild frontier.
+// Retentions: what becomes, between forward and backward, of the results that backward reads, and
+// the order of runs and the peak that follow from it. Private to the rebuild frontier.
 //
-// All results of a step have the same fate, except that tiny ones stay where the others move. A
-// fate changes the bytes at every run, not only where a
-// result is dropped, because a rerun needs its own operands:
+// All results of a step have the same retention, except that tiny ones stay where the others move.
+// A retention changes the bytes at every run, not only where a result is dropped, because a rerun
+// needs its own operands:
 //
 //           forward      |     backward
 //   kept    ==================================
@@ -20,9 +20,9 @@
 //
 // Otherwise it has none between its uses, as if compute waited.
 //
-//   Fates fates(program, prices);
-//   fates.Set(step, Fate::kRebuiltOnce);
-//   fates.Order(/*hidden=*/true).peak_bytes;
+//   Retentions retentions(program, prices);
+//   retentions.Set(step, Retention::kRebuiltOnce);
+//   retentions.Order(/*hidden=*/true).peak_bytes;
 //
 // *Ownership*: borrows the program and the prices. *Complexity*: Order() walks over all runs.
 #pragma once
@@ -42,15 +42,15 @@
 
 namespace neap {
 
-// A step with the fate kPinned is kept, and no way down drops it again: where its results were
-// rebuilt was the peak.
-enum class Fate : uint8_t { kKept, kPinned, kMoved, kRebuiltOnce, kRebuiltEachTime };
-inline bool IsRebuilt(Fate fate) {
-  return fate == Fate::kRebuiltOnce || fate == Fate::kRebuiltEachTime;
+// A step with the retention kPinned is kept for good: rebuilding its results caused the peak.
+enum class Retention : uint8_t { kKept, kPinned, kMoved, kRebuiltOnce, kRebuiltEachTime };
+inline bool IsRebuilt(Retention retention) {
+  return retention == Retention::kRebuiltOnce || retention == Retention::kRebuiltEachTime;
 }
 
-// The order of runs that fates lead to, and its bytes, without persistent tensors and workspaces.
-struct FatedOrder {
+// The order of runs that retentions lead to, and its bytes, without persistent tensors and
+// workspaces.
+struct EvaluatedOrder {
   ComputeSequence runs;
   int64_t peak_bytes = 0;
   int peak_at = 0;          // the first position with that many bytes
@@ -58,18 +58,18 @@ struct FatedOrder {
   double seconds = 0;       // RebuildPoint::seconds
   int64_t moved_bytes = 0;  // RebuildPoint::moved_bytes
 
-  bool IsLowerThan(const FatedOrder& other) const {
+  bool IsLowerThan(const EvaluatedOrder& other) const {
     return std::pair(peak_bytes, at_peak) < std::pair(other.peak_bytes, other.at_peak);
   }
 };
 
-class Fates {
+class Retentions {
  public:
-  Fates(const Program& program, const RebuildPrices& prices)
+  Retentions(const Program& program, const RebuildPrices& prices)
       : program_(program),
         prices_(prices),
         segments_(NothingDropped(program)),
-        fates_(program.steps.size(), Fate::kKept),
+        retentions_(program.steps.size(), Retention::kKept),
         modes_(segments_.steps.size(), RerunMode::kOnDemand),
         moved_(program.tensors.size(), false),
         sweep_(program, CanBeInPlace(program)) {
@@ -77,11 +77,11 @@ class Fates {
       forward_seconds_ += step.phase == Phase::kForward ? prices.run_seconds[step.id.index()] : 0;
   }
 
-  Fate Of(StepId step) const { return fates_[step.index()]; }
+  Retention Of(StepId step) const { return retentions_[step.index()]; }
   // Only for steps that CanBeRebuilt().
-  void Set(StepId step, Fate fate);
-  const std::vector<Fate>& all() const { return fates_; }  // by StepId
-  void Restore(const std::vector<Fate>& fates);
+  void Set(StepId step, Retention retention);
+  const std::vector<Retention>& all() const { return retentions_; }  // by StepId
+  void Restore(const std::vector<Retention>& retentions);
 
   bool CanBeRebuilt(StepId step) const;
   // The forward step that writes the tensor.
@@ -96,11 +96,11 @@ class Fates {
     return RerunSeconds(step) + prices_.first_run_seconds[step.index()];
   }
 
-  FatedOrder Order(bool hidden);
-  // The same for another order with these fates, of which some reruns are spared
+  EvaluatedOrder Order(bool hidden);
+  // The same for another order with these retentions, of which some reruns are spared
   // (recompute/spared_reruns.h).
-  FatedOrder Evaluate(ComputeSequence runs, bool hidden);
-  // Of the order that was evaluated last: how many of its positions have more live bytes.
+  EvaluatedOrder Evaluate(ComputeSequence runs, bool hidden);
+  // How many positions of the order that was evaluated last have more live bytes.
   int64_t PositionsAbove(int64_t bytes);
   // The tensors that are on the host between forward and backward, by TensorId; empty if none.
   std::vector<bool> Moved() const;
@@ -111,11 +111,11 @@ class Fates {
 
   const Program& program_;
   const RebuildPrices& prices_;
-  Segments segments_;             // a segment is one step
-  std::vector<Fate> fates_;       // by StepId
-  std::vector<RerunMode> modes_;  // by segment
-  std::vector<bool> moved_;       // by TensorId
-  double forward_seconds_ = 0;    // of all first runs of forward steps
+  Segments segments_;                  // a segment is one step
+  std::vector<Retention> retentions_;  // by StepId
+  std::vector<RerunMode> modes_;       // by segment
+  std::vector<bool> moved_;            // by TensorId
+  double forward_seconds_ = 0;         // of all first runs of forward steps
   LiveSweep sweep_;
 };
 

@@ -1,5 +1,5 @@
-// All fates of a small program's tensors: the fastest plan of an exhaustive search, with which the
-// plans of policy `auto` are compared.
+// All retentions of a small program's tensors: the fastest plan of an exhaustive search, with which
+// the plans of policy `auto` are compared.
 //
 // Each forward result that backward wants is kept, moved to the host, rebuilt once and kept until
 // used, or rebuilt anew for each backward step. What only reruns want is kept, moved or rebuilt
@@ -7,7 +7,7 @@
 // order of runs and a residency. It is placed and timed exactly where a bound on its bytes and one
 // on its time leave it a chance:
 //
-//   fates of n tensors      orders of runs        combinations          candidates
+//   choices of n tensors    orders of runs        combinations          candidates
 //   4^n                 --> the different ones --> x what is moved  --> placed and timed if
 //                                                                       least bytes <= capacity,
 //                                                                       least time < best so far
@@ -15,7 +15,7 @@
 // What a combination moves, it moves between forward and backward. Policies may also move tensors
 // at other times, and gradients; so a plan of theirs may be faster than all combinations.
 //
-//   const AllFates all(program, device, catalog);
+//   const AllRetentions all(program, device, catalog);
 //   const std::optional<Plan> faster = all.FasterThan(ms, budget_bytes);
 #pragma once
 
@@ -34,13 +34,13 @@
 
 namespace neap::testing {
 
-class AllFates {
+class AllRetentions {
  public:
   // The forward steps whose results have a choice.
   static size_t CountChoices(const Program& program);
 
   // *Ownership*: keeps a reference to the program.
-  AllFates(const Program& program, const DeviceDescription& device, EngineCatalog& catalog);
+  AllRetentions(const Program& program, const DeviceDescription& device, EngineCatalog& catalog);
 
   // The plan of the fastest combination in a budget, if it takes less than `ms`.
   std::optional<Plan> FasterThan(double ms, int64_t budget_bytes) const;
@@ -82,6 +82,6 @@ class AllFates {
 };
 
 // What becomes of the tensors of more than one block that are moved or rebuilt, in a line.
-std::string DescribeFates(const Plan& plan);
+std::string DescribeRetentions(const Plan& plan);
 
 }  // namespace neap::testing

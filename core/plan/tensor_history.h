@@ -1,4 +1,8 @@
+<<<<<<< HEAD:core/plan/tensor_fate.h
 // The treatment of each tensor by a plan (keep, free, share, offload, recompute), what that costs
+=======
+// The history of each tensor in a plan (kept, freed, shared, offloaded, recomputed), what it costs
+>>>>>>> planning:core/plan/tensor_history.h
 // and what it saves. It answers "where is my activation, and what did that cost?"
 //
 // Costs and savings are easy to get wrong. A transfer costs the time that compute waits for it, not
@@ -8,8 +12,9 @@
 //   x     [===written====)  .  .  .  .  [==used==)         away for 4 steps between its uses
 //   copy      [-offload-)      [-prefetch-)
 //
-//   for (const TensorFate& fate : TensorFates(plan, timeline)) {
-//     std::cout << plan.tensors[fate.tensor.index()].name << ": " << Explain(plan, fate) << "\n";
+//   for (const TensorHistory& history : TensorHistories(plan, timeline)) {
+//     std::cout << plan.tensors[history.tensor.index()].name << ": "
+//               << Explain(plan, history) << "\n";
 //   }  // "conv1: offloaded after relu1 forward, back before conv1 backward_params; ..."
 #pragma once
 
@@ -39,7 +44,7 @@ struct Interval {
   friend bool operator==(const Interval&, const Interval&) = default;
 };
 
-struct TensorFate {
+struct TensorHistory {
   TensorId tensor;
   std::optional<TensorId> over;  // the tensor that it overwrites in place
   std::vector<Trip> trips;
@@ -59,9 +64,9 @@ struct TensorFate {
 };
 
 // By TensorId. The verifier must accept `plan`, and `timeline` must be that of the plan.
-std::vector<TensorFate> TensorFates(const Plan& plan, const Timeline& timeline);
+std::vector<TensorHistory> TensorHistories(const Plan& plan, const Timeline& timeline);
 
 // One line of text for the user.
-std::string Explain(const Plan& plan, const TensorFate& fate);
+std::string Explain(const Plan& plan, const TensorHistory& history);
 
 }  // namespace neap

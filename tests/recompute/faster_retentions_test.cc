@@ -1,4 +1,4 @@
-#include "neap/recompute/faster_fates.h"
+#include "neap/recompute/faster_retentions.h"
 
 #include <doctest/doctest.h>
 
@@ -17,15 +17,15 @@ namespace neap {
 namespace {
 
 // Every result that can be rebuilt is, for each backward step that reads it.
-std::vector<Fate> AllRebuilt(const Program& program, Fates fates) {
+std::vector<Retention> AllRebuilt(const Program& program, Retentions retentions) {
   for (const Step& step : program.steps) {
-    if (fates.CanBeRebuilt(step.id)) fates.Set(step.id, Fate::kRebuiltEachTime);
+    if (retentions.CanBeRebuilt(step.id)) retentions.Set(step.id, Retention::kRebuiltEachTime);
   }
-  return fates.all();
+  return retentions.all();
 }
 
-bool Contains(const std::vector<Fate>& fates, Fate fate) {
-  return std::find(fates.begin(), fates.end(), fate) != fates.end();
+bool Contains(const std::vector<Retention>& retentions, Retention retention) {
+  return std::find(retentions.begin(), retentions.end(), retention) != retentions.end();
 }
 
 TEST_CASE("without a limit everything is kept, under one no peak is higher and no order slower") {
@@ -37,45 +37,48 @@ TEST_CASE("without a limit everything is kept, under one no peak is higher and n
                                 .value();
     RebuildPrices prices = testing::RerunPrices(program);
     prices.copy_seconds_per_byte = 1 / DescribedDevice("h200")->copy_bandwidth;
-    Fates fates(program, prices);
-    const std::vector<Fate> nothing = fates.all(), all = AllRebuilt(program, fates);
+    Retentions retentions(program, prices);
+    const std::vector<Retention> nothing = retentions.all(), all = AllRebuilt(program, retentions);
     const bool hides = seed % 2 == 0;
-    FasterFates faster(program, fates, hides);
+    FasterRetentions faster(program, retentions, hides);
     CHECK(faster.Find(nothing, kUnlimited, /*may_move=*/true, kUnlimited).empty());
-    if (!Contains(all, Fate::kRebuiltEachTime)) continue;
+    if (!Contains(all, Retention::kRebuiltEachTime)) continue;
 
-    fates.Restore(all);
-    const FatedOrder before = fates.Order(hides);
+    retentions.Restore(all);
+    const EvaluatedOrder before = retentions.Order(hides);
     if (before.seconds == 0) continue;  // no backward step reads anything
-    const FatedPoint free = faster.Find(all, kUnlimited, /*may_move=*/false, kUnlimited).front();
+    const RetentionPoint free =
+        faster.Find(all, kUnlimited, /*may_move=*/false, kUnlimited).front();
     CHECK(free.point.seconds == 0);
     for (const bool may_move : {false, true}) {
-      const std::vector<FatedPoint> found =
+      const std::vector<RetentionPoint> found =
           faster.Find(all, before.peak_bytes, may_move, kUnlimited);
-      for (const auto& [point, with_fates] : found) {
+      for (const auto& [point, with_retentions] : found) {
         CHECK(point.peak_bytes <= before.peak_bytes);
         CHECK(point.seconds < before.seconds);
-        if (!may_move) CHECK(!Contains(with_fates, Fate::kMoved));
-        kept += Contains(with_fates, Fate::kKept);
-        moved += Contains(with_fates, Fate::kMoved);
+        if (!may_move) CHECK(!Contains(with_retentions, Retention::kMoved));
+        kept += Contains(with_retentions, Retention::kKept);
+        moved += Contains(with_retentions, Retention::kMoved);
         spared += point.spares;
-        // The point is that of its fates, less what is spared.
-        fates.Restore(with_fates);
-        const FatedOrder whole = fates.Order(hides);
+        // The point is that of its retentions, less what is spared.
+        retentions.Restore(with_retentions);
+        const EvaluatedOrder whole = retentions.Order(hides);
         CHECK((ExtraForwards(point.runs) < ExtraForwards(whole.runs)) == point.spares);
         const int64_t crowded_bytes = before.peak_bytes - before.peak_bytes / 10;
-        const int64_t crowded = fates.PositionsAbove(crowded_bytes);
-        const FatedOrder order = fates.Evaluate(point.runs, hides);
-        CHECK(fates.PositionsAbove(crowded_bytes) <= crowded);  // what is spared leaves some room
+        const int64_t crowded = retentions.PositionsAbove(crowded_bytes);
+        const EvaluatedOrder order = retentions.Evaluate(point.runs, hides);
+        CHECK(retentions.PositionsAbove(crowded_bytes) <=
+              crowded);  // what is spared leaves some room
         CHECK(order.peak_bytes == point.peak_bytes);
         CHECK(order.seconds == point.seconds);
       }
       // It does not depend on what was found before.
-      const std::vector<FatedPoint> again =
-          FasterFates(program, fates, hides).Find(all, before.peak_bytes, may_move, kUnlimited);
+      const std::vector<RetentionPoint> again =
+          FasterRetentions(program, retentions, hides)
+              .Find(all, before.peak_bytes, may_move, kUnlimited);
       CHECK(std::equal(found.begin(), found.end(), again.begin(), again.end(),
-                       [](const FatedPoint& a, const FatedPoint& b) {
-                         return a.fates == b.fates && a.point.runs == b.point.runs;
+                       [](const RetentionPoint& a, const RetentionPoint& b) {
+                         return a.retentions == b.retentions && a.point.runs == b.point.runs;
                        }));
     }
     CHECK(faster.Find(all, kUnlimited, /*may_move=*/true, /*most_walked=*/0).empty());
