@@ -1,4 +1,4 @@
-// The treatment of each tensor by a plan (keep, free, share, offload, recompute), what that costs
+// The history of each tensor in a plan (kept, freed, shared, offloaded, recomputed), what it costs
 // and what it saves. It answers "where is my activation, and what did that cost?"
 //
 // Costs and savings are easy to get wrong. A transfer costs the time that compute waits for it, not
