@@ -36,7 +36,7 @@ class BatchSplit {
 
   // The fastest of the splits predicted, the first of several; nullopt if none fits.
   const std::optional<std::vector<int64_t>>& best() const { return best_; }
-  // The seconds of the slowest rank in best().
+  // The seconds that the slowest rank takes for that split.
   double best_seconds() const { return best_seconds_; }
 
  private:

@@ -1,4 +1,4 @@
-// The costs of sums over ranks: as measured (`neap devices --measure-collectives`), or, for devices
+// The time of sums over ranks: as measured (`neap devices --measure-collectives`), or, for devices
 // and numbers of ranks that were not, from the link of one rank.
 //
 // Each rank sends and receives the tensors of a bucket almost twice, whatever the number of ranks,
@@ -24,7 +24,7 @@
 
 namespace neap {
 
-// The link of one rank. It has these rates in both directions at the same time.
+// The link of one rank, in each of both directions at the same time.
 struct RankLink {
   double bytes_per_second = 0;  // 0 stands for an infinite rate
   double hop_seconds = 0;

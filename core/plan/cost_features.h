@@ -1,5 +1,5 @@
-// The inputs of the cost model for a kernel: its kind, a lower bound on its time, and the numbers
-// from which the model predicts by how much the kernel exceeds that bound.
+// The knowledge of the cost model about a kernel: its kind, a lower bound on its time, and the
+// numbers from which the model predicts by how much the kernel exceeds that bound.
 //
 // A kernel cannot take less time than its arithmetic at the device's rate, nor than its bytes at
 // the device's bandwidth (the roofline). On a GPU real kernels take 1.1 to 5 times as long, and by
@@ -57,8 +57,8 @@ struct CostFeatures {
   // for convolutions and products of matrices, "max_pool forward" and "pass" for all else.
   std::string kind, group, family;
   double bound_seconds = 0;
-  // The time that every kernel takes at least: for a pass over memory, that of the bytes that do
-  // not fit the cache. A launch may cost nothing, and a convolution may skip bytes of its input.
+  // No kernel takes less time: a pass over memory takes the time of the bytes that do not fit the
+  // cache. A launch may cost nothing, and a convolution may skip bytes of its input.
   double least_seconds = 0;
   std::array<double, kCount> values = {};
 };

@@ -10,8 +10,9 @@
 namespace neap {
 namespace {
 
-// Coefficients of a kind, a group or a family. The logarithm of the ratio to the bound is limited
-// to what was measured, because the extents of other networks may lie outside those of the fit.
+// The coefficients of a kind, a group or a family. The logarithm of the ratio to the bound is
+// limited to what was measured, because the extents of other networks may lie outside those of the
+// fit.
 struct CoefficientRow {
   std::string_view name;
   double least, most;

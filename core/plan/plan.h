@@ -57,8 +57,8 @@ struct PlanTensor {
   // the host's pool.
   std::optional<int64_t> host_offset = std::nullopt;
   bool on_host() const { return host_offset.has_value(); }
-  // For a parameter and its gradient, if each rank updates only a slice: the slice of this rank. It
-  // may be empty.
+  // This rank's slice of a parameter and its gradient, if each rank updates only one of its own.
+  // It may be empty.
   std::optional<Slice> own = std::nullopt;
   friend bool operator==(const PlanTensor&, const PlanTensor&) = default;
 };

@@ -100,8 +100,7 @@ inline constexpr BucketSizes kBucketChoices[] = {
     {kUnlimited, 25 * kMiB},
 };
 
-// The choices that a planner makes for the program that it is to plan: options of the same names in
-// ProgramOptions.
+// The options of a program that its planner chooses; they have the same names in ProgramOptions.
 struct ProgramChoice {
   int64_t sub_batches = 1;
   bool batch_norm_in_parts = false;  // a planner does not choose it by itself

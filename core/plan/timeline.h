@@ -88,7 +88,7 @@ double BatchFromHostSeconds(const Plan& plan, const TimelineCosts& costs);
 //   compute  |within|iteration       |idle|within|iteration       |
 //   input           |next batch, from host|      |next batch, ...
 //
-// Prefetches that share the link with the copy are not taken into account.
+// The prefetches with which the copy shares the link do not slow it down here.
 double BatchCopySeconds(const Plan& plan, const TimelineCosts& costs);
 
 // `ran`, by action index, says when computes and transfers ran; its other entries are ignored. A
