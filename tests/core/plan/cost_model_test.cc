@@ -15,6 +15,7 @@
 #include "absl/types/span.h"
 #include "neap/core/base/units.h"
 #include "neap/core/graph/graph.h"
+#include "neap/core/step/operands.h"
 #include "neap/core/step/signature_text.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/convolution.h"

@@ -12,6 +12,7 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
+#include "neap/layers/devices/device_description.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/fusion/folded_convolution.h"

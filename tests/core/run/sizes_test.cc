@@ -275,7 +275,7 @@ TEST_CASE("a batch that fills the budget is the largest that needs no moves") {
   constexpr int64_t kFill = GraphSize::kFillsBudget;
   const std::vector<GraphSize> filling = {{.extents = {4, 4}, .batch = kFill},
                                           {.extents = {8, 16}, .batch = kFill},
-                                          {.extents = {64, 64}, .batch = kFill}};
+                                          {.extents = {36, 36}, .batch = kFill}};
   Session session = Opened(Pooled(filling), *device, {.budget_bytes = budget}, {});
   REQUIRE(session.sizes().size() == filling.size());
   std::vector<float> losses;
