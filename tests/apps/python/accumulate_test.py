@@ -129,10 +129,10 @@ def test_a_step_has_the_size_of_its_images():
 
 def test_a_size_may_have_the_batch_that_fills_the_budget():
     net = pooled()
-    budget = neap.plan(net, "cpu").peak_bytes
+    budget = neap.plan(net, device="cpu").peak_bytes
     net.sizes([(6, 6, "fill"), (4, 4, "fill"), (6, 8, 3)])
     session = neap.Session(net, "cpu", budget)
     own, small, given = session.sizes
     assert own == (6, 6, 4) and given == (6, 8, 3)
     assert small[2] > 4
-    assert session.step(*sized_batch(*small, seed=1)).step == 1
+    assert session.step(*sized_batch(*small, seed=1)) > 0
