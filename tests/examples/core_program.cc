@@ -6,9 +6,9 @@
 
 #include "absl/status/status.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/program/build/optimizer_steps.h"
-#include "neap/core/program/build/program_builder.h"
-#include "neap/core/program/build/update_writer.h"
+#include "neap/core/program/builder/optimizer_steps.h"
+#include "neap/core/program/builder/program_builder.h"
+#include "neap/core/program/builder/update_writer.h"
 #include "neap/core/program/fuse.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/program/persistent_tensors.h"
@@ -79,7 +79,7 @@ TensorId FirstParam(Program& program, const Program& whole, const ResolvedLayer&
   return conv1.params[0].id;
 }
 
-// core/program/build/update_writer.h
+// core/program/builder/update_writer.h
 void WriteUpdates(const ResolvedGraph& graph, absl::Span<LayerTensors> tensors,
                   const OptimizerSteps& steps, Program& program,
                   const std::function<void(const ResolvedLayer&)>& Backward) {
@@ -92,7 +92,7 @@ void WriteUpdates(const ResolvedGraph& graph, absl::Span<LayerTensors> tensors,
   updates.End();
 }
 
-// core/program/build/optimizer_steps.h
+// core/program/builder/optimizer_steps.h
 Step UpdateOfTwo(const Program& program, TensorId iteration, const LayerPersistent& fc_persistent,
                  const LayerPersistent& bn_persistent, const std::vector<TensorId>& fc_grads,
                  const std::vector<TensorId>& bn_grads) {
@@ -109,7 +109,7 @@ void ListGroups(const ResolvedGraph& graph, const std::vector<LayerId>& learning
   }
 }
 
-// core/program/build/program_builder.h
+// core/program/builder/program_builder.h
 Program BuildAPart(PartGraphs parts, const ProgramOptions& options, const Program& whole) {
   ProgramBuilder builder(std::move(parts), options);
   builder.Adopt(whole);  // for a part of its network

@@ -1,4 +1,4 @@
-#include "neap/core/program/build/optimizer_steps.h"
+#include "neap/core/program/builder/optimizer_steps.h"
 
 #include <doctest/doctest.h>
 

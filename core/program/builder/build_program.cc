@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/program/build/program_builder.h"
-#include "neap/core/program/build/program_ports.h"
+#include "neap/core/program/builder/program_builder.h"
+#include "neap/core/program/builder/program_ports.h"
 #include "neap/core/program/layer_tensors.h"
 #include "neap/core/program/paper_program.h"
 #include "neap/core/program/program.h"

@@ -1,4 +1,4 @@
-#include "neap/core/program/build/program_ports.h"
+#include "neap/core/program/builder/program_ports.h"
 
 #include <algorithm>
 #include <string>

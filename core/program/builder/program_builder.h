@@ -19,7 +19,7 @@
 #include "neap/core/base/ids.h"
 #include "neap/core/base/tensor.h"
 #include "neap/core/graph/graph.h"
-#include "neap/core/program/build/update_writer.h"
+#include "neap/core/program/builder/update_writer.h"
 #include "neap/core/program/layer_tensors.h"
 #include "neap/core/program/persistent_tensors.h"
 #include "neap/core/program/program.h"

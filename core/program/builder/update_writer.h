@@ -17,7 +17,7 @@
 
 #include "absl/types/span.h"
 #include "neap/core/graph/graph.h"
-#include "neap/core/program/build/optimizer_steps.h"
+#include "neap/core/program/builder/optimizer_steps.h"
 #include "neap/core/program/layer_tensors.h"
 #include "neap/core/program/program.h"
 

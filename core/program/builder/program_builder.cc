@@ -1,11 +1,11 @@
-#include "neap/core/program/build/program_builder.h"
+#include "neap/core/program/builder/program_builder.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/stable_hash.h"
-#include "neap/core/program/build/program_ports.h"
+#include "neap/core/program/builder/program_ports.h"
 #include "neap/core/program/learning.h"
 #include "neap/core/program/results.h"
 #include "neap/core/step/specify.h"

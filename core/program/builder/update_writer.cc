@@ -1,4 +1,4 @@
-#include "neap/core/program/build/update_writer.h"
+#include "neap/core/program/builder/update_writer.h"
 
 #include <algorithm>
 #include <utility>
