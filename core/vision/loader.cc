@@ -25,8 +25,10 @@ namespace {
 constexpr int64_t kElementsPerThread = 1 << 19;
 constexpr size_t kMaxThreads = 16;
 
-// A batch of `size` images with any values, in the memory of `used`.
-absl::StatusOr<Batch> Resized(Batch used, const Dataset& dataset, int64_t size) {
+// A batch of `size` images with any values, in the memory of `used`. Loaders of several sizes state
+// those of the images.
+absl::StatusOr<Batch> Resized(Batch used, const Dataset& dataset, int64_t size,
+                              bool states_extents = false) {
   const ImageShape shape = dataset.shape();
   Batch batch = {.images = std::move(used.images), .labels = std::move(used.labels), .size = size};
   try {
@@ -38,12 +40,11 @@ absl::StatusOr<Batch> Resized(Batch used, const Dataset& dataset, int64_t size) 
     return absl::ResourceExhaustedError(
         absl::StrCat("no memory for a batch of ", size, " images of ", ToString(shape)));
   }
+  if (states_extents) {
+    batch.height = shape.h;
+    batch.width = shape.w;
+  }
   return batch;
-}
-
-void StateSize(const Dataset& dataset, Batch& batch) {
-  batch.height = dataset.shape().h;
-  batch.width = dataset.shape().w;
 }
 
 // `read` allocates memory for one image, and the data set may be one of the program's own.
@@ -123,8 +124,7 @@ absl::StatusOr<Batch> BatchOfStep(const std::vector<LoaderSize>& sizes,
                                   const LoaderOptions& options, int64_t step) {
   RETURN_IF_ERROR(CheckLoader(sizes, options, step));
   const StepImages of = ImagesOf(sizes, options, step);
-  ASSIGN_OR_RETURN(Batch batch, Resized({}, *of.dataset, of.count));
-  if (sizes.size() > 1) StateSize(*of.dataset, batch);
+  ASSIGN_OR_RETURN(Batch batch, Resized({}, *of.dataset, of.count, sizes.size() > 1));
   RETURN_IF_ERROR(ReadAll(*of.dataset, batch, options.threads, [&](int64_t i) {
     return ReadInto(batch, *of.dataset, options, of.first, i);
   }));
@@ -222,7 +222,7 @@ Loader::~Loader() {
 absl::StatusOr<Batch> Loader::Next(Batch used) {
   std::unique_lock lock(mutex_);
   if (used.size > 0) used_.push_back(std::move(used));
-  if (batches_.empty() && !begins_ && ImagesOfNextBatch() == 0)
+  if (batches_.empty() && !begins_ && NextImages().count == 0)
     return absl::OutOfRangeError("loader: all images have been read");
   changed_.wait(lock, [this] { return !batches_.empty() && batches_.front()->is_complete(); });
   if (!batches_.front()->error.ok()) return batches_.front()->error;
@@ -252,20 +252,21 @@ bool Loader::HasImage() const {
 
 bool Loader::MayBegin() const {
   return !begins_ && static_cast<int64_t>(batches_.size()) <= options_.queue &&
-         ImagesOfNextBatch() > 0;
+         NextImages().count > 0;
 }
 
-int64_t Loader::ImagesOfNextBatch() const {
-  const StepImages next = ImagesOf(sizes_, options_, next_step_);
-  return std::clamp(positions_.count - (next.first - options_.first_image), int64_t{0}, next.count);
+StepImages Loader::NextImages() const {
+  StepImages next = ImagesOf(sizes_, options_, next_step_);
+  const int64_t left = positions_.count - (next.first - options_.first_image);
+  next.count = std::clamp(left, int64_t{0}, next.count);
+  return next;
 }
 
 void Loader::BeginBatch(std::unique_lock<std::mutex>& lock) {
   auto begun = std::make_unique<PartlyRead>();
-  const StepImages next = ImagesOf(sizes_, options_, next_step_);
+  const StepImages next = NextImages();
   begun->dataset = next.dataset;
   begun->first = positions_.first + next.first;
-  const int64_t size = ImagesOfNextBatch();
   ++next_step_;
   Batch used;
   if (!used_.empty()) {
@@ -274,8 +275,8 @@ void Loader::BeginBatch(std::unique_lock<std::mutex>& lock) {
   }
   begins_ = true;
   lock.unlock();  // new memory takes long
-  absl::StatusOr<Batch> batch = Resized(std::move(used), *next.dataset, size);
-  if (batch.ok() && sizes_.size() > 1) StateSize(*next.dataset, *batch);
+  absl::StatusOr<Batch> batch =
+      Resized(std::move(used), *next.dataset, next.count, sizes_.size() > 1);
   lock.lock();
   begins_ = false;
   if (batch.ok()) {

@@ -88,6 +88,8 @@ struct ImageRange {
   int64_t count = 0;
 };
 
+struct StepImages;  // core/vision/loader_steps.h
+
 class Loader {
  public:
   // Errors: INVALID_ARGUMENT for options out of range; RESOURCE_EXHAUSTED if no thread can be
@@ -123,7 +125,7 @@ class Loader {
   // The following are called with the mutex locked by `lock`, and return so.
   bool HasImage() const;
   bool MayBegin() const;
-  int64_t ImagesOfNextBatch() const;  // 0 after the last
+  StepImages NextImages() const;  // none after the last
   void BeginBatch(std::unique_lock<std::mutex>& lock);
   void ReadOne(std::unique_lock<std::mutex>& lock);
 

@@ -115,7 +115,7 @@ class Chooser {
     Fetch* fetch = nullptr;
     Copy copy;
   };
-  // The copies that make room for a workspace, those of T_pre and T_off.
+  // The copies that make room for a workspace: the prefetches of T_pre and the offloads of T_off.
   struct Room {
     std::vector<Delay> delays;
     std::vector<Victim> victims;

@@ -38,7 +38,7 @@ class OrderSet {
            const DeviceDescription& device, const Residencies& residencies, const TimeFloor& floor);
 
   // Lists the engines and adds the orders of the policy itself; called once, first. Errors: those
-  // of EngineTable; that an order cannot be rerun, if there is no other.
+  // of EngineTable; if no order can be rerun, the error of the first.
   absl::Status AddThoseOfPolicy(EngineCatalog& catalog);
   // Adds the others, if they are not there and the program trains. Pointers to orders become
   // invalid. Errors: those of EngineTable.

@@ -77,8 +77,8 @@ struct Divider<uint64_t> {
   uint64_t divisor = 1;
 };
 
-// Calls visit(0), visit(1), ..., visit(kCount - 1). This is no loop, of which the compiler would
-// make a copy for each case of a switch inside.
+// Calls visit(0), visit(1), ..., visit(kCount - 1). The calls are not a loop, because the compiler
+// copies a loop for each case of a switch inside it.
 template <int kCount, typename Visit>
 __device__ __forceinline__ void Repeat(const Visit& visit) {
   [&]<int... k>(std::integer_sequence<int, k...>) { (visit(k), ...); }
