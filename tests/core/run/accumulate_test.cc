@@ -8,12 +8,7 @@
 #include <vector>
 
 #include "neap/core/run/session.h"
-#include "neap/layers/activation.h"
-#include "neap/layers/batch_norm.h"
-#include "neap/layers/convolution.h"
-#include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
-#include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/memory/create_session.h"
@@ -26,30 +21,12 @@ namespace {
 
 constexpr int64_t kBatches = 4, kImages = 8;
 
-struct NetOptions {
-  int64_t batch = kImages;
-  DType dtype = DType::kFp32;
-  bool dropout = true;
-  bool batch_norm = false;
-};
+using NetOptions = BlockOptions;
 
-// A block whose layers share a parameter, and dropout, whose masks depend on an image's place.
-Graph Net(const NetOptions& options = {}) {
-  Graph net({.name = "net", .batch = options.batch, .dtype = options.dtype});
-  std::string x = net.Input({3, 8, 8});
-  x = net.Add("conv1", Convolution{.out_channels = 8, .kernel = 3, .padding = 1}, {x});
-  if (options.batch_norm) x = net.Add("bn1", BatchNorm{}, {x});
-  const std::string trunk = net.Add("relu1", Relu{}, {x});
-  x = net.Add("conv2", Convolution{.out_channels = 8, .kernel = 3, .padding = 1}, {trunk});
-  x = net.Add("relu2", Relu{}, {x});
-  x = net.Add("conv3", Convolution{.out_channels = 8, .kernel = 3, .padding = 1}, {x});
-  net.Share("conv3.weight", "conv2.weight");
-  x = net.Add("add", Add{}, {x, trunk});
-  x = net.Add("pool", MaxPool{}, {x});
-  if (options.dropout) x = net.Add("drop", Dropout{.probability = 0.25F}, {x});
-  x = net.Add("fc", FullyConnected{.out_features = 4}, {x});
-  net.Loss(x, SoftmaxCrossEntropy{});
-  return net;
+// A block whose layers share a parameter.
+Graph Net(NetOptions options = {}) {
+  options.shares = true;
+  return BlockNet(options);
 }
 
 uint64_t SeedOf(int64_t step, int64_t index) {

@@ -30,13 +30,13 @@ TEST_CASE("a step that is given up changes running statistics and nothing else")
     Session steady = Opened(Given(), *device, planning);
     planning.budget_bytes = steady.planning().minimum_budget_bytes;
     Session session = Opened(Given(), *device, planning);
-    TrainGiven(steady, Net(), 2);
+    TrainGiven(steady, BlockNet(), 2);
     for (int step = 0; step < 2; ++step) {
       const Batch other = MakeBatch(77);
       REQUIRE(session.Forward({{.name = "input", .floats = other.images}}).ok());
       REQUIRE(session.SkipBackward().ok());
       CHECK(session.step() == step);
-      TrainGiven(session, Net(), 1);
+      TrainGiven(session, BlockNet(), 1);
     }
     CheckSameState(steady, session);
     CHECK(session.Save(directory.File("state")).ok());
@@ -79,7 +79,7 @@ TEST_CASE("calls in another order are refused, and name what comes next") {
   CHECK(session.Backward(gradients).ok());
   CHECK(session.Backward(gradients).status().code() == kRefused);
 
-  Session of_steps = Opened(Net(), *device);
+  Session of_steps = Opened(BlockNet(), *device);
   CHECK(ErrorOf(of_steps.Forward(FeedsOf(batch)).status()) ==
         "net has no output whose gradient the caller gives (Graph::OutputWithGradient()), so there "
         "is no Forward() without the rest");
@@ -162,12 +162,12 @@ TEST_CASE("the budget and the graph may change between steps") {
   const auto device = OpenCpu();
   Session steady = Opened(Given(), *device);
   Session session = Opened(Given(), *device, {.policy = "superneurons"});
-  TrainGiven(steady, Net(), 4);
-  TrainGiven(session, Net(), 2);
+  TrainGiven(steady, BlockNet(), 4);
+  TrainGiven(session, BlockNet(), 2);
   REQUIRE(session.SetBudget(session.planning().minimum_budget_bytes).ok());
-  TrainGiven(session, Net(), 1);
-  CHECK(session.SetTrainingGraph(Net()).code() == kInvalid);  // it has a loss of its own
-  TrainGiven(session, Net(), 1);
+  TrainGiven(session, BlockNet(), 1);
+  CHECK(session.SetTrainingGraph(BlockNet()).code() == kInvalid);  // it has a loss of its own
+  TrainGiven(session, BlockNet(), 1);
   CheckSameState(steady, session);
 }
 
@@ -175,17 +175,17 @@ TEST_CASE("a step that fails in either half leaves a session that a file makes u
   const auto cpu = OpenCpu();
   const ScratchDirectory directory;
   const std::string path = directory.File("state.safetensors");
-  const GivenLosses losses(Net());
+  const GivenLosses losses(BlockNet());
   const Batch any = MakeBatch(0);
   const Feeds feeds = FeedsOf(any);
   Session steady = Opened(losses.net(), *cpu);
-  TrainGiven(steady, Net(), 2);
+  TrainGiven(steady, BlockNet(), 2);
   int in_forward = 0, in_backward = 0, before = 0;
   for (int k = 1;; ++k) {
     CAPTURE(k);
     FaultyDevice device(*cpu);
     Session session = Opened(losses.net(), device, {.policy = "vdnn-all"});
-    TrainGiven(session, Net(), 1);
+    TrainGiven(session, BlockNet(), 1);
     REQUIRE(session.Save(path).ok());
     device.FailCopies(k, 1);
     const Batch batch = MakeBatch(1);
@@ -209,7 +209,7 @@ TEST_CASE("a step that fails in either half leaves a session that a file makes u
     }
     REQUIRE(session.Load(path).ok());
     CHECK(session.step() == 1);
-    TrainGiven(session, Net(), 1);
+    TrainGiven(session, BlockNet(), 1);
     CheckSameParameters(session, steady);
   }
   CHECK(before > 0);

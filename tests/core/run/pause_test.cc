@@ -53,7 +53,7 @@ void CheckEqualsLoss(const Graph& net, const TrainingOptions& training, PlannerO
 TEST_CASE("a gradient that is given trains as the loss that it is of, bit for bit, by any policy") {
   for (const Policy& policy : Policies()) {
     CAPTURE(policy.name);
-    CheckEqualsLoss(Net({.batch_norm = true}), {}, {.policy = std::string(policy.name)});
+    CheckEqualsLoss(BlockNet({.batch_norm = true}), {}, {.policy = std::string(policy.name)});
   }
 }
 
@@ -62,17 +62,17 @@ TEST_CASE("a gradient that is given trains as its loss with every optimizer and 
   const Optimizer clipped = {.clip_norm = 0.5F};
   for (const Optimizer& optimizer : {adamw, clipped}) {
     CAPTURE(optimizer.clip_norm);
-    CheckEqualsLoss(Net(), {.optimizer = optimizer}, {.policy = "superneurons"});
+    CheckEqualsLoss(BlockNet(), {.optimizer = optimizer}, {.policy = "superneurons"});
   }
   for (const DType dtype : {DType::kBf16, DType::kFp16}) {
     CAPTURE(Name(dtype));
     for (const char* policy : {"keep-all", "tensor-cache", "superneurons", "auto"})
-      CheckEqualsLoss(Net({.dtype = dtype, .batch_norm = true}), {}, {.policy = policy});
+      CheckEqualsLoss(BlockNet({.dtype = dtype, .batch_norm = true}), {}, {.policy = policy});
   }
 }
 
 TEST_CASE("parameters may be on the host over the pause") {
-  CheckEqualsLoss(Net(), {}, {.policy = "superneurons", .offload_params = true});
+  CheckEqualsLoss(BlockNet(), {}, {.policy = "superneurons", .offload_params = true});
 }
 
 TEST_CASE("the outputs are what evaluation computes of them, and are handed out before backward") {
@@ -197,7 +197,7 @@ TEST_CASE("gradients of several batches are summed before an update") {
   const auto device = OpenCpu();
   for (const DType dtype : {DType::kFp32, DType::kFp16}) {
     CAPTURE(Name(dtype));
-    const Graph net = Net({.dtype = dtype});
+    const Graph net = BlockNet({.dtype = dtype});
     const GivenLosses losses(net);
     Session with_loss = Opened(net, *device, {}, {.accumulate = 3});
     Session session = Opened(losses.net(), *device, {.policy = "superneurons"}, {.accumulate = 3});
@@ -282,7 +282,7 @@ TEST_CASE("a step has the size of what is given to its forward") {
 }
 
 TEST_CASE("the gradients that two ranks give are summed") {
-  const Graph net = Net({.batch = 8, .dropout = false});
+  const Graph net = BlockNet({.batch = 8, .dropout = false});
   const GivenLosses losses(net);
   const auto train = [&](bool gives, bool shards) {
     std::vector<Trained> trained(2);

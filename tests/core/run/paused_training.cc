@@ -5,12 +5,8 @@
 #include <cmath>
 
 #include "neap/layers/activation.h"
-#include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
-#include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
-#include "neap/layers/join.h"
-#include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "tests/given_gradients.h"
@@ -26,23 +22,7 @@ Feeds FeedsOf(const Batch& batch) {
   return {{.name = "input", .floats = batch.images}, {.name = "labels", .integers = batch.labels}};
 }
 
-Graph Net(const NetOptions& options) {
-  Graph net({.name = "net", .batch = options.batch, .dtype = options.dtype});
-  std::string x = net.Input({3, 8, 8});
-  x = net.Add("conv1", Convolution{.out_channels = 8, .kernel = 3, .padding = 1}, {x});
-  if (options.batch_norm) x = net.Add("bn1", BatchNorm{}, {x});
-  const std::string trunk = net.Add("relu1", Relu{}, {x});
-  x = net.Add("conv2", Convolution{.out_channels = 8, .kernel = 3, .padding = 1}, {trunk});
-  x = net.Add("relu2", Relu{}, {x});
-  x = net.Add("add", Add{}, {x, trunk});
-  x = net.Add("pool", MaxPool{}, {x});
-  if (options.dropout) x = net.Add("drop", Dropout{.probability = 0.25F}, {x});
-  x = net.Add("fc", FullyConnected{.out_features = 4}, {x});
-  net.Loss(x, SoftmaxCrossEntropy{});
-  return net;
-}
-
-Graph Given(const NetOptions& options) { return GivenLosses(Net(options)).net(); }
+Graph Given(const NetOptions& options) { return GivenLosses(BlockNet(options)).net(); }
 
 void TrainGiven(Session& session, const Graph& net, int steps) {
   const GivenLosses losses(net);

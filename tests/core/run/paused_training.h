@@ -11,6 +11,7 @@
 #include "neap/core/program/feeds.h"
 #include "neap/core/run/session.h"
 #include "neap/core/vision/batch.h"
+#include "tests/small_net.h"
 
 namespace neap::pause_test {
 
@@ -22,15 +23,8 @@ std::string ErrorOf(const absl::Status& status);
 // They refer to the batch.
 Feeds FeedsOf(const Batch& batch);
 
-struct NetOptions {
-  int64_t batch = 8;
-  DType dtype = DType::kFp32;
-  bool batch_norm = false;
-  bool dropout = true;
-};
-// A residual block, dropout, and a classifier, for MakeBatch(). Given() is without labels, which
-// the caller's loss compares the output with.
-Graph Net(const NetOptions& options = {});
+using NetOptions = BlockOptions;
+// BlockNet() without labels: the caller's loss compares the output with them.
 Graph Given(const NetOptions& options = {});
 
 // Trains what GivenLosses makes of `net`, and checks what each step returns.
