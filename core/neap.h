@@ -29,6 +29,7 @@
 #include "neap/layers/catalog/custom_kernel.h"
 #include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
+#include "neap/layers/channel_split.h"
 #include "neap/layers/collectives/local_ranks.h"
 #include "neap/layers/collectives/mpi_ranks.h"
 #include "neap/layers/collectives/nccl_ranks.h"

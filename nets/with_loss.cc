@@ -60,9 +60,8 @@ absl::StatusOr<Graph> WithTargetLoss(const Graph& net, const Layer& loss) {
   for (const GraphLayer& layer : net.layers()) {
     if (!IsLoss(layer.role) && !targets.contains(layer.name)) changed.Add(layer);
   }
-  const ResolvedLayer& predictions = resolved.layers[main->inputs[0].index()];
-  const Shape& shape = predictions.spec.output.shape;
-  changed.TargetLoss(predictions.name, loss, {shape.c(), shape.h(), shape.w()});
+  const Shape& shape = resolved.SpecOf(main->inputs[0]).shape;
+  changed.TargetLoss(resolved.NameOf(main->inputs[0]), loss, {shape.c(), shape.h(), shape.w()});
   for (const ResolvedLayer& layer : resolved.layers) {
     if (layer.role != LayerRole::kAuxiliaryLoss) continue;
     std::optional<Layer> auxiliary = Weighted(loss, layer.spec.loss_weight);
@@ -71,7 +70,7 @@ absl::StatusOr<Graph> WithTargetLoss(const Graph& net, const Layer& loss) {
           "layer '", layer.name, "': an auxiliary loss of type ", std::string(layer.layer.type()),
           " cannot become one of type ", std::string(loss.type()), " with the same weight"));
     }
-    changed.AuxiliaryLoss(resolved.layers[layer.inputs[0].index()].name, *std::move(auxiliary));
+    changed.AuxiliaryLoss(resolved.NameOf(layer.inputs[0]), *std::move(auxiliary));
   }
   return changed;
 }

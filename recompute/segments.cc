@@ -52,11 +52,12 @@ const LayerTraits& TraitsOf(const Program& program, const Step& step) {
   return program.layers[step.layer.index()].traits;
 }
 
-std::optional<TensorId> OutputOf(const Step& step) {
+std::vector<TensorId> OutputsOf(const Step& step) {
+  std::vector<TensorId> outputs;
   for (const Use& use : step.writes) {
-    if (use.operand.slot == Slot::kOutput) return use.tensor;
+    if (use.operand.slot == Slot::kOutput) outputs.push_back(use.tensor);
   }
-  return std::nullopt;
+  return outputs;
 }
 
 int64_t WrittenBytes(const Program& program, const Step& step) {
@@ -65,7 +66,7 @@ int64_t WrittenBytes(const Program& program, const Step& step) {
   return bytes;
 }
 
-// The step that is the only reader of `kept`, backward included, if its result is no larger.
+// The step that is the only reader of `kept`, backward included, if its only result is no larger.
 std::optional<StepId> Successor(const Program& program, const Readers& readers, TensorId kept) {
   const std::vector<StepId>& forward = readers.forward[kept.index()];
   if (forward.size() != 1 || readers.in_backward[kept.index()]) return std::nullopt;
@@ -75,6 +76,7 @@ std::optional<StepId> Successor(const Program& program, const Readers& readers, 
            !IsGiven(program.tensor(use.tensor).role);
   });
   if (!CanRunAgain(program, readers, step) || TraitsOf(program, step).checkpoint || !of_one_input ||
+      OutputsOf(step).size() != 1 ||
       WrittenBytes(program, step) > program.tensor(kept).spec.size_bytes()) {
     return std::nullopt;
   }
@@ -86,13 +88,11 @@ std::vector<bool> Results(const Program& program, const Readers& readers, Wanted
   std::vector<bool> kept(program.tensors.size(), false);
   for (const Step& step : program.steps) {
     if (step.phase != Phase::kForward || !wanted(TraitsOf(program, step))) continue;
-    std::optional<TensorId> result = OutputOf(step);
-    while (result.has_value()) {
-      const std::optional<StepId> successor = Successor(program, readers, *result);
-      if (!successor.has_value()) break;
-      result = OutputOf(program.steps[successor->index()]);
+    for (TensorId result : OutputsOf(step)) {
+      while (const std::optional<StepId> successor = Successor(program, readers, result))
+        result = OutputsOf(program.steps[successor->index()]).front();
+      kept[result.index()] = true;
     }
-    if (result.has_value()) kept[result->index()] = true;
   }
   return kept;
 }
@@ -141,10 +141,12 @@ Segments CheckpointSegments(const Program& program) {
                        .producer = readers.producer};
   std::vector<bool> again(program.steps.size(), false);
   for (const Step& step : program.steps) {
-    const std::optional<TensorId> output = OutputOf(step);
+    const std::vector<TensorId> outputs = OutputsOf(step);
+    const bool is_kept = std::any_of(outputs.begin(), outputs.end(), [&](TensorId output) {
+      return segments.checkpoints[output.index()];
+    });
     again[step.id.index()] = CanRunAgain(program, readers, step) &&
-                             !TraitsOf(program, step).checkpoint && output.has_value() &&
-                             !segments.checkpoints[output->index()];
+                             !TraitsOf(program, step).checkpoint && !outputs.empty() && !is_kept;
     if (again[step.id.index()]) SetDropped(step, true, segments);
   }
   UnionFind groups(program.steps.size());

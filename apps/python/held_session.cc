@@ -33,7 +33,7 @@ absl::StatusOr<BatchShape> ShapeOf(const Graph& net) {
     if (layer.role == LayerRole::kFeed) shape.feeds[layer.name] = OfImage(layer.spec.output.shape);
     inputs += layer.role == LayerRole::kFeed && !layer.is_target ? 1 : 0;
     if (layer.role == LayerRole::kLoss && shape.predictions.empty())
-      shape.predictions = OfImage(resolved.layers[layer.inputs[0].value].spec.output.shape);
+      shape.predictions = OfImage(resolved.SpecOf(layer.inputs[0]).shape);
     if (layer.role != LayerRole::kFeed) continue;
     if (!layer.is_target) shape.image = OfImage(layer.spec.output.shape);
     if (!layer.is_target) continue;

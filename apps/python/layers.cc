@@ -19,6 +19,7 @@
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
+#include "neap/layers/channel_split.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
@@ -166,6 +167,14 @@ void BindPools(nb::module_& module) {
         return Layer(ChannelSlice{.first = first, .count = count});
       },
       "first"_a, "count"_a, "Channels [first, first + count) of each image.");
+  module.def(
+      "ChannelSplit",
+      [](std::vector<int64_t> channels) {
+        return Layer(ChannelSplit{.channels = std::move(channels)});
+      },
+      "channels"_a,
+      "As torch.split along the channels: an output for each number of channels. Graph.add() "
+      "returns the name of the first, NAME; the others are 'NAME:1', 'NAME:2' and so on.");
   module.def(
       "ZeroPad",
       [](int64_t top, int64_t left, int64_t bottom, int64_t right, int64_t front, int64_t back) {

@@ -21,6 +21,20 @@ Shape WithBatch(int64_t batch, const Shape& image) {
 
 }  // namespace
 
+std::string OutputName(std::string_view layer, int index) {
+  return index == 0 ? std::string(layer) : absl::StrCat(std::string(layer), ":", index);
+}
+
+std::string ResolvedGraph::NameOf(LayerOutput output) const {
+  return OutputName(Producer(output).name, output.index);
+}
+
+std::vector<TensorSpec> ResolvedGraph::InputSpecs(const ResolvedLayer& layer) const {
+  std::vector<TensorSpec> specs;
+  for (LayerOutput input : layer.inputs) specs.push_back(SpecOf(input));
+  return specs;
+}
+
 Role OutputRole(const ResolvedLayer& layer) {
   if (layer.role != LayerRole::kFeed) return Role::kActivation;
   return layer.is_target ? Role::kLabel : Role::kInput;

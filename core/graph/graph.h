@@ -23,6 +23,12 @@
 //   net.Loss("age_loss", MeanSquaredError{.weight = 0.1F}, {"estimate", "age"});
 //   net.Output("logits");
 //
+// A layer of several outputs, such as ChannelSplit, is named in inputs and outputs for its first
+// one:
+//
+//   net.Add("halves", ChannelSplit{.channels = {16, 16}}, {x});
+//   net.Add("sum", Add{}, {"halves", OutputName("halves", 1)});  // "halves:1"
+//
 // The caller may compute a loss of its own, and give its gradient with respect to outputs
 // (Session::Forward(), Session::Backward()); such a network needs no other loss:
 //
@@ -32,6 +38,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -68,17 +75,21 @@ constexpr bool IsLoss(LayerRole role) {
   return role == LayerRole::kLoss || role == LayerRole::kAuxiliaryLoss;
 }
 
+// The name of a layer's output in inputs and outputs: that of the layer for output 0, and
+// "LAYER:INDEX" for the others.
+std::string OutputName(std::string_view layer, int index);
+
 struct GraphLayer {
   std::string name;
   Layer layer;
-  std::vector<std::string> inputs;  // names
+  std::vector<std::string> inputs;  // OutputName() of others
   LayerRole role = LayerRole::kInner;
   friend bool operator==(const GraphLayer&, const GraphLayer&) = default;
 };
 
 // What the caller gets of an iteration.
 struct GraphOutput {
-  std::string layer;
+  std::string layer;            // its OutputName()
   bool takes_gradient = false;  // Graph::OutputWithGradient()
   friend bool operator==(const GraphOutput&, const GraphOutput&) = default;
 };
@@ -119,7 +130,7 @@ class Graph {
   // A feed: values that the caller gives for every iteration. `shape` is that of one example, and
   // the feed's is {batch, shape}. Without a type, it has the network's. Returns the name.
   std::string Input(std::string name, const Shape& shape, std::optional<DType> dtype = {});
-  // Adds any layer. Its one output has the layer's name, which is returned. Nothing is checked
+  // Adds any layer. Its first output has the layer's name, which is returned. Nothing is checked
   // here.
   std::string Add(std::string name, Layer layer, std::vector<std::string> inputs);
   // Adds a layer of any role, for building a graph from the layers() of another.
@@ -183,25 +194,39 @@ class Graph {
   std::vector<GraphLayer> layers_;
 };
 
+// An output of a layer of a checked graph.
+struct LayerOutput {
+  LayerId layer;
+  int index = 0;
+  friend bool operator==(const LayerOutput&, const LayerOutput&) = default;
+};
+
+// An output that is a result of every iteration.
+struct LayerResult {
+  std::string name;  // of the result
+  int output = 0;    // its index
+  friend bool operator==(const LayerResult&, const LayerResult&) = default;
+};
+
 // A layer of a checked graph: its inputs are ids, and its spec is known.
 struct ResolvedLayer {
   LayerId id;  // position in ResolvedGraph::layers: execution order
   std::string name;
   Layer layer;
-  std::vector<LayerId> inputs;
+  std::vector<LayerOutput> inputs;
   LayerRole role = LayerRole::kInner;
   LayerSpec spec;
   // The layers by which the parameters and states are named (ParamSpec::owner); empty: this one.
   std::vector<std::string> owners = {};
   // Those of its parameters that another layer owns, with the owner's name for them.
   std::vector<SharedParam> shared = {};
-  std::string output;  // the name by which its output is a result; empty if it is none
+  std::vector<LayerResult> results = {};
   // A feed that losses compare predictions with, and nothing else reads.
   bool is_target = false;
   // Only auxiliary losses depend on it. Inference has its parameters and states, but no steps.
   bool training_only = false;
 };
-// The role of the layer's output in training: input, label or activation.
+// The role of the layer's outputs in training: input, label or activation.
 Role OutputRole(const ResolvedLayer& layer);
 // The names of tensors: "conv1.weight", of a shared parameter its owner's; "bn1.running_mean".
 std::string ParamName(const ResolvedLayer& layer, const ParamSpec& param);
@@ -211,20 +236,27 @@ std::string StateName(const ResolvedLayer& layer, const StateSpec& state);
 struct ResolvedGraph {
   GraphOptions options;
   std::vector<ResolvedLayer> layers;
+  const ResolvedLayer& Producer(LayerOutput output) const { return layers[output.layer.index()]; }
+  const TensorSpec& SpecOf(LayerOutput output) const {
+    return Producer(output).spec.OutputSpec(output.index);
+  }
+  std::string NameOf(LayerOutput output) const;  // its OutputName()
+  // The specs of the layer's inputs.
+  std::vector<TensorSpec> InputSpecs(const ResolvedLayer& layer) const;
 };
 
 // By LayerId: whether the layer is a loss or the caller, or one of them takes a gradient of it.
 std::vector<bool> LeadsToLoss(const ResolvedGraph& graph);
 
-// Orders the layers (core/graph/order.h), infers shapes and checks everything.
-// Errors: INVALID_ARGUMENT naming the layer: unknown input, duplicate name, cycle, a layer that is
-// neither read nor a loss or an output, shapes that do not fit, tensors with no elements, a feed
-// whose first extent is not the batch, a layer with neither inputs nor a forward step, a loss that
-// does not keep its result or, if the loss is scaled, does not read the scale; an output that is
-// not a layer, or is one of integers; a shared parameter that no layer has, is its own owner, or is
-// of another shape than its owner's; no feed, neither a loss nor an output, and in training neither
-// a loss nor an output whose gradient is given; an output whose gradient is given, but that no
-// parameter precedes.
+// Orders the layers (core/graph/order.h), infers shapes and checks everything. Errors:
+// INVALID_ARGUMENT naming the layer: unknown input, duplicate name, cycle, a layer of which no
+// output is read, and which is neither a loss nor an output, shapes that do not fit, tensors with
+// no elements, a feed whose first extent is not the batch, a layer with neither inputs nor a
+// forward step, a loss that does not keep its result or, if the loss is scaled, does not read the
+// scale; an output that is not a layer, or is one of integers; a shared parameter that no layer
+// has, is its own owner, or is of another shape than its owner's; no feed, neither a loss nor an
+// output, and in training neither a loss nor an output whose gradient is given; an output whose
+// gradient is given, but that no parameter precedes.
 absl::StatusOr<ResolvedGraph> Resolve(const Graph& graph, Mode mode);
 
 }  // namespace neap

@@ -7,65 +7,16 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/base/utf8.h"
 #include "neap/core/base/without_throwing.h"
 #include "neap/core/graph/caller.h"
+#include "neap/core/graph/connect.h"
 #include "neap/core/graph/graph.h"
-#include "neap/core/graph/order.h"
 #include "neap/core/step/check_spec.h"
 
 namespace neap {
 namespace {
-
-absl::Status LayerError(const std::string& name, std::string_view what) {
-  return absl::InvalidArgumentError(absl::StrFormat("layer '%s': %s", name, what));
-}
-
-using Index = absl::flat_hash_map<std::string, size_t>;
-
-absl::StatusOr<Index> IndexNames(const Graph& graph) {
-  Index index;
-  for (size_t i = 0; i < graph.layers().size(); ++i) {
-    const std::string& name = graph.layers()[i].name;
-    if (name.empty())
-      return absl::InvalidArgumentError(absl::StrCat("layer number ", i, " has no name"));
-    if (!IsUtf8(name)) return LayerError(absl::CHexEscape(name), "its name is not UTF-8");
-    if (!index.emplace(name, i).second) return LayerError(name, "two layers have this name");
-  }
-  return index;
-}
-
-absl::StatusOr<std::vector<std::vector<size_t>>> ConnectInputs(const Graph& graph,
-                                                               const Index& index) {
-  std::vector<std::vector<size_t>> inputs(graph.layers().size());
-  std::vector<bool> read(graph.layers().size(), false);
-  for (const GraphOutput& output : graph.outputs()) {
-    if (const auto found = index.find(output.layer); found != index.end())
-      read[found->second] = true;
-  }
-  for (size_t i = 0; i < graph.layers().size(); ++i) {
-    for (const std::string& input : graph.layers()[i].inputs) {
-      const auto found = index.find(input);
-      if (found == index.end()) {
-        return LayerError(graph.layers()[i].name,
-                          absl::StrCat("input '", input, "' is not a layer"));
-      }
-      inputs[i].push_back(found->second);
-      read[found->second] = true;
-    }
-  }
-  for (size_t i = 0; i < read.size(); ++i) {
-    const GraphLayer& layer = graph.layers()[i];
-    if (!read[i] && !IsLoss(layer.role)) {
-      return LayerError(layer.name, "its output is unused (a loss or an output ends a network)");
-    }
-  }
-  return inputs;
-}
 
 bool TakesGradients(const Graph& graph) {
   return std::any_of(graph.outputs().begin(), graph.outputs().end(),
@@ -140,23 +91,18 @@ absl::Status CheckRole(const GraphLayer& layer, const LayerSpec& spec) {
                     "(StateSpec::accumulates)");
 }
 
-absl::Status CheckOutputs(const Graph& graph, const Index& index) {
-  absl::flat_hash_set<std::string> known;
-  for (const GraphOutput& output : graph.outputs()) {
-    const std::string& name = output.layer;
-    if (!index.contains(name))
-      return absl::InvalidArgumentError(absl::StrCat("output '", name, "' is not a layer"));
-    if (!known.insert(name).second)
-      return absl::InvalidArgumentError(absl::StrCat("output '", name, "' is named twice"));
-  }
-  if (TakesGradients(graph) && index.contains(std::string(kCallerName))) {
-    return LayerError(std::string(kCallerName),
-                      "this name is that of the caller, who gives gradients of outputs");
+bool IsFloat(DType dtype) { return dtype != DType::kInt32 && dtype != DType::kUInt8; }
+
+absl::Status CheckResults(const ResolvedLayer& layer) {
+  for (const LayerResult& result : layer.results) {
+    RETURN_IF_ERROR(CheckHasOutput(layer.name, layer.spec, result.output));
+    if (layer.role == LayerRole::kFeed || IsAuxiliary(layer.role))
+      return LayerError(layer.name, "neither a feed nor an auxiliary loss is an output");
+    if (!IsFloat(layer.spec.OutputSpec(result.output).dtype))
+      return LayerError(layer.name, "an output has floats, not integers");
   }
   return absl::OkStatus();
 }
-
-bool IsFloat(DType dtype) { return dtype != DType::kInt32 && dtype != DType::kUInt8; }
 
 // Every feed holds the batch.
 absl::Status CheckFeed(const GraphLayer& layer, const LayerSpec& spec, int64_t batch) {
@@ -172,10 +118,11 @@ absl::Status CheckFeed(const GraphLayer& layer, const LayerSpec& spec, int64_t b
 void MarkTrainingOnly(ResolvedGraph& graph) {
   std::vector<bool> needed(graph.layers.size(), false);  // by others
   for (auto layer = graph.layers.rbegin(); layer != graph.layers.rend(); ++layer) {
-    if (layer->role == LayerRole::kLoss || !layer->output.empty()) needed[layer->id.index()] = true;
+    if (layer->role == LayerRole::kLoss || !layer->results.empty())
+      needed[layer->id.index()] = true;
     layer->training_only = !needed[layer->id.index()];
     if (layer->training_only) continue;
-    for (LayerId input : layer->inputs) needed[input.index()] = true;
+    for (LayerOutput input : layer->inputs) needed[input.layer.index()] = true;
   }
 }
 
@@ -228,11 +175,11 @@ absl::Status ShareParams(const std::vector<SharedParam>& shared, ResolvedGraph& 
 // Marks the feeds that losses compare predictions with, and nothing else reads.
 void MarkTargets(ResolvedGraph& graph) {
   for (ResolvedLayer& layer : graph.layers)
-    layer.is_target = layer.role == LayerRole::kFeed && layer.output.empty();
+    layer.is_target = layer.role == LayerRole::kFeed && layer.results.empty();
   for (const ResolvedLayer& layer : graph.layers) {
     for (size_t i = 0; i < layer.inputs.size(); ++i) {
       const bool compares = IsLoss(layer.role) && i > 0;
-      if (!compares) graph.layers[layer.inputs[i].index()].is_target = false;
+      if (!compares) graph.layers[layer.inputs[i].layer.index()].is_target = false;
     }
   }
 }
@@ -268,14 +215,14 @@ absl::Status CheckGradients(const ResolvedGraph& graph) {
   std::vector<bool> needed(graph.layers.size());
   for (const ResolvedLayer& layer : graph.layers) {
     if (!leads_to_loss[layer.id.index()]) continue;
-    for (LayerId input : layer.inputs) {
-      if (layer.role != LayerRole::kCaller || needed[input.index()]) continue;
-      return LayerError(graph.layers[input.index()].name,
+    for (LayerOutput input : layer.inputs) {
+      if (layer.role != LayerRole::kCaller || needed[input.layer.index()]) continue;
+      return LayerError(graph.Producer(input).name,
                         "its gradient is to be given, but no parameter precedes it");
     }
     needed[layer.id.index()] = !layer.spec.params.empty();
     for (size_t i = 0; i < layer.inputs.size(); ++i) {
-      if (!needed[layer.inputs[i].index()]) continue;
+      if (!needed[layer.inputs[i].layer.index()]) continue;
       needed[layer.id.index()] = true;
       if (GivesGradient(layer.spec, static_cast<int>(i))) continue;
       return LayerError(layer.name,
@@ -294,35 +241,16 @@ absl::Status AddCaller(const std::vector<GraphOutput>& outputs, ResolvedGraph& g
                           .inputs = {},
                           .role = LayerRole::kCaller,
                           .spec = {}};
-  LayerContext context;
-  for (const GraphOutput& output : outputs) {
-    if (!output.takes_gradient) continue;
-    const auto layer =
-        std::find_if(graph.layers.begin(), graph.layers.end(),
-                     [&](const ResolvedLayer& one) { return one.name == output.layer; });
-    caller.inputs.push_back(layer->id);
-    context.inputs.push_back(layer->spec.output);
+  absl::flat_hash_map<std::string, LayerOutput> found;
+  for (const ResolvedLayer& layer : graph.layers) {
+    for (const LayerResult& result : layer.results) found[result.name] = {layer.id, result.output};
   }
-  ASSIGN_OR_RETURN(caller.spec, caller.layer.Specify(context));
+  for (const GraphOutput& output : outputs) {
+    if (output.takes_gradient) caller.inputs.push_back(found.at(output.layer));
+  }
+  ASSIGN_OR_RETURN(caller.spec, caller.layer.Specify({.inputs = graph.InputSpecs(caller)}));
   graph.layers.push_back(std::move(caller));
   return absl::OkStatus();
-}
-
-// The name of a layer on a cycle: going back along unmet inputs from a layer that could not run
-// ends on a cycle.
-std::string OnCycle(const Graph& graph, const std::vector<std::vector<size_t>>& inputs,
-                    const std::vector<bool>& ran) {
-  size_t at = 0;
-  while (ran[at]) ++at;
-  for (size_t hop = 0; hop < inputs.size(); ++hop) {
-    for (size_t input : inputs[at]) {
-      if (!ran[input]) {
-        at = input;
-        break;
-      }
-    }
-  }
-  return graph.layers()[at].name;
 }
 
 }  // namespace
@@ -332,47 +260,37 @@ std::vector<bool> LeadsToLoss(const ResolvedGraph& graph) {
   for (auto layer = graph.layers.rbegin(); layer != graph.layers.rend(); ++layer) {
     if (IsLoss(layer->role) || layer->role == LayerRole::kCaller) leads[layer->id.index()] = true;
     if (!leads[layer->id.index()]) continue;
-    for (LayerId input : layer->inputs) leads[input.index()] = true;
+    for (LayerOutput input : layer->inputs) leads[input.layer.index()] = true;
   }
   return leads;
 }
 
 absl::StatusOr<ResolvedGraph> Resolve(const Graph& graph, Mode mode) {
-  ASSIGN_OR_RETURN(const Index index, IndexNames(graph));
-  ASSIGN_OR_RETURN(const std::vector<std::vector<size_t>> inputs, ConnectInputs(graph, index));
-  RETURN_IF_ERROR(CheckOutputs(graph, index));
+  ASSIGN_OR_RETURN(const Connections connections, Connect(graph));
   RETURN_IF_ERROR(CheckEnds(graph, mode));
-  const std::vector<size_t> order = ExecutionOrder(inputs);
-  std::vector<bool> ran(inputs.size(), false);
-  for (size_t layer : order) ran[layer] = true;
-  if (order.size() < inputs.size())
-    return LayerError(OnCycle(graph, inputs, ran), "lies on a cycle");
-
   ResolvedGraph resolved = {.options = graph.options(), .layers = {}};
-  std::vector<LayerId> position(inputs.size());
-  absl::flat_hash_set<std::string> outputs;
-  for (const GraphOutput& output : graph.outputs()) outputs.insert(output.layer);
-  for (size_t source : order) {
+  std::vector<LayerId> position(graph.layers().size());
+  for (size_t source : connections.order) {
     const GraphLayer& layer = graph.layers()[source];
     const LayerId id(resolved.layers.size());
     position[source] = id;
     resolved.layers.push_back({.id = id, .name = layer.name, .layer = layer.layer});
     ResolvedLayer& out = resolved.layers.back();
     out.role = layer.role;
-    if (outputs.contains(layer.name)) out.output = layer.name;
-    LayerContext context = {.inputs = {},
-                            .mode = mode,
-                            .scales_loss = mode == Mode::kTraining && ScalesLoss(resolved.options)};
-    for (size_t input : inputs[source]) {
-      out.inputs.push_back(position[input]);
-      context.inputs.push_back(resolved.layers[position[input].index()].spec.output);
+    out.results = connections.results[source];
+    for (const ConnectedOutput& input : connections.inputs[source]) {
+      const ResolvedLayer& producer = resolved.layers[position[input.layer].index()];
+      RETURN_IF_ERROR(CheckHasOutput(producer.name, producer.spec, input.index));
+      out.inputs.push_back({producer.id, input.index});
     }
+    const LayerContext context = {
+        .inputs = resolved.InputSpecs(out),
+        .mode = mode,
+        .scales_loss = mode == Mode::kTraining && ScalesLoss(resolved.options)};
     ASSIGN_OR_RETURN(out.spec, SpecifyChecked(layer, context));
     RETURN_IF_ERROR(CheckFeed(layer, out.spec, resolved.options.batch));
-    if (!out.output.empty() && (layer.role == LayerRole::kFeed || IsAuxiliary(layer.role)))
-      return LayerError(layer.name, "neither a feed nor an auxiliary loss is an output");
-    if (!out.output.empty() && !IsFloat(out.spec.output.dtype))
-      return LayerError(layer.name, "an output has floats, not integers");
+    RETURN_IF_ERROR(CheckOutputNames(graph, layer.name, out.spec));
+    RETURN_IF_ERROR(CheckResults(out));
   }
   if (mode == Mode::kTraining && TakesGradients(graph))
     RETURN_IF_ERROR(AddCaller(graph.outputs(), resolved));

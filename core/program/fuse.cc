@@ -33,8 +33,8 @@ class Fusion {
         readers_(graph_.layers.size()),
         shared_(SharedParamNames(graph_)) {
     for (const ResolvedLayer& layer : graph_.layers) {
-      for (LayerId input : layer.inputs) ++readers_[input.index()];
-      if (!layer.output.empty()) ++readers_[layer.id.index()];
+      for (LayerOutput input : layer.inputs) ++readers_[input.layer.index()];
+      if (!layer.results.empty()) ++readers_[layer.id.index()];
     }
   }
 
@@ -54,7 +54,8 @@ class Fusion {
  private:
   // Whether there was an input with which it could be fused at this stage.
   bool FuseWithAnInput(ResolvedLayer& layer, FusionStage stage) {
-    std::vector<LayerId> latest_first = layer.inputs;
+    std::vector<LayerId> latest_first;
+    for (LayerOutput input : layer.inputs) latest_first.push_back(input.layer);
     std::sort(latest_first.begin(), latest_first.end(),
               [](LayerId a, LayerId b) { return a.index() > b.index(); });
     for (LayerId input : latest_first) {
@@ -70,7 +71,7 @@ class Fusion {
   // Moves work of the only input of `reader` into it.
   void MoveInto(ResolvedLayer& reader) {
     if (reader.inputs.size() != 1) return;
-    ResolvedLayer& producer = graph_.layers[reader.inputs[0].index()];
+    ResolvedLayer& producer = graph_.layers[reader.inputs[0].layer.index()];
     if (!ReadOnce(producer) || !producer.spec.states.empty() || HasParamsOrStates(reader)) return;
     for (const MoveRule& rule : rules_.moves) {
       if (rule.producer != producer.layer.type() || rule.reader != reader.layer.type()) continue;
@@ -87,8 +88,8 @@ class Fusion {
     second.layer = layers.second;
     second.owners = {producer.name};
     second.shared = producer.shared;
-    if (!Respecify(first) || first.spec.output != producer.spec.output) return false;
-    if (!Respecify(second) || second.spec.output != reader.spec.output) return false;
+    if (!Respecify(first) || !HasOutputOf(producer, first)) return false;
+    if (!Respecify(second) || !HasOutputOf(reader, second)) return false;
     KeepInits(producer, first);
     KeepInits(producer, second);
     producer = std::move(first);
@@ -102,17 +103,20 @@ class Fusion {
     return readers_[layer.index()] == 0 && graph_.layers[layer.index()].role == LayerRole::kInner;
   }
 
-  // Whether a single reader sees the output of `producer`, and nothing else.
+  // Whether a single reader sees the output of `producer`, its only one, and nothing else.
   bool ReadOnce(const ResolvedLayer& producer) const {
-    return producer.role == LayerRole::kInner && producer.output.empty() &&
-           readers_[producer.id.index()] == 1;
+    return producer.role == LayerRole::kInner && producer.results.empty() &&
+           producer.spec.output_count() == 1 && readers_[producer.id.index()] == 1;
+  }
+
+  // Whether `layer` can take the place of one with the output of `replaced`, its only one.
+  static bool HasOutputOf(const ResolvedLayer& replaced, const ResolvedLayer& layer) {
+    return layer.spec.output == replaced.spec.output && replaced.spec.output_count() == 1 &&
+           layer.spec.output_count() == 1;
   }
 
   LayerContext ContextOf(const ResolvedLayer& layer) const {
-    LayerContext context = {.inputs = {}, .mode = mode_};
-    for (LayerId input : layer.inputs)
-      context.inputs.push_back(graph_.layers[input.index()].spec.output);
-    return context;
+    return {.inputs = graph_.InputSpecs(layer), .mode = mode_};
   }
 
   // Sets the layer's spec. False if it does not suit its inputs: a sum of three tensors, for
@@ -129,10 +133,10 @@ class Fusion {
   // sum to which the three layers contribute in another order if `producer` runs later, and a sum
   // in another order has other bits.
   bool ChangesOrder(const ResolvedLayer& producer, const ResolvedLayer& reader) const {
-    for (LayerId input : producer.inputs) {
-      if (readers_[input.index()] == 1) continue;
+    for (LayerOutput input : producer.inputs) {
+      if (readers_[input.layer.index()] == 1) continue;
       for (size_t between = producer.id.index() + 1; between < reader.id.index(); ++between) {
-        const std::vector<LayerId>& inputs = graph_.layers[between].inputs;
+        const std::vector<LayerOutput>& inputs = graph_.layers[between].inputs;
         if (!IsReplaced(LayerId(between)) && std::count(inputs.begin(), inputs.end(), input) > 0)
           return true;
       }
@@ -174,7 +178,8 @@ class Fusion {
   std::optional<ResolvedLayer> Fused(const ResolvedLayer& producer, const ResolvedLayer& reader,
                                      FusionStage stage) const {
     if (!ReadOnce(producer)) return std::nullopt;
-    const auto input = std::find(reader.inputs.begin(), reader.inputs.end(), producer.id);
+    const auto input =
+        std::find(reader.inputs.begin(), reader.inputs.end(), LayerOutput{producer.id});
     const int index = static_cast<int>(input - reader.inputs.begin());
     for (const FusionRule& rule : rules_.fusions) {
       if (rule.stage != stage || rule.producer != producer.layer.type() ||
@@ -199,13 +204,13 @@ class Fusion {
     fused.owners = OwnersOf(producer);
     fused.shared.insert(fused.shared.end(), producer.shared.begin(), producer.shared.end());
     for (std::string& owner : OwnersOf(reader)) fused.owners.push_back(std::move(owner));
-    for (LayerId input : reader.inputs) {
-      if (input == producer.id) continue;
+    for (LayerOutput input : reader.inputs) {
+      if (input.layer == producer.id) continue;
       // One step cannot write the gradient of one tensor twice.
       if (std::count(fused.inputs.begin(), fused.inputs.end(), input) > 0) return std::nullopt;
       fused.inputs.push_back(input);
     }
-    if (!Respecify(fused) || fused.spec.output != reader.spec.output) return std::nullopt;
+    if (!Respecify(fused) || !HasOutputOf(reader, fused)) return std::nullopt;
     if (!Gains(rule, fused) || PassesIntoSum(fused) || !MayShare(fused)) return std::nullopt;
     if (options_.sums_gradients && ReadsParamGrad(fused.spec)) return std::nullopt;
     KeepInits(producer, fused);
@@ -226,9 +231,9 @@ class Fusion {
   // that one runs first, so the gradient would be a sum already (LayerSpec::passes_linear_grad).
   bool PassesIntoSum(const ResolvedLayer& layer) const {
     if (!layer.spec.passes_linear_grad.has_value()) return false;
-    const LayerId input = layer.inputs[static_cast<size_t>(*layer.spec.passes_linear_grad)];
+    const LayerOutput input = layer.inputs[static_cast<size_t>(*layer.spec.passes_linear_grad)];
     for (size_t later = layer.id.index() + 1; later < graph_.layers.size(); ++later) {
-      const std::vector<LayerId>& inputs = graph_.layers[later].inputs;
+      const std::vector<LayerOutput>& inputs = graph_.layers[later].inputs;
       if (!IsReplaced(LayerId(later)) && std::count(inputs.begin(), inputs.end(), input) > 0)
         return true;
     }
@@ -243,7 +248,7 @@ class Fusion {
       const LayerId id(result.layers.size());
       position[layer.id.index()] = id;
       layer.id = id;
-      for (LayerId& input : layer.inputs) input = position[input.index()];
+      for (LayerOutput& input : layer.inputs) input.layer = position[input.layer.index()];
       result.layers.push_back(std::move(layer));
     }
     return result;

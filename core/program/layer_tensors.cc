@@ -14,8 +14,8 @@ std::vector<Slot> NativeSlots(const LayerSpec& spec, Phase phase) {
   return {};
 }
 
-bool AddsOtherGrad(const LayerTensors& tensors, const LayerSpec& spec) {
-  if (!tensors.needs_grad || tensors.readers != 2) return false;
+bool AddsOtherGrad(const OutputTensors& output, const LayerSpec& spec) {
+  if (output.readers != 2) return false;
   const auto reads = [](const StepSpec& step) {
     return std::count(step.reads.begin(), step.reads.end(), Operand{Slot::kOutputGrad}) > 0;
   };
@@ -27,15 +27,15 @@ bool AddsOtherGrad(const LayerTensors& tensors, const LayerSpec& spec) {
 absl::Status CheckPassedGradients(const ResolvedGraph& graph) {
   std::vector<size_t> last_reader(graph.layers.size());
   for (const ResolvedLayer& layer : graph.layers) {
-    for (LayerId input : layer.inputs) last_reader[input.index()] = layer.id.index();
+    for (LayerOutput input : layer.inputs) last_reader[input.layer.index()] = layer.id.index();
   }
   for (const ResolvedLayer& layer : graph.layers) {
     if (!layer.spec.passes_linear_grad.has_value()) continue;
-    const LayerId input = layer.inputs[static_cast<size_t>(*layer.spec.passes_linear_grad)];
-    const ResolvedLayer& last = graph.layers[last_reader[input.index()]];
+    const LayerOutput input = layer.inputs[static_cast<size_t>(*layer.spec.passes_linear_grad)];
+    const ResolvedLayer& last = graph.layers[last_reader[input.layer.index()]];
     if (last.id == layer.id) continue;
     return absl::InvalidArgumentError(absl::StrCat("layer '", last.name, "' reads '",
-                                                   graph.layers[input.index()].name, "' after '",
+                                                   graph.Producer(input).name, "' after '",
                                                    layer.name, "', which passes its gradient on"));
   }
   return absl::OkStatus();

@@ -15,14 +15,19 @@
 
 namespace neap {
 
+// Those of one output of a layer.
+struct OutputTensors {
+  std::optional<TensorId> value = std::nullopt;
+  std::optional<TensorId> grad = std::nullopt;
+  bool is_grad_shared = false;  // also another output's gradient: must not be accumulated into
+  std::optional<TensorId> other_grad = std::nullopt;  // to be added to `grad` where it is read
+  int readers = 0;                                    // inputs of layers that are this output
+};
+
 // The tensors of one layer and sub-batch that have been created so far.
 struct LayerTensors {
-  std::optional<TensorId> output = std::nullopt;
-  std::optional<TensorId> output_grad = std::nullopt;
-  bool output_grad_shared = false;  // also another layer's gradient: must not be accumulated into
-  std::optional<TensorId> other_grad = std::nullopt;  // to be added to output_grad where it is read
+  std::vector<OutputTensors> outputs = {};
   std::optional<TensorId> linear_grad = std::nullopt;
-  int readers = 0;  // inputs of layers that are its output
   bool needs_grad = false;
   LayerPersistent persistent = {};
   std::vector<TensorId> param_grads = {};
@@ -34,9 +39,9 @@ struct LayerTensors {
 // The slots that the layer's step of this phase accumulates into by itself.
 std::vector<Slot> NativeSlots(const LayerSpec& spec, Phase phase);
 
-// Whether a second tensor may become the other gradient of the layer's output, because the only
-// backward step that reads that gradient adds two tensors.
-bool AddsOtherGrad(const LayerTensors& tensors, const LayerSpec& spec);
+// Whether a second tensor may become the other gradient of the output of a layer with this spec,
+// because the only backward step that reads that gradient adds two tensors.
+bool AddsOtherGrad(const OutputTensors& output, const LayerSpec& spec);
 
 // INVALID_ARGUMENT if a layer reads the input of an earlier layer that passes its gradient on to it
 // (LayerSpec::passes_linear_grad).

@@ -12,8 +12,8 @@ void MarkLearning(const ResolvedGraph& graph, absl::Span<LayerTensors> tensors) 
   for (const ResolvedLayer& layer : graph.layers) {
     LayerTensors& own = tensors[layer.id.index()];
     bool follows_parameters = !layer.spec.params.empty();
-    for (LayerId input : layer.inputs)
-      follows_parameters = follows_parameters || tensors[input.index()].needs_grad;
+    for (LayerOutput input : layer.inputs)
+      follows_parameters = follows_parameters || tensors[input.layer.index()].needs_grad;
     own.needs_grad = follows_parameters && leads_to_loss[layer.id.index()];
     for (PersistentParam& param : own.persistent.params)
       param.is_borrowed = !own.needs_grad || !updated.insert(param.id).second;

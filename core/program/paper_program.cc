@@ -20,7 +20,7 @@ class PaperBuilder {
     for (const ResolvedLayer& layer : graph_.layers) {
       program_.layers.push_back({layer.name, layer.layer, 0, layer.spec.traits});
       outputs_.push_back(NewTensor(layer.name, OutputRole(layer), layer.spec.output));
-      for (LayerId input : layer.inputs) ++readers_[input.index()];
+      for (LayerOutput input : layer.inputs) ++readers_[input.layer.index()];
     }
     const bool trains = program_.options.mode == Mode::kTraining;
     for (const ResolvedLayer& layer : graph_.layers) {
@@ -47,7 +47,7 @@ class PaperBuilder {
         {.id = StepId(program_.steps.size()), .layer = layer.id, .phase = phase});
     for (size_t i = 0; i < layer.inputs.size(); ++i) {
       program_.steps.back().reads.push_back(
-          {outputs_[layer.inputs[i].index()], {Slot::kInput, static_cast<int>(i)}});
+          {outputs_[layer.inputs[i].layer.index()], {Slot::kInput, static_cast<int>(i)}});
     }
     return program_.steps.back();
   }
@@ -67,7 +67,7 @@ class PaperBuilder {
   }
 
   void AddGradient(const ResolvedLayer& layer, size_t i, std::optional<TensorId> dy, Step& step) {
-    const ResolvedLayer& producer = graph_.layers[layer.inputs[i].index()];
+    const ResolvedLayer& producer = graph_.Producer(layer.inputs[i]);
     if (producer.inputs.empty()) return;
     std::optional<TensorId>& dx = grads_[producer.id.index()];
     const Operand operand = {Slot::kInputGrad, static_cast<int>(i)};

@@ -25,7 +25,7 @@ bool SumsGradients(const ProgramOptions& options) {
 absl::Status CheckVariances(const ResolvedGraph& graph, const RankShare& share) {
   for (const ResolvedLayer& layer : graph.layers) {
     if (layer.spec.values_per_variance != 1) continue;
-    const TensorSpec& x = graph.layers[layer.inputs[0].index()].spec.output;
+    const TensorSpec& x = graph.SpecOf(layer.inputs[0]);
     return absl::InvalidArgumentError(absl::StrCat(
         "layer '", layer.name, "': training needs more than 1 value per channel, but its input is ",
         x.shape.ToString(),

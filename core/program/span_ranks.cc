@@ -20,7 +20,7 @@ class RankSplitter {
     result_.options = graph_.options;
     std::vector<LayerId> position;  // in the result
     for (ResolvedLayer& layer : graph_.layers) {
-      for (LayerId& input : layer.inputs) input = position[input.index()];
+      for (LayerOutput& input : layer.inputs) input.layer = position[input.layer.index()];
       const std::optional<std::pair<Layer, Layer>> parts = PartsOf(layer.layer);
       if (parts.has_value()) RETURN_IF_ERROR(Split(parts->first, parts->second, layer));
       position.push_back(Append(std::move(layer)));
@@ -47,14 +47,13 @@ class RankSplitter {
                                 .spec = {}};
     RETURN_IF_ERROR(Respecify(statistics));
     layer.layer = second;
-    layer.inputs.push_back(Append(std::move(statistics)));
+    layer.inputs.push_back({Append(std::move(statistics))});
     return Respecify(layer);
   }
 
   absl::Status Respecify(ResolvedLayer& layer) const {
-    LayerContext context = {.inputs = {}, .scales_loss = ScalesLoss(graph_.options)};
-    for (LayerId input : layer.inputs)
-      context.inputs.push_back(result_.layers[input.index()].spec.output);
+    const LayerContext context = {.inputs = result_.InputSpecs(layer),
+                                  .scales_loss = ScalesLoss(graph_.options)};
     const ResolvedLayer before = layer;
     ASSIGN_OR_RETURN(layer.spec, layer.layer.Specify(context));
     KeepInits(before, layer);

@@ -1,6 +1,7 @@
 #include "neap/core/program/sub_batches.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -48,14 +49,18 @@ class PartMaker {
     const int64_t batch = graph_.options.batch;
     const bool is_given = layer.spec.steps.empty();  // a feed
     if (!is_given) RETURN_IF_ERROR(CheckSplits(layer));
-    const std::optional<TensorSpec> output = WithImages(layer.spec.output, batch, images_);
-    if (!output.has_value())
-      return Refused(layer, absl::StrCat("its output is not ", batch, " images"));
+    std::vector<TensorSpec> outputs;
+    for (int i = 0; i < layer.spec.output_count(); ++i) {
+      std::optional<TensorSpec> output = WithImages(layer.spec.OutputSpec(i), batch, images_);
+      if (!output.has_value())
+        return Refused(layer, absl::StrCat("its output is not ", batch, " images"));
+      outputs.push_back(*std::move(output));
+    }
     if (is_given) {
-      layer.spec.output = *output;
+      layer.spec.output = outputs[0];
       return absl::OkStatus();
     }
-    return Respecify(*output, layer);
+    return Respecify(outputs, layer);
   }
 
   absl::Status CheckSplits(const ResolvedLayer& layer) {
@@ -79,17 +84,21 @@ class PartMaker {
     return absl::OkStatus();
   }
 
-  absl::Status Respecify(const TensorSpec& output, ResolvedLayer& layer) const {
-    LayerContext context = {
+  absl::Status Respecify(const std::vector<TensorSpec>& outputs, ResolvedLayer& layer) const {
+    const LayerContext context = {
+        .inputs = graph_.InputSpecs(layer),
         .mode = options_.mode,
         .scales_loss = options_.mode == Mode::kTraining && ScalesLoss(graph_.options)};
-    for (LayerId input : layer.inputs)
-      context.inputs.push_back(graph_.layers[input.index()].spec.output);
     absl::StatusOr<LayerSpec> spec = layer.layer.Specify(context);
     if (!spec.ok()) return Refused(layer, std::string(spec.status().message()));
-    if (spec->output != output)
-      return Refused(
-          layer, absl::StrCat("its output for a part of the batch is ", spec->output.ToString()));
+    if (spec->output_count() != std::ssize(outputs))
+      return Refused(layer, absl::StrCat("it has ", spec->output_count(), " outputs then"));
+    for (int i = 0; i < spec->output_count(); ++i) {
+      const TensorSpec& output = spec->OutputSpec(i);
+      if (output == outputs[static_cast<size_t>(i)]) continue;
+      return Refused(layer,
+                     absl::StrCat("its output for a part of the batch is ", output.ToString()));
+    }
     if (spec->values_per_variance == 1) {
       return Refused(layer, absl::StrCat("a part of ", images_, images_ == 1 ? " image" : " images",
                                          " has 1 value per channel, which has no variance"));

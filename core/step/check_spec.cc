@@ -43,6 +43,8 @@ absl::Status CheckInit(std::string_view what, const Init& init) {
 
 absl::Status CheckTensors(const LayerSpec& spec) {
   RETURN_IF_ERROR(CheckTensor("its output", spec.output));
+  for (int i = 1; i < spec.output_count(); ++i)
+    RETURN_IF_ERROR(CheckTensor(absl::StrCat("its output ", i), spec.OutputSpec(i)));
   for (const ParamSpec& param : spec.params) {
     const std::string what = absl::StrCat("its parameter '", param.name, "'");
     RETURN_IF_ERROR(CheckTensor(what, param.tensor));
@@ -131,8 +133,10 @@ class StepCheck {
         return std::ssize(spec_.saved);
       case Slot::kState:
         return std::ssize(spec_.states);
+      case Slot::kOutput:
+        return spec_.output_count();
       case Slot::kOutputGrad:
-        return is_loss_ ? 0 : 1;
+        return is_loss_ ? 0 : spec_.output_count();
       case Slot::kLinearGrad:  // from backward_activation on
         return has_linear_grad_ ? 1 : 0;
       case Slot::kLossScale:
@@ -149,10 +153,27 @@ class StepCheck {
   std::string what_;
 };
 
+// What only the gradient of one output can be used for.
+absl::Status CheckOutputs(const LayerSpec& spec, bool is_loss) {
+  if (spec.output_count() == 1) return absl::OkStatus();
+  const std::string what = absl::StrCat("a layer with ", spec.output_count(), " outputs");
+  if (is_loss) return Refused(what, "is not a loss");
+  if (spec.passes_gradient || spec.passes_linear_grad.has_value())
+    return Refused(what, "does not pass a gradient on");
+  for (const StepSpec& step : spec.steps) {
+    if (step.phase == Phase::kBackwardActivation)
+      return Refused(what, "has no backward_activation");
+    if (step.sums_output_grads) return Refused(what, "does not sum gradients of its output");
+    if (!step.summed.empty()) return Refused(what, "computes no sums over the ranks");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckSpec(const LayerSpec& spec, const LayerContext& context, bool is_loss) {
   RETURN_IF_ERROR(CheckTensors(spec));
+  RETURN_IF_ERROR(CheckOutputs(spec, is_loss));
   StepCheck check(spec, context, is_loss);
   for (size_t i = 0; i < spec.steps.size(); ++i) RETURN_IF_ERROR(check.Check(i));
   const std::optional<int> passed = spec.passes_linear_grad;

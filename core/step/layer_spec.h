@@ -9,6 +9,7 @@
 //   ToString(spec.steps[0].reads[0]);  // "input[0]"
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -68,10 +69,12 @@ absl::StatusOr<Phase> ParsePhase(std::string_view text);
 
 // The part that an operand of a step plays in its layer.
 enum class Slot : uint8_t {
-  kInput,       // x_i, the i-th input
-  kOutput,      // y
-  kInputGrad,   // dx_i
-  kOutputGrad,  // dy; {kOutputGrad, 1} is to be added to it (StepSpec::sums_output_grads)
+  kInput,      // x_i, the i-th input
+  kOutput,     // y_i, the i-th output
+  kInputGrad,  // dx_i
+  // dy_i. Of a layer with one output, {kOutputGrad, 1} is to be added to it
+  // (StepSpec::sums_output_grads).
+  kOutputGrad,
   kLinearGrad,  // dz, of the value before the layer's activation; it is of the shape of y
   kAddend,      // a gradient to be added to dx_i once it is computed (by Phase::kAddGradients)
   kParam,
@@ -192,7 +195,12 @@ struct StepSpec {
 };
 
 struct LayerSpec {
-  TensorSpec output;
+  TensorSpec output;  // output 0; most layers have no other
+  // Outputs 1, 2 and so on. If training needs the gradient of some output of the layer, backward
+  // gets those of all outputs on which a loss depends: a step's signature lacks the others, which
+  // kernels take for 0. Only a layer with one output may have a phase kBackwardActivation, pass
+  // gradients on, or let its output gradients be summed.
+  std::vector<TensorSpec> further_outputs = {};
   std::vector<ParamSpec> params = {};
   std::vector<StateSpec> states = {};
   std::vector<SavedSpec> saved = {};
@@ -213,6 +221,11 @@ struct LayerSpec {
   // One value has no variance, so Lower() (core/program/passes.h) refuses to train such a layer.
   std::optional<int64_t> values_per_variance = std::nullopt;
   LayerTraits traits = {};
+
+  int output_count() const { return 1 + static_cast<int>(further_outputs.size()); }
+  const TensorSpec& OutputSpec(int index) const {
+    return index == 0 ? output : further_outputs[static_cast<size_t>(index) - 1];
+  }
 };
 
 struct LayerContext {

@@ -6,7 +6,7 @@
 namespace neap::operands {
 
 constexpr Operand X(int i = 0) { return {Slot::kInput, i}; }
-constexpr Operand Y() { return {Slot::kOutput, 0}; }
+constexpr Operand Y(int i = 0) { return {Slot::kOutput, i}; }
 constexpr Operand Dx(int i = 0) { return {Slot::kInputGrad, i}; }
 constexpr Operand Addend(int i = 0) { return {Slot::kAddend, i}; }
 constexpr Operand Dy(int i = 0) { return {Slot::kOutputGrad, i}; }

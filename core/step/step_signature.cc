@@ -30,7 +30,9 @@ TensorSpec TensorOf(Operand operand, const LayerSpec& spec, const LayerContext& 
     case Slot::kAddend:
       return context.inputs.at(i);
     case Slot::kOutput:
-    case Slot::kOutputGrad:
+      return spec.OutputSpec(operand.index);
+    case Slot::kOutputGrad:  // of one output, perhaps the second of two to be added
+      return spec.output_count() > 1 ? spec.OutputSpec(operand.index) : spec.output;
     case Slot::kLinearGrad:
       return spec.output;
     case Slot::kParam:

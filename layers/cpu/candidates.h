@@ -84,6 +84,7 @@ absl::StatusOr<Candidates> CropBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> ChannelShuffleSteps(const StepSignature& signature);
 absl::StatusOr<Candidates> ChannelSliceForward(const StepSignature& signature);
 absl::StatusOr<Candidates> ChannelSliceBackward(const StepSignature& signature);
+absl::StatusOr<Candidates> ChannelSplitSteps(const StepSignature& signature);
 absl::StatusOr<Candidates> ZeroPadForward(const StepSignature& signature);
 absl::StatusOr<Candidates> ZeroPadBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> AddGradients(const StepSignature& signature);

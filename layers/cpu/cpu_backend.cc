@@ -13,6 +13,7 @@
 #include "neap/layers/catalog/table_backend.h"
 #include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
+#include "neap/layers/channel_split.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/cpu/candidates.h"
 #include "neap/layers/cpu/converted.h"
@@ -87,6 +88,7 @@ std::vector<KernelRow> Rows() {
       {kLayer<ChannelShuffle>, Phase::kBackwardData, cpu::ChannelShuffleSteps},
       {kLayer<ChannelSlice>, Phase::kForward, cpu::ChannelSliceForward},
       {kLayer<ChannelSlice>, Phase::kBackwardData, cpu::ChannelSliceBackward},
+      {kLayer<ChannelSplit>, std::nullopt, cpu::ChannelSplitSteps},
       {kLayer<ZeroPad>, Phase::kForward, cpu::ZeroPadForward},
       {kLayer<ZeroPad>, Phase::kBackwardData, cpu::ZeroPadBackward},
   };

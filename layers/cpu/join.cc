@@ -4,6 +4,7 @@
 
 #include "neap/core/base/float16.h"
 #include "neap/layers/cpu/candidates.h"
+#include "neap/layers/cpu/concatenation.h"
 
 namespace neap::cpu {
 namespace {
@@ -88,39 +89,22 @@ void AddBackwardLoop(const LoopArgs& args) {
   }
 }
 
-// A concatenation in memory: `rows` rows of `length` elements, each with one run of every input.
-struct Rows {
-  int64_t rows, length, per_channel;
-};
-
-Rows RowsOf(const TensorSpec& y) {
-  const int64_t pixels = y.shape.positions();
-  if (y.layout == Layout::kChannelsLast) return {y.shape.n() * pixels, y.shape.c(), 1};
-  return {y.shape.n(), y.shape.c() * pixels, pixels};
-}
-
 void ConcatForwardLoop(const LoopArgs& args) {
-  const Rows rows = RowsOf(args.signature.Spec(Y()));
-  float* to = args.Get<float>(Y());
+  const Concatenation whole = ConcatenationOf(args.signature.Spec(Y()));
+  float* y = args.Get<float>(Y());
   ForEachOfSlot(args.signature, Slot::kInput, [&](size_t position) {
-    const float* const from = static_cast<const float*>(args.run.operands[position]);
-    const int64_t run = args.signature.operands[position].tensor.shape.c() * rows.per_channel;
-    for (int64_t r = 0; r < rows.rows; ++r) std::copy_n(from + r * run, run, to + r * rows.length);
-    to += run;
+    y = whole.CopyInto(static_cast<const float*>(args.run.operands[position]),
+                       args.signature.operands[position].tensor.shape.c(), y);
   });
 }
 
 void ConcatBackwardLoop(const LoopArgs& args) {
-  const Rows rows = RowsOf(args.signature.Spec(Dy()));
-  const float* from = args.Get<float>(Dy());
+  const Concatenation whole = ConcatenationOf(args.signature.Spec(Dy()));
+  const float* dy = args.Get<float>(Dy());
   ForEachOfSlot(args.signature, Slot::kInputGrad, [&](size_t position) {
     const OperandSpec& operand = args.signature.operands[position];
-    float* const to = static_cast<float*>(args.run.operands[position]);
-    const int64_t run = operand.tensor.shape.c() * rows.per_channel;
-    for (int64_t r = 0; r < rows.rows; ++r) {
-      CopyOrAdd(from + r * rows.length, run, operand.access == Access::kAccumulate, to + r * run);
-    }
-    from += run;
+    dy = whole.CopyFrom(dy, operand.tensor.shape.c(), operand.access == Access::kAccumulate,
+                        static_cast<float*>(args.run.operands[position]));
   });
 }
 

@@ -174,6 +174,8 @@ absl::StatusOr<Candidates> ChannelShuffleCandidates(const StepSignature& signatu
                                                     const SharedRuntime& runtime);
 absl::StatusOr<Candidates> ChannelSliceCandidates(const StepSignature& signature,
                                                   const SharedRuntime& runtime);
+absl::StatusOr<Candidates> ChannelSplitCandidates(const StepSignature& signature,
+                                                  const SharedRuntime& runtime);
 absl::StatusOr<Candidates> ZeroPadCandidates(const StepSignature& signature,
                                              const SharedRuntime& runtime);
 absl::StatusOr<Candidates> AddGradientsCandidates(const StepSignature& signature,

@@ -15,6 +15,7 @@
 #include "neap/layers/catalog/table_backend.h"
 #include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
+#include "neap/layers/channel_split.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/cuda/candidates.h"
@@ -88,6 +89,7 @@ constexpr TableEntry kTable[] = {
     {kLayer<Concat>, ConcatCandidates},
     {kLayer<ChannelShuffle>, ChannelShuffleCandidates},
     {kLayer<ChannelSlice>, ChannelSliceCandidates},
+    {kLayer<ChannelSplit>, ChannelSplitCandidates},
     {kLayer<Crop>, CropCandidates},
     {kLayer<ZeroPad>, ZeroPadCandidates},
 };

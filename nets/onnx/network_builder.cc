@@ -295,7 +295,7 @@ absl::StatusOr<ImageValue> NetworkBuilder::Append(const std::string& wished, Lay
                                                    static_cast<int64_t>(kMaxNameBytes), " bytes"));
   }
   ImageValue output = {.layer = name, .spec = spec.output, .is_flat = is_flat};
-  draft_of_[name] = drafts_.size();
+  for (int i = 0; i < spec.output_count(); ++i) draft_of_[OutputName(name, i)] = drafts_.size();
   drafts_.push_back({.layer = {.name = std::move(name), .layer = std::move(layer), .inputs = names},
                      .spec = std::move(spec),
                      .weights = std::move(weights)});
@@ -322,6 +322,13 @@ absl::Status NetworkBuilder::AddConstants(const Node& node, Constants kind, cons
   RETURN_IF_ERROR(AddLayer(node, depthwise, {x}, std::move(weights)));
   drafts_.back().constants = kind;
   return absl::OkStatus();
+}
+
+ImageValue NetworkBuilder::FurtherOutput(const ImageValue& first, int index) const {
+  ImageValue output = first;
+  output.layer = OutputName(first.layer, index);
+  output.spec = drafts_[draft_of_.at(first.layer)].spec.OutputSpec(index);
+  return output;
 }
 
 ImageValue NetworkBuilder::Guess(const std::string& name, const ImageValue& like) {

@@ -148,6 +148,9 @@ class NetworkBuilder {
   // The shape of a value as the file states it, as a guess. Absent if it does not.
   std::optional<ImageValue> StatedShape(const std::string& name) const;
 
+  // Another output of the layer of which `first` is output 0.
+  ImageValue FurtherOutput(const ImageValue& first, int index) const;
+
   // The layer that computes a value.
   const GraphLayer& LayerOf(const ImageValue& images) const;
 
@@ -208,7 +211,7 @@ class NetworkBuilder {
   int64_t batch_ = 0;  // of the network
   ConstantBudget constants_;
   std::vector<Draft> drafts_;                              // the input is the first
-  absl::flat_hash_map<std::string, size_t> draft_of_;      // by layer
+  absl::flat_hash_map<std::string, size_t> draft_of_;      // by output's name
   absl::flat_hash_map<std::string, int64_t> name_counts_;  // names of layers that were asked for
   absl::flat_hash_map<std::string, Value> values_;
   absl::flat_hash_map<std::string, int64_t> readers_;

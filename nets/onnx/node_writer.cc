@@ -9,6 +9,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/channel_slice.h"
+#include "neap/layers/channel_split.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
@@ -40,14 +41,14 @@ std::vector<int64_t> WithSpatial(std::vector<int64_t> dims, const Shape& shape) 
 }
 
 // A value of any number of images {N, C, H, W}, or vectors {N, C}.
-void Describe(const ResolvedLayer& layer, const std::string& name, bool is_flat,
+void Describe(const TensorSpec& spec, const std::string& name, bool is_flat,
               onnx_schema::ValueInfo& info) {
   info.set_name(name);
   onnx_schema::TensorType& type = *info.mutable_type()->mutable_tensor_type();
   type.set_elem_type(Tensor::FLOAT);
   type.mutable_shape()->add_dim()->set_dim_param("N");
-  for (int axis = 1; axis < (is_flat ? 2 : layer.spec.output.shape.rank()); ++axis)
-    type.mutable_shape()->add_dim()->set_dim_value(layer.spec.output.shape[axis]);
+  for (int axis = 1; axis < (is_flat ? 2 : spec.shape.rank()); ++axis)
+    type.mutable_shape()->add_dim()->set_dim_value(spec.shape[axis]);
 }
 
 }  // namespace
@@ -55,29 +56,28 @@ void Describe(const ResolvedLayer& layer, const std::string& name, bool is_flat,
 absl::Status NodeWriter::WriteInput(const ResolvedLayer& feed) {
   if (feed.spec.output.shape.spatial_axes() == 0 || feed.spec.output.dtype == DType::kInt32)
     return absl::UnimplementedError("not an image");
-  Describe(feed, feed.name, false, *graph_.add_input());
+  Describe(feed.spec.output, feed.name, false, *graph_.add_input());
   return absl::OkStatus();
 }
 
-void NodeWriter::WriteOutput(LayerId output) {
-  const ResolvedLayer& layer = network_.layers[output.index()];
-  if (!outputs_.insert(layer.name).second) return;
-  const Shape& shape = layer.spec.output.shape;
-  const bool is_flat = shape.positions() == 1;
+void NodeWriter::WriteOutput(LayerOutput output) {
+  if (!outputs_.insert(network_.NameOf(output)).second) return;
+  const TensorSpec& spec = network_.SpecOf(output);
+  const bool is_flat = spec.shape.positions() == 1;
   const std::string name = As(is_flat, output, "scores");
-  Describe(layer, name, is_flat, *graph_.add_output());
+  Describe(spec, name, is_flat, *graph_.add_output());
 }
 
-std::string NodeWriter::As(bool flat, LayerId id, const std::string& reader) {
-  const ResolvedLayer& layer = network_.layers[id.index()];
-  if (IsFlat(id) == flat) return layer.name;
+std::string NodeWriter::As(bool flat, LayerOutput output, const std::string& reader) {
+  const std::string name = network_.NameOf(output);
+  if (IsFlat(output.layer) == flat) return name;
   Node& node = *graph_.add_node();
   node.set_op_type(flat ? "Flatten" : "Reshape");
-  node.set_name(absl::StrCat(reader, flat ? ".flatten" : ".reshape", "_", layer.name));
-  node.add_input(layer.name);
+  node.set_name(absl::StrCat(reader, flat ? ".flatten" : ".reshape", "_", name));
+  node.add_input(name);
   node.add_output(node.name());
   if (!flat) {
-    const Shape& shape = layer.spec.output.shape;
+    const Shape& shape = network_.SpecOf(output).shape;
     AddIntegers("shape", WithSpatial({0, shape.c()}, shape), node);
   }
   return node.name();
@@ -87,16 +87,16 @@ Node& NodeWriter::AddNode(const ResolvedLayer& layer, std::string_view op, Axes 
   bool flat = axes != Axes::kImages;
   if (axes == Axes::kEither) {
     flat = std::all_of(layer.inputs.begin(), layer.inputs.end(),
-                       [&](LayerId input) { return IsFlat(input); });
+                       [&](LayerOutput input) { return IsFlat(input.layer); });
   }
   std::vector<std::string> inputs;
-  for (const LayerId input : layer.inputs) inputs.push_back(As(flat, input, layer.name));
+  for (const LayerOutput input : layer.inputs) inputs.push_back(As(flat, input, layer.name));
   is_flat_[layer.id.index()] = flat;
   Node& node = *graph_.add_node();
   node.set_name(layer.name);
   node.set_op_type(std::string(op));
   for (std::string& input : inputs) node.add_input(std::move(input));
-  node.add_output(layer.name);
+  for (int i = 0; i < layer.spec.output_count(); ++i) node.add_output(OutputName(layer.name, i));
   return node;
 }
 
@@ -246,6 +246,12 @@ bool NodeWriter::WriteElementwise(const ResolvedLayer& layer) {
   }
   if (const auto* const shuffle = layer.layer.As<ChannelShuffle>()) {
     WriteShuffle(layer, *shuffle);
+    return true;
+  }
+  if (const auto* const split = layer.layer.As<ChannelSplit>()) {
+    Node& node = AddNode(layer, "Split", Axes::kEither);
+    SetInt(node, "axis", 1);
+    AddIntegers("split", split->channels, node);
     return true;
   }
   if (const auto* const slice = layer.layer.As<ChannelSlice>()) {

@@ -1,14 +1,14 @@
 // Writes the layers of a network as nodes of an ONNX graph, with their weights.
 //
-// A value of the graph has the name of the layer that computes it. Layers have images {N, C, H, W};
-// in ONNX the output of a fully connected layer is a vector {N, C}, and so are those of the layers
-// behind it, until one needs an image. A Flatten or a Reshape is written where the next operator
-// needs the other form.
+// A value of the graph has the OutputName() of the layer that computes it. Layers have images {N,
+// C, H, W}; in ONNX the output of a fully connected layer is a vector {N, C}, and so are those of
+// the layers behind it, until one needs an image. A Flatten or a Reshape is written where the next
+// operator needs the other form.
 //
 //   NodeWriter writer(network, weights, graph);
 //   RETURN_IF_ERROR(writer.WriteInput(network.layers[0]));
 //   RETURN_IF_ERROR(writer.Write(network.layers[1]));  // and so on
-//   writer.WriteOutput(network.layers[1].id);
+//   writer.WriteOutput({network.layers[1].id});
 //
 // *Ownership*: borrows all three.
 #pragma once
@@ -44,7 +44,7 @@ class NodeWriter {
   // Errors: UNIMPLEMENTED for one that is not floats {N, C} and spatial axes.
   absl::Status WriteInput(const ResolvedLayer& feed);
   // Writes it as {N, C}, or {N, C} and spatial axes if there are several positions; each once only.
-  void WriteOutput(LayerId output);
+  void WriteOutput(LayerOutput output);
   // A layer of role kInner, whose inputs are written. Errors: UNIMPLEMENTED for a type of layer
   // that ONNX has no operator for; INVALID_ARGUMENT for a tensor that `weights` lacks or that has
   // another number of values.
@@ -53,7 +53,7 @@ class NodeWriter {
   int64_t opset() const { return opset_; }
 
  private:
-  // Whether the layer's output is a vector in the graph.
+  // Whether the layer's outputs are vectors in the graph.
   bool IsFlat(LayerId layer) const { return is_flat_[layer.index()]; }
   // A node with the layer's name and its inputs as they are needed: as images, as vectors, or, if
   // all of them are, as vectors.
@@ -63,8 +63,8 @@ class NodeWriter {
   // gets the suffix.
   onnx_schema::Node& AddBehind(const ResolvedLayer& layer, onnx_schema::Node& before,
                                std::string_view suffix, std::string_view op);
-  // The name of the layer's output as a vector or an image, for a node called `reader`.
-  std::string As(bool flat, LayerId layer, const std::string& reader);
+  // The name of the output as a vector or an image, for a node called `reader`.
+  std::string As(bool flat, LayerOutput output, const std::string& reader);
   // Adds the layer's parameters and states to the inputs of its node.
   absl::Status AddWeights(const ResolvedLayer& layer, onnx_schema::Node& node);
   absl::Status AddFloats(const std::string& name, const Shape& dims, onnx_schema::Node& node);
@@ -87,7 +87,7 @@ class NodeWriter {
   onnx_schema::Graph& graph_;
   std::vector<bool> is_flat_;                 // by layer
   absl::flat_hash_set<std::string> written_;  // parameters and states
-  absl::flat_hash_set<std::string> outputs_;  // layers
+  absl::flat_hash_set<std::string> outputs_;  // their names
   int64_t opset_ = kOpset;
 };
 

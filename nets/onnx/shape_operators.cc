@@ -12,6 +12,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
+#include "neap/layers/channel_split.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/pooling.h"
 #include "neap/nets/onnx/node_axes.h"
@@ -206,12 +207,25 @@ absl::Status Slice(NodeReader& node, NetworkBuilder& network) {
   return absl::OkStatus();
 }
 
+absl::Status SplitChannels(NodeReader& node, NetworkBuilder& network, const ImageValue& x,
+                           const std::vector<int64_t>& channels) {
+  RETURN_IF_ERROR(network.AddLayer(node.proto(), ChannelSplit{.channels = channels}, {x}));
+  const ImageValue first = std::get<ImageValue>(*network.Find(node.proto().output(0)));
+  for (int i = 1; i < std::ssize(channels); ++i)
+    network.Set(node.proto().output(i), network.FurtherOutput(first, i));
+  return absl::OkStatus();
+}
+
 absl::Status Split(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(const ImageValue x, node.Image(0));
   RETURN_IF_ERROR(CheckHasAxes(x));
   const std::vector<int64_t> dims = x.dims();
   ASSIGN_OR_RETURN(const size_t axis, CheckedAxis(node.Int("axis", 0), std::ssize(dims)));
   ASSIGN_OR_RETURN(const std::vector<int64_t> extents, ReadParts(node, dims[axis]));
+  const auto is_read = [&](const std::string& output) { return network.ReaderCount(output) > 0; };
+  const auto& outputs = node.proto().output();
+  if (axis == 1 && std::count_if(outputs.begin(), outputs.end(), is_read) > 1)
+    return SplitChannels(node, network, x, extents);
   Part part = Whole(x);
   part.last[axis] = 0;
   for (size_t i = 0; i < extents.size(); ++i) {

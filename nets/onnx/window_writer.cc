@@ -107,7 +107,7 @@ absl::Status NodeWriter::WriteLinear(const ResolvedLayer& layer) {
 }
 
 void NodeWriter::WriteAverage(const ResolvedLayer& layer, const AveragePool& pool) {
-  const Shape& x = network_.layers[layer.inputs[0].index()].spec.output.shape;
+  const Shape& x = network_.SpecOf(layer.inputs[0]).shape;
   const int axes = x.spatial_axes();
   PoolWindows windows = WindowsOf(pool, x, layer.spec.output.shape);
   AveragePool written = pool;
@@ -137,7 +137,7 @@ void NodeWriter::WriteAverage(const ResolvedLayer& layer, const AveragePool& poo
 
 bool NodeWriter::WritePooling(const ResolvedLayer& layer) {
   if (const auto* const max = layer.layer.As<MaxPool>()) {
-    const Shape& x = network_.layers[layer.inputs[0].index()].spec.output.shape;
+    const Shape& x = network_.SpecOf(layer.inputs[0]).shape;
     SetPool(AddNode(layer, "MaxPool", Axes::kImages), *max,
             WindowsOf(*max, x, layer.spec.output.shape), x.spatial_axes());
     return true;

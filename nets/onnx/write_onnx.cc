@@ -35,7 +35,9 @@ absl::Status CheckNames(const onnx_schema::Graph& graph) {
     if (!names.insert(tensor.name()).second) return twice(tensor.name());
   }
   for (const onnx_schema::Node& node : graph.node()) {
-    if (!names.insert(node.output(0)).second) return twice(node.output(0));
+    for (const std::string& output : node.output()) {
+      if (!names.insert(output).second) return twice(output);
+    }
   }
   return absl::OkStatus();
 }
@@ -51,7 +53,9 @@ absl::StatusOr<int64_t> WriteGraph(const ResolvedGraph& network, const NamedValu
     const bool is_input = layer.role == LayerRole::kFeed && !layer.is_target;
     if ((layer.role != LayerRole::kInner && !is_input) || layer.training_only) continue;
     const absl::Status written = is_input ? writer.WriteInput(layer) : writer.Write(layer);
-    if (written.ok() && !layer.output.empty()) writer.WriteOutput(layer.id);
+    for (const LayerResult& result : layer.results) {
+      if (written.ok()) writer.WriteOutput({layer.id, result.output});
+    }
     if (absl::IsUnimplemented(written)) {
       unknown.push_back(absl::StrCat("'", layer.name, "' (", std::string(layer.layer.type()), ")"));
     } else {

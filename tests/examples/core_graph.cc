@@ -2,11 +2,14 @@
 #include <string>
 
 #include "neap/core/base/status_macros.h"
+#include "neap/core/graph/connect.h"
 #include "neap/core/graph/graph.h"
 #include "neap/core/graph/sizes.h"
 #include "neap/core/graph/with_options.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/channel_split.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/join.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 
@@ -35,7 +38,20 @@ void StateSeveralInputs(Graph& net) {
 }
 
 // core/graph/graph.h
+void ReadOutputs(Graph& net, const std::string& x) {
+  net.Add("halves", ChannelSplit{.channels = {16, 16}}, {x});
+  net.Add("sum", Add{}, {"halves", OutputName("halves", 1)});  // "halves:1"
+}
+
+// core/graph/graph.h
 void GiveGradients(Graph& net) { net.OutputWithGradient("logits"); }
+
+// core/graph/connect.h
+absl::Status FindInputs(const Graph& graph) {
+  ASSIGN_OR_RETURN(const Connections connections, Connect(graph));
+  const auto& read = connections.inputs[2];  // by graph.layers()[2]
+  return absl::OkStatus();
+}
 
 // core/graph/sizes.h
 absl::Status Smaller(const Graph& net) {

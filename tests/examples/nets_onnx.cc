@@ -93,7 +93,7 @@ absl::Status Write(const ResolvedGraph& network, const NamedValues& weights,
   NodeWriter writer(network, weights, graph);
   RETURN_IF_ERROR(writer.WriteInput(network.layers[0]));
   RETURN_IF_ERROR(writer.Write(network.layers[1]));  // and so on
-  writer.WriteOutput(network.layers[1].id);
+  writer.WriteOutput({network.layers[1].id});
   return absl::OkStatus();
 }
 

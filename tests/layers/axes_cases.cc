@@ -5,6 +5,7 @@
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
+#include "neap/layers/channel_split.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
@@ -40,6 +41,8 @@ void CaseList::AddPointwise(const Shape& shape) {
   Add("channel_shuffle", ChannelShuffle{.groups = 2}, {SpatialShape(n, 2 * c, shape.spatial())});
   Add("channel_slice", ChannelSlice{.first = 1, .count = 2},
       {SpatialShape(n, c + 2, shape.spatial())});
+  Add("channel_split", ChannelSplit{.channels = {c, 1, 2}},
+      {SpatialShape(n, c + 3, shape.spatial())});
   Add("fully_connected", FullyConnected{.out_features = 7}, {shape});
   Add("global_average_pool", GlobalAveragePool{}, {shape});
   AddLosses(shape);

@@ -93,6 +93,12 @@ class Conformance {
         signature.operands.push_back({Dy(1), signature.Spec(Dy()), Access::kRead});
         CheckSignature(signature, step.in_place);
       }
+      for (int i = 0; step.phase != Phase::kForward && i < spec->output_count(); ++i) {
+        if (spec->output_count() == 1) break;
+        StepSignature signature = SignatureOf(step, of);  // no loss depends on output i
+        std::erase_if(signature.operands, [i](const auto& one) { return one.operand == Dy(i); });
+        CheckSignature(signature, step.in_place);
+      }
       const std::vector<Slot>& native = step.accumulates_natively;
       if (std::find(native.begin(), native.end(), Slot::kInputGrad) == native.end()) continue;
       of.accumulate = true;
@@ -290,6 +296,8 @@ Values RandomValues(const LayerCase& layer_case, const LayerSpec& spec, uint32_t
     values[Dx(k)] = random.Vector(input, -1, 1);
   }
   for (int i : {0, 1}) values[Dy(i)] = random.Vector(spec.output, -1, 1);
+  for (int i = 1; i < spec.output_count(); ++i)
+    values[Dy(i)] = random.Vector(spec.OutputSpec(i), -1, 1);
   for (size_t i = 0; i < spec.params.size(); ++i) {
     const int k = static_cast<int>(i);
     const TensorSpec full = InFullPrecision(spec.params[i].tensor);

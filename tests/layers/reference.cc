@@ -351,6 +351,7 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"scale_shift", ReferenceScaleShift},
                               {"channel_shuffle", ReferenceChannelShuffle},
                               {"channel_slice", ReferenceChannelSlice},
+                              {"channel_split", ReferenceChannelSplit},
                               {"zero_pad", ZeroPadStep},
                               {"transposed_convolution", ReferenceTransposedConvolution}};
   if (signature.phase == Phase::kUpdate) return Update(signature, given);

@@ -1,9 +1,11 @@
 #include "tests/layers/reference_channels.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
+#include "neap/layers/channel_split.h"
 #include "neap/layers/scale_shift.h"
 
 namespace neap::testing {
@@ -36,6 +38,34 @@ Values ReferenceChannelSlice(const StepSignature& signature, const Values& given
       result[(forward ? in_slice : in_whole) + i] = input[(forward ? in_whole : in_slice) + i];
   }
   return {{forward ? Y() : Dx(), result}};
+}
+
+// Element by element. A gradient that is not given is 0.
+Values ReferenceChannelSplit(const StepSignature& signature, const Values& given) {
+  const bool forward = signature.phase == Phase::kForward;
+  const Shape& whole = signature.Spec(forward ? X() : Dx()).shape;
+  const std::vector<int64_t>& channels = signature.layer.As<ChannelSplit>()->channels;
+  Values results;
+  if (!forward) results[Dx()].resize(static_cast<size_t>(whole.elements()));
+  for (int64_t i = 0; i < whole.elements(); ++i) {
+    const int64_t pixel = i % whole.positions();
+    const int64_t image = i / whole.positions() / whole.c();
+    int64_t channel = i / whole.positions() % whole.c();
+    int part = 0;
+    for (; channel >= channels[static_cast<size_t>(part)]; ++part)
+      channel -= channels[static_cast<size_t>(part)];
+    const int64_t row = image * channels[static_cast<size_t>(part)] + channel;
+    const auto in_part = static_cast<size_t>(row * whole.positions() + pixel);
+    const auto in_whole = static_cast<size_t>(i);
+    if (forward) {
+      std::vector<double>& y = results[Y(part)];
+      y.resize(std::max(y.size(), in_part + 1));
+      y[in_part] = given.at(X())[in_whole];
+    } else if (signature.Has(Dy(part))) {
+      results[Dx()][in_whole] = given.at(Dy(part))[in_part];
+    }
+  }
+  return results;
 }
 
 // The formula of the header, channel by channel.

@@ -1,5 +1,5 @@
 // Shuffles and slices of channels and fixed scales in float64, as layers/channel_shuffle.h,
-// layers/channel_slice.h and layers/scale_shift.h define them.
+// layers/channel_slice.h, layers/channel_split.h and layers/scale_shift.h define them.
 #pragma once
 
 #include "tests/layers/harness.h"
@@ -12,6 +12,7 @@ inline size_t ChannelOf(const Shape& shape, size_t i) {
 }
 
 Values ReferenceChannelShuffle(const StepSignature& signature, const Values& given);
+Values ReferenceChannelSplit(const StepSignature& signature, const Values& given);
 Values ReferenceChannelSlice(const StepSignature& signature, const Values& given);
 Values ReferenceScaleShift(const StepSignature& signature, const Values& given);
 

@@ -54,8 +54,8 @@ bool IsLoss(const Layer& layer) {
          layer.As<BinaryCrossEntropy>() != nullptr;
 }
 
-// A layer with values for one iteration. The loss is sum(y * dy), or the layer's own if it has one,
-// times its weight.
+// A layer with values for one iteration. The loss is sum(y_i * dy_i), or the layer's own if it has
+// one, times its weight.
 class GradientCheck {
  public:
   GradientCheck(const LayerCase& layer_case, uint32_t seed) : case_(layer_case) {
@@ -105,8 +105,12 @@ class GradientCheck {
     const Values results = ReferenceStep(Signature(spec_.steps[0]), values_);
     if (IsLoss(case_.layer))
       return {static_cast<double>(spec_.loss_weight) * results.at(State(0))[0]};
-    std::vector<double> terms = results.at(Y());
-    for (size_t i = 0; i < terms.size(); ++i) terms[i] *= values_.at(Dy())[i];
+    std::vector<double> terms;
+    for (int output = 0; output < spec_.output_count(); ++output) {
+      const std::vector<double>& y = results.at(Y(output));
+      const std::vector<double>& dy = values_.at(Dy(output));
+      for (size_t i = 0; i < y.size(); ++i) terms.push_back(y[i] * dy[i]);
+    }
     return terms;
   }
   // Differences are taken term by term, because rounding in a sum of thousands of terms would be as

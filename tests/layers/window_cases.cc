@@ -3,6 +3,7 @@
 #include "neap/core/step/specify.h"
 #include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
+#include "neap/layers/channel_split.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/fusion/fused_batch_norm.h"
@@ -149,6 +150,11 @@ void CaseList::Upsampling() {
     const int64_t count = dice_.Between(1, s.c());
     const int64_t first = dice_.Between(0, s.c() - count);
     Add(absl::StrCat("channels ", first, " + ", count), ChannelSlice{first, count}, {s});
+    if (s.c() > 1) {
+      const std::vector<int64_t> parts = {std::min(count, s.c() - 1),
+                                          s.c() - std::min(count, s.c() - 1)};
+      Add(absl::StrCat("split after ", parts[0]), ChannelSplit{parts}, {s});
+    }
     const int64_t groups = dice_.Between(1, 4);
     Add(absl::StrCat("shuffle of ", groups), ChannelShuffle{groups},
         {{s.n(), groups * s.c(), s.h(), s.w()}});

@@ -68,9 +68,9 @@ TEST_CASE("a dense layer reads the block's input and every earlier layer, flat")
   CHECK(net.shape("features.denseblock1.denselayer6.cat") == "2x224x56x56");
   CHECK(net.count("concat") == 58);  // a block's first layer has nothing to concatenate
   for (const ResolvedLayer& layer : net.graph().layers) {
-    for (const LayerId input : layer.inputs) {
+    for (const LayerOutput input : layer.inputs) {
       if (layer.layer.type() != "concat") continue;
-      CHECK(net.graph().layers[input.index()].layer.type() != "concat");
+      CHECK(net.graph().Producer(input).layer.type() != "concat");
     }
   }
 }

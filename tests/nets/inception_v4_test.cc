@@ -31,7 +31,7 @@ TEST_CASE("Inception v4 has SuperNeurons' 515 layers without the forks") {
   // SuperNeurons has a fork for every activation that several layers read.
   std::vector<int> readers(net.graph().layers.size());
   for (const ResolvedLayer& layer : net.graph().layers) {
-    for (const LayerId input : layer.inputs) ++readers[input.index()];
+    for (const LayerOutput input : layer.inputs) ++readers[input.layer.index()];
   }
   const auto forks = std::count_if(readers.begin(), readers.end(), [](int n) { return n > 1; });
   CHECK(net.graph().layers.size() + static_cast<size_t>(forks) == 515);

@@ -53,7 +53,7 @@ TEST_CASE("a loss against targets reads one for each prediction") {
   REQUIRE(before.layers.size() == after.layers.size());
   CHECK(after.layers.back().layer == Layer(BinaryCrossEntropy{}));
   CHECK(after.layers.back().spec.output == before.layers.back().spec.output);
-  const ResolvedLayer& targets = after.layers[after.layers.back().inputs[1].index()];
+  const ResolvedLayer& targets = after.Producer(after.layers.back().inputs[1]);
   CHECK(targets.name == "targets");
   CHECK(targets.role == LayerRole::kFeed);
   CHECK(targets.spec.output == before.layers.back().spec.output);

@@ -5,7 +5,7 @@ import os
 _passive = not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys()
 if _passive:
     os.environ["OMP_WAIT_POLICY"] = "passive"
-from neap._neap import (Add, AveragePool, BatchNorm, BinaryCrossEntropy, ChannelShuffle, ChannelSlice, Clip, Concat,
+from neap._neap import (Add, AveragePool, BatchNorm, BinaryCrossEntropy, ChannelShuffle, ChannelSlice, ChannelSplit, Clip, Concat,
                         Convolution, Crop, Dataset, Dropout, FullyConnected, GlobalAveragePool, Graph, HardSigmoid, HardSwish,
                         Layer, LeakyRelu, LearningRate, LocalResponseNorm, MaxPool, MeanSquaredError, MemoryUse, Multiply,
                         OnnxGraph, Plan, Profile, Relu, ScaleShift, Sigmoid, Silu, SoftmaxCrossEntropy, StepResult, Tanh,
@@ -22,7 +22,7 @@ from neap.errors import BudgetError, Error, NonFiniteLossError
 from neap.session import Accuracy, History, LoadedKeys, Session
 from neap.torch_export import from_torch
 
-__all__ = ["Accuracy", "Add", "AveragePool", "BatchNorm", "BinaryCrossEntropy", "BudgetError", "ChannelShuffle", "ChannelSlice",
+__all__ = ["Accuracy", "Add", "AveragePool", "BatchNorm", "BinaryCrossEntropy", "BudgetError", "ChannelShuffle", "ChannelSlice", "ChannelSplit",
            "Clip", "Concat", "Convolution", "Crop", "CustomLayer", "Dataset", "Dropout", "Error", "FullyConnected",
            "GlobalAveragePool", "Graph", "HardSigmoid", "HardSwish", "History", "Layer", "LeakyRelu", "LearningRate",
            "LoadedKeys", "Loader", "LocalResponseNorm", "MaxPool", "MeanSquaredError", "MemoryUse", "Multiply",

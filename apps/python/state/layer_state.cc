@@ -20,6 +20,7 @@
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
+#include "neap/layers/channel_split.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
@@ -137,6 +138,7 @@ constexpr std::array kRows = {
     RowOf<Crop, &Crop::size, &Crop::offset>(),
     RowOf<ChannelShuffle, &ChannelShuffle::groups>(),
     RowOf<ChannelSlice, &ChannelSlice::first, &ChannelSlice::count>(),
+    RowOf<ChannelSplit, &ChannelSplit::channels>(),
     RowOf<ZeroPad, &ZeroPad::top, &ZeroPad::left, &ZeroPad::bottom, &ZeroPad::right,
           &ZeroPad::front, &ZeroPad::back>(),
     RowOf<Relu>(),

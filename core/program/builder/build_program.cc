@@ -14,6 +14,18 @@
 #include "neap/core/program/sub_batches.h"
 
 namespace neap {
+namespace {
+
+absl::Status CheckSingleOutputs(const ResolvedGraph& graph) {
+  for (const ResolvedLayer& layer : graph.layers) {
+    if (layer.spec.output_count() == 1) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "layer '", layer.name, "': the paper's accounting knows no layers with several outputs"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::StatusOr<Program> BuildProgram(const Graph& graph, const ProgramOptions& options) {
   ASSIGN_OR_RETURN(ResolvedGraph resolved, Resolve(graph, options.mode));
@@ -35,6 +47,7 @@ absl::StatusOr<Program> BuildProgram(ResolvedGraph graph, const ProgramOptions& 
     return absl::InvalidArgumentError("the paper's accounting knows no sums over batches");
   if (is_paper && graph.layers.back().role == LayerRole::kCaller)
     return absl::InvalidArgumentError("the paper's accounting knows no gradients that are given");
+  if (is_paper) RETURN_IF_ERROR(CheckSingleOutputs(graph));
   if (is_paper) return BuildPaperProgram(graph, options);
   RETURN_IF_ERROR(CheckRanks(options, graph.options));
   RETURN_IF_ERROR(CheckAccumulation(graph, options));

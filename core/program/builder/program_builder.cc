@@ -31,7 +31,8 @@ Program ProgramBuilder::Build() {
   iteration_ =
       NewTensor("iteration", Role::kInput, {Shape{4}, DType::kInt32, Layout::kChannelsFirst});
   for (const ResolvedLayer& layer : graph_.layers) {
-    for (LayerId input : layer.inputs) ++Tensors(input).readers;
+    Tensors(layer.id).outputs.resize(static_cast<size_t>(layer.spec.output_count()));
+    for (LayerOutput input : layer.inputs) ++Tensors(input).readers;
   }
   const Accumulation& accumulation = program_.options.accumulation;
   const bool updates = program_.options.mode == Mode::kTraining &&
@@ -76,10 +77,12 @@ void ProgramBuilder::BeginSubBatch(int64_t index) {
   if (IsLastSubBatch() && last_.has_value()) graph_ = *std::move(last_);
   for (const ResolvedLayer& layer : graph_.layers) {
     const LayerTensors& first = tensors_[layer.id.index()];
-    Tensors(layer.id) = {.readers = first.readers,
+    Tensors(layer.id) = {.outputs = std::vector<OutputTensors>(first.outputs.size()),
                          .needs_grad = first.needs_grad,
                          .persistent = first.persistent,
                          .param_grads = first.param_grads};
+    for (size_t i = 0; i < first.outputs.size(); ++i)
+      Tensors(layer.id).outputs[i].readers = first.outputs[i].readers;
   }
 }
 
@@ -126,7 +129,10 @@ TensorId ProgramBuilder::NewTensor(std::string name, Role role, TensorSpec spec)
 void ProgramBuilder::Forward(const ResolvedLayer& layer) {
   if (layer.role == LayerRole::kCaller) return;
   LayerTensors& tensors = Tensors(layer.id);
-  tensors.output = NewOfSubBatch(layer.name, OutputRole(layer), layer.spec.output);
+  for (int i = 0; i < layer.spec.output_count(); ++i) {
+    tensors.outputs[static_cast<size_t>(i)].value =
+        NewOfSubBatch(OutputName(layer.name, i), OutputRole(layer), layer.spec.OutputSpec(i));
+  }
   AddToPorts(graph_, layer, Current(), program_);
   for (const SavedSpec& saved : layer.spec.saved) {
     tensors.saved.push_back(
@@ -177,18 +183,18 @@ TensorId ProgramBuilder::ParamGradOf(const ResolvedLayer& layer, size_t i) {
 }
 
 void ProgramBuilder::PassGradient(const ResolvedLayer& layer) {
-  const LayerTensors tensors = Tensors(layer.id);
+  const std::optional<TensorId> grad = Tensors(layer.id).outputs[0].grad;
   for (size_t i = 0; i < layer.inputs.size(); ++i) {
-    LayerTensors& input = Tensors(layer.inputs[i]);
-    if (!input.needs_grad) continue;
-    if (!input.output_grad.has_value()) {
-      input.output_grad = tensors.output_grad;
-      input.output_grad_shared = true;
+    if (!Tensors(layer.inputs[i].layer).needs_grad) continue;
+    OutputTensors& input = Tensors(layer.inputs[i]);
+    if (!input.grad.has_value()) {
+      input.grad = grad;
+      input.is_grad_shared = true;
       continue;
     }
-    const bool differs = *input.output_grad != *tensors.output_grad;
-    if (differs && AddsOtherGrad(input, graph_.layers[layer.inputs[i].index()].spec)) {
-      input.other_grad = tensors.output_grad;
+    const bool differs = *input.grad != *grad;
+    if (differs && AddsOtherGrad(input, graph_.Producer(layer.inputs[i]).spec)) {
+      input.other_grad = grad;
       continue;
     }
     AddStep(layer, {.phase = Phase::kBackwardData,
@@ -200,11 +206,12 @@ void ProgramBuilder::PassGradient(const ResolvedLayer& layer) {
 
 void ProgramBuilder::PassLinearGradient(const ResolvedLayer& layer) {
   if (!layer.spec.passes_linear_grad.has_value()) return;
-  LayerTensors& input = Tensors(layer.inputs[static_cast<size_t>(*layer.spec.passes_linear_grad)]);
-  if (!input.needs_grad) return;
+  const LayerOutput passed = layer.inputs[static_cast<size_t>(*layer.spec.passes_linear_grad)];
+  if (!Tensors(passed.layer).needs_grad) return;
   const LayerTensors& own = Tensors(layer.id);
-  input.output_grad = own.linear_grad.has_value() ? own.linear_grad : own.output_grad;
-  input.output_grad_shared = true;
+  OutputTensors& input = Tensors(passed);
+  input.grad = own.linear_grad.has_value() ? own.linear_grad : own.outputs[0].grad;
+  input.is_grad_shared = true;
 }
 
 void ProgramBuilder::AddStep(const ResolvedLayer& layer, const StepSpec& spec) {
@@ -217,8 +224,10 @@ void ProgramBuilder::AddStep(const ResolvedLayer& layer, const StepSpec& spec) {
   step.summed = spec.summed;
   step.states_of_all_ranks = spec.states_of_all_ranks;
   step.flops = spec.flops;
-  for (Operand operand : spec.reads) step.reads.push_back({TensorOf(layer, operand), operand});
-  if (spec.sums_output_grads && Tensors(layer.id).other_grad.has_value()) {
+  for (Operand operand : spec.reads) {
+    if (IsKnown(layer, operand)) step.reads.push_back({TensorOf(layer, operand), operand});
+  }
+  if (spec.sums_output_grads && Tensors(layer.id).outputs[0].other_grad.has_value()) {
     const Operand other = {Slot::kOutputGrad, 1};
     step.reads.push_back({TensorOf(layer, other), other});
   }
@@ -261,36 +270,41 @@ bool ProgramBuilder::AddsTo(const ResolvedLayer& layer, Operand operand, bool ac
 bool ProgramBuilder::WantsAnyWrite(const ResolvedLayer& layer, const StepSpec& spec) const {
   for (Operand operand : spec.writes) {
     if (operand.slot != Slot::kInputGrad) return true;
-    if (Tensors(layer.inputs[static_cast<size_t>(operand.index)]).needs_grad) return true;
+    if (Tensors(layer.inputs[static_cast<size_t>(operand.index)].layer).needs_grad) return true;
   }
   return false;
 }
 
 void ProgramBuilder::AddGradient(const ResolvedLayer& layer, int index, const StepSpec& spec,
                                  Step& step) {
-  const LayerId source = layer.inputs[static_cast<size_t>(index)];
-  LayerTensors& input = Tensors(source);
+  const LayerOutput source = layer.inputs[static_cast<size_t>(index)];
+  const bool needs_grad = Tensors(source.layer).needs_grad;
   const bool has_other_writes = spec.writes.size() > 1;
-  if (!input.needs_grad && !has_other_writes) return;
+  if (!needs_grad && !has_other_writes) return;
   const Operand operand = {Slot::kInputGrad, index};
-  const ResolvedLayer& producer = graph_.layers[source.index()];
-  if (input.output_grad.has_value() && AddsOtherGrad(input, producer.spec)) {
-    input.other_grad = NewOfSubBatch(absl::StrCat(producer.name, ".other_grad"), Role::kGradient,
-                                     producer.spec.output);
+  const ResolvedLayer& producer = graph_.Producer(source);
+  const std::string name = graph_.NameOf(source);
+  OutputTensors& input = Tensors(source);
+  if (needs_grad && input.grad.has_value() && AddsOtherGrad(input, producer.spec)) {
+    input.other_grad =
+        NewOfSubBatch(absl::StrCat(name, ".other_grad"), Role::kGradient, graph_.SpecOf(source));
     step.writes.push_back({*input.other_grad, operand});
     return;
   }
-  if (input.output_grad.has_value() && !input.output_grad_shared) {
-    step.accumulates.push_back({*input.output_grad, operand});
+  if (input.grad.has_value() && !input.is_grad_shared) {
+    step.accumulates.push_back({*input.grad, operand});
     return;
   }
-  if (input.output_grad.has_value()) {
-    step.reads.push_back({*input.output_grad, {Slot::kAddend, index}});
-  }
-  input.output_grad =
-      NewOfSubBatch(absl::StrCat(producer.name, ".grad"), Role::kGradient, producer.spec.output);
-  input.output_grad_shared = false;
-  step.writes.push_back({*input.output_grad, operand});
+  if (input.grad.has_value()) step.reads.push_back({*input.grad, {Slot::kAddend, index}});
+  input.grad = NewOfSubBatch(absl::StrCat(name, ".grad"), Role::kGradient, graph_.SpecOf(source));
+  input.is_grad_shared = false;
+  step.writes.push_back({*input.grad, operand});
+}
+
+bool ProgramBuilder::IsKnown(const ResolvedLayer& layer, Operand operand) const {
+  const std::vector<OutputTensors>& outputs = Tensors(layer.id).outputs;
+  if (operand.slot != Slot::kOutputGrad || outputs.size() == 1) return true;
+  return outputs[static_cast<size_t>(operand.index)].grad.has_value();
 }
 
 TensorId ProgramBuilder::TensorOf(const ResolvedLayer& layer, Operand operand) const {
@@ -298,16 +312,16 @@ TensorId ProgramBuilder::TensorOf(const ResolvedLayer& layer, Operand operand) c
   const size_t i = static_cast<size_t>(operand.index);
   switch (operand.slot) {
     case Slot::kInput:
-      return *Tensors(layer.inputs[i]).output;
+      return *Tensors(layer.inputs[i]).value;
     case Slot::kOutput:
-      return *own.output;
+      return *own.outputs[i].value;
     case Slot::kOutputGrad:
-      return i == 0 ? *own.output_grad : *own.other_grad;
+      return i < own.outputs.size() ? *own.outputs[i].grad : *own.outputs[0].other_grad;
     case Slot::kLinearGrad:
       return *own.linear_grad;
     case Slot::kInputGrad:
     case Slot::kAddend:
-      return *Tensors(layer.inputs[i]).output_grad;
+      return *Tensors(layer.inputs[i]).grad;
     case Slot::kParam:
       return own.persistent.params[i].id;
     case Slot::kParamGrad:

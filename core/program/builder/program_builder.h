@@ -50,6 +50,13 @@ class ProgramBuilder {
     return tensors_[FirstLayer() + layer.index()];
   }
 
+  OutputTensors& Tensors(LayerOutput output) {
+    return Tensors(output.layer).outputs[static_cast<size_t>(output.index)];
+  }
+  const OutputTensors& Tensors(LayerOutput output) const {
+    return Tensors(output.layer).outputs[static_cast<size_t>(output.index)];
+  }
+
   // Of the sub-batch that is being added, by LayerId.
   absl::Span<LayerTensors> Current();
 
@@ -95,6 +102,9 @@ class ProgramBuilder {
   // gradient, as the second of two tensors that the producer's backward adds, or by accumulating
   // into a sum.
   void AddGradient(const ResolvedLayer& layer, int index, const StepSpec& spec, Step& step);
+
+  // Whether there is such a tensor: no loss depends on some outputs of a layer with several.
+  bool IsKnown(const ResolvedLayer& layer, Operand operand) const;
 
   TensorId TensorOf(const ResolvedLayer& layer, Operand operand) const;
 

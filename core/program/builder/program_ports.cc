@@ -27,10 +27,10 @@ LossPort& LossOf(const ResolvedGraph& graph, const ResolvedLayer& layer, TensorI
                    .weight = layer.spec.loss_weight,
                    .is_auxiliary = layer.role == LayerRole::kAuxiliaryLoss,
                    .metrics = metrics,
-                   .logits = {.name = graph.layers[layer.inputs.front().index()].name},
+                   .logits = {.name = graph.NameOf(layer.inputs.front())},
                    .predictions = {.name = layer.name}};
   if (layer.inputs.size() > 1) {
-    const ResolvedLayer& target = graph.layers[layer.inputs[1].index()];
+    const ResolvedLayer& target = graph.Producer(layer.inputs[1]);
     if (target.role == LayerRole::kFeed) loss.target = target.name;
   }
   return program.losses.emplace_back(std::move(loss));
@@ -41,12 +41,17 @@ LossPort& LossOf(const ResolvedGraph& graph, const ResolvedLayer& layer, TensorI
 void AddToPorts(const ResolvedGraph& graph, const ResolvedLayer& layer,
                 absl::Span<const LayerTensors> tensors, Program& program) {
   const LayerTensors& own = tensors[layer.id.index()];
-  if (layer.role == LayerRole::kFeed) AddPart(layer.name, *own.output, program.feeds);
-  if (!layer.output.empty()) AddPart(layer.output, *own.output, program.outputs);
+  if (layer.role == LayerRole::kFeed) AddPart(layer.name, *own.outputs[0].value, program.feeds);
+  for (const LayerResult& result : layer.results) {
+    const OutputTensors& output = own.outputs[static_cast<size_t>(result.output)];
+    AddPart(result.name, *output.value, program.outputs);
+  }
   if (!IsLoss(layer.role)) return;
   LossPort& loss = LossOf(graph, layer, own.persistent.states.front(), program);
-  loss.logits.parts.push_back(*tensors[layer.inputs.front().index()].output);
-  loss.predictions.parts.push_back(*own.output);
+  const LayerOutput logits = layer.inputs.front();
+  loss.logits.parts.push_back(
+      *tensors[logits.layer.index()].outputs[static_cast<size_t>(logits.index)].value);
+  loss.predictions.parts.push_back(*own.outputs[0].value);
 }
 
 void HandOut(Step& pause, Program& program) {

@@ -31,7 +31,8 @@ def test_layers_are_copied_with_their_fields():
               neap.BatchNorm(epsilon=1e-3, momentum=0.3), neap.LocalResponseNorm(3, alpha=0.1), neap.Dropout(0.1),
               neap.MaxPool(3, ceil_mode=True, dilation=(2, 3)), neap.AveragePool(3, count_padding=False, dilation=2),
               neap.GlobalAveragePool(),
-              neap.Crop((3, 4), offset=1), neap.ChannelSlice(2, 3), neap.ChannelShuffle(3), neap.ScaleShift(2, shift=0.1),
+              neap.Crop((3, 4), offset=1), neap.ChannelSlice(2, 3), neap.ChannelSplit([2, 3]), neap.ChannelShuffle(3),
+              neap.ScaleShift(2, shift=0.1),
               neap.ZeroPad(top=1, right=2), neap.Relu(), neap.LeakyRelu(0.3), neap.Clip(-1, 1),
               neap.Sigmoid(), neap.Tanh(), neap.HardSigmoid(), neap.HardSwish(), neap.Silu(), neap.Add(), neap.Concat(),
               neap.Multiply(), neap.SoftmaxCrossEntropy(0.1), neap.MeanSquaredError(0.5), neap.BinaryCrossEntropy()]

@@ -107,3 +107,22 @@ def test_an_onnx_file_has_the_inputs_outputs_and_one_tensor_of_a_shared_paramete
     outputs = session.evaluate_feeds(given).outputs
     for value, result in zip(model.graph.output, results, strict=True):
         numpy.testing.assert_allclose(result, outputs[value.name.split("flatten_")[-1]], rtol=1e-4, atol=1e-5)
+
+
+def test_a_layer_of_several_outputs_is_read_by_their_names():
+    net = neap.Graph("gated", batch=BATCH)
+    net.input((6, 2, 2), "x")
+    assert net.add("halves", neap.ChannelSplit([3, 3]), "x") == "halves"
+    net.add("gate", neap.Sigmoid(), "halves:1")
+    net.add("product", neap.Multiply(), "halves", "gate")
+    net.add("fc", neap.FullyConnected(2), "product")
+    net.input((), "labels", "int32")
+    net.add_loss("loss", neap.SoftmaxCrossEntropy(), "fc", "labels")
+    net.output("halves:1")
+    net.output("product")
+    assert pickle.loads(pickle.dumps(net)).layers == net.layers
+    x = numpy.random.default_rng(2).normal(size=(BATCH, 6, 2, 2)).astype("float32")
+    result = neap.Session(net, "cpu").step_feeds({"x": x, "labels": numpy.arange(BATCH) % 2})
+    assert numpy.array_equal(result.outputs["halves:1"], x[:, 3:])
+    product = x[:, :3] / (1 + numpy.exp(-x[:, 3:].astype(float)))
+    assert result.outputs["product"] == pytest.approx(product, abs=1e-6)

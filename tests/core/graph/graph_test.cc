@@ -197,7 +197,8 @@ TEST_CASE("several feeds, losses and outputs") {
     for (const ResolvedLayer& layer : resolved.layers) {
       CAPTURE(layer.name);
       CHECK(layer.is_target == (layer.name == "age" || layer.name == "species"));
-      CHECK(layer.output == (layer.name == "fc" ? "fc" : ""));
+      const std::vector<LayerResult> result = {{.name = "fc"}};
+      CHECK(layer.results == (layer.name == "fc" ? result : std::vector<LayerResult>()));
       CHECK_FALSE(layer.training_only);
       if (layer.name == "image") CHECK(layer.spec.output == image);
       if (layer.name == "age") CHECK(layer.spec.output == age);

@@ -35,7 +35,7 @@ TEST_CASE("on a GPU a convolution computes the ReLU that alone reads its output"
     CHECK(Fuse(plain, Mode::kTraining, CpuRules()).layers.size() == plain.layers.size());
     const ResolvedGraph fused = Fuse(plain, Mode::kTraining, GpuRules());
     REQUIRE(fused.layers.size() == plain.layers.size() - 1);
-    const ResolvedLayer& layer = fused.layers[fused.layers.back().inputs[0].index() - 1];
+    const ResolvedLayer& layer = fused.layers[fused.layers.back().inputs[0].layer.index() - 1];
     CHECK(layer.name == "conv");
     CHECK(layer.layer == Layer(FusedConvolution{convolution}));
     DeviceDescription gpu;

@@ -54,7 +54,7 @@ inline std::string FusedText(const Graph& graph, Mode mode = Mode::kTraining) {
     CHECK(fused.layers[layer.id.index()].name == layer.name);
     if (layer.role != LayerRole::kInner || layer.name == "fc") continue;
     std::vector<std::string> inputs;
-    for (LayerId input : layer.inputs) inputs.push_back(fused.layers[input.index()].name);
+    for (LayerOutput input : layer.inputs) inputs.push_back(fused.NameOf(input));
     lines.push_back(
         absl::StrCat(layer.name, FusedParts(layer.layer), "(", absl::StrJoin(inputs, ","), ")"));
   }

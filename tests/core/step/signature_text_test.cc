@@ -16,6 +16,7 @@
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
+#include "neap/layers/channel_split.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
@@ -194,6 +195,10 @@ auto Fields(ChannelSlice& d) {
   auto& [a, b] = d;
   return std::tie(a, b);
 }
+auto Fields(ChannelSplit& d) {
+  auto& [a] = d;
+  return std::tie(a);
+}
 auto Fields(ScaleShift& d) {
   auto& [a, b] = d;
   return std::tie(a, b);
@@ -254,6 +259,9 @@ std::vector<Extents> Others(Extents v) {
   const int64_t h = v.h(), w = v.w();
   return {{h + 1, w}, {h, w + 1}, {h + 1, w + 1}, {h + 10, w}, {1, h, w}, Extents::Of({w})};
 }
+std::vector<std::vector<int64_t>> Others(const std::vector<int64_t>&) {
+  return {{1}, {11}, {1, 1}, {1, 10}, {11, 1}};
+}
 std::vector<TensorSpec> Others(const TensorSpec& v) {
   return {{Shape{7}, v.dtype, v.layout},
           {Shape{7, 1}, v.dtype, v.layout},
@@ -293,6 +301,7 @@ TEST_CASE("two definitions never have the same text, whichever field they differ
   all.AddVariants(Crop{});
   all.AddVariants(ChannelShuffle{});
   all.AddVariants(ChannelSlice{});
+  all.AddVariants(ChannelSplit{});
   all.AddVariants(ScaleShift{});
   all.AddVariants(Dropout{});
   all.AddVariants(FullyConnected{});

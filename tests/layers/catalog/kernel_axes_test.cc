@@ -14,6 +14,7 @@
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
+#include "neap/layers/channel_split.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/cpu/cpu_backend.h"
 #include "neap/layers/crop.h"
@@ -132,6 +133,7 @@ const std::vector<std::pair<std::string, Layer>> kLayers = {
     {"Crop", Crop{.size = 2}},
     {"ChannelShuffle", ChannelShuffle{}},
     {"ChannelSlice", ChannelSlice{}},
+    {"ChannelSplit", ChannelSplit{.channels = {1, 3}}},
     {"ZeroPad", ZeroPad{.right = 1}},
     {"Add", Add{}},
     {"Concat", Concat{}},

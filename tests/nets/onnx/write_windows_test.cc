@@ -7,9 +7,12 @@
 #include <vector>
 
 #include "neap/core/run/session.h"
+#include "neap/layers/activation.h"
 #include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
+#include "neap/layers/channel_split.h"
 #include "neap/layers/cpu/cpu_device.h"
+#include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/scale_shift.h"
 #include "neap/layers/target_loss.h"
@@ -169,6 +172,28 @@ TEST_CASE("fixed scales, slices and shuffles of channels are read as they were w
     CHECK(read.layers()[1].layer == layer);
     CHECK(Computed(read, 72) == Computed(net, 72));
   }
+}
+
+TEST_CASE("a split of channels is one node with several outputs") {
+  Graph net({.name = "n", .batch = 2});
+  net.Add("parts", ChannelSplit{.channels = {3, 1, 2}}, {net.Input({6, 3, 2})});
+  net.Add("gate", Sigmoid{}, {"parts:1"});
+  net.Add("joined", Concat{}, {"gate", "parts:2", "parts", OutputName("parts", 1)});
+  net.TargetLoss("joined", MeanSquaredError{}, {7, 3, 2});
+  const Written written = WriteAndRead(net);
+  CHECK(written.model.graph().node(0).op_type() == "Split");
+  CHECK(written.model.graph().node(0).output_size() == 3);
+  CHECK(written.read.graph.layers() == net.layers());
+  CHECK(Computed(written.read.graph, 72) == Computed(net, 72));
+}
+
+TEST_CASE("a split of which one output is read is a slice") {
+  Graph net({.name = "n", .batch = 2});
+  net.Add("parts", ChannelSplit{.channels = {3, 1, 2}}, {net.Input({6, 3, 2})});
+  net.TargetLoss("parts:2", MeanSquaredError{}, {2, 3, 2});
+  const Graph read = WriteAndRead(net).read.graph;
+  CHECK(read.layers()[1].layer == Layer(ChannelSlice{.first = 4, .count = 2}));
+  CHECK(Computed(read, 72) == Computed(net, 72));
 }
 
 }  // namespace
