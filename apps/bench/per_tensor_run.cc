@@ -32,7 +32,7 @@ absl::StatusOr<PerTensorRun> PerTensorRun::Create(const Program& program, const 
   ASSIGN_OR_RETURN(BoundPlan bound, BindPlan(program, plan, device, {.arena = Nowhere()}));
   PerTensorRun run(program, plan, device, std::move(bound));
   ASSIGN_OR_RETURN(run.persistent_, device.Allocate(MemoryKind::kDevice,
-                                                    PersistentBytes(program, /*offloaded=*/{})));
+                                                    PersistentBytes(program)));
   return run;
 }
 

@@ -6,6 +6,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/program/builder/program_builder.h"
 #include "neap/core/program/builder/program_ports.h"
+#include "neap/core/program/homes.h"
 #include "neap/core/program/layer_tensors.h"
 #include "neap/core/program/paper_program.h"
 #include "neap/core/program/program.h"
@@ -35,11 +36,14 @@ absl::StatusOr<Program> BuildProgram(ResolvedGraph graph, const ProgramOptions& 
     return absl::InvalidArgumentError("the paper's accounting knows no sums over batches");
   if (is_paper && graph.layers.back().role == LayerRole::kCaller)
     return absl::InvalidArgumentError("the paper's accounting knows no gradients that are given");
+  if (is_paper && !options.homes.empty())
+    return absl::InvalidArgumentError("the paper's accounting knows no homes of tensors");
   if (is_paper) return BuildPaperProgram(graph, options);
   RETURN_IF_ERROR(CheckRanks(options, graph.options));
   RETURN_IF_ERROR(CheckAccumulation(graph, options));
   ASSIGN_OR_RETURN(PartGraphs parts, InSubBatches(std::move(graph), options));
   Program program = ProgramBuilder(std::move(parts), options).Build();
+  RETURN_IF_ERROR(CheckHomes(program));
   ReduceGradients(program);
   GatherParameters(program);
   RETURN_IF_ERROR(CheckSums(program));
@@ -65,6 +69,7 @@ absl::StatusOr<Program> BuildPart(ResolvedGraph graph, const Program& whole) {
         absl::StrCat(name, ": ", whole.net.name, " has no ", *builder.unknown_tensor()));
   }
   RETURN_IF_ERROR(CheckSamePorts(part, whole));
+  RETURN_IF_ERROR(CheckHomes(part));
   ReduceGradients(part);
   GatherParameters(part);
   RETURN_IF_ERROR(CheckSums(part));

@@ -187,6 +187,8 @@ TEST_CASE("a plan matches only the program that it was made for") {
            [](Plan& p) { p.tensors[2].role = Role::kSaved; },
            [](Plan& p) { p.tensors[2].shape = Shape{16}; },
            [](Plan& p) { p.tensors[2].dtype = DType::kInt32; },
+           [](Plan& p) { p.tensors[0].is_external = true; },
+           [](Plan& p) { p.tensors[0].host_offset = 0; },
            [](Plan& p) { p.steps[1].layer = "fc2"; }, [](Plan& p) { p.steps[1].type = "adam"; },
            [](Plan& p) { p.steps[1].phase = Phase::kForward; },
            [](Plan& p) { p.steps[1].accumulates.clear(); },
