@@ -262,10 +262,10 @@ class Chooser {
   const PlannerOptions& options_;
   const DeviceDescription& device_;
   EngineCatalog& catalog_;
-  const ProgramChoice first_;  // without a choice
+  const ProgramChoice first_;      // without a choice
   bool may_offload_ = false;       // which `first_` then does not
   int64_t offloadable_bytes_ = 0;  // in whole blocks
-  std::vector<int64_t> counts_;  // of parts
+  std::vector<int64_t> counts_;    // of parts
   std::optional<PlanResult> best_;
   ProgramChoice chosen_ = first_;                                // of the best plan
   double engines_ms_ = 0;                                        // of all plans

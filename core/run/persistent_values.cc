@@ -96,7 +96,7 @@ absl::Status PersistentValues::WriteInitial(uint64_t seed, bool random) {
 }
 
 absl::StatusOr<std::vector<float>> PersistentValues::InitialOf(const Tensor& stored,
-                                                                uint64_t seed) {
+                                                               uint64_t seed) {
   const Tensor& original = stored_.Original(stored);
   if (IsOfCaller(stored)) return Read(original);
   return InitialValues(original, seed);

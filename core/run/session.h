@@ -148,11 +148,11 @@ struct TrainingOptions {
   // The homes of persistent tensors, by their names, which are the arena for others. Tensors with
   // memory in `external` have that as their home, and are not named here. Not with shard_optimizer.
   Homes homes = {};
-  // Device memory for persistent tensors, which the budget does not count (core/run/external.h).
-  // The session neither initialises nor frees it: the values that it has when the session is made
-  // are the initial ones, also of what begins as a copy (16-bit parameters, averages). Steps,
-  // Load(), LoadWeights() and ExchangeAverages() write there, in place. On several ranks, the
-  // caller's values are the same.
+  // Device memory for persistent tensors, which the budget does not count (core/run/external.h,
+  // docs/ports.md). The session neither initialises nor frees it: the values that it has when the
+  // session is made are the initial ones, also of what begins as a copy (16-bit parameters,
+  // averages). Steps, Load(), LoadWeights() and ExchangeAverages() write there, in place. On
+  // several ranks, the caller's values are the same.
   std::vector<ExternalTensor> external = {};
 };
 

@@ -42,8 +42,8 @@ Home PlannedHome(const PlanTensor& planned) {
 }
 
 bool Same(const PlanTensor& planned, const Program& program, const Tensor& tensor) {
-  return PlannedHome(planned) == tensor.home && planned.own == Own(program, tensor) && planned.id == tensor.id &&
-         planned.name == tensor.name && planned.role == tensor.role &&
+  return PlannedHome(planned) == tensor.home && planned.own == Own(program, tensor) &&
+         planned.id == tensor.id && planned.name == tensor.name && planned.role == tensor.role &&
          planned.shape == tensor.spec.shape && planned.dtype == tensor.spec.dtype &&
          planned.bytes == tensor.spec.size_bytes();
 }

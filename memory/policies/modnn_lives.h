@@ -36,9 +36,7 @@ class ModnnLives {
     return life(i).uses.empty() || (IsPersistent(tensor(i).role) && !IsFromHost(i));
   }
   // It stays until the end of the iteration.
-  bool IsResult(size_t i) const {
-    return !IsFromHost(i) && life(i).end > life(i).uses.back() + 1;
-  }
+  bool IsResult(size_t i) const { return !IsFromHost(i) && life(i).end > life(i).uses.back() + 1; }
   bool IsFixed(size_t i) const { return fixed_offset_[i].has_value(); }
   int64_t FixedOffset(size_t i) const { return *fixed_offset_[i]; }
   int64_t fixed_bytes() const { return fixed_bytes_; }

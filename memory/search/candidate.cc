@@ -128,8 +128,7 @@ Candidate PlaceCandidateAt(const Program& program, Candidate candidate,
 absl::StatusOr<Candidate> WriteCandidate(const Program& program, Candidate candidate,
                                          const EngineTable& engines, std::string_view placement,
                                          int64_t budget_bytes) {
-  const int64_t capacity =
-      budget_bytes - PersistentBytes(program);
+  const int64_t capacity = budget_bytes - PersistentBytes(program);
   if (placement == "offline") {
     OfflineAllocator allocator(capacity, candidate.places);
     ASSIGN_OR_RETURN(candidate.written, WriteActions(program, candidate.runs, candidate.residency,

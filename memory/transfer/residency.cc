@@ -151,8 +151,7 @@ class StayWriter {
   // Eager tensors are offloaded between forward and backward of their sub-batch; tensors
   // from the host whenever there is a run between two uses, unless the cache may keep them.
   bool IsOffloadedAtOnce(size_t i, int position, int next_use) const {
-    if (IsFromHost(i) && rules_.evictable != Evictable::kAll &&
-        next_use > position + 1)
+    if (IsFromHost(i) && rules_.evictable != Evictable::kAll && next_use > position + 1)
       return true;
     return IsEager(life(i).tensor) && IsInForward(position) && !IsInForward(next_use);
   }

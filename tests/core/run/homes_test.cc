@@ -2,13 +2,19 @@
 #include <doctest/doctest.h>
 
 #include <functional>
+#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "neap/core/base/units.h"
 #include "neap/core/run/session.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/batch_norm.h"
+#include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/pooling.h"
+#include "neap/layers/softmax_cross_entropy.h"
 #include "neap/memory/create_session.h"
 #include "neap/memory/policies/policies.h"
 #include "tests/core/run/external_memory.h"
@@ -120,7 +126,8 @@ TEST_CASE("every persistent tensor may be external or on the host, with each opt
       {.external = IsFp32},
       {.on_host = [](const PlanTensor& tensor) { return IsPersistent(tensor.role); }},
       {.external = IsFp32,
-       .on_host = [&](const auto& tensor) { return IsPersistent(tensor.role) && is_moved(tensor); }},
+       .on_host =
+           [&](const auto& tensor) { return IsPersistent(tensor.role) && is_moved(tensor); }},
       {.external = IsWeight}};
   for (const DType dtype : {DType::kFp32, DType::kBf16, DType::kFp16}) {
     for (const Optimizer& optimizer : optimizers) {
@@ -189,6 +196,24 @@ TEST_CASE("graphs that leave out layers, and checkpoints, use the same memory") 
   pair.TrainBoth(1);
 }
 
+TEST_CASE("all sizes of a network use the same homes") {
+  const auto device = OpenCpu();
+  Graph net({.name = "sized", .batch = 8});
+  std::string x = net.Add("conv", Convolution{.out_channels = 8, .kernel = 3, .padding = 1},
+                          {net.Input({3, 12, 12})});
+  x = net.Add("pool", GlobalAveragePool{}, {net.Add("bn", BatchNorm{}, {x})});
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {x}), SoftmaxCrossEntropy{});
+  net.Sizes({{.extents = {8, 8}}});
+  Pair pair(net, *device, {.external = IsFp32, .on_host = IsLast}, {.policy = "superneurons"});
+  for (const int64_t extent : {8, 12, 8}) {
+    Batch batch = MakeBatch(static_cast<uint64_t>(extent));
+    batch.height = batch.width = extent;
+    batch.images.resize(static_cast<size_t>(8 * 3 * extent * extent), 0.5F);
+    CHECK(pair.homes->TrainStep(batch).value() == pair.plain.TrainStep(batch).value());
+    pair.CheckSame();
+  }
+}
+
 TEST_CASE("averages are exchanged with external parameters in place") {
   const auto device = OpenCpu();
   Pair pair(BlockNet({.dtype = DType::kBf16}), *device, {.external = IsWeight}, {},
@@ -227,8 +252,7 @@ TEST_CASE("homes go with offload_params, which leaves the tensors that they name
   x = net.Add("fc2", FullyConnected{.out_features = 128}, {net.Add("relu", Relu{}, {x})});
   net.Loss(net.Add("fc3", FullyConnected{.out_features = 4}, {x}), SoftmaxCrossEntropy{});
   const PlannerOptions planning = {.policy = "superneurons", .offload_params = true};
-  Session session =
-      Opened(net, *device, planning, {.homes = {{"fc1.weight", Home::kArena}}});
+  Session session = Opened(net, *device, planning, {.homes = {{"fc1.weight", Home::kArena}}});
   Session plain = Opened(net, *device, {.policy = "superneurons"});
   std::string on_host;
   for (const PlanTensor& tensor : session.plan().tensors) {
@@ -281,8 +305,9 @@ TEST_CASE("homes and memory that do not fit the network are refused by name") {
         "net has no persistent tensor 'fc' that could have a home");
   CHECK(error({.homes = {{"fc.bias", Home::kHost}, {"fc.bias", Home::kArena}}}) ==
         "the home of 'fc.bias' is given twice");
-  CHECK(error({.homes = {{"fc.bias", Home::kHost}}, .external = {{"fc.bias", buffer.data(), 16}}}) ==
-        "the home of 'fc.bias' is given twice");
+  CHECK(
+      error({.homes = {{"fc.bias", Home::kHost}}, .external = {{"fc.bias", buffer.data(), 16}}}) ==
+      "the home of 'fc.bias' is given twice");
   CHECK(error({.homes = {{"fc.bias", Home::kExternal}}}) ==
         "the external tensor 'fc.bias' is given no memory");
   const std::string of_bias = "the memory of the external tensor 'fc.bias' ";
@@ -291,9 +316,9 @@ TEST_CASE("homes and memory that do not fit the network are refused by name") {
         of_bias + "is not aligned to 16 bytes");
   CHECK(error({.external = {{"fc.bias", buffer.data(), 20}}}) ==
         of_bias + "has 20 bytes, but the tensor, 4 fp32 nchw, has 16");
-  CHECK(error({.external = {{"fc.bias", buffer.data(), 16},
-                            {"fc.bias.momentum", buffer.data(), 16}}})
-            .find("overlaps") != std::string::npos);
+  CHECK(
+      error({.external = {{"fc.bias", buffer.data(), 16}, {"fc.bias.momentum", buffer.data(), 16}}})
+          .find("overlaps") != std::string::npos);
 }
 
 }  // namespace
