@@ -1,6 +1,7 @@
 // Persistent tensors with homes of their own: training is that of a session without, bit for bit.
 #include <doctest/doctest.h>
 
+#include <fstream>
 #include <functional>
 #include <optional>
 #include <string>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "neap/core/base/units.h"
+#include "neap/core/run/file_planner.h"
 #include "neap/core/run/session.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
@@ -16,6 +18,7 @@
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/memory/create_session.h"
+#include "neap/memory/planner.h"
 #include "neap/memory/policies/policies.h"
 #include "tests/core/run/external_memory.h"
 #include "tests/given_gradients.h"
@@ -260,6 +263,26 @@ TEST_CASE("homes go with offload_params, which leaves the tensors that they name
   }
   CHECK(on_host == "fc1.weight.momentum fc2.weight fc2.weight.momentum ");
   CHECK(Train(session, 2) == Train(plain, 2));
+}
+
+TEST_CASE("a plan file is one of a session with the same homes") {
+  const auto device = OpenCpu();
+  const ScratchDirectory directory;
+  const std::string file = directory.File("plan.json");
+  Pair pair(BlockNet(), *device, {.external = IsWeight, .on_host = IsLast}, {.policy = "auto"});
+  {
+    std::ofstream out(file);
+    out << pair.homes->plan().ToJson();
+  }
+  const auto planner = PlannerFromFile(file, PlannerFor({})).value();
+  TrainingOptions training = pair.options;
+  pair.homes.emplace(Session::Create(BlockNet(), *device, planner, training).value());
+  pair.TrainBoth(2);
+  training.homes.clear();
+  const absl::Status refused = Session::Create(BlockNet(), *device, planner, training).status();
+  CHECK(absl::IsInvalidArgument(refused));
+  CHECK(refused.message().find("'fc.weight', is host, but the program's is arena") !=
+        std::string_view::npos);
 }
 
 TEST_CASE("training may pause with external tensors, but not with states on the host") {
