@@ -2,6 +2,7 @@
 # Written by scripts/installed_headers.py --write; a test compares it with the tree.
 set(NEAP_INSTALLED_HEADERS
   core/base/float16.h
+  core/base/home.h
   core/base/ids.h
   core/base/region.h
   core/base/status_macros.h
@@ -24,6 +25,7 @@ set(NEAP_INSTALLED_HEADERS
   core/program/feeds.h
   core/program/passes.h
   core/program/program.h
+  core/run/external.h
   core/run/file_planner.h
   core/run/learning_rate.h
   core/run/parallel_session.h

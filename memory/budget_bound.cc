@@ -41,8 +41,6 @@ class Bound {
   Bound(const Program& program, const PlannerOptions& options)
       : program_(program),
         options_(options),
-        offloaded_(program.options.offload_params ? OffloadableParams(program)
-                                                  : std::vector<bool>{}),
         stays_(program.tensors.size(), false),
         counted_(program.tensors.size(), 0) {
     for (const Tensor& tensor : program.tensors) stays_[tensor.id.index()] = Stays(tensor);
@@ -53,7 +51,7 @@ class Bound {
     int64_t most = 0;
     for (const Step& step : program_.steps)
       most = std::max(most, staying[step.id.index()] + OperandBytes(step));
-    return PersistentBytes(program_, offloaded_) + most;
+    return PersistentBytes(program_) + most;
   }
 
  private:
@@ -63,7 +61,7 @@ class Bound {
   }
   bool IsFixed(TensorId tensor) const {
     return IsPersistent(program_.tensor(tensor).role) &&
-           (offloaded_.empty() || !offloaded_[tensor.index()]);
+           program_.tensor(tensor).home != Home::kHost;
   }
   int64_t BytesOf(TensorId tensor) const {
     return RoundUp(program_.tensor(tensor).spec.size_bytes(), kBlockBytes);
@@ -119,9 +117,8 @@ class Bound {
 
   const Program& program_;
   const PlannerOptions& options_;
-  const std::vector<bool> offloaded_;  // by TensorId; none if empty
-  std::vector<bool> stays_;            // by TensorId
-  std::vector<int64_t> counted_;       // by TensorId: the last step that has counted it, from 1
+  std::vector<bool> stays_;       // by TensorId
+  std::vector<int64_t> counted_;  // by TensorId: the last step that has counted it, from 1
 };
 
 }  // namespace
@@ -134,12 +131,10 @@ int64_t BudgetBound(const Program& program, const PlannerOptions& options) {
 int64_t UnmovedBytes(const Program& program, const PlannerOptions& options) {
   const Liveness liveness = FindLiveness(program, ProgramOrder(program), options.in_place);
   const std::vector<int64_t> no_workspaces(liveness.runs.size(), 0);
-  ResidencyRules rules;
-  if (program.options.offload_params) rules.offloaded_params = OffloadableParams(program);
-  const Residency residency = DecideResidency(program, liveness, no_workspaces, rules);
+  const Residency residency = DecideResidency(program, liveness, no_workspaces, {});
   int64_t most = 0;
   for (const Usage& usage : residency.usage) most = std::max(most, usage.bytes);
-  return PersistentBytes(program, rules.offloaded_params) + most;
+  return PersistentBytes(program) + most;
 }
 
 }  // namespace neap

@@ -17,6 +17,7 @@
 #include "neap/core/plan/describe_program.h"
 #include "neap/core/plan/plan_memory.h"
 #include "neap/core/plan/timeline.h"
+#include "neap/core/program/homes.h"
 #include "neap/memory/policies/policies.h"
 #include "neap/memory/program_choice.h"
 #include "neap/memory/search/iteration_time.h"
@@ -136,7 +137,7 @@ class Planning {
     if (incoming == 0 || smallest.arena_bytes > Without(incoming))
       return Within(search, smallest, policy, 0, limit_us);
     const double copy_us =
-        1e6 * BatchFromHostSeconds(DescribeProgram(program_, {}, device_), TransferCosts(device_));
+        1e6 * BatchFromHostSeconds(DescribeProgram(program_, device_), TransferCosts(device_));
     const bool is_tiny = kTinyPart * copy_us < search.fastest_us();
     if (is_tiny && options_.budget_bytes != kUnlimited)
       return Within(search, smallest, policy, 0, limit_us);
@@ -218,8 +219,7 @@ class Planning {
       return absl::InvalidArgumentError(
           absl::StrCat("policy ", options_.policy, " moves tensors, but ", WhyNothingMoves()));
     }
-    if (!options_.has_room_outside() && program_.options.offload_params &&
-        OffloadableParamBytes(program_) > 0) {
+    if (!options_.has_room_outside() && HasHostTensors(program_)) {
       return absl::InvalidArgumentError(
           absl::StrCat("parameters are to be kept on the host, but ", WhyNothingMoves()));
     }
@@ -260,7 +260,7 @@ class Planning {
   absl::StatusOr<bool> HostHasRoom(const PlanSearch& search, const Candidate& placed) const {
     if (CopiedBytes(program_, placed) <= options_.host_budget_bytes) return true;
     ASSIGN_OR_RETURN(const Candidate written, search.Write(placed, options_.budget_bytes));
-    Plan plan = DescribeProgram(program_, placed.residency.offloaded_params, device_);
+    Plan plan = DescribeProgram(program_, device_);
     plan.actions = written.written.actions;
     ChoosePools(options_.peer_budget_bytes, plan);
     LayOutPools(plan);
@@ -300,7 +300,7 @@ class Planning {
     const WrittenActions& written = candidate.written;
     PlanResult result;
     Plan& plan = result.plan;
-    plan = DescribeProgram(program_, candidate.residency.offloaded_params, device_);
+    plan = DescribeProgram(program_, device_);
     plan.policy = policy.name;
     plan.peak_bytes = written.peak_bytes + incoming;
     plan.budget_bytes =

@@ -12,6 +12,7 @@
 #include "neap/core/base/region.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/plan/budget_refusal.h"
+#include "neap/core/program/homes.h"
 #include "neap/memory/budget_bound.h"
 #include "neap/memory/parts_search.h"
 #include "neap/memory/planner.h"
@@ -54,9 +55,9 @@ class Chooser {
     if (!may_split && !may_offload) return ChosenProgram{first_};
     // Whether there is a choice at all is found out first, because planning takes much longer.
     ASSIGN_OR_RETURN(const Program whole, lower_(first_));
-    const int64_t offloadable_bytes = OffloadableParamBytes(whole);
+    offloadable_bytes_ = OffloadableParamBytes(whole);
     may_offload_ =
-        may_offload && offloadable_bytes > 0 && offloadable_bytes <= options_.host_budget_bytes;
+        may_offload && offloadable_bytes_ > 0 && offloadable_bytes_ <= options_.host_budget_bytes;
     const bool splits = may_split && IsSplit(InTwo(options_.batch_norm_in_parts));
     const bool would_split = may_split && !splits && options_.suggest_policy &&
                              IsSplit(InTwo(/*batch_norm_in_parts=*/true));
@@ -132,7 +133,7 @@ class Chooser {
     if (!may_offload_) return first_;
     ProgramChoice offloaded = first_;
     offloaded.offload_params = true;
-    if (PersistentBytes(whole, /*offloaded_params=*/{}) > options_.budget_bytes) return offloaded;
+    if (PersistentBytes(whole) > options_.budget_bytes) return offloaded;
     ASSIGN_OR_RETURN(const int64_t bytes, MinimumBudget(whole, options_, device_, catalog_));
     if (bytes <= options_.budget_bytes) return first_;
     ASSIGN_OR_RETURN(const Program program, lower_(offloaded));
@@ -205,9 +206,8 @@ class Chooser {
   }
   // Whether no number of parts can fit.
   bool PersistentBytesExceedBudget(const Program& whole) const {
-    const bool offloads = first_.offload_params || may_offload_;
-    return PersistentBytes(whole, offloads ? OffloadableParams(whole) : std::vector<bool>{}) >
-           options_.budget_bytes;
+    const int64_t offloaded = may_offload_ ? offloadable_bytes_ : 0;
+    return PersistentBytes(whole) - offloaded > options_.budget_bytes;
   }
 
   // The fewest parts that fit, if none of those do that were tried, and a few more.
@@ -262,9 +262,10 @@ class Chooser {
   const PlannerOptions& options_;
   const DeviceDescription& device_;
   EngineCatalog& catalog_;
-  const ProgramChoice first_;  // without a choice
-  bool may_offload_ = false;
-  std::vector<int64_t> counts_;  // of parts
+  const ProgramChoice first_;      // without a choice
+  bool may_offload_ = false;       // which `first_` then does not
+  int64_t offloadable_bytes_ = 0;  // in whole blocks
+  std::vector<int64_t> counts_;    // of parts
   std::optional<PlanResult> best_;
   ProgramChoice chosen_ = first_;                                // of the best plan
   double engines_ms_ = 0;                                        // of all plans
@@ -312,10 +313,11 @@ absl::StatusOr<BucketSizes> ChooseBuckets(LowerWith lower, const PlannerOptions&
 
 int64_t OffloadableParamBytes(const Program& program) {
   if (program.options.accounting == Accounting::kPaper) return 0;
-  const std::vector<bool> offloadable = OffloadableParams(program);
   int64_t bytes = 0;
-  for (const Tensor& tensor : program.tensors)
-    bytes += offloadable[tensor.id.index()] ? RoundUp(tensor.spec.size_bytes(), kBlockBytes) : 0;
+  for (const Tensor& tensor : program.tensors) {
+    if (IsOffloadable(tensor, program.options))
+      bytes += RoundUp(tensor.spec.size_bytes(), kBlockBytes);
+  }
   return bytes;
 }
 

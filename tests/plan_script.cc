@@ -108,6 +108,8 @@ class Script {
     if (std::string word; words_ >> word) {
       if (word == "on_host") {
         plan_.tensors.back().host_offset = Blocks();
+      } else if (word == "external") {
+        plan_.tensors.back().is_external = true;
       } else if (word == "own") {
         const int64_t first = Number();
         plan_.tensors.back().own = Slice{.first = first, .count = Number()};

@@ -5,6 +5,7 @@
 //   batch 4 incoming 5 2          # bytes for the incoming batch: 2 blocks at block 5
 //   tensor y activation 1500      # name, role, bytes (a multiple of 4)
 //   tensor w param 1024 on_host 0 # on the host between iterations, at block 0 of the pool
+//   tensor u param 1024 external  # in memory of the caller's
 //   tensor v param 1024 own 0 128 # the rank updates 128 elements from 0 on
 //   step conv forward reads x w writes y accumulates m rerun x s in_place y/x
 //   step conv update reads g accumulates v slices g:0:128 v:0:128

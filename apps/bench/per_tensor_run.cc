@@ -31,8 +31,7 @@ absl::StatusOr<PerTensorRun> PerTensorRun::Create(const Program& program, const 
   if (plan.arena_bytes > kMaxBytes) return absl::ResourceExhaustedError("the arena is too large");
   ASSIGN_OR_RETURN(BoundPlan bound, BindPlan(program, plan, device, {.arena = Nowhere()}));
   PerTensorRun run(program, plan, device, std::move(bound));
-  ASSIGN_OR_RETURN(run.persistent_, device.Allocate(MemoryKind::kDevice,
-                                                    PersistentBytes(program, /*offloaded=*/{})));
+  ASSIGN_OR_RETURN(run.persistent_, device.Allocate(MemoryKind::kDevice, PersistentBytes(program)));
   return run;
 }
 

@@ -28,6 +28,7 @@
 #include "neap/core/plan/cost_model.h"
 #include "neap/core/plan/timeline.h"
 #include "neap/core/plan/trace.h"
+#include "neap/core/program/homes.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
 #include "neap/core/program/shards.h"
@@ -170,7 +171,7 @@ bool IsCompared(const PlanFlags& flags, std::string_view policy) {
 // host only if the flags say so. A policy for which the budget is too small is planned without one.
 absl::StatusOr<std::vector<Plan>> PlansToCompare(Program program, const PlanFlags& flags,
                                                  const Plan& plan, const PlanTarget& target) {
-  program.options.offload_params = flags.planning.offload_params;
+  program = WithOffloadedParams(std::move(program), flags.planning.offload_params);
   PlannerOptions options = flags.planning.Options(target.description, target.kernels);
   std::vector<Plan> plans;
   for (const Policy& policy : Policies()) {

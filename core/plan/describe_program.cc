@@ -28,8 +28,7 @@ std::vector<std::pair<TensorId, Slice>> Slices(const Step& step) {
 
 }  // namespace
 
-Plan DescribeProgram(const Program& program, const std::vector<bool>& on_host,
-                     const DeviceDescription& device) {
+Plan DescribeProgram(const Program& program, const DeviceDescription& device) {
   Plan plan = {.net = program.net.name,
                .batch = program.net.batch,
                .sub_batches = program.options.sub_batches,
@@ -44,7 +43,8 @@ Plan DescribeProgram(const Program& program, const std::vector<bool>& on_host,
     // Inference finds the parameters gathered.
     if (!tensor.shards.empty() && program.options.mode == Mode::kTraining)
       plan.tensors.back().own = program.OwnShard(tensor);
-    if (on_host.empty() || !on_host[tensor.id.index()]) continue;
+    plan.tensors.back().is_external = tensor.home == Home::kExternal;
+    if (tensor.home != Home::kHost) continue;
     plan.tensors.back().host_offset = plan.host_resident_bytes;
     plan.host_resident_bytes += RoundUp(tensor.spec.size_bytes(), kBlockBytes);
   }

@@ -1,11 +1,9 @@
 // A plan's description of its program: tensors and steps by name, so that the plan can be read,
 // verified and run without the program.
 //
-//   Plan plan = DescribeProgram(program, /*on_host=*/{}, device);
+//   Plan plan = DescribeProgram(program, device);
 //   plan.actions.push_back(ComputeAction{.step = program.steps.front().id});
 #pragma once
-
-#include <vector>
 
 #include "neap/core/device/device.h"
 #include "neap/core/plan/plan.h"
@@ -13,11 +11,9 @@
 
 namespace neap {
 
-// The result lacks the actions and the sizes of the arena and the pools. `on_host` says, by
-// TensorId, which tensors are on the host between iterations; it may be empty if none are. They lie
-// one after another at the beginning of the host's pool in the order of their ids, so every plan of
-// a network has them in the same place.
-Plan DescribeProgram(const Program& program, const std::vector<bool>& on_host,
-                     const DeviceDescription& device);
+// The result lacks the actions and the sizes of the arena and the pools. Tensors whose home is the
+// host lie one after another at the beginning of the host's pool in the order of their ids, so
+// every plan of a network has them in the same place.
+Plan DescribeProgram(const Program& program, const DeviceDescription& device);
 
 }  // namespace neap

@@ -85,6 +85,12 @@ std::string Plan::Summary() const {
     if (role == Role::kMaster && BytesOf(*this, role) == 0) continue;
     absl::StrAppendFormat(&text, "  %-20s %s\n", label, FormatBytes(BytesOf(*this, role)));
   }
+  int64_t external_bytes = 0;
+  for (const PlanTensor& tensor : tensors) external_bytes += tensor.is_external ? tensor.bytes : 0;
+  if (external_bytes > 0) {
+    absl::StrAppendFormat(&text, "  external             %s of these, in memory of the caller's\n",
+                          FormatBytes(external_bytes));
+  }
   if (incoming_batch.has_value()) {
     absl::StrAppendFormat(&text,
                           "  next batch           %s, which it fills while this iteration runs\n",

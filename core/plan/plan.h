@@ -57,6 +57,9 @@ struct PlanTensor {
   // the host's pool.
   std::optional<int64_t> host_offset = std::nullopt;
   bool on_host() const { return host_offset.has_value(); }
+  // Persistent tensors only: the value is in memory of the caller's, at an address that is given
+  // when the plan is bound to memory. It has no place in the arena, and is never moved.
+  bool is_external = false;
   // This rank's slice of a parameter and its gradient, if each rank updates only one of its own.
   // It may be empty.
   std::optional<Slice> own = std::nullopt;

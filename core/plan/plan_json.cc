@@ -23,6 +23,7 @@ Json ToJson(const PlanTensor& tensor) {
   Json out = {{"id", tensor.id.value}, {"name", tensor.name},         {"role", Name(tensor.role)},
               {"shape", shape},        {"dtype", Name(tensor.dtype)}, {"bytes", tensor.bytes}};
   if (tensor.on_host()) out["host_offset"] = *tensor.host_offset;
+  if (tensor.is_external) out["external"] = true;
   if (tensor.own.has_value()) out["own"] = {tensor.own->first, tensor.own->count};
   return out;
 }

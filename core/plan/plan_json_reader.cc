@@ -39,6 +39,7 @@ absl::StatusOr<PlanTensor> ReadTensor(const Json& json, const std::string& where
                        .dtype = fields.Named("dtype", ParseDType),
                        .bytes = fields.Integer("bytes"),
                        .host_offset = fields.OptionalInteger("host_offset"),
+                       .is_external = fields.Has("external", true),
                        .own = fields.OptionalSlice("own")};
   RETURN_IF_ERROR(fields.Finish());
   return tensor;

@@ -207,6 +207,7 @@ std::string ExplainReruns(const Plan& plan, const std::vector<StepId>& reruns) {
 
 std::string ExplainEnd(const Plan& plan, const TensorHistory& history) {
   if (!history.last_use) return "nothing uses it";
+  if (plan.tensors[history.tensor.index()].is_external) return "in memory of the caller's";
   if (history.is_freed) {
     return absl::StrCat("freed after ", StepNameAt(plan, *history.last_use), ", its last use");
   }

@@ -63,8 +63,11 @@ constexpr int64_t kUpdateGroupBytes = 8 * kMiB;
 
 // Updates are grouped where each step is a launch.
 ProgramOptions OptionsFor(const DeviceDescription& device, ProgramOptions options) {
-  const bool groups = device.has_own_memory && !options.offload_params &&
-                      options.mode == Mode::kTraining && options.accounting == Accounting::kExact;
+  const bool fetches = options.offload_params ||
+                       std::any_of(options.homes.begin(), options.homes.end(),
+                                   [](const auto& one) { return one.home == Home::kHost; });
+  const bool groups = device.has_own_memory && !fetches && options.mode == Mode::kTraining &&
+                      options.accounting == Accounting::kExact;
   options.update_group_bytes = groups ? kUpdateGroupBytes : 0;
   return options;
 }

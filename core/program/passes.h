@@ -7,7 +7,7 @@
 // fuses layers (core/program/fuse.h), both by the rules of the device
 // (DeviceDescription::rules). The device also decides whether one step
 // updates the parameters of several layers (ProgramOptions::update_group_bytes): on a GPU, unless
-// plans keep them on the host. All code that plans, profiles or trains a network must see the same
+// the home of any is the host. All code that plans, profiles or trains a network must see the same
 // rewritten program, or a profile would measure kernels that no plan runs. Sessions, commands and
 // examples therefore call Lower(), with their device, instead of BuildProgram() or BuildPart();
 // scripts/check_floors.py checks that. The one exception is `neap bench conv`: it compares the

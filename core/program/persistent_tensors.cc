@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "neap/core/program/homes.h"
 #include "neap/core/step/loss_scale.h"
 #include "neap/core/step/specify.h"
 
@@ -54,8 +55,10 @@ TensorId PersistentTensors::Add(Tensor tensor) {
   if (!adopted_.empty() && !matches && !unknown_.has_value()) {
     unknown_ = absl::StrCat(tensor.name, " (", tensor.spec.ToString(), ")");
   }
-  if (!known) program_.tensors.push_back(tensor);
-  return tensor.id;
+  if (known) return tensor.id;
+  tensor.home = HomeOf(tensor, program_.options);
+  program_.tensors.push_back(tensor);
+  return program_.tensors.back().id;
 }
 
 std::vector<Slice> PersistentTensors::ShardsOf(const std::string& param, int64_t elements) {

@@ -43,6 +43,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "neap/core/base/home.h"
 #include "neap/core/base/ids.h"
 #include "neap/core/base/tensor.h"
 #include "neap/core/base/units.h"
@@ -61,6 +62,7 @@ struct Tensor {
   Init init = {};             // persistent roles only
   Shape saved_shape = {};     // the shape in checkpoints, if it differs
   bool in_checkpoint = true;  // persistent roles only
+  Home home = Home::kArena;   // persistent roles only
   // The persistent tensor whose values, rounded to its own type, this one has at the beginning and
   // at the end of an iteration: the master of a 16-bit parameter, the state of a backup.
   std::optional<TensorId> copy_of = std::nullopt;
@@ -172,10 +174,13 @@ struct ProgramOptions {
   // fp32 masters of 16-bit parameters, which then are the parameters; only for Mode::kInference.
   bool trainable = true;
   Accounting accounting = Accounting::kExact;
-  // Plans keep parameters and optimizer state on the host except while a step uses them (moDNN
-  // 5.1.1). No step then updates the parameters of several layers: they would all be fetched for
-  // it, at the same time. Exact accounting only.
+  // Parameters and optimizer state of 64 KiB or more have the host as their home, unless `homes`
+  // names them (moDNN 5.1.1). If any tensor has, no step updates the parameters of several layers:
+  // they would all be fetched for it, at the same time. Exact accounting only.
   bool offload_params = false;
+  // The homes of single persistent tensors (core/program/homes.h). Exact accounting only; none but
+  // the arena with a sharded optimizer, nor the host for a state if the iteration pauses.
+  Homes homes = {};
   // The number of parts of the batch that are run one after another, before one update. They take
   // the memory of a part, and time where kernels are slower for a smaller batch. Those of a program
   // may be fewer than were asked for (DivideBatch() in core/program/sub_batches.h). Exact
@@ -293,9 +298,9 @@ struct Program {
 };
 
 // Every layer of the graph has steps of its own. Errors: those of Resolve(), CheckOptimizer(),
-// CheckRanks(), CheckSums() and InSubBatches(); INVALID_ARGUMENT for training that is not
-// trainable, for sub-batches or ranks in the paper's accounting, or for a layer that reads what
-// LayerSpec::passes_linear_grad forbids.
+// CheckRanks(), CheckHomes(), CheckSums() and InSubBatches(); INVALID_ARGUMENT for training that is
+// not trainable, for sub-batches, ranks or homes in the paper's accounting, or for a layer that
+// reads what LayerSpec::passes_linear_grad forbids.
 absl::StatusOr<Program> BuildProgram(const Graph& graph, const ProgramOptions& options);
 // The same for the result of Resolve() with the mode of `options`, or of Fuse().
 absl::StatusOr<Program> BuildProgram(ResolvedGraph graph, const ProgramOptions& options);

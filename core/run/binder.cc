@@ -37,6 +37,7 @@ class Binder {
     bound_.given.resize(plan.tensors.size(), nullptr);
     PlaceIncoming();
     for (const PlanTensor& tensor : plan.tensors) {
+      if (tensor.is_external) bound_.given[tensor.id.index()] = Place(tensor.id);
       if (!tensor.on_host()) continue;
       copies_[tensor.id.index()] = memory_.host_residents + *tensor.host_offset;
       bound_.given[tensor.id.index()] = copies_[tensor.id.index()];
@@ -44,6 +45,7 @@ class Binder {
   }
 
   absl::StatusOr<BoundPlan> Bind() {
+    RETURN_IF_ERROR(CheckExternal());
     RETURN_IF_ERROR(ReservePools());
     for (const Action& action : plan_.actions) {
       if (const auto* wait = std::get_if<WaitAction>(&action))
@@ -67,6 +69,15 @@ class Binder {
   }
 
  private:
+  absl::Status CheckExternal() const {
+    for (const PlanTensor& tensor : plan_.tensors) {
+      if (!tensor.is_external || Place(tensor.id) != nullptr) continue;
+      return absl::FailedPreconditionError(
+          absl::StrCat("the external tensor '", tensor.name, "' has no address"));
+    }
+    return absl::OkStatus();
+  }
+
   std::vector<Stream> StreamsBesideCompute() const {
     std::vector<Stream> streams;
     const bool transfers = plan_.host_peak_bytes > 0 || plan_.peer_peak_bytes > 0;
@@ -327,8 +338,10 @@ class Binder {
   }
 
   int64_t Bytes(TensorId tensor) const { return plan_.tensors[tensor.index()].bytes; }
+  // 0 for an external tensor.
   int64_t End(TensorId tensor) const { return regions_[tensor.index()].end(); }
   std::byte* Place(TensorId tensor) const {
+    if (plan_.tensors[tensor.index()].is_external) return AddressIn(memory_.external, tensor);
     return memory_.arena + regions_[tensor.index()].offset;
   }
   std::byte* Place(const Use& use) const {

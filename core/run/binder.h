@@ -16,7 +16,8 @@
 // The plan must have passed Verify() and MatchesProgram(). *Errors*: those of the backend and the
 // device; NOT_FOUND if the plan names an engine that this library version does not have;
 // INVALID_ARGUMENT if a workspace is too small for its engine, or if a step that cannot be divided
-// has several micro-batches.
+// has several micro-batches; FAILED_PRECONDITION, naming the tensor, if an external one has no
+// address.
 #pragma once
 
 #include <array>
@@ -33,6 +34,7 @@
 #include "neap/core/device/device.h"
 #include "neap/core/plan/plan.h"
 #include "neap/core/program/program.h"
+#include "neap/core/run/external.h"
 
 namespace neap {
 
@@ -101,6 +103,7 @@ struct PlanMemory {
   std::byte* host_residents = nullptr;
   // By Pool: PoolBytes(). BindPlan() allocates those that are null.
   std::array<std::byte*, kPoolCount> pools = {};
+  ExternalAddresses external = {};
 };
 // The bytes of a pool that hold copies during an iteration: the host's without its residents.
 int64_t PoolBytes(const Plan& plan, Pool pool);

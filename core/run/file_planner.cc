@@ -26,15 +26,14 @@ class FilePlanner final : public Planner {
       : path_(std::move(path)), plan_(std::move(plan)), evaluation_(std::move(evaluation)) {}
 
   int64_t budget_bytes() const override { return plan_.budget_bytes; }
-  // A plan whose parameters are all too small to be offloaded has none on the host, but may be one
-  // of a program that was to offload them.
+  // What a plan has on the host may be there by ProgramOptions::offload_params or ::homes, and it
+  // may have nothing there because all parameters are too small to be offloaded.
   absl::StatusOr<ChosenProgram> Choose(LowerWith lower, const PlanRequest& /*request*/,
                                        const DeviceDescription& /*device*/,
                                        EngineCatalog& /*catalog*/) const override {
     ProgramChoice choice = {.sub_batches = plan_.sub_batches,
                             .batch_norm_in_parts = plan_.batch_norm_in_parts};
     for (const bool offloads : {false, true}) {
-      if (!offloads && plan_.host_resident_bytes > 0) continue;
       choice.offload_params = offloads;
       for (const BucketSizes& buckets : kBucketChoices) {
         choice.buckets = buckets;

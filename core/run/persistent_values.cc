@@ -52,7 +52,23 @@ absl::Status PersistentValues::Draw() {
   return absl::OkStatus();
 }
 
+absl::Status PersistentValues::Refresh() {
+  for (const Tensor& copy : stored_.tensors) {
+    if (!copy.copy_of.has_value() || !IsOfCaller(copy)) continue;
+    std::vector<TensorImage> images(1);
+    ASSIGN_OR_RETURN(const std::vector<float> values, Read(stored_.Original(copy)));
+    ASSIGN_OR_RETURN(images[0], Image(*Own(copy), copy, values));
+    RETURN_IF_ERROR(Write(images));
+  }
+  return absl::OkStatus();
+}
+
+bool PersistentValues::IsOfCaller(const Tensor& stored) const {
+  return stored_.Original(stored).home == Home::kExternal;
+}
+
 bool PersistentValues::IsRandom(const Tensor& stored) const {
+  if (IsOfCaller(stored)) return false;
   const Init::Kind kind = stored_.Original(stored).init.kind;
   return kind == Init::Kind::kNormal || kind == Init::Kind::kUniform;
 }
@@ -69,12 +85,21 @@ bool PersistentValues::CoverUndrawn(const std::vector<TensorImage>& images) cons
 absl::Status PersistentValues::WriteInitial(uint64_t seed, bool random) {
   for (const Tensor& tensor : stored_.tensors) {
     const Tensor* const own = Own(tensor);
-    if (own == nullptr || IsRandom(tensor) != random) continue;
+    const bool is_kept = tensor.home == Home::kExternal && !tensor.copy_of.has_value();
+    if (own == nullptr || is_kept || IsRandom(tensor) != random) continue;
     std::vector<TensorImage> images(1);
-    ASSIGN_OR_RETURN(images[0], Image(*own, tensor, InitialValues(stored_.Original(tensor), seed)));
+    ASSIGN_OR_RETURN(const std::vector<float> values, InitialOf(tensor, seed));
+    ASSIGN_OR_RETURN(images[0], Image(*own, tensor, values));
     RETURN_IF_ERROR(Write(images));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<float>> PersistentValues::InitialOf(const Tensor& stored,
+                                                               uint64_t seed) {
+  const Tensor& original = stored_.Original(stored);
+  if (IsOfCaller(stored)) return Read(original);
+  return InitialValues(original, seed);
 }
 
 absl::StatusOr<std::vector<TensorImage>> PersistentValues::Images(

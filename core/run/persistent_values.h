@@ -47,8 +47,11 @@ class PersistentValues {
   // Random values take some 40 ns each, seconds for a large network. A session that gets its
   // parameters from a file leaves the random ones to Draw(), which writes them if they are not yet
   // there, before anything reads them. Others draw them `at_once`: their steps allocate nothing.
+  // External tensors keep the values that they have, and copies of them begin with these.
   absl::Status Initialise(uint64_t seed, bool at_once);
   absl::Status Draw();
+  // Rounds the values of external tensors to their 16-bit copies again.
+  absl::Status Refresh();
   // What is to be written for a checkpoint of `stored`.
   absl::StatusOr<std::vector<TensorImage>> Images(const LoadedCheckpoint& loaded) const;
   absl::Status Load(const std::vector<TensorImage>& images);
@@ -75,6 +78,9 @@ class PersistentValues {
   Executor& executor() const { return *executables_.training().executor; }
   absl::Status Write(const std::vector<TensorImage>& images);
   absl::Status WriteInitial(uint64_t seed, bool random);
+  // Whether the caller gives the values of the tensor, or of the one that it begins as.
+  bool IsOfCaller(const Tensor& stored) const;
+  absl::StatusOr<std::vector<float>> InitialOf(const Tensor& stored, uint64_t seed);
   bool IsRandom(const Tensor& stored) const;
   // Whether they are values for all tensors that are still to be drawn.
   bool CoverUndrawn(const std::vector<TensorImage>& images) const;

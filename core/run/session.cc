@@ -102,6 +102,7 @@ absl::Status Session::Load(const std::string& path) {
 absl::Status Session::LoadWeights(const NamedValues& weights) {
   return impl().Load([&](const Program& program) { return CheckpointOf(weights, program); });
 }
+absl::Status Session::Refresh() { return impl().Refresh(); }
 absl::Status Session::ExchangeAverages() { return impl().ExchangeAverages(); }
 bool Session::keeps_averages() const { return impl().keeps_averages(); }
 absl::StatusOr<std::vector<float>> Session::Values(std::string_view tensor) {

@@ -91,6 +91,7 @@
 #include "neap/core/plan/planner.h"
 #include "neap/core/plan/timeline.h"
 #include "neap/core/program/feeds.h"
+#include "neap/core/run/external.h"
 #include "neap/core/run/learning_rate.h"
 #include "neap/core/run/plan_cache.h"
 #include "neap/core/run/session_results.h"
@@ -144,6 +145,15 @@ struct TrainingOptions {
   // SaveWeights(), Values() and Weights() together, too. Not in fp16, nor with parameters on the
   // host.
   bool shard_optimizer = false;
+  // The homes of persistent tensors, by their names, which are the arena for others. Tensors with
+  // memory in `external` have that as their home, and are not named here. Not with shard_optimizer.
+  Homes homes = {};
+  // Device memory for persistent tensors, which the budget does not count (core/run/external.h,
+  // docs/ports.md). The session neither initialises nor frees it: the values that it has when the
+  // session is made are the initial ones, also of what begins as a copy (16-bit parameters,
+  // averages). Steps, Load(), LoadWeights() and ExchangeAverages() write there, in place. On
+  // several ranks, the caller's values are the same.
+  std::vector<ExternalTensor> external = {};
 };
 
 class Session {
@@ -283,6 +293,12 @@ class Session {
   // Like Load() of a file with these weights. Errors: those of CheckpointOf()
   // (core/checkpoint/checkpoint.h).
   absl::Status LoadWeights(const NamedValues& weights);
+
+  // To be called when the caller has changed the memory of external tensors
+  // (TrainingOptions::external): rounds them to the 16-bit copies that kernels read. Without such
+  // copies, the next step sees the change in any case. Errors: FAILED_PRECONDITION while a step is
+  // in flight.
+  absl::Status Refresh();
 
   // Exchanges the values of every parameter with those of its average (Optimizer::average_decay),
   // so that Evaluate(), Predict(), SaveWeights(), Weights() and Values() have the averages under

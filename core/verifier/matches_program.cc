@@ -36,9 +36,14 @@ bool SameSlices(const PlanStep& planned, const Step& step) {
   return planned.slices == slices;
 }
 
+Home PlannedHome(const PlanTensor& planned) {
+  if (planned.is_external) return Home::kExternal;
+  return planned.on_host() ? Home::kHost : Home::kArena;
+}
+
 bool Same(const PlanTensor& planned, const Program& program, const Tensor& tensor) {
-  return planned.own == Own(program, tensor) && planned.id == tensor.id &&
-         planned.name == tensor.name && planned.role == tensor.role &&
+  return PlannedHome(planned) == tensor.home && planned.own == Own(program, tensor) &&
+         planned.id == tensor.id && planned.name == tensor.name && planned.role == tensor.role &&
          planned.shape == tensor.spec.shape && planned.dtype == tensor.spec.dtype &&
          planned.bytes == tensor.spec.size_bytes();
 }
@@ -61,6 +66,11 @@ std::string Difference(const PlanTensor& planned, const Tensor& tensor) {
   if (planned.name != tensor.name) {
     return absl::StrFormat("its tensor %d, '%s', is not the program's, '%s'", tensor.id.value,
                            planned.name, tensor.name);
+  }
+  if (PlannedHome(planned) != tensor.home) {
+    return absl::StrFormat("the home of its tensor %d, '%s', is %s, but the program's is %s",
+                           tensor.id.value, planned.name, std::string(Name(PlannedHome(planned))),
+                           std::string(Name(tensor.home)));
   }
   const bool is_sharded = planned.own.has_value() || !tensor.shards.empty();
   if (is_sharded && planned.role == tensor.role && planned.shape == tensor.spec.shape &&

@@ -113,6 +113,9 @@ absl::Status Order::Read(const Region& region) { return Read(arena_, region); }
 
 absl::Status Order::Write(const Region& region) { return Write(arena_, region); }
 
+absl::Status Order::ReadExternal(TensorId tensor) { return Read(external_, {tensor.value, 1}); }
+absl::Status Order::WriteExternal(TensorId tensor) { return Write(external_, {tensor.value, 1}); }
+
 absl::Status Order::ReadCopy(Pool pool, const Region& region) {
   return Read(pools_[static_cast<size_t>(pool)], region);
 }

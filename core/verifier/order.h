@@ -35,6 +35,9 @@ class Order {
   // Accesses to the arena.
   absl::Status Read(const Region& region);
   absl::Status Write(const Region& region);
+  // Accesses to an external tensor.
+  absl::Status ReadExternal(TensorId tensor);
+  absl::Status WriteExternal(TensorId tensor);
   // Accesses to a pool.
   absl::Status ReadCopy(Pool pool, const Region& region);
   absl::Status WriteCopy(Pool pool, const Region& region);
@@ -71,6 +74,10 @@ class Order {
   std::vector<Clock> done_;  // by action: the clock that a stream has reached after waiting for it
   std::array<std::vector<size_t>, kStreamCount> actions_;  // the stream's actions, by count - 1
   Memory arena_ = {"it reads bytes", "it writes bytes"};
+  // External tensors, each as one byte at its id. What binds the plan to memory checks that they do
+  // not overlap.
+  Memory external_ = {"it reads bytes of the caller's memory",
+                      "it writes bytes of the caller's memory"};
   std::array<Memory, kPoolCount> pools_ = {  // by Pool
       Memory{"it reads bytes of the host's pool", "it writes bytes of the host's pool"},
       Memory{"it reads bytes of the peer's pool", "it writes bytes of the peer's pool"}};

@@ -7,12 +7,13 @@
 namespace neap {
 namespace {
 
-constexpr std::array<std::string_view, 30> kFaultNames = {
+constexpr std::array<std::string_view, 31> kFaultNames = {
     "bad-header",   "bad-id",      "bad-tensor",  "bad-step",   "over-budget",  "misaligned",
     "out-of-arena", "out-of-pool", "too-small",   "overlap",    "double-alloc", "not-allocated",
     "in-place",     "given",       "no-value",    "stale-read", "copy",         "step-order",
     "missing-step", "recompute",   "bad-engines", "bad-wait",   "race",         "leak",
-    "end-state",    "totals",      "collective",  "shard",      "pause",        "wrong-program"};
+    "end-state",    "totals",      "collective",  "shard",      "external",     "pause",
+    "wrong-program"};
 static_assert(static_cast<size_t>(PlanFault::kProgram) + 1 == kFaultNames.size());
 
 bool IsIndex(size_t count, int32_t id) { return id >= 0 && static_cast<size_t>(id) < count; }

@@ -78,6 +78,11 @@ absl::Status CheckTensors(const Plan& plan, const Site& site) {
       return site.Fault(PlanFault::kTensor, absl::StrCat(site.Describe(tensor.id),
                                                          " is on the host, but not persistent"));
     }
+    if (tensor.is_external && (tensor.on_host() || !IsPersistent(tensor.role))) {
+      return site.Fault(PlanFault::kTensor,
+                        absl::StrCat(site.Describe(tensor.id),
+                                     " is external, but not persistent, or on the host as well"));
+    }
     if (IsPersistent(tensor.role) && !persistent.insert(tensor.name).second) {
       return site.Fault(PlanFault::kTensor,
                         absl::StrCat(site.Describe(tensor.id), " has the name of another"));

@@ -15,6 +15,7 @@ Values::Values(const Plan& plan, const Site& site)
     : site_(site), tensors_(plan.tensors.size()), first_runs_(plan.steps.size()) {
   for (const PlanTensor& tensor : plan.tensors) {
     if (tensor.on_host()) tensors_[tensor.id.index()].copy = 0;
+    if (tensor.is_external) tensors_[tensor.id.index()].device = 0;
   }
 }
 

@@ -55,10 +55,18 @@ class Checker {
     if (tensor.value >= 0 && tensor.index() < plan_.tensors.size()) return absl::OkStatus();
     return site_.Fault(PlanFault::kId, "there is no such tensor");
   }
+  bool IsExternal(TensorId tensor) const { return plan_.tensors[tensor.index()].is_external; }
+  // Whether an action may place or move the tensor.
+  absl::Status CheckInArena(TensorId tensor) const {
+    if (!IsExternal(tensor)) return absl::OkStatus();
+    return site_.Fault(PlanFault::kExternal,
+                       absl::StrCat(site_.Describe(tensor), " is in memory of the caller's"));
+  }
   bool IsStep(StepId step) const { return step.value >= 0 && step.index() < plan_.steps.size(); }
 
   absl::Status Apply(const AllocAction& alloc) {
     RETURN_IF_ERROR(CheckId(alloc.tensor));
+    RETURN_IF_ERROR(CheckInArena(alloc.tensor));
     RETURN_IF_ERROR(places_.Alloc(alloc, NextRun()));
     ASSIGN_OR_RETURN(const bool has_value, given_.Alloc(alloc, places_.is_shared(alloc.tensor)));
     if (has_value) values_.Give(alloc.tensor);
@@ -67,6 +75,7 @@ class Checker {
 
   absl::Status Apply(const FreeAction& free) {
     RETURN_IF_ERROR(CheckId(free.tensor));
+    RETURN_IF_ERROR(CheckInArena(free.tensor));
     RETURN_IF_ERROR(places_.Free(free.tensor));
     values_.Lose(free.tensor);
     return absl::OkStatus();
@@ -105,6 +114,7 @@ class Checker {
 
   absl::Status Apply(const OffloadAction& offload) {
     RETURN_IF_ERROR(CheckId(offload.tensor));
+    RETURN_IF_ERROR(CheckInArena(offload.tensor));
     RETURN_IF_ERROR(places_.CheckHeld(offload.tensor));
     RETURN_IF_ERROR(values_.Offload(offload.tensor));
     order_.Begin(Stream::kD2h);
@@ -116,6 +126,7 @@ class Checker {
 
   absl::Status Apply(const PrefetchAction& prefetch) {
     RETURN_IF_ERROR(CheckId(prefetch.tensor));
+    RETURN_IF_ERROR(CheckInArena(prefetch.tensor));
     RETURN_IF_ERROR(places_.CheckHeld(prefetch.tensor));
     RETURN_IF_ERROR(values_.Prefetch(prefetch.tensor));
     order_.Begin(Stream::kH2d);
@@ -198,10 +209,10 @@ class Checker {
   absl::Status Run(const PlanStep& step) {
     RETURN_IF_ERROR(shards_.Run(step));
     for (TensorId tensor : step.reads) {
-      RETURN_IF_ERROR(places_.CheckHeld(tensor));
+      RETURN_IF_ERROR(CheckHeld(tensor));
       RETURN_IF_ERROR(values_.CheckCurrent(tensor));
       RETURN_IF_ERROR(sums_.CheckRead(tensor));
-      RETURN_IF_ERROR(order_.Read(places_.region(tensor)));
+      RETURN_IF_ERROR(Read(tensor));
     }
     RETURN_IF_ERROR(Accumulate(step));
     TakeOver();
@@ -212,9 +223,9 @@ class Checker {
 
   absl::Status Accumulate(const PlanStep& step) {
     for (TensorId tensor : step.accumulates) {
-      RETURN_IF_ERROR(places_.CheckHeld(tensor));
+      RETURN_IF_ERROR(CheckHeld(tensor));
       RETURN_IF_ERROR(values_.CheckCurrent(tensor));
-      RETURN_IF_ERROR(order_.Write(places_.region(tensor)));
+      RETURN_IF_ERROR(Write(tensor));
     }
     return absl::OkStatus();
   }
@@ -223,9 +234,9 @@ class Checker {
     RETURN_IF_ERROR(shards_.Rerun(step));
     const std::vector<TensorId>& reads = RerunReads(step);
     for (size_t i = 0; i < reads.size(); ++i) {
-      RETURN_IF_ERROR(places_.CheckHeld(reads[i]));
+      RETURN_IF_ERROR(CheckHeld(reads[i]));
       RETURN_IF_ERROR(values_.CheckRerunRead(step, i));
-      RETURN_IF_ERROR(order_.Read(places_.region(reads[i])));
+      RETURN_IF_ERROR(Read(reads[i]));
     }
     TakeOver();
     for (TensorId tensor : step.writes) {
@@ -238,9 +249,16 @@ class Checker {
   void TakeOver() {
     for (TensorId lost : places_.TakeOver()) values_.Lose(lost);
   }
+  absl::Status CheckHeld(TensorId tensor) const {
+    return IsExternal(tensor) ? absl::OkStatus() : places_.CheckHeld(tensor);
+  }
+  // It is held.
+  absl::Status Read(TensorId tensor) {
+    return IsExternal(tensor) ? order_.ReadExternal(tensor) : order_.Read(places_.region(tensor));
+  }
   absl::Status Write(TensorId tensor) {
-    RETURN_IF_ERROR(places_.CheckHeld(tensor));
-    return order_.Write(places_.region(tensor));
+    RETURN_IF_ERROR(CheckHeld(tensor));
+    return IsExternal(tensor) ? order_.WriteExternal(tensor) : order_.Write(places_.region(tensor));
   }
 
   // The run of the next compute action.
@@ -290,6 +308,7 @@ class Checker {
       if (!values_.CheckCopy(tensor).ok()) return fault("without its current value on the host");
       return absl::OkStatus();
     }
+    if (IsExternal(tensor)) return values_.CheckCurrent(tensor);
     if (!places_.is_allocated(tensor)) return fault("outside the arena");
     if (places_.region(tensor) != *given_.first_place(tensor)) {
       return fault(absl::StrCat("with ", Site::Describe(places_.region(tensor)),

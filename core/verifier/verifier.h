@@ -61,6 +61,7 @@ enum class PlanFault : uint8_t {
                 // is read before its sum, or rebuilt without it
   kShard,       // a parameter that is read before its slices are gathered, or a gradient before its
                 // sum; a slice that is another rank's
+  kExternal,    // a tensor in memory of the caller's is allocated, freed or moved
   kPause,    // a pause that does more than hand out outputs and take their gradients, or at which
              // the iteration cannot be given up
   kProgram,  // the plan of another program

@@ -30,11 +30,10 @@ class Scheduler {
         back_(request.bytes_per_second),
         capacity_bytes_(request.capacity_bytes - lives_.fixed_bytes()),
         space_(std::max<int64_t>(capacity_bytes_, 0)) {
-    schedule_.residency.offloaded_params = request.offloaded_params;
     schedule_.workspaces.resize(liveness_.runs.size());
     schedule_.workspace_places.resize(liveness_.runs.size());
     for (size_t i = 0; i < lives_.size(); ++i) {
-      if (!lives_.IsOffloadedParam(i) || lives_.IsApart(i)) continue;
+      if (!lives_.IsFromHost(i) || lives_.IsApart(i)) continue;
       states_[i].on_host = true;
       away_.insert({NextUse(i), i});
     }
@@ -341,7 +340,7 @@ class Scheduler {
 
   void NoteUse(size_t i, int position) {
     State& state = states_[i];
-    state.is_used = state.is_used || lives_.life(i).begin < position || lives_.IsOffloadedParam(i);
+    state.is_used = state.is_used || lives_.life(i).begin < position || lives_.IsFromHost(i);
     const std::vector<int>& changes = lives_.life(i).changes;
     if (state.next_change < changes.size() && changes[state.next_change] == position) {
       state.complete_at = position + 1;
@@ -356,7 +355,7 @@ class Scheduler {
   void AfterUse(size_t i, int position) {
     State& state = states_[i];
     if (state.next_use < lives_.life(i).uses.size()) return;
-    if (lives_.IsOffloadedParam(i)) {
+    if (lives_.IsFromHost(i)) {
       if (!state.on_host) {
         schedule_.residency.stays[*state.stay].offload_at = state.complete_at;
         out_.Insert(state.complete_seconds, BytesOf(i));

@@ -31,8 +31,8 @@
 //     the tensor cache.
 // The sub-batch is selected beforehand (memory/policies/modnn_sub_batch.h).
 //
-//   const std::optional<Schedule> schedule = ModnnSchedule({program, liveness, configurations,
-//                                                           8e9, offloaded_params, 12 * kGiB});
+//   const std::optional<Schedule> schedule =
+//       ModnnSchedule({program, liveness, configurations, 8e9, 12 * kGiB});
 //
 // *Complexity*: O(runs x (blocks in memory + prefetches)) where memory is short.
 #pragma once

@@ -13,7 +13,6 @@ ModnnLives::ModnnLives(const ScheduleRequest& request)
     : program_(request.program),
       liveness_(request.liveness),
       configurations_(request.configurations),
-      offloaded_params_(request.offloaded_params),
       fixed_offset_(request.liveness.lives.size()) {
   for (const absl::Span<const Configuration>& list : configurations_) {
     double least = std::numeric_limits<double>::infinity();
@@ -55,7 +54,7 @@ void ModnnLives::Expect() {
   expected_.assign(liveness_.runs.size() + 1, 0);
   for (size_t i = 0; i < size(); ++i) {
     const std::vector<int>& uses = life(i).uses;
-    if (IsApart(i) || IsFixed(i) || IsOffloadedParam(i) || uses.size() < 2) continue;
+    if (IsApart(i) || IsFixed(i) || IsFromHost(i) || uses.size() < 2) continue;
     expected_[static_cast<size_t>(uses[0]) + 1] += BytesOf(i);
     expected_[static_cast<size_t>(uses[1])] -= BytesOf(i);
   }

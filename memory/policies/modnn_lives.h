@@ -2,7 +2,7 @@
 // may not, what each run needs, and when runs are expected to begin. Private to
 // memory/policies/modnn.cc.
 //
-//   moves         activations, their gradients, images; parameters if they are on the host
+//   moves         activations, their gradients, images; parameters whose home is the host
 //   fixed area    [labels][gradients of parameters][results]   placed beforehand by their lifetimes
 //   apart         parameters, optimizer state: not in the schedule at all
 //
@@ -31,16 +31,12 @@ class ModnnLives {
   const Lifetime& life(size_t i) const { return liveness_.lives[i]; }
   const Tensor& tensor(size_t i) const { return program_.tensor(life(i).tensor); }
   int64_t BytesOf(size_t i) const { return RoundUp(tensor(i).spec.size_bytes(), kBlockBytes); }
-  bool IsOffloadedParam(size_t i) const {
-    return !offloaded_params_.empty() && offloaded_params_[life(i).tensor.index()];
-  }
+  bool IsFromHost(size_t i) const { return tensor(i).home == Home::kHost; }
   bool IsApart(size_t i) const {
-    return life(i).uses.empty() || (IsPersistent(tensor(i).role) && !IsOffloadedParam(i));
+    return life(i).uses.empty() || (IsPersistent(tensor(i).role) && !IsFromHost(i));
   }
   // It stays until the end of the iteration.
-  bool IsResult(size_t i) const {
-    return !IsOffloadedParam(i) && life(i).end > life(i).uses.back() + 1;
-  }
+  bool IsResult(size_t i) const { return !IsFromHost(i) && life(i).end > life(i).uses.back() + 1; }
   bool IsFixed(size_t i) const { return fixed_offset_[i].has_value(); }
   int64_t FixedOffset(size_t i) const { return *fixed_offset_[i]; }
   int64_t fixed_bytes() const { return fixed_bytes_; }
@@ -66,7 +62,6 @@ class ModnnLives {
   const Program& program_;
   const Liveness& liveness_;
   const std::vector<absl::Span<const Configuration>>& configurations_;
-  const std::vector<bool>& offloaded_params_;
   std::vector<std::optional<int64_t>> fixed_offset_;  // by life
   int64_t fixed_bytes_ = 0;
   std::vector<double> until_ = {0};  // by position: the sum of the runs before

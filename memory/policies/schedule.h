@@ -6,7 +6,7 @@
 // are neighbours in memory, and which workspace a run gets on what would have to leave for it.
 //
 //   const std::optional<Schedule> schedule = policy.schedule(
-//       {program, liveness, configurations, bytes_per_second, offloaded_params, capacity_bytes});
+//       {program, liveness, configurations, bytes_per_second, capacity_bytes});
 //   const Region first = schedule->places[0];  // of schedule->residency.stays[0]
 #pragma once
 
@@ -29,8 +29,7 @@ struct ScheduleRequest {
   // By position: how the run can be done, in order of preference; never empty.
   const std::vector<absl::Span<const Configuration>>& configurations;
   double bytes_per_second = 0;  // of the link to the host, in each direction; 0: infinite
-  const std::vector<bool>& offloaded_params;  // as in ResidencyRules
-  int64_t capacity_bytes = 0;                 // of the arena above persistent tensors
+  int64_t capacity_bytes = 0;   // of the arena above persistent tensors
 };
 
 struct Schedule {

@@ -10,9 +10,8 @@
 namespace neap {
 namespace {
 
-bool HasFixedPlace(const Tensor& tensor, const std::vector<bool>& offloaded_params) {
-  return IsPersistent(tensor.role) &&
-         (offloaded_params.empty() || !offloaded_params[tensor.id.index()]);
+bool HasFixedPlace(const Tensor& tensor) {
+  return IsPersistent(tensor.role) && tensor.home == Home::kArena;
 }
 
 class ActionWriter {
@@ -52,7 +51,7 @@ class ActionWriter {
   void PlacePersistent() {
     int64_t offset = 0;
     for (const Tensor& tensor : program_.tensors) {
-      if (!HasFixedPlace(tensor, residency_.offloaded_params)) continue;
+      if (!HasFixedPlace(tensor)) continue;
       const Region region = {offset, RoundUp(tensor.spec.size_bytes(), kBlockBytes)};
       Alloc(tensor.id, region);
       offset = region.end();
@@ -166,11 +165,10 @@ Buffers FindBuffers(const Residency& residency) {
   return buffers;
 }
 
-int64_t PersistentBytes(const Program& program, const std::vector<bool>& offloaded_params) {
+int64_t PersistentBytes(const Program& program) {
   int64_t bytes = 0;
   for (const Tensor& tensor : program.tensors) {
-    if (HasFixedPlace(tensor, offloaded_params))
-      bytes += RoundUp(tensor.spec.size_bytes(), kBlockBytes);
+    if (HasFixedPlace(tensor)) bytes += RoundUp(tensor.spec.size_bytes(), kBlockBytes);
   }
   return bytes;
 }

@@ -18,7 +18,7 @@
 // free hole at the run decides which engine it gets. Waits are added later
 // (memory/transfer/waits.h).
 //
-//   Heap heap(budget_bytes - PersistentBytes(program, residency.offloaded_params));
+//   Heap heap(budget_bytes - PersistentBytes(program));
 //   ASSIGN_OR_RETURN(WrittenActions written,
 //                    WriteActions(program, runs, residency, engines, heap));
 //   written.peak_bytes;   // <= budget_bytes
@@ -54,10 +54,10 @@ struct WrittenActions {
   int64_t peak_bytes = 0;               // the highest end of any region
 };
 
-// Persistent tensors lie at the bottom of the arena in the order of their ids, so that every plan
-// of a network has them at the same offsets. The allocator hands out the bytes above. Offloaded
-// parameters (by TensorId, none if empty) have stays instead.
-int64_t PersistentBytes(const Program& program, const std::vector<bool>& offloaded_params);
+// Persistent tensors whose home is the arena lie at its bottom in the order of their ids, so that
+// every plan of a network has them at the same offsets. The allocator hands out the bytes above.
+// Those on the host have stays instead.
+int64_t PersistentBytes(const Program& program);
 
 // Each run gets its most preferred configuration that fits the largest free hole, or its smallest.
 // Errors: those of the allocator.

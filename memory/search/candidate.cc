@@ -86,17 +86,15 @@ int64_t CopiedBytes(const Program& program, const Candidate& candidate) {
     if (stay.offload_at.has_value())
       bytes += RoundUp(program.tensor(stay.tensor).spec.size_bytes(), kBlockBytes);
   }
-  const std::vector<bool>& params = candidate.residency.offloaded_params;
   for (const Tensor& tensor : program.tensors) {
-    if (!params.empty() && params[tensor.id.index()])
-      bytes += RoundUp(tensor.spec.size_bytes(), kBlockBytes);
+    if (tensor.home == Home::kHost) bytes += RoundUp(tensor.spec.size_bytes(), kBlockBytes);
   }
   return bytes;
 }
 
 Candidate PlaceCandidate(const Program& program, Candidate candidate, std::string_view placement,
                          const PlacementGoal& goal) {
-  const int64_t persistent_bytes = PersistentBytes(program, candidate.residency.offloaded_params);
+  const int64_t persistent_bytes = PersistentBytes(program);
   const BlockList list = TransientBlocks(program, candidate);
   const bool offline = placement == "offline";
   const PlacementResult placed =
@@ -112,7 +110,7 @@ Candidate PlaceCandidate(const Program& program, Candidate candidate, std::strin
 Candidate PlaceCandidateAt(const Program& program, Candidate candidate,
                            const std::vector<Region>& places,
                            const std::vector<Region>& workspace_places) {
-  const int64_t persistent_bytes = PersistentBytes(program, candidate.residency.offloaded_params);
+  const int64_t persistent_bytes = PersistentBytes(program);
   const BlockList list = TransientBlocks(program, candidate);
   int64_t extent_bytes = 0;
   for (const AllocationId id : list.ids) {
@@ -130,8 +128,7 @@ Candidate PlaceCandidateAt(const Program& program, Candidate candidate,
 absl::StatusOr<Candidate> WriteCandidate(const Program& program, Candidate candidate,
                                          const EngineTable& engines, std::string_view placement,
                                          int64_t budget_bytes) {
-  const int64_t capacity =
-      budget_bytes - PersistentBytes(program, candidate.residency.offloaded_params);
+  const int64_t capacity = budget_bytes - PersistentBytes(program);
   if (placement == "offline") {
     OfflineAllocator allocator(capacity, candidate.places);
     ASSIGN_OR_RETURN(candidate.written, WriteActions(program, candidate.runs, candidate.residency,

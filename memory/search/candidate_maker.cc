@@ -64,7 +64,6 @@ std::vector<Candidate> CandidateMaker::ScheduledAt(int64_t limit_bytes, double b
                              .liveness = order.liveness,
                              .configurations = configurations,
                              .bytes_per_second = order.times.bytes_per_second,
-                             .offloaded_params = residencies_.offloaded_params(),
                              .capacity_bytes = limit_bytes});
   if (!schedule.has_value() || floor_.IsTooSlow(order, schedule->residency, best_us, scratch))
     return {};

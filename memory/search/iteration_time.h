@@ -5,7 +5,7 @@
 // slows down a step, comes first and rules out most candidates.
 //
 //   const IterationTime times(options, device);
-//   Plan scratch = DescribeProgram(program, residencies.offloaded_params(), device);
+//   Plan scratch = DescribeProgram(program, device);
 //   times.PredictedUs(written, kNoTimeLimit, scratch);
 //
 // *Threads*: several may use one, each with a scratch plan of its own.

@@ -42,7 +42,7 @@ struct PlanSearchParts {
   PlanSearchParts& operator=(const PlanSearchParts&) = delete;
 
   // A plan without actions, for IterationTime.
-  Plan Scratch() const { return DescribeProgram(program, residencies.offloaded_params(), device); }
+  Plan Scratch() const { return DescribeProgram(program, device); }
 
   const Program& program;
   const Policy policy;

@@ -8,11 +8,8 @@ namespace neap {
 
 Residencies::Residencies(const Program& program, const PlannerOptions& options)
     : program_(&program), options_(&options), layerwise_(BoundLayerwise(program, in_place())) {
-  if (!program.options.offload_params) return;
-  offloaded_params_ = OffloadableParams(program);
-  for (const Tensor& tensor : program.tensors) {
-    if (offloaded_params_[tensor.id.index()]) offloaded_param_bytes_ += tensor.spec.size_bytes();
-  }
+  for (const Tensor& tensor : program.tensors)
+    on_host_bytes_ += tensor.home == Home::kHost ? tensor.spec.size_bytes() : 0;
 }
 
 bool Residencies::in_place() const {
@@ -21,7 +18,7 @@ bool Residencies::in_place() const {
 
 int64_t Residencies::Capacity(int64_t budget_bytes) const {
   if (budget_bytes == kUnlimited) return kUnlimited;
-  return budget_bytes - PersistentBytes(*program_, offloaded_params_);
+  return budget_bytes - PersistentBytes(*program_);
 }
 
 Residency Residencies::Under(const Usage& limit, const SearchOrder& order,
@@ -31,7 +28,6 @@ Residency Residencies::Under(const Usage& limit, const SearchOrder& order,
   Residency residency = DecideResidency(*program_, order.liveness, workspaces,
                                         {.keep_all = order.policy.keep_all,
                                          .eager = order.eager,
-                                         .offloaded_params = offloaded_params_,
                                          .evictable = evictable,
                                          .eviction = order.eviction,
                                          .limit = residency_limit});

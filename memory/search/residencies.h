@@ -38,10 +38,8 @@ class Residencies {
   bool in_place() const;
   const LayerwiseBound& layerwise() const { return layerwise_; }
 
-  // The parameters that are on the host, by TensorId; none if empty.
-  const std::vector<bool>& offloaded_params() const { return offloaded_params_; }
-  // The bytes of those, whose values the host may already have.
-  int64_t offloaded_param_bytes() const { return offloaded_param_bytes_; }
+  // The bytes of the tensors that are on the host between iterations.
+  int64_t on_host_bytes() const { return on_host_bytes_; }
   // The bytes of a budget above persistent tensors.
   int64_t Capacity(int64_t budget_bytes) const;
 
@@ -49,8 +47,7 @@ class Residencies {
   const Program* program_;
   const PlannerOptions* options_;
   LayerwiseBound layerwise_;
-  std::vector<bool> offloaded_params_;
-  int64_t offloaded_param_bytes_ = 0;
+  int64_t on_host_bytes_ = 0;
 };
 
 }  // namespace neap

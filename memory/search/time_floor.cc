@@ -37,7 +37,7 @@ double TimeFloor::LeastUs(const SearchOrder& order, int64_t capacity_bytes) cons
   // Other policies move the same tensors whatever the capacity.
   if (!order.policy.needs_based()) return std::max(order.fastest_us, order.copies_us);
   const int64_t least_bytes =
-      order.unmoved_bytes - order.rounding_bytes - residencies_.offloaded_param_bytes();
+      order.unmoved_bytes - order.rounding_bytes - residencies_.on_host_bytes();
   if (least_bytes <= capacity_bytes) return order.fastest_us;
   const int64_t excess = least_bytes - capacity_bytes;
   if (excess - options_.peer_budget_bytes > options_.host_budget_bytes)

@@ -13,13 +13,12 @@ class StayWriter {
   StayWriter(const Program& program, const Liveness& liveness,
              const std::vector<int64_t>& workspaces, const ResidencyRules& rules)
       : program_(program), liveness_(liveness), workspaces_(workspaces), rules_(rules) {
-    result_.offloaded_params = rules.offloaded_params;
     lives_.resize(liveness.lives.size());
     for (const auto& replaced : liveness.replaces) {
       if (replaced.has_value()) lives_[*replaced].is_replaced = true;
     }
     for (size_t i = 0; i < lives_.size(); ++i) {
-      lives_[i].on_host = IsOffloadedParam(life(i).tensor);
+      lives_[i].on_host = IsFromHost(i);
       lives_[i].is_fixed = IsPersistent(tensor(i).role) && !lives_[i].on_host;
     }
     cache_ = MakeTensorCache(rules.eviction, lives_.size());
@@ -47,9 +46,7 @@ class StayWriter {
   const Lifetime& life(size_t i) const { return liveness_.lives[i]; }
   const Tensor& tensor(size_t i) const { return program_.tensor(life(i).tensor); }
 
-  bool IsOffloadedParam(TensorId tensor) const {
-    return !rules_.offloaded_params.empty() && rules_.offloaded_params[tensor.index()];
-  }
+  bool IsFromHost(size_t i) const { return tensor(i).home == Home::kHost; }
   bool IsEager(TensorId tensor) const {
     return !rules_.eager.empty() && rules_.eager[tensor.index()];
   }
@@ -140,7 +137,7 @@ class StayWriter {
   // a miss, the move to the front for a hit.
   void AfterUse(size_t i, int position) {
     const bool is_last_use = lives_[i].next_use == life(i).uses.size();
-    if (is_last_use && IsOffloadedParam(life(i).tensor)) return MoveToHost(i, position + 1);
+    if (is_last_use && IsFromHost(i)) return MoveToHost(i, position + 1);
     if (is_last_use) {
       const bool is_kept = rules_.keep_all || life(i).end > position + 1;
       if (!is_kept || lives_[i].is_replaced) return End(i, position + 1);
@@ -151,11 +148,10 @@ class StayWriter {
     if (IsCached(tensor(i).role)) cache_->In(i, next);
   }
 
-  // Eager tensors are offloaded between forward and backward of their sub-batch; offloaded
-  // parameters whenever there is a run between two uses, unless the cache may keep them.
+  // Eager tensors are offloaded between forward and backward of their sub-batch; tensors
+  // from the host whenever there is a run between two uses, unless the cache may keep them.
   bool IsOffloadedAtOnce(size_t i, int position, int next_use) const {
-    if (IsOffloadedParam(life(i).tensor) && rules_.evictable != Evictable::kAll &&
-        next_use > position + 1)
+    if (IsFromHost(i) && rules_.evictable != Evictable::kAll && next_use > position + 1)
       return true;
     return IsEager(life(i).tensor) && IsInForward(position) && !IsInForward(next_use);
   }
@@ -196,18 +192,6 @@ class StayWriter {
 Residency DecideResidency(const Program& program, const Liveness& liveness,
                           const std::vector<int64_t>& workspaces, const ResidencyRules& rules) {
   return StayWriter(program, liveness, workspaces, rules).Write();
-}
-
-std::vector<bool> OffloadableParams(const Program& program) {
-  std::vector<bool> offloaded_params(program.tensors.size(), false);
-  if (program.options.shard.ranks > 1) return offloaded_params;
-  for (const Tensor& tensor : program.tensors) {
-    offloaded_params[tensor.id.index()] =
-        (tensor.role == Role::kParam || tensor.role == Role::kMaster ||
-         tensor.role == Role::kOptimizer) &&
-        tensor.spec.size_bytes() >= kMinOffloadedParamBytes;
-  }
-  return offloaded_params;
 }
 
 }  // namespace neap

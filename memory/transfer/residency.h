@@ -13,7 +13,7 @@
 //     (SuperNeurons 3.3.1, vDNN),
 //   * the arena is short: the tensor cache evicts it (SuperNeurons 3.3.2, Algorithm 2,
 //     memory/transfer/tensor_cache.h),
-//   * it is a parameter that is kept on the host between its uses (moDNN 5.1.1).
+//   * its home is the host, where it is between its uses (moDNN 5.1.1).
 //
 //   const Liveness liveness = FindLiveness(program, runs, /*in_place=*/true);
 //   Residency residency = DecideResidency(program, liveness, workspaces, rules);
@@ -52,9 +52,6 @@ enum class Evictable : uint8_t { kNone, kOnlyCopied, kAll };
 struct ResidencyRules {
   bool keep_all = false;         // nothing is freed before the end
   std::vector<bool> eager = {};  // by TensorId; no tensor if empty
-  // By TensorId, no tensor if empty: the parameters and optimizer state that are on the host
-  // between iterations, and in the arena only around their uses.
-  std::vector<bool> offloaded_params = {};
   Evictable evictable = Evictable::kNone;
   EvictionRule eviction = EvictionRule::kLru;
   // Soft limit: a run's operands are always resident, even if they exceed it.
@@ -62,18 +59,12 @@ struct ResidencyRules {
 };
 
 struct Residency {
-  std::vector<bool> offloaded_params;  // as in the rules
-  std::vector<Stay> stays;   // in order of `begin`; without persistent tensors of fixed place
+  std::vector<Stay> stays;   // in order of `begin`; of persistent tensors, those on the host only
   std::vector<Usage> usage;  // by position
 };
 
 // `workspaces`: the bytes of each run's workspace, by position.
 Residency DecideResidency(const Program& program, const Liveness& liveness,
                           const std::vector<int64_t>& workspaces, const ResidencyRules& rules);
-
-// Parameters and optimizer state that are large enough to be worth a transfer, by TensorId
-// (moDNN 5.1.1).
-inline constexpr int64_t kMinOffloadedParamBytes = 64 * 1024;
-std::vector<bool> OffloadableParams(const Program& program);
 
 }  // namespace neap

@@ -50,7 +50,7 @@ void PredictKernel(const StepSignature& signature, const Step& step, const Devic
 
 // core/plan/describe_program.h
 void Describe(const Program& program, const DeviceDescription& device) {
-  Plan plan = DescribeProgram(program, /*on_host=*/{}, device);
+  Plan plan = DescribeProgram(program, device);
   plan.actions.push_back(ComputeAction{.step = program.steps.front().id});
 }
 

@@ -5,11 +5,13 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "neap/core/base/home.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/program/builder/optimizer_steps.h"
 #include "neap/core/program/builder/program_builder.h"
 #include "neap/core/program/builder/update_writer.h"
 #include "neap/core/program/fuse.h"
+#include "neap/core/program/homes.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/program/persistent_tensors.h"
 #include "neap/core/program/program.h"
@@ -50,6 +52,16 @@ void SumGradients(Program& program, size_t i) {
   ReduceGradients(program);      // of one rank, as BuildProgram() has made it
   program.steps[i].phase;        // Phase::kAllReduce, of the layer whose gradient came last
   program.steps[i].accumulates;  // the tensors of the bucket
+}
+
+// core/program/homes.h, core/base/home.h
+absl::Status HomesExample(Program& program, const Tensor& tensor) {
+  const Homes homes = {{"fc.weight", Home::kHost}, {"conv1.weight", Home::kExternal}};
+  program.options.homes = homes;
+  program.tensors.push_back(tensor);
+  program.tensors.back().home = HomeOf(tensor, program.options);
+  RETURN_IF_ERROR(CheckHomes(program));  // once the program is built
+  return absl::OkStatus();
 }
 
 // core/program/shards.h

@@ -14,6 +14,7 @@
 #include "neap/core/run/evaluation.h"
 #include "neap/core/run/executable.h"
 #include "neap/core/run/executor.h"
+#include "neap/core/run/external.h"
 #include "neap/core/run/file_planner.h"
 #include "neap/core/run/parallel_session.h"
 #include "neap/core/run/persistent_values.h"
@@ -182,6 +183,21 @@ absl::Status TrainScores(
                    session.Forward({{.name = "picture", .floats = pictures}}));
   const std::vector<float> gradient = GradientOfLoss(outputs[0].values);
   RETURN_IF_ERROR(session.Backward({{.name = "scores", .floats = gradient}}).status());
+  return absl::OkStatus();
+}
+
+// docs/ports.md
+neap::TrainingOptions WithHomes(void* weight) {
+  neap::TrainingOptions training;
+  training.homes = {{"fc.weight", neap::Home::kHost}, {"fc.weight.momentum", neap::Home::kHost}};
+  training.external = {{"conv1.weight", weight, 64 * 3 * 7 * 7 * 4}};
+  return training;
+}
+
+// core/run/external.h
+absl::Status AddressesExample(void* weight, const Program& program) {
+  const std::vector<ExternalTensor> given = {{"conv1.weight", weight, 64 * 3 * 7 * 7 * 4}};
+  ASSIGN_OR_RETURN(const ExternalAddresses addresses, AddressesOf(given, program));
   return absl::OkStatus();
 }
 

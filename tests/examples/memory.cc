@@ -161,7 +161,7 @@ void OrderExample(const Program& program, const PlannerOptions& options,
   for (const int64_t limit_bytes : ladder.limits_bytes()) try_limit(limit_bytes);
 
   const IterationTime times(options, device);
-  Plan scratch = DescribeProgram(program, residencies.offloaded_params(), device);
+  Plan scratch = DescribeProgram(program, device);
   times.PredictedUs(written, kNoTimeLimit, scratch);
 
   const TimeFloor floor(program, options, device, residencies, times);
@@ -202,7 +202,7 @@ absl::Status CandidateExample(const Program& program, const ComputeSequence& run
 absl::Status ActionWriterExample(const Program& program, const ComputeSequence& runs,
                                  const Residency& residency, const EngineTable& engines,
                                  int64_t budget_bytes) {
-  Heap heap(budget_bytes - PersistentBytes(program, residency.offloaded_params));
+  Heap heap(budget_bytes - PersistentBytes(program));
   ASSIGN_OR_RETURN(WrittenActions written, WriteActions(program, runs, residency, engines, heap));
   written.peak_bytes;
   return absl::OkStatus();
@@ -288,18 +288,16 @@ void UsageExample(const Usage& used, const Tensor& tensor,
 
 void ScheduleExample(const Policy& policy, const Program& program, const Liveness& liveness,
                      const std::vector<absl::Span<const Configuration>>& configurations,
-                     double bytes_per_second, const std::vector<bool>& offloaded_params,
-                     int64_t capacity_bytes) {
-  const std::optional<Schedule> schedule = policy.schedule(
-      {program, liveness, configurations, bytes_per_second, offloaded_params, capacity_bytes});
+                     double bytes_per_second, int64_t capacity_bytes) {
+  const std::optional<Schedule> schedule =
+      policy.schedule({program, liveness, configurations, bytes_per_second, capacity_bytes});
   const Region first = schedule->places[0];  // of schedule->residency.stays[0]
 }
 
 void ModnnExample(const Program& program, const Liveness& liveness,
-                  const std::vector<absl::Span<const Configuration>>& configurations,
-                  const std::vector<bool>& offloaded_params) {
+                  const std::vector<absl::Span<const Configuration>>& configurations) {
   const std::optional<Schedule> schedule =
-      ModnnSchedule({program, liveness, configurations, 8e9, offloaded_params, 12 * kGiB});
+      ModnnSchedule({program, liveness, configurations, 8e9, 12 * kGiB});
 }
 
 void ModnnCopiesExample(double complete_seconds, int64_t bytes) {

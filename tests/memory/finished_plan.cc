@@ -13,7 +13,7 @@ namespace neap::testing {
 
 Plan FinishedPlan(const Program& program, const DeviceDescription& device,
                   const Candidate& candidate, int64_t budget_bytes) {
-  Plan plan = DescribeProgram(program, candidate.residency.offloaded_params, device);
+  Plan plan = DescribeProgram(program, device);
   plan.budget_bytes = budget_bytes;
   plan.arena_bytes = plan.peak_bytes = candidate.written.peak_bytes;
   plan.actions = candidate.written.actions;

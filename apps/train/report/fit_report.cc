@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
+#include "neap/core/program/homes.h"
 
 namespace neap::apps {
 namespace {
@@ -52,8 +53,7 @@ absl::StatusOr<std::optional<Fit>> FindFit(const Program& program, const Plan& p
   PlannerOptions unlimited = options;
   unlimited.policy = "liveness";
   unlimited.budget_bytes = kUnlimited;
-  Program resident = program;
-  resident.options.offload_params = false;
+  const Program resident = WithOffloadedParams(program, false);
   ASSIGN_OR_RETURN(const PlanResult result, MakePlan(resident, unlimited, device, catalog));
   fit.predicted_ms_unlimited = PredictedMs(result.plan);
   return fit;

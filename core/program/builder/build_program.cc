@@ -1,11 +1,13 @@
 // Checks what is asked for, builds the program, and adds what several ranks do together.
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/program/builder/program_builder.h"
 #include "neap/core/program/builder/program_ports.h"
+#include "neap/core/program/homes.h"
 #include "neap/core/program/layer_tensors.h"
 #include "neap/core/program/paper_program.h"
 #include "neap/core/program/program.h"
@@ -16,11 +18,20 @@
 namespace neap {
 namespace {
 
-absl::Status CheckSingleOutputs(const ResolvedGraph& graph) {
+// Whether the network is one of the kind that the paper's accounting knows.
+absl::Status CheckPaper(const ResolvedGraph& graph, const ProgramOptions& options) {
+  const auto lacks = [](std::string_view what) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the paper's accounting knows no ", std::string(what)));
+  };
+  if (options.sub_batches != 1) return lacks("sub-batches");
+  if (options.share.ranks != 1) return lacks("ranks");
+  if (options.accumulation.is_on()) return lacks("sums over batches");
+  if (!options.homes.empty()) return lacks("homes of tensors");
+  if (graph.layers.back().role == LayerRole::kCaller) return lacks("gradients that are given");
   for (const ResolvedLayer& layer : graph.layers) {
-    if (layer.spec.output_count() == 1) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "layer '", layer.name, "': the paper's accounting knows no layers with several outputs"));
+    if (layer.spec.output_count() > 1)
+      return lacks(absl::StrCat("layers with several outputs, as '", layer.name, "'"));
   }
   return absl::OkStatus();
 }
@@ -38,21 +49,15 @@ absl::StatusOr<Program> BuildProgram(ResolvedGraph graph, const ProgramOptions& 
   RETURN_IF_ERROR(CheckSharedGradients(graph));
   if (options.mode == Mode::kTraining && !options.trainable)
     return absl::InvalidArgumentError("training needs the persistent tensors of training");
-  const bool is_paper = options.accounting == Accounting::kPaper;
-  if (is_paper && options.sub_batches != 1)
-    return absl::InvalidArgumentError("the paper's accounting knows no sub-batches");
-  if (is_paper && options.share.ranks != 1)
-    return absl::InvalidArgumentError("the paper's accounting knows no ranks");
-  if (is_paper && options.accumulation.is_on())
-    return absl::InvalidArgumentError("the paper's accounting knows no sums over batches");
-  if (is_paper && graph.layers.back().role == LayerRole::kCaller)
-    return absl::InvalidArgumentError("the paper's accounting knows no gradients that are given");
-  if (is_paper) RETURN_IF_ERROR(CheckSingleOutputs(graph));
-  if (is_paper) return BuildPaperProgram(graph, options);
+  if (options.accounting == Accounting::kPaper) {
+    RETURN_IF_ERROR(CheckPaper(graph, options));
+    return BuildPaperProgram(graph, options);
+  }
   RETURN_IF_ERROR(CheckRanks(options, graph.options));
   RETURN_IF_ERROR(CheckAccumulation(graph, options));
   ASSIGN_OR_RETURN(PartGraphs parts, InSubBatches(std::move(graph), options));
   Program program = ProgramBuilder(std::move(parts), options).Build();
+  RETURN_IF_ERROR(CheckHomes(program));
   ReduceGradients(program);
   GatherParameters(program);
   RETURN_IF_ERROR(CheckSums(program));
@@ -78,6 +83,7 @@ absl::StatusOr<Program> BuildPart(ResolvedGraph graph, const Program& whole) {
         absl::StrCat(name, ": ", whole.net.name, " has no ", *builder.unknown_tensor()));
   }
   RETURN_IF_ERROR(CheckSamePorts(part, whole));
+  RETURN_IF_ERROR(CheckHomes(part));
   ReduceGradients(part);
   GatherParameters(part);
   RETURN_IF_ERROR(CheckSums(part));

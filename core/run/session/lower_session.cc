@@ -5,6 +5,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/program/shards.h"
+#include "neap/core/run/external.h"
 #include "neap/core/run/ranks.h"
 
 namespace neap {
@@ -22,11 +23,14 @@ struct ProgramKind {
 absl::StatusOr<Program> LowerAs(const ProgramKind& kind, const Graph& graph,
                                 const TrainingOptions& options, const RankShare& share,
                                 const DeviceDescription& device, const ProgramChoice& choice) {
+  Homes homes = options.homes;
+  for (TensorHome& one : HomesOf(options.external)) homes.push_back(std::move(one));
   return Lower(graph,
                {.mode = kind.mode,
                 .optimizer = options.optimizer,
                 .trainable = !options.inference_only,
                 .offload_params = choice.offload_params,
+                .homes = std::move(homes),
                 .sub_batches = choice.sub_batches,
                 .batch_norm_in_parts = choice.batch_norm_in_parts,
                 .accumulation = {.batches = options.inference_only ? 1 : options.accumulate},

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/program/passes.h"
+#include "neap/core/run/external.h"
 #include "neap/core/run/session/lower_session.h"
 #include "neap/core/run/session/size_programs.h"
 
@@ -63,6 +64,8 @@ absl::Status SessionExecutables::Create(const Graph& graph, const RankShare& sha
       LowerSession(graph, options_, share, device_.description(), budget_bytes_, planner_));
   whole_ = lowered.training;
   stored_ = lowered.alone.has_value() ? *std::move(lowered.alone) : whole_;
+  ASSIGN_OR_RETURN(ExternalAddresses external, AddressesOf(options_.external, whole_));
+  memory_.SetExternal(std::move(external));
   const bool accumulates = whole_.options.accumulation.is_on();
   const bool is_family = accumulates || !graph.sizes().empty();
   if (accumulates && !graph.sizes().empty())

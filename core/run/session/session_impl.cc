@@ -257,6 +257,11 @@ absl::StatusOr<Prediction> Session::Impl::Predict(absl::Span<const float> images
   return prediction;
 }
 
+absl::Status Session::Impl::Refresh() {
+  RETURN_IF_ERROR(Ready());
+  return Damages("Refresh()", values_.Refresh());
+}
+
 absl::Status Session::Impl::ExchangeAverages() {
   RETURN_IF_ERROR(Ready());
   if (!keeps_averages())

@@ -95,6 +95,7 @@ class Session::Impl {
   // What to load into the tensors of a program.
   using ReadValuesFor = absl::FunctionRef<absl::StatusOr<LoadedCheckpoint>(const Program& program)>;
   absl::Status Load(ReadValuesFor read);
+  absl::Status Refresh();
   absl::Status ExchangeAverages();
   absl::StatusOr<std::vector<float>> Values(std::string_view name);
   absl::StatusOr<std::vector<NamedTensor>> Weights();

@@ -135,7 +135,9 @@ absl::Status SessionMemory::ReserveAndBind(const Executables& executables, Arena
 absl::Status SessionMemory::Bind(Executable& executable) {
   ++stats_.made;
   Communicator* const group = executable.program.options.share.ranks > 1 ? communicator_ : nullptr;
-  return executable.Bind(device_, arena_.memory(), group, records_);
+  PlanMemory memory = arena_.memory();
+  memory.external = external_;
+  return executable.Bind(device_, memory, group, records_);
 }
 
 }  // namespace neap

@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -28,6 +29,7 @@
 #include "neap/core/graph/graph.h"
 #include "neap/core/run/arena.h"
 #include "neap/core/run/executable.h"
+#include "neap/core/run/external.h"
 #include "neap/core/run/session_results.h"
 
 namespace neap {
@@ -46,6 +48,9 @@ class SessionMemory {
   // `communicator` is null for a session that trains alone.
   SessionMemory(Device& device, Communicator* communicator, bool records)
       : device_(device), communicator_(communicator), records_(records), arena_(device) {}
+
+  // To be called before anything is bound.
+  void SetExternal(ExternalAddresses external) { external_ = std::move(external); }
 
   Executable& training() { return *executables_.training.front(); }
   const Executable& training() const { return *executables_.training.front(); }
@@ -87,6 +92,7 @@ class SessionMemory {
   Device& device_;
   Communicator* const communicator_;
   const bool records_;
+  ExternalAddresses external_;
   Arena arena_;
   Executables executables_;
   ExecutableStats stats_;

@@ -190,6 +190,24 @@ TEST_CASE("the place of a tensor that is on the host between iterations is writt
   }
 }
 
+TEST_CASE("a tensor that is in the caller's memory says so, and others say nothing of it") {
+  Json json = FullPlan();
+  const Plan before = Plan::FromJson(json.dump()).value();
+  CHECK(!before.tensors[0].is_external);
+  CHECK(before.ToJson().find("external") == std::string::npos);
+  json["tensors"][0]["external"] = true;
+  const absl::StatusOr<Plan> plan = Plan::FromJson(json.dump());
+  REQUIRE(plan.ok());
+  CHECK(plan->tensors[0].is_external);
+  CHECK(!plan->tensors[1].is_external);
+  CHECK(Plan::FromJson(plan->ToJson()).value() == *plan);
+  CHECK(plan->Hash() != before.Hash());
+  for (const Json& value : {Json(false), Json("true"), Json(1), Json(nullptr)}) {
+    json["tensors"][0]["external"] = value;
+    CheckRefused(json);
+  }
+}
+
 TEST_CASE("a field that is missing is refused, whichever it is") {
   std::vector<Json::json_pointer> paths;
   AllPaths(FullPlan(), Json::json_pointer(), paths);

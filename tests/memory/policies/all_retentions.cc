@@ -86,7 +86,7 @@ AllRetentions::AllRetentions(const Program& program, const DeviceDescription& de
     : program_(program),
       device_(device),
       engines_(EngineTable::List(program, {}, /*strict=*/false, device, catalog).value()),
-      persistent_bytes_(PersistentBytes(program, {})) {
+      persistent_bytes_(PersistentBytes(program)) {
   REQUIRE(engines_.PriceReruns(program, catalog).ok());
   AddOrders(Choices(program));
   std::stable_sort(

@@ -41,7 +41,6 @@ struct Iteration {
                           .liveness = liveness,
                           .configurations = configurations,
                           .bytes_per_second = bytes_per_second,
-                          .offloaded_params = {},
                           .capacity_bytes = capacity_bytes});
   }
   // The run of this step, such as "conv2 forward".

@@ -111,7 +111,7 @@ TEST_CASE("the busiest step is the one whose live bytes are most, with its works
   candidate.residency.usage[2].bytes += 100 * kBlockBytes;
   const Candidate placed = PlaceCandidate(program, candidate, "offline", {});
   CHECK(placed.busiest_step == candidate.runs[2].step);
-  CHECK(placed.busiest_bytes == PersistentBytes(program, {}) + candidate.residency.usage[2].bytes);
+  CHECK(placed.busiest_bytes == PersistentBytes(program) + candidate.residency.usage[2].bytes);
 }
 
 }  // namespace

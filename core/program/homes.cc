@@ -1,0 +1,80 @@
+#include "neap/core/program/homes.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "neap/core/base/status_macros.h"
+
+namespace neap {
+namespace {
+
+const TensorHome* Named(const Tensor& tensor, const ProgramOptions& options) {
+  const auto named = std::find_if(options.homes.begin(), options.homes.end(),
+                                  [&](const TensorHome& one) { return one.tensor == tensor.name; });
+  return named == options.homes.end() ? nullptr : &*named;
+}
+
+absl::Status CheckHome(const TensorHome& named, const Tensor& tensor, const Program& program) {
+  if (program.options.shard.ranks > 1 && named.home != Home::kArena) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("an optimizer that is sharded over the ranks stays in the arena; '",
+                     tensor.name, "' cannot have another home"));
+  }
+  if (named.home == Home::kHost && tensor.role == Role::kState && program.Pauses()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", tensor.name,
+                     "' cannot be on the host: forward changes it, and the step may be given up "
+                     "when it pauses"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool IsOffloadable(const Tensor& tensor, const ProgramOptions& options) {
+  const bool may_move = tensor.role == Role::kParam || tensor.role == Role::kMaster ||
+                        tensor.role == Role::kOptimizer;
+  return may_move && options.shard.ranks == 1 &&
+         tensor.spec.size_bytes() >= kMinOffloadedParamBytes && Named(tensor, options) == nullptr;
+}
+
+Home HomeOf(const Tensor& tensor, const ProgramOptions& options) {
+  if (const TensorHome* const named = Named(tensor, options)) return named->home;
+  return options.offload_params && IsOffloadable(tensor, options) ? Home::kHost : Home::kArena;
+}
+
+Program WithOffloadedParams(Program program, bool offload_params) {
+  program.options.offload_params = offload_params;
+  for (Tensor& tensor : program.tensors) tensor.home = HomeOf(tensor, program.options);
+  return program;
+}
+
+bool HasHostTensors(const Program& program) {
+  return std::any_of(program.tensors.begin(), program.tensors.end(),
+                     [](const Tensor& tensor) { return tensor.home == Home::kHost; });
+}
+
+absl::Status CheckHomes(const Program& program) {
+  if (program.options.homes.empty()) return absl::OkStatus();
+  absl::flat_hash_map<std::string_view, const Tensor*> persistent;
+  for (const Tensor& tensor : program.tensors) {
+    if (IsPersistent(tensor.role)) persistent.emplace(tensor.name, &tensor);
+  }
+  absl::flat_hash_set<std::string_view> named;
+  for (const TensorHome& one : program.options.homes) {
+    const auto tensor = persistent.find(one.tensor);
+    if (tensor == persistent.end()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          program.net.name, " has no persistent tensor '", one.tensor, "' that could have a home"));
+    }
+    if (!named.insert(one.tensor).second)
+      return absl::InvalidArgumentError(
+          absl::StrCat("the home of '", one.tensor, "' is given twice"));
+    RETURN_IF_ERROR(CheckHome(one, *tensor->second, program));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace neap
