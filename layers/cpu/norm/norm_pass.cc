@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -36,21 +35,23 @@ Norm SecondNorm(const StepSignature& signature) {
   return {*layer.addend_norm(), 1, 2, WholeOf(signature.Spec(X(1)))};
 }
 
-// In place of an activation that a layer does not have.
-struct Identity {
-  float Value(float x) const { return x; }
-};
-Identity FunctionFor(std::monostate, DType) { return {}; }
-ReluFunction FunctionFor(const Relu& layer, DType dtype) { return {layer, dtype}; }
 ClipFunction FunctionFor(const Clip& layer, DType dtype) { return {layer, dtype}; }
 HardSwishFunction FunctionFor(const HardSwish& layer, DType dtype) { return {layer, dtype}; }
 SiluFunction FunctionFor(const Silu& layer, DType dtype) { return {layer, dtype}; }
 
-// Calls use(function) for the activation of the layer.
+// Calls use(function) for an activation other than a ReLU. Returns whether the layer has one.
 template <typename Use>
-void WithActivation(const NormPass& layer, DType dtype, const Use& use) {
-  std::visit([&](const auto& activation) { use(FunctionFor(activation, dtype)); },
-             layer.activation);
+bool WithActivation(const NormPass& layer, DType dtype, const Use& use) {
+  return std::visit(
+      [&](const auto& activation) {
+        if constexpr (requires { FunctionFor(activation, dtype); }) {
+          use(FunctionFor(activation, dtype));
+          return true;
+        } else {
+          return false;
+        }
+      },
+      layer.activation);
 }
 
 // Writes the means of sum(i, c), and the mask of the sums unless it is null.
@@ -89,13 +90,25 @@ void ApplyAveraged(const TensorSpec& spec, Sum sum, float* y, uint8_t* mask) {
           [=](int64_t i, int64_t c) { return ReluOf(value(i, c)); }, y, saved);
       return;
     }
-    const auto store = [&](auto sum) {
-      WithActivation(layer, spec.dtype, [&](auto activation) {
-        const auto last = [=](int64_t i, int64_t c) { return activation.Value(sum(i, c)); };
-        if (layer.averages()) return ApplyAveraged(spec, last, y, saved);
-        ForEachElement(norm.part,
-                       [=](int64_t i, int64_t c, int64_t whole) { y[whole] = last(i, c); });
+    const bool is_stored = WithActivation(layer, spec.dtype, [&](auto activation) {
+      ForEachElement(norm.part, [=](int64_t i, int64_t c, int64_t whole) {
+        y[whole] = activation.Value(value(i, c));
       });
+    });
+    if (is_stored) return;
+    const auto store = [&](auto sum) {
+      if (layer.averages()) {
+        const auto last = [=, relu = layer.relu()](int64_t i, int64_t c) {
+          return relu ? ReluOf(sum(i, c)) : sum(i, c);
+        };
+        ApplyAveraged(spec, last, y, saved);
+      } else if (layer.relu()) {
+        ForEachElement(norm.part,
+                       [=](int64_t i, int64_t c, int64_t whole) { y[whole] = ReluOf(sum(i, c)); });
+      } else {
+        ForEachElement(norm.part,
+                       [=](int64_t i, int64_t c, int64_t whole) { y[whole] = sum(i, c); });
+      }
     };
     if (addend == nullptr) {
       store(value);
@@ -183,35 +196,35 @@ void PooledBackward(const LoopArgs& args, const NormPass& layer, const Norm& nor
 template <typename Function, typename Gradient>
 void ActivationBackward(const LoopArgs& args, const Norm& norm, Function function,
                         Gradient gradient) {
-  float* const dx = args.Get<float>(Dx(norm.input));
-  if constexpr (std::is_same_v<Function, Identity>) {
-    BackwardFrom(args, norm, gradient, dx);
-  } else {
-    const float* const x = args.Get<float>(X(norm.input));
-    const Normalisation normalised = NormalisationOf(args, norm);
-    RoundAs(args.signature.Spec(Dy()).dtype, [&](auto round) {
-      const auto dz = [=](int64_t i, int64_t c, int64_t whole) {
-        return round(function.Gradient(round(normalised(x[i], c)), gradient(i, c, whole)));
-      };
-      BackwardFrom(args, norm, dz, dx);
-    });
-  }
+  const float* const x = args.Get<float>(X(norm.input));
+  const Normalisation normalised = NormalisationOf(args, norm);
+  RoundAs(args.signature.Spec(Dy()).dtype, [&](auto round) {
+    const auto dz = [=](int64_t i, int64_t c, int64_t whole) {
+      return round(function.Gradient(round(normalised(x[i], c)), gradient(i, c, whole)));
+    };
+    BackwardFrom(args, norm, dz, args.Get<float>(Dx(norm.input)));
+  });
+}
+
+void NormBackward(const LoopArgs& args, const NormPass& layer, const Norm& norm) {
+  if (layer.pool() != nullptr) return PooledBackward(args, layer, norm);
+  const DType dtype = args.signature.Spec(Dy()).dtype;
+  const float* const dy = args.Get<float>(Dy());
+  const bool is_done = WithActivation(layer, dtype, [&](auto activation) {
+    ActivationBackward(args, norm, activation,
+                       [dy](int64_t, int64_t, int64_t whole) { return dy[whole]; });
+  });
+  if (is_done) return;
+  WithUnpooledGradient(args, [&](auto gradient) {
+    layer.relu() ? ActivationBackward(args, norm, ReluFunction(Relu{}, dtype), gradient)
+                 : BackwardFrom(args, norm, gradient, args.Get<float>(Dx(norm.input)));
+  });
 }
 
 void Backward(const LoopArgs& args) {
   const NormPass layer = NormPassOf(args.signature.layer);
   if (layer.adds()) return SumBackward(args, layer);
-  for (const Norm& norm : FirstNorm(args.signature)) {
-    if (layer.pool() != nullptr) {
-      PooledBackward(args, layer, norm);
-      continue;
-    }
-    WithUnpooledGradient(args, [&](auto gradient) {
-      WithActivation(layer, args.signature.Spec(Dy()).dtype, [&](auto activation) {
-        ActivationBackward(args, norm, activation, gradient);
-      });
-    });
-  }
+  for (const Norm& norm : FirstNorm(args.signature)) NormBackward(args, layer, norm);
 }
 
 NormWorkspace WorkspaceOf(const StepSignature& signature) {
