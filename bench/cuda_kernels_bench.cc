@@ -20,7 +20,7 @@
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/cuda/cuda_device.h"
-#include "neap/layers/fusion/activated_batch_norm.h"
+#include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
 #include "neap/nets/resnet.h"
@@ -272,10 +272,8 @@ const bool kRegistered = [] {
   RegisterMemoryBound("batch_norm", BatchNorm{}, {kBatch, 256, 56, 56});
   RegisterMemoryBound("batch_norm", BatchNorm{}, {kBatch, 512, 14, 14});
   RegisterMemoryBound("batch_norm", BatchNorm{}, {kBatch, 2048, 7, 7});
-  RegisterMemoryBound("batch_norm_clip", ActivatedBatchNorm{.activation = Clip{0, 6}},
-                      {kBatch, 144, 56, 56});
-  RegisterMemoryBound("batch_norm_silu", ActivatedBatchNorm{.activation = Silu{}},
-                      {kBatch, 144, 56, 56});
+  RegisterMemoryBound("batch_norm_clip", NormPass{.activation = Clip{0, 6}}, {kBatch, 144, 56, 56});
+  RegisterMemoryBound("batch_norm_silu", NormPass{.activation = Silu{}}, {kBatch, 144, 56, 56});
   RegisterMemoryBound("depthwise", Depthwise(144, 1), {kBatch, 144, 56, 56});
   RegisterMemoryBound("depthwise_stride_2", Depthwise(96, 2), {kBatch, 96, 112, 112});
   RegisterMemoryBound("relu", Relu{}, {kBatch, 64, 112, 112});

@@ -34,7 +34,7 @@
 // partial sum, as where squeeze and excitation pools what it multiplies (layers/multiply.h).
 //
 // Max pooling of a ReLU's result can run in the ReLU's pass (layers/fusion/fused_relu.h,
-// layers/fusion/fused_batch_norm.h). Its index then also says where the ReLU passes no gradient.
+// layers/fusion/norm_pass.h). Its index then also says where the ReLU passes no gradient.
 // Global average pooling can run in the pass of a batch norm and what follows it.
 #pragma once
 

@@ -6,7 +6,7 @@
 // bytes grow with the square of the depth, but nearly all of them are cheap to recompute. As in
 // torchvision, a layer concatenates all earlier outputs instead of appending one output to the
 // previous concatenation, so no concatenation has to stay alive for the next layer. The first batch
-// norm of every layer then reads the outputs where they are (layers/fusion/fused_batch_norm.h), so
+// norm of every layer then reads the outputs where they are (layers/fusion/norm_pass.h), so
 // the concatenations exist only without fusion.
 //
 //   Graph densenet121 = nets::DenseNet({.batch = 64});

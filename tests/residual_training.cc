@@ -16,7 +16,7 @@
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
-#include "neap/layers/fusion/fused_batch_norm.h"
+#include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
@@ -95,7 +95,7 @@ Graph ResidualNet(const Size& size, DType dtype, Layout layout, bool fusion) {
 template <typename Predicate>
 int64_t CountFused(const Program& program, Predicate predicate) {
   return std::count_if(program.layers.begin(), program.layers.end(), [&](const ProgramLayer& one) {
-    const auto* const layer = one.layer.As<FusedBatchNorm>();
+    const auto* const layer = one.layer.As<NormPass>();
     return layer != nullptr && predicate(*layer);
   });
 }
@@ -111,13 +111,13 @@ int64_t CountSummedGradients(const Program& program) {
 // Everything that the test is about is fused on this device.
 void CheckFuses(const Graph& net, const Device& device) {
   const Program program = Lower(net, {}, device.description()).value();
-  using Norm = FusedBatchNorm;
-  CHECK(CountFused(program, [](const Norm& norm) { return norm.pool.has_value(); }) == 1);
-  CHECK(CountFused(program, [](const Norm& norm) { return norm.addend_norm.has_value(); }) == 1);
-  CHECK(CountFused(program, [](const Norm& norm) { return norm.averages; }) == 1);
+  using Norm = NormPass;
+  CHECK(CountFused(program, [](const Norm& norm) { return norm.pool() != nullptr; }) == 1);
+  CHECK(CountFused(program, [](const Norm& norm) { return norm.addend_norm() != nullptr; }) == 1);
+  CHECK(CountFused(program, [](const Norm& norm) { return norm.averages(); }) == 1);
   CHECK(CountFused(program, [](const Norm& norm) { return norm.has_mask(); }) == 3);
-  CHECK(CountFused(program, [](const Norm& norm) { return norm.adds && !norm.relu; }) == 1);
-  CHECK(CountFused(program, [](const Norm& norm) { return !norm.adds && norm.relu; }) == 5);
+  CHECK(CountFused(program, [](const Norm& norm) { return norm.adds() && !norm.relu(); }) == 1);
+  CHECK(CountFused(program, [](const Norm& norm) { return !norm.adds() && norm.relu(); }) == 5);
   CHECK(CountSummedGradients(program) == 2);
 }
 

@@ -4,7 +4,7 @@
 // writing tensors. Where such layers follow one another, one layer that computes them all reads
 // every operand once and writes the result once, and the tensors between them do not exist:
 //
-//   conv3 -> bn3 -> add -> relu              conv3 -> bn3 (fused_batch_norm) ->
+//   conv3 -> bn3 -> add -> relu              conv3 -> bn3 (norm_pass) ->
 //                    ^             becomes              ^
 //   shortcut --------+                       shortcut --+
 //

@@ -3,15 +3,16 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/window.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
-#include "neap/layers/fusion/fused_batch_norm.h"
 #include "neap/layers/fusion/fused_convolution.h"
 #include "neap/layers/fusion/fused_relu.h"
+#include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
@@ -37,8 +38,8 @@ void ForEachExtents(FusedRelu& layer, F f) {
   ForEachExtents(layer.pool, f);
 }
 template <typename F>
-void ForEachExtents(FusedBatchNorm& layer, F f) {
-  if (layer.pool.has_value()) ForEachExtents(*layer.pool, f);
+void ForEachExtents(NormPass& layer, F f) {
+  if (MaxPool* const pool = std::get_if<MaxPool>(&layer.sink)) ForEachExtents(*pool, f);
 }
 template <typename F>
 void ForEachExtents(Crop& layer, F f) {
@@ -62,7 +63,7 @@ void ChangeExtents(Layer& layer, F f) {
   ChangeIfIs<Convolution>(layer, f) || ChangeIfIs<TransposedConvolution>(layer, f) ||
       ChangeIfIs<MaxPool>(layer, f) || ChangeIfIs<AveragePool>(layer, f) ||
       ChangeIfIs<FusedConvolution>(layer, f) || ChangeIfIs<FusedRelu>(layer, f) ||
-      ChangeIfIs<FusedBatchNorm>(layer, f) || ChangeIfIs<Crop>(layer, f);
+      ChangeIfIs<NormPass>(layer, f) || ChangeIfIs<Crop>(layer, f);
 }
 
 bool IsIdle(Layer layer, int axis) {

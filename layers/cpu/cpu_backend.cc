@@ -20,12 +20,11 @@
 #include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
-#include "neap/layers/fusion/activated_batch_norm.h"
+#include "neap/layers/fusion/concat_batch_norms.h"
 #include "neap/layers/fusion/folded_convolution.h"
-#include "neap/layers/fusion/fused_batch_norm.h"
 #include "neap/layers/fusion/fused_convolution.h"
 #include "neap/layers/fusion/fused_relu.h"
-#include "neap/layers/fusion/joined_batch_norms.h"
+#include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/fusion/sync_batch_norm.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
@@ -99,12 +98,10 @@ std::vector<KernelRow> Rows() {
 std::vector<KernelRow> RoundingRows() {
   return {
       {kLayer<Clip>, std::nullopt, cpu::ClipSteps},
-      {kLayer<BatchNorm>, Phase::kForward, cpu::BatchNormForward},
-      {kLayer<BatchNorm>, Phase::kBackwardData, cpu::BatchNormBackward},
-      {kLayer<FusedBatchNorm>, Phase::kForward, cpu::BatchNormForward},
-      {kLayer<FusedBatchNorm>, Phase::kBackwardData, cpu::BatchNormBackward},
-      {kLayer<ActivatedBatchNorm>, Phase::kForward, cpu::ActivatedBatchNormForward},
-      {kLayer<ActivatedBatchNorm>, Phase::kBackwardData, cpu::ActivatedBatchNormBackward},
+      {kLayer<BatchNorm>, Phase::kForward, cpu::NormPassForward},
+      {kLayer<BatchNorm>, Phase::kBackwardData, cpu::NormPassBackward},
+      {kLayer<NormPass>, Phase::kForward, cpu::NormPassForward},
+      {kLayer<NormPass>, Phase::kBackwardData, cpu::NormPassBackward},
       {kLayer<FusedConvolution>, Phase::kBackwardActivation,
        cpu::FusedConvolutionBackwardActivation},
       {kLayer<FoldedConvolution>, Phase::kForward, cpu::FoldedConvolutionForward},
@@ -112,8 +109,8 @@ std::vector<KernelRow> RoundingRows() {
        cpu::FoldedConvolutionBackwardActivation},
       {kLayer<FoldedConvolution>, Phase::kBackwardParams, cpu::FoldedConvolutionBackwardParams},
       {kLayer<FoldedConvolution>, Phase::kBackwardData, cpu::FoldedConvolutionBackwardData},
-      {kLayer<JoinedBatchNorms>, Phase::kForward, cpu::JoinedBatchNormsForward},
-      {kLayer<JoinedBatchNorms>, Phase::kBackwardData, cpu::JoinedBatchNormsBackward},
+      {kLayer<ConcatBatchNorms>, Phase::kForward, cpu::ConcatBatchNormsForward},
+      {kLayer<ConcatBatchNorms>, Phase::kBackwardData, cpu::ConcatBatchNormsBackward},
       {kLayer<FusedRelu>, Phase::kForward, cpu::FusedReluForward},
       {kLayer<FusedRelu>, Phase::kBackwardData, cpu::FusedReluBackward},
   };

@@ -118,15 +118,13 @@ absl::StatusOr<Candidates> FoldedConvolutionCandidates(const StepSignature& sign
                                                        const SharedRuntime& runtime);
 absl::StatusOr<Candidates> FullyConnectedCandidates(const StepSignature& signature,
                                                     const SharedRuntime& runtime);
-absl::StatusOr<Candidates> BatchNormCandidates(const StepSignature& signature,
-                                               const SharedRuntime& runtime);
-absl::StatusOr<Candidates> ActivatedBatchNormCandidates(const StepSignature& signature,
-                                                        const SharedRuntime& runtime);
+absl::StatusOr<Candidates> NormPassCandidates(const StepSignature& signature,
+                                              const SharedRuntime& runtime);
 absl::StatusOr<Candidates> BatchNormStatisticsCandidates(const StepSignature& signature,
                                                          const SharedRuntime& runtime);
 absl::StatusOr<Candidates> BatchNormApplyCandidates(const StepSignature& signature,
                                                     const SharedRuntime& runtime);
-absl::StatusOr<Candidates> JoinedBatchNormsCandidates(const StepSignature& signature,
+absl::StatusOr<Candidates> ConcatBatchNormsCandidates(const StepSignature& signature,
                                                       const SharedRuntime& runtime);
 absl::StatusOr<Candidates> FusedReluCandidates(const StepSignature& signature,
                                                const SharedRuntime& runtime);

@@ -22,12 +22,11 @@
 #include "neap/layers/cuda/device/cuda_status.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
-#include "neap/layers/fusion/activated_batch_norm.h"
+#include "neap/layers/fusion/concat_batch_norms.h"
 #include "neap/layers/fusion/folded_convolution.h"
-#include "neap/layers/fusion/fused_batch_norm.h"
 #include "neap/layers/fusion/fused_convolution.h"
 #include "neap/layers/fusion/fused_relu.h"
-#include "neap/layers/fusion/joined_batch_norms.h"
+#include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/fusion/sync_batch_norm.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
@@ -60,12 +59,11 @@ constexpr TableEntry kTable[] = {
     {kLayer<TransposedConvolution>, ConvolutionCandidates, std::nullopt, HalfConvolutionCandidates},
     {kLayer<FoldedConvolution>, FoldedConvolutionCandidates},
     {kLayer<FullyConnected>, FullyConnectedCandidates},
-    {kLayer<BatchNorm>, BatchNormCandidates},
-    {kLayer<FusedBatchNorm>, BatchNormCandidates},
-    {kLayer<ActivatedBatchNorm>, ActivatedBatchNormCandidates},
+    {kLayer<BatchNorm>, NormPassCandidates},
+    {kLayer<NormPass>, NormPassCandidates},
     {kLayer<BatchNormStatistics>, BatchNormStatisticsCandidates},
     {kLayer<BatchNormApply>, BatchNormApplyCandidates},
-    {kLayer<JoinedBatchNorms>, JoinedBatchNormsCandidates},
+    {kLayer<ConcatBatchNorms>, ConcatBatchNormsCandidates},
     {kLayer<FusedRelu>, FusedReluCandidates},
     {kLayer<Relu>, ReluCandidates},
     {kLayer<LeakyRelu>, LeakyReluCandidates},

@@ -5,7 +5,7 @@
 #include "neap/core/step/operands.h"
 #include "neap/core/step/specify.h"
 #include "neap/layers/convolution.h"
-#include "neap/layers/fusion/fused_batch_norm.h"
+#include "neap/layers/fusion/norm_pass.h"
 
 namespace neap {
 namespace {

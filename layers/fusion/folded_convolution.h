@@ -37,8 +37,8 @@
 //
 // In training, forward also accumulates running_mean and running_var. dz may overwrite dy. y may
 // not overwrite x_1, because cuBLASLt's products have other bits then. x_1 exists if it adds; its
-// gradient is dz, the same tensor. With a ReLU there is a mask, that of FusedBatchNorm, and
-// backward_activation, which adds dy of two steps as FusedBatchNorm does. Without one, dy takes the
+// gradient is dz, the same tensor. With a ReLU there is a mask, that of NormPass, and
+// backward_activation, which adds dy of two steps as NormPass does. Without one, dy takes the
 // place of dz, and backward_params writes dbeta. A rerun keeps cov alive, although no kernel reads
 // it then.
 //

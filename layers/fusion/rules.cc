@@ -3,16 +3,17 @@
 #include <cstddef>
 #include <optional>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
-#include "neap/layers/fusion/activated_batch_norm.h"
+#include "neap/layers/fusion/concat_batch_norms.h"
 #include "neap/layers/fusion/folded_convolution.h"
-#include "neap/layers/fusion/fused_batch_norm.h"
 #include "neap/layers/fusion/fused_convolution.h"
 #include "neap/layers/fusion/fused_relu.h"
-#include "neap/layers/fusion/joined_batch_norms.h"
+#include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/fusion/sync_batch_norm.h"
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
@@ -46,80 +47,84 @@ MaybeLayer FoldRelu(const FoldedConvolution& folded, const Relu& /*relu*/, int /
   return fused;
 }
 
-// Batch norms and what follows them. A rule for a FusedBatchNorm holds for a BatchNorm, too.
+// Batch norms and what follows them. A rule for a NormPass holds for a BatchNorm, too.
 
 template <auto kFuse, typename Reader>
 MaybeLayer OfAlone(const BatchNorm& norm, const Reader& reader, int input) {
-  return kFuse(FusedBatchNorm{.norm = norm}, reader, input);
+  return kFuse(NormPass{.norm = norm}, reader, input);
 }
 
-bool IsAlone(const FusedBatchNorm& norm) { return norm == FusedBatchNorm{.norm = norm.norm}; }
+bool IsAlone(const NormPass& norm) { return norm == NormPass{.norm = norm.norm}; }
 
-MaybeLayer NormAdd(const FusedBatchNorm& norm, const Add& /*sum*/, int /*input*/) {
+template <typename Variant>
+bool IsNone(const Variant& variant) {
+  return std::holds_alternative<std::monostate>(variant);
+}
+
+MaybeLayer IfItHasKernels(const NormPass& norm) {
+  return norm.HasKernels() ? MaybeLayer(norm) : std::nullopt;
+}
+
+MaybeLayer NormAdd(const NormPass& norm, const Add& /*sum*/, int /*input*/) {
   if (!IsAlone(norm)) return std::nullopt;
-  return FusedBatchNorm{.norm = norm.norm, .adds = true};
+  return NormPass{.norm = norm.norm, .addend = NormPass::Raw{}};
 }
 
 // The other addend of the sum is normalised already.
-MaybeLayer NormAddend(const FusedBatchNorm& norm, const FusedBatchNorm& sum, int input) {
-  if (!IsAlone(norm) || !sum.adds || sum.addend_norm.has_value() || input != 1) return std::nullopt;
-  FusedBatchNorm fused = sum;
+MaybeLayer NormAddend(const NormPass& norm, const NormPass& sum, int input) {
+  const bool is_raw = std::holds_alternative<NormPass::Raw>(sum.addend);
+  if (!IsAlone(norm) || !is_raw || input != 1) return std::nullopt;
+  NormPass fused = sum;
   fused.norm = norm.norm;
-  fused.addend_norm = sum.norm;
-  return fused;
-}
-
-MaybeLayer NormRelu(const FusedBatchNorm& norm, const Relu& /*relu*/, int /*input*/) {
-  if (norm.relu || norm.Pools()) return std::nullopt;
-  FusedBatchNorm fused = norm;
-  fused.relu = true;
+  fused.addend = sum.norm;
   return fused;
 }
 
 template <typename Activation>
-MaybeLayer NormActivation(const FusedBatchNorm& norm, const Activation& activation, int /*input*/) {
-  if (!IsAlone(norm)) return std::nullopt;
-  return ActivatedBatchNorm{.norm = norm.norm, .activation = activation};
+MaybeLayer NormActivation(const NormPass& norm, const Activation& activation, int /*input*/) {
+  if (!IsNone(norm.activation) || !IsNone(norm.sink)) return std::nullopt;
+  NormPass fused = norm;
+  fused.activation = activation;
+  return IfItHasKernels(fused);
 }
 
-MaybeLayer NormMaxPool(const FusedBatchNorm& norm, const MaxPool& pool, int /*input*/) {
-  FusedBatchNorm fused = {.norm = norm.norm, .relu = true};
-  if (norm != fused || !CanPoolRelu(pool)) return std::nullopt;
-  fused.pool = pool;
-  return fused;
+MaybeLayer NormMaxPool(const NormPass& norm, const MaxPool& pool, int /*input*/) {
+  if (!IsNone(norm.sink) || !CanPoolRelu(pool)) return std::nullopt;
+  NormPass fused = norm;
+  fused.sink = pool;
+  return IfItHasKernels(fused);
 }
 
-MaybeLayer NormAverage(const FusedBatchNorm& norm, const GlobalAveragePool& /*pool*/,
-                       int /*input*/) {
-  if (norm.Pools() || norm.concatenates) return std::nullopt;
-  FusedBatchNorm fused = norm;
-  fused.averages = true;
-  return fused;
+MaybeLayer NormAverage(const NormPass& norm, const GlobalAveragePool& pool, int /*input*/) {
+  if (!IsNone(norm.sink)) return std::nullopt;
+  NormPass fused = norm;
+  fused.sink = pool;
+  return IfItHasKernels(fused);
 }
 
 // Concatenations in front of batch norms, and of batch norms.
 
-MaybeLayer ConcatNorm(const Concat& /*parts*/, const FusedBatchNorm& norm, int /*input*/) {
-  if (norm.adds || norm.Pools() || norm.concatenates) return std::nullopt;
-  FusedBatchNorm fused = norm;
+MaybeLayer ConcatNorm(const Concat& /*parts*/, const NormPass& norm, int /*input*/) {
+  if (norm.concatenates) return std::nullopt;
+  NormPass fused = norm;
   fused.concatenates = true;
-  return fused;
+  return IfItHasKernels(fused);
 }
 MaybeLayer ConcatNormAlone(const Concat& parts, const BatchNorm& norm, int input) {
-  return ConcatNorm(parts, FusedBatchNorm{.norm = norm}, input);
+  return ConcatNorm(parts, NormPass{.norm = norm}, input);
 }
 
-MaybeLayer NormJoin(const FusedBatchNorm& norm, const JoinedBatchNorms& joined, int input) {
-  const FusedBatchNorm part = {.norm = norm.norm, .relu = norm.relu};
-  const int normalised = static_cast<int>(joined.parts.size());
-  if (norm != part || input < normalised) return std::nullopt;
-  JoinedBatchNorms fused = joined;
-  const int position = FreePosition(joined, static_cast<size_t>(input - normalised));
-  fused.parts.insert(fused.parts.begin(), {norm.norm, norm.relu, position});
+MaybeLayer NormPart(const NormPass& norm, const ConcatBatchNorms& whole, int input) {
+  const bool is_part = IsAlone(norm) || norm == NormPass{.norm = norm.norm, .activation = Relu{}};
+  const int normalised = static_cast<int>(whole.parts.size());
+  if (!is_part || input < normalised) return std::nullopt;
+  ConcatBatchNorms fused = whole;
+  const int position = FreePosition(whole, static_cast<size_t>(input - normalised));
+  fused.parts.insert(fused.parts.begin(), {norm.norm, norm.relu(), position});
   return fused;
 }
-MaybeLayer NormConcat(const FusedBatchNorm& norm, const Concat& /*parts*/, int input) {
-  return NormJoin(norm, JoinedBatchNorms{}, input);
+MaybeLayer NormConcat(const NormPass& norm, const Concat& /*parts*/, int input) {
+  return NormPart(norm, ConcatBatchNorms{}, input);
 }
 
 // ReLUs.
@@ -157,14 +162,14 @@ std::vector<FusionRule> FoldsAndPasses() {
   std::vector<FusionRule> rows = {FusionOf<&FoldNorm>(kFold, FoldingGains),
                                   FusionOf<&FoldAdd>(kFold), FusionOf<&FoldRelu>(kFold)};
   AddNormRows<&NormAdd, Add>(rows);
-  AddNormRows<&NormAddend, FusedBatchNorm>(rows);
-  AddNormRows<&NormRelu, Relu>(rows);
+  AddNormRows<&NormAddend, NormPass>(rows);
+  AddNormRows<&NormActivation<Relu>, Relu>(rows);
   AddNormRows<&NormActivation<Clip>, Clip>(rows);
   AddNormRows<&NormActivation<HardSwish>, HardSwish>(rows);
   AddNormRows<&NormActivation<Silu>, Silu>(rows);
   AddNormRows<&NormAverage, GlobalAveragePool>(rows);
   AddNormRows<&NormConcat, Concat>(rows);
-  AddNormRows<&NormJoin, JoinedBatchNorms>(rows);
+  AddNormRows<&NormPart, ConcatBatchNorms>(rows);
   for (const FusionRule& row : {FusionOf<&NormMaxPool>(), FusionOf<&ConcatNorm>(),
                                 FusionOf<&ConcatNormAlone>(), FusionOf<&ReluMaxPool>()}) {
     rows.push_back(row);

@@ -2,10 +2,10 @@
 //
 //   stage      layers                                            become
 //   fold       1x1 convolution, batch norm, [add], [relu]        folded_convolution
-//   pass       batch norm, [add], [relu | clip | hard_swish |    fused_batch_norm,
-//              silu], [max_pool | global_average_pool]           activated_batch_norm
-//              concat, batch norm, [relu]                        fused_batch_norm
-//              batch norms, [relus], concat                      joined_batch_norms
+//   pass       batch norm, [add], [relu | clip | hard_swish |    norm_pass
+//              silu], [max_pool | global_average_pool]
+//              concat, batch norm, [relu]                        norm_pass
+//              batch norms, [relus], concat                      concat_batch_norms
 //              relu, max_pool                                    fused_relu
 //   epilogue   convolution, relu                                 fused_convolution
 //              convolution with a bias, fused_relu               the bias moves into fused_relu

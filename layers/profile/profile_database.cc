@@ -1,8 +1,10 @@
 #include "neap/layers/profile/profile_database.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +12,7 @@
 #include "neap/core/base/file.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/profile/cache_path.h"
+#include "neap/layers/profile/earlier_operation.h"
 
 namespace neap {
 namespace {
@@ -51,6 +54,19 @@ std::string CsvLine(const ProfileRow& row) {
                       m.failed() ? "" : CsvNumber(m.median_seconds), ",",
                       m.failed() ? "" : CsvNumber(m.spread), ",", m.repeats, ",",
                       CsvText(m.failure), ",", m.recorded_unix_ms, "\n");
+}
+
+// Orders rows by batch and engine. Of two with the same, that of `operation` stays.
+void PreferRowsOf(std::string_view operation, std::vector<ProfileRow>& rows) {
+  const auto key = [](const ProfileRow& row) {
+    return std::tie(row.measurement.batch, row.measurement.engine.id);
+  };
+  std::sort(rows.begin(), rows.end(), [&](const ProfileRow& a, const ProfileRow& b) {
+    return key(a) != key(b) ? key(a) < key(b)
+                            : a.operation == operation && b.operation != operation;
+  });
+  const auto same = [&](const ProfileRow& a, const ProfileRow& b) { return key(a) == key(b); };
+  rows.erase(std::unique(rows.begin(), rows.end(), same), rows.end());
 }
 
 absl::StatusOr<std::string> Canonical(const std::string& path) {
@@ -135,10 +151,15 @@ absl::Status ProfileDatabase::Record(std::string_view operation, const Measureme
   });
 }
 
-absl::StatusOr<std::vector<Measurement>> ProfileDatabase::Select(const std::string& condition,
+absl::StatusOr<std::vector<Measurement>> ProfileDatabase::Select(std::string_view operation,
+                                                                 const std::string& condition,
                                                                  std::vector<SqliteValue> values) {
-  values.insert(values.begin(), {device_.name, device_.versions});
-  ASSIGN_OR_RETURN(FoundRows found, Find("device = ?1 AND versions = ?2 AND " + condition, values));
+  const std::string earlier = EarlierOperation(operation);
+  values.insert(values.begin(), {device_.name, device_.versions, operation, earlier});
+  ASSIGN_OR_RETURN(
+      FoundRows found,
+      Find("device = ?1 AND versions = ?2 AND operation IN (?3, ?4)" + condition, values));
+  if (earlier != operation) PreferRowsOf(operation, found.rows);
   std::vector<Measurement> measurements;
   for (ProfileRow& row : found.rows) measurements.push_back(std::move(row.measurement));
   return measurements;
@@ -164,19 +185,18 @@ void ProfileDatabase::NoteIgnored(const std::string& path, const FoundRows& foun
 
 absl::StatusOr<bool> ProfileDatabase::Contains(std::string_view operation, int64_t batch,
                                                std::string_view engine) {
-  ASSIGN_OR_RETURN(
-      const std::vector<Measurement> found,
-      Select("operation = ?3 AND batch = ?4 AND engine = ?5", {operation, batch, engine}));
+  ASSIGN_OR_RETURN(const std::vector<Measurement> found,
+                   Select(operation, " AND batch = ?5 AND engine = ?6", {batch, engine}));
   return !found.empty();
 }
 
 absl::StatusOr<std::vector<Measurement>> ProfileDatabase::Measurements(std::string_view operation) {
-  return Select("operation = ?3", {operation});
+  return Select(operation, "", {});
 }
 
 absl::StatusOr<std::vector<Measurement>> ProfileDatabase::Measurements(std::string_view operation,
                                                                        int64_t batch) {
-  return Select("operation = ?3 AND batch = ?4", {operation, batch});
+  return Select(operation, " AND batch = ?5", {batch});
 }
 
 absl::StatusOr<ProfileCounts> ProfileDatabase::Counts() {

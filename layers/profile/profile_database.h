@@ -71,7 +71,9 @@ class ProfileDatabase {
   // measurement (CheckPossible).
   absl::Status Record(std::string_view operation, const Measurement& measurement,
                       OnConflict on_conflict = OnConflict::kReplace);
-  // Whether this was measured or found to fail, so a resumed profile can skip it.
+  // Whether this was measured or found to fail, so a resumed profile can skip it. Here and below,
+  // an operation also has the rows of the name that it had in earlier versions
+  // (layers/profile/earlier_operation.h), except for an engine and batch measured under both.
   absl::StatusOr<bool> Contains(std::string_view operation, int64_t batch, std::string_view engine);
   // In order of batch, then engine, including failures. Empty for an operation that was never
   // profiled.
@@ -103,8 +105,10 @@ class ProfileDatabase {
   absl::StatusOr<FoundRows> Find(const std::string& condition,
                                  absl::Span<const SqliteValue> values);
   void NoteIgnored(const std::string& path, const FoundRows& found);
-  // Measurements of this device and these versions that meet `condition`, whose values are ?3, ...
-  absl::StatusOr<std::vector<Measurement>> Select(const std::string& condition,
+  // Measurements of the operation on this device and these versions, in order of batch, then
+  // engine, that meet `condition`, which is empty or begins with AND, and whose values are ?5, ...
+  absl::StatusOr<std::vector<Measurement>> Select(std::string_view operation,
+                                                  const std::string& condition,
                                                   std::vector<SqliteValue> values);
 
   std::string path_;

@@ -37,7 +37,7 @@ void CaseList::AddPointwise(const Shape& shape) {
   Add("multiply by a vector", Multiply{}, {shape, {n, c, 1, 1}});
   Add("concat", Concat{}, {shape, SpatialShape(n, c + 3, shape.spatial())});
   AddConcatenatedNorms(shape, {c, 2, 5});
-  AddJoinedNorms(shape, {c, 2, 5});
+  AddConcatNorms(shape, {c, 2, 5});
   Add("channel_shuffle", ChannelShuffle{.groups = 2}, {SpatialShape(n, 2 * c, shape.spatial())});
   Add("channel_slice", ChannelSlice{.first = 1, .count = 2},
       {SpatialShape(n, c + 2, shape.spatial())});

@@ -51,7 +51,7 @@ class CaseList {
   void Volumes();
   // norm_cases.cc
   void FoldedConvolutions();
-  void JoinedNorms();
+  void ConcatNorms();
   void Norms();
   void SyncNorms();
   // cases.cc
@@ -82,7 +82,7 @@ class CaseList {
   // Of parts with these channels.
   void AddConcatenatedNorms(const Shape& image, const std::vector<int64_t>& channels);
   // Of a part of these channels in each position, of which the second is not normalised.
-  void AddJoinedNorms(const Shape& image, const std::vector<int64_t>& channels);
+  void AddConcatNorms(const Shape& image, const std::vector<int64_t>& channels);
   void AddLoss(const Shape& logits, Layout layout, const SoftmaxCrossEntropy& layer);
   // Losses of predictions of this shape, in both layouts.
   void AddLosses(const Shape& shape);

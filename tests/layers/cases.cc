@@ -135,7 +135,7 @@ std::vector<LayerCase> AllLayerCases(uint32_t seed) {
   list.Losses();
   list.Joins();
   list.FoldedConvolutions();
-  list.JoinedNorms();
+  list.ConcatNorms();
   list.SyncNorms();
   list.RoundedUpAverages();
   list.ZeroPads();

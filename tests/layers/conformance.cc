@@ -9,8 +9,8 @@
 #include "absl/strings/str_format.h"
 #include "neap/core/step/specify.h"
 #include "neap/core/vision/batch.h"
-#include "neap/layers/fusion/activated_batch_norm.h"
 #include "tests/layers/reference.h"
+#include "tests/layers/reference_batch_norm.h"
 #include "tests/layers/reference_sync_batch_norm.h"
 
 namespace neap::testing {
@@ -186,7 +186,7 @@ class Conformance {
     std::vector<std::string> differences;
     for (const auto& [operand, vector] : want) {
       // What is between a batch norm and an activation is rounded, too, and part of all results.
-      const bool rounds = signature.Has(X()) && signature.layer.As<ActivatedBatchNorm>() != nullptr;
+      const bool rounds = signature.Has(X()) && IsActivatedNorm(signature.layer);
       const DType rounded = signature.Spec(rounds ? X() : operand).dtype;
       const double tolerance = options_.tolerance + RoundingOf(rounded);
       const std::string difference =

@@ -8,11 +8,10 @@
 
 #include "neap/layers/activation.h"
 #include "neap/layers/convolution.h"
-#include "neap/layers/fusion/activated_batch_norm.h"
-#include "neap/layers/fusion/fused_batch_norm.h"
+#include "neap/layers/fusion/concat_batch_norms.h"
 #include "neap/layers/fusion/fused_convolution.h"
 #include "neap/layers/fusion/fused_relu.h"
-#include "neap/layers/fusion/joined_batch_norms.h"
+#include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
 #include "tests/layers/conformance.h"
@@ -60,9 +59,15 @@ void CheckSameBits(const Values& fused, const Values& apart) {
   }
 }
 
+NormPass::Activation ReluIf(bool relu) {
+  if (relu) return Relu{};
+  return {};
+}
+
 void CheckParts(const Runner& runner, const std::vector<TensorSpec>& parts, bool relu) {
-  const Layer fused = FusedBatchNorm{.relu = relu, .concatenates = true};
-  const Layer norm = FusedBatchNorm{.relu = relu};
+  const NormPass::Activation activation = ReluIf(relu);
+  const Layer fused = NormPass{.activation = activation, .concatenates = true};
+  const Layer norm = NormPass{.activation = activation};
   const LayerSpec spec = fused.Specify({.inputs = parts}).value();
   const Values given = RandomValues({.name = "", .layer = fused, .inputs = parts}, spec, 7);
   const std::vector<TensorSpec> whole = {spec.output};
@@ -82,12 +87,12 @@ void CheckParts(const Runner& runner, const std::vector<TensorSpec>& parts, bool
 }
 
 // Of two batch norms, and between them an input that is not normalised.
-void CheckJoined(const Runner& runner, const std::vector<TensorSpec>& parts) {
-  const Layer fused = JoinedBatchNorms{{{.relu = true, .position = 2}, {.position = 0}}};
+void CheckConcat(const Runner& runner, const std::vector<TensorSpec>& parts) {
+  const Layer fused = ConcatBatchNorms{{{.relu = true, .position = 2}, {.position = 0}}};
   const std::vector<TensorSpec> inputs = {parts[2], parts[0], parts[1]};
   const LayerSpec spec = fused.Specify({.inputs = inputs}).value();
   const Values given = RandomValues({.name = "", .layer = fused, .inputs = inputs}, spec, 7);
-  const Layer norms[] = {FusedBatchNorm{.relu = true}, FusedBatchNorm{}};
+  const Layer norms[] = {NormPass{.activation = Relu{}}, NormPass{}};
   const auto of_part = [](const Values& all, int i) {
     Values own;
     for (const auto& [operand, values] : all) {
@@ -137,10 +142,10 @@ void CheckJoined(const Runner& runner, const std::vector<TensorSpec>& parts) {
   CheckSameBits(runner.Run(fused, inputs, 1, With(given, forward)), apart);
 }
 
-void CheckAverages(const Runner& runner, const FusedBatchNorm& fused, const TensorSpec& x) {
-  FusedBatchNorm norm = fused;
-  norm.averages = false;
-  const std::vector<TensorSpec> inputs(fused.adds ? 2 : 1, x);
+void CheckAverages(const Runner& runner, const NormPass& fused, const TensorSpec& x) {
+  NormPass norm = fused;
+  norm.sink = {};
+  const std::vector<TensorSpec> inputs(fused.adds() ? 2 : 1, x);
   const LayerSpec spec = Layer(fused).Specify({.inputs = inputs}).value();
   const Values given = RandomValues({.name = "", .layer = fused, .inputs = inputs}, spec, 7);
   const auto apart = [&](Mode mode) {
@@ -162,7 +167,7 @@ void CheckAverages(const Runner& runner, const FusedBatchNorm& fused, const Tens
                 runner.Run(norm, inputs, 1, unpooled));
 }
 
-void CheckActivated(const Runner& runner, const ActivatedBatchNorm& fused, const Layer& activation,
+void CheckActivated(const Runner& runner, const NormPass& fused, const Layer& activation,
                     const TensorSpec& x) {
   const LayerSpec spec = Layer(fused).Specify({.inputs = {x}}).value();
   const Values given = RandomValues({.name = "", .layer = fused, .inputs = {x}}, spec, 7);
@@ -243,14 +248,14 @@ void CheckConvolutionWithRelu(Backend& backend, const DeviceAccess& access, DTyp
   }
 }
 
-void CheckJoinedBatchNorms(Backend& backend, const DeviceAccess& access, DType dtype) {
+void CheckConcatBatchNorms(Backend& backend, const DeviceAccess& access, DType dtype) {
   const std::vector<std::vector<int64_t>> channels = {{16, 8, 24}, {12, 4, 8}, {3, 2, 5}};
   for (const std::vector<int64_t>& of_parts : channels) {
     for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
       CAPTURE(of_parts[0]);
       std::vector<TensorSpec> parts;
       for (int64_t c : of_parts) parts.push_back({Shape{4, c, 6, 8}, dtype, layout});
-      CheckJoined({backend, access}, parts);
+      CheckConcat({backend, access}, parts);
     }
   }
 }
@@ -262,28 +267,28 @@ void CheckAveragedBatchNorm(Backend& backend, const DeviceAccess& access, DType 
       const TensorSpec x = {shape, dtype, layout};
       CAPTURE(x.ToString());
       for (const bool relu : {false, true}) {
-        FusedBatchNorm fused = {.relu = relu, .averages = true};
+        NormPass fused = {.activation = ReluIf(relu), .sink = GlobalAveragePool{}};
         CAPTURE(relu);
         CheckAverages({backend, access}, fused, x);
-        fused.adds = true;
+        fused.addend = NormPass::Raw{};
         CheckAverages({backend, access}, fused, x);
-        fused.addend_norm = BatchNorm{.epsilon = 1e-3F, .momentum = 0.3F};
+        fused.addend = BatchNorm{.epsilon = 1e-3F, .momentum = 0.3F};
         CheckAverages({backend, access}, fused, x);
       }
     }
   }
 }
 
-void CheckActivatedBatchNorm(Backend& backend, const DeviceAccess& access, DType dtype) {
+void CheckActivatedNorm(Backend& backend, const DeviceAccess& access, DType dtype) {
   const BatchNorm norm = {.epsilon = 1e-3F, .momentum = 0.3F};
   for (const Shape& shape : {Shape{8, 64, 7, 7}, Shape{2, 5, 3, 5}, Shape{64, 16, 12, 12}}) {
     for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
       const TensorSpec x = {shape, dtype, layout};
       CAPTURE(x.ToString());
       const Clip clip = {-0.7123F, 1.0591F};
-      CheckActivated({backend, access}, {norm, clip}, clip, x);
-      CheckActivated({backend, access}, {norm, HardSwish{}}, HardSwish{}, x);
-      CheckActivated({backend, access}, {norm, Silu{}}, Silu{}, x);
+      CheckActivated({backend, access}, {.norm = norm, .activation = clip}, clip, x);
+      CheckActivated({backend, access}, {.norm = norm, .activation = HardSwish{}}, HardSwish{}, x);
+      CheckActivated({backend, access}, {.norm = norm, .activation = Silu{}}, Silu{}, x);
     }
   }
 }

@@ -13,14 +13,14 @@ void CheckBatchNormOfParts(Backend& backend, const DeviceAccess& access, DType d
 
 // A concatenation of batch norms has the bits of these layers and a Concat, in both layouts, where
 // parts fit a kernel's vectors and where they do not. Backward adds to the gradients of some parts.
-void CheckJoinedBatchNorms(Backend& backend, const DeviceAccess& access, DType dtype);
+void CheckConcatBatchNorms(Backend& backend, const DeviceAccess& access, DType dtype);
 
 // The same for global average pooling of a batch norm, with and without a sum and its second batch
 // norm; and in inference.
 void CheckAveragedBatchNorm(Backend& backend, const DeviceAccess& access, DType dtype);
 
 // The same for a batch norm with an activation behind it.
-void CheckActivatedBatchNorm(Backend& backend, const DeviceAccess& access, DType dtype);
+void CheckActivatedNorm(Backend& backend, const DeviceAccess& access, DType dtype);
 
 // For GPUs, where a kernel behind a convolution with a ReLU adds the bias: y has the bits of a
 // convolution without a bias by the same engine and of a ReLU that adds it, the gradient before the

@@ -3,10 +3,9 @@
 #include "absl/strings/str_join.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
-#include "neap/layers/fusion/activated_batch_norm.h"
+#include "neap/layers/fusion/concat_batch_norms.h"
 #include "neap/layers/fusion/folded_convolution.h"
-#include "neap/layers/fusion/fused_batch_norm.h"
-#include "neap/layers/fusion/joined_batch_norms.h"
+#include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/fusion/sync_batch_norm.h"
 #include "neap/layers/lrn.h"
 #include "tests/layers/case_list.h"
@@ -31,28 +30,29 @@ void CaseList::AddFolded(int64_t out_channels, const Shape& shape) {
 }
 
 void CaseList::AddFusedNorms(const Shape& shape) {
-  Add("batch_norm, relu", FusedBatchNorm{.relu = true}, {shape});
+  Add("batch_norm, relu", NormPass{.activation = Relu{}}, {shape});
   const BatchNorm norm = {.epsilon = 1e-3F, .momentum = 0.3F};
-  Add("batch_norm, clip", ActivatedBatchNorm{norm, Clip{-0.7123F, 1.0591F}}, {shape});
-  Add("batch_norm, hard_swish", ActivatedBatchNorm{norm, HardSwish{}}, {shape});
-  Add("batch_norm, silu", ActivatedBatchNorm{norm, Silu{}}, {shape});
-  Add("batch_norm, add", FusedBatchNorm{.adds = true}, {shape, shape});
-  Add("batch_norm, add, relu", FusedBatchNorm{.adds = true, .relu = true}, {shape, shape});
-  const BatchNorm other = {.epsilon = 1e-3F, .momentum = 0.3F};
-  FusedBatchNorm joint = {.adds = true, .addend_norm = other};
-  Add("batch_norm, add batch_norm", joint, {shape, shape});
-  joint.relu = true;
-  Add("batch_norm, add batch_norm, relu", joint, {shape, shape});
+  Add("batch_norm, clip", NormPass{.norm = norm, .activation = Clip{-0.7123F, 1.0591F}}, {shape});
+  Add("batch_norm, hard_swish", NormPass{.norm = norm, .activation = HardSwish{}}, {shape});
+  Add("batch_norm, silu", NormPass{.norm = norm, .activation = Silu{}}, {shape});
+  Add("batch_norm, add", NormPass{.addend = NormPass::Raw{}}, {shape, shape});
+  Add("batch_norm, add, relu", NormPass{.addend = NormPass::Raw{}, .activation = Relu{}},
+      {shape, shape});
+  NormPass two = {.addend = norm};
+  Add("batch_norm, add batch_norm", two, {shape, shape});
+  two.activation = Relu{};
+  Add("batch_norm, add batch_norm, relu", two, {shape, shape});
 }
 
 void CaseList::AddAveragedNorms(const Shape& shape) {
   for (const bool relu : {false, true}) {
-    FusedBatchNorm norm = {.relu = relu, .averages = true};
+    NormPass norm = {.sink = GlobalAveragePool{}};
+    if (relu) norm.activation = Relu{};
     const std::string end = absl::StrCat(relu ? ", relu" : "", ", global_average_pool");
     Add("batch_norm" + end, norm, {shape});
-    norm.adds = true;
+    norm.addend = NormPass::Raw{};
     Add("batch_norm, add" + end, norm, {shape, shape});
-    norm.addend_norm = BatchNorm{.epsilon = 1e-3F, .momentum = 0.3F};
+    norm.addend = BatchNorm{.epsilon = 1e-3F, .momentum = 0.3F};
     Add("batch_norm, add batch_norm" + end, norm, {shape, shape});
   }
 }
@@ -74,12 +74,12 @@ void CaseList::AddConcatenatedNorms(const Shape& image, const std::vector<int64_
   std::vector<Shape> parts;
   for (int64_t c : channels) parts.push_back(SpatialShape(image.n(), c, image.spatial()));
   const std::string name = absl::StrCat("concat of ", absl::StrJoin(channels, "+"), ", batch_norm");
-  Add(name, FusedBatchNorm{.concatenates = true}, parts);
-  Add(name + ", relu", FusedBatchNorm{.relu = true, .concatenates = true}, parts);
+  Add(name, NormPass{.concatenates = true}, parts);
+  Add(name + ", relu", NormPass{.activation = Relu{}, .concatenates = true}, parts);
 }
 
-void CaseList::AddJoinedNorms(const Shape& image, const std::vector<int64_t>& channels) {
-  JoinedBatchNorms layer;
+void CaseList::AddConcatNorms(const Shape& image, const std::vector<int64_t>& channels) {
+  ConcatBatchNorms layer;
   std::vector<Shape> inputs;
   const auto add = [&](size_t position) {
     inputs.push_back(SpatialShape(image.n(), channels[position], image.spatial()));
@@ -104,12 +104,12 @@ void CaseList::FoldedConvolutions() {
   AddFolded(128, {4, 8, 12, 12});  // a mask by the product
 }
 
-void CaseList::JoinedNorms() {
-  AddJoinedNorms({8, 1, 1, 1}, {4});
-  AddJoinedNorms({2, 1, 3, 5}, {3, 2, 5, 1});
-  AddJoinedNorms({2, 1, 4, 4}, {16, 8, 24});
-  AddJoinedNorms({3, 1, 4, 2}, {12, 4, 8, 4});   // vectors that fit their parts in fp32 only
-  AddJoinedNorms({8, 1, 12, 12}, {72, 16, 40});  // several blocks, whatever the type
+void CaseList::ConcatNorms() {
+  AddConcatNorms({8, 1, 1, 1}, {4});
+  AddConcatNorms({2, 1, 3, 5}, {3, 2, 5, 1});
+  AddConcatNorms({2, 1, 4, 4}, {16, 8, 24});
+  AddConcatNorms({3, 1, 4, 2}, {12, 4, 8, 4});   // vectors that fit their parts in fp32 only
+  AddConcatNorms({8, 1, 12, 12}, {72, 16, 40});  // several blocks, whatever the type
 }
 
 void CaseList::Norms() {
@@ -130,7 +130,7 @@ void CaseList::Norms() {
   AddConcatenatedNorms({2, 1, 4, 4}, {16, 8, 24});
   AddConcatenatedNorms({3, 1, 4, 2}, {12, 4});  // vectors of one part in fp32, of two in 16 bits
   AddConcatenatedNorms({8, 1, 12, 12}, {32, 32, 8});  // several blocks, whatever the type
-  AddConcatenatedNorms({2, 1, 2, 1}, std::vector<int64_t>(FusedBatchNorm::kMaxParts, 1));
+  AddConcatenatedNorms({2, 1, 2, 1}, std::vector<int64_t>(NormPass::kMaxParts, 1));
   for (const Shape& shape : {Shape{1, 1, 1, 1}, Shape{2, 3, 4, 4}, Shape{2, 96, 5, 5}}) {
     Add("lrn", LocalResponseNorm{.alpha = 0.5F}, {shape});
     Add("lrn 3 beta 0.6", LocalResponseNorm{.size = 3, .alpha = 2.0F, .beta = 0.6F, .k = 2.0F},

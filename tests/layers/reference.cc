@@ -7,16 +7,16 @@
 #include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fusion/folded_convolution.h"
-#include "neap/layers/fusion/fused_batch_norm.h"
 #include "neap/layers/fusion/fused_relu.h"
+#include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/zero_pad.h"
 #include "tests/layers/reference_activation.h"
 #include "tests/layers/reference_batch_norm.h"
 #include "tests/layers/reference_channels.h"
+#include "tests/layers/reference_concat_batch_norms.h"
 #include "tests/layers/reference_folded_convolution.h"
-#include "tests/layers/reference_joined_batch_norms.h"
 #include "tests/layers/reference_loss.h"
 #include "tests/layers/reference_sync_batch_norm.h"
 #include "tests/layers/reference_window.h"
@@ -335,9 +335,8 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"fused_relu", FusedReluStep},
                               {"lrn", Lrn},
                               {"batch_norm", ReferenceBatchNorm},
-                              {"fused_batch_norm", ReferenceBatchNorm},
-                              {"activated_batch_norm", ReferenceActivatedBatchNorm},
-                              {"joined_batch_norms", ReferenceJoinedBatchNorms},
+                              {"norm_pass", ReferenceBatchNorm},
+                              {"concat_batch_norms", ReferenceConcatBatchNorms},
                               {"batch_norm_statistics", ReferenceBatchNormStatistics},
                               {"batch_norm_apply", ReferenceBatchNormApply},
                               {"dropout", DropoutStep},
@@ -370,7 +369,7 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
 }
 
 bool IsChoice(const StepSignature& signature, Operand operand) {
-  const bool fused = signature.layer.As<FusedBatchNorm>() != nullptr ||
+  const bool fused = signature.layer.As<NormPass>() != nullptr ||
                      signature.layer.As<FusedRelu>() != nullptr ||
                      signature.layer.As<FoldedConvolution>() != nullptr;
   return fused && operand.slot == Slot::kSaved && signature.Spec(operand).dtype == DType::kUInt8;

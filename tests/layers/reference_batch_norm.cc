@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "neap/layers/fusion/activated_batch_norm.h"
-#include "neap/layers/fusion/fused_batch_norm.h"
+#include "neap/layers/fusion/norm_pass.h"
 #include "tests/layers/reference_activation.h"
 #include "tests/layers/reference_channels.h"
 #include "tests/layers/reference_window.h"
@@ -43,9 +42,9 @@ struct Norm {
   Operand x;
   int first;
 };
-std::vector<Norm> NormsOf(const FusedBatchNorm& layer) {
+std::vector<Norm> NormsOf(const NormPass& layer) {
   std::vector<Norm> norms = {{layer.norm, X(0), 0}};
-  if (layer.addend_norm.has_value()) norms.push_back({*layer.addend_norm, X(1), 2});
+  if (layer.addend_norm() != nullptr) norms.push_back({*layer.addend_norm(), X(1), 2});
   return norms;
 }
 
@@ -128,26 +127,26 @@ std::string MaskFailure(const TensorSpec& spec, const Vector& y, const Vector& m
 
 // relu(the normalised inputs), before pooling.
 Vector ForwardUnpooled(const StepSignature& signature, const Values& given, Values& result) {
-  const FusedBatchNorm layer = FusedBatchNormOf(signature.layer);
+  const NormPass layer = NormPassOf(signature.layer);
   const std::vector<Norm> norms = NormsOf(layer);
   Vector y = NormForward(signature, given, norms[0], result);
-  Vector addend = layer.adds ? given.at(X(1)) : Vector(y.size());
-  if (layer.addend_norm.has_value()) addend = NormForward(signature, given, norms[1], result);
+  Vector addend = layer.adds() ? given.at(X(1)) : Vector(y.size());
+  if (layer.addend_norm() != nullptr) addend = NormForward(signature, given, norms[1], result);
   for (size_t i = 0; i < y.size(); ++i) {
     y[i] += addend[i];
-    if (layer.relu) y[i] = std::max(y[i], 0.0);
+    if (layer.relu()) y[i] = std::max(y[i], 0.0);
   }
   return y;
 }
 
 Values BatchNormForward(const StepSignature& signature, const Values& given) {
-  const FusedBatchNorm layer = FusedBatchNormOf(signature.layer);
+  const NormPass layer = NormPassOf(signature.layer);
   Values result;
   result[Y()] = ForwardUnpooled(signature, given, result);
   const Operand saved = layer.MaskOrIndex();
-  if (layer.pool.has_value()) {
+  if (layer.pool() != nullptr) {
     Pooled pooled =
-        MaxPooled(*layer.pool, signature.Spec(X()).shape, signature.Spec(Y()).shape, result[Y()]);
+        MaxPooled(*layer.pool(), signature.Spec(X()).shape, signature.Spec(Y()).shape, result[Y()]);
     for (size_t i = 0; i < pooled.y.size(); ++i) {
       if (pooled.y[i] <= 0) pooled.index[i] = kNotPositive;
     }
@@ -156,13 +155,13 @@ Values BatchNormForward(const StepSignature& signature, const Values& given) {
   } else if (layer.has_mask() && signature.Has(saved)) {
     result[saved] = ReluMask(signature.Spec(X()), result[Y()]);
   }
-  if (layer.averages) result[Y()] = ImageMeans(signature.Spec(X()).shape, result[Y()]);
+  if (layer.averages()) result[Y()] = ImageMeans(signature.Spec(X()).shape, result[Y()]);
   return result;
 }
 
 // The gradient of what is pooled, as if it were stored.
 Vector UnpooledGradient(const StepSignature& signature, const Values& given) {
-  const FusedBatchNorm layer = FusedBatchNormOf(signature.layer);
+  const NormPass layer = NormPassOf(signature.layer);
   const TensorSpec& spec = signature.Spec(X());
   Vector dy = given.at(Dy());
   if (signature.Has(Dy(1))) {
@@ -170,19 +169,19 @@ Vector UnpooledGradient(const StepSignature& signature, const Values& given) {
     for (size_t i = 0; i < dy.size(); ++i) dy[i] += other[i];
     dy = Rounded(spec, dy);
   }
-  if (layer.averages) return Rounded(spec, ImageMeanGradient(spec.shape, dy));
-  if (!layer.pool.has_value()) return dy;
-  return Rounded(spec, MaxPoolGradient(*layer.pool, spec.shape, signature.Spec(Dy()).shape, dy,
+  if (layer.averages()) return Rounded(spec, ImageMeanGradient(spec.shape, dy));
+  if (layer.pool() == nullptr) return dy;
+  return Rounded(spec, MaxPoolGradient(*layer.pool(), spec.shape, signature.Spec(Dy()).shape, dy,
                                        given.at(layer.MaskOrIndex())));
 }
 
 // The gradient that reaches the normalisation.
 Vector GradientBefore(const StepSignature& signature, const Values& given) {
-  const FusedBatchNorm layer = FusedBatchNormOf(signature.layer);
+  const NormPass layer = NormPassOf(signature.layer);
   const TensorSpec& spec = signature.Spec(X());
   Vector dy = UnpooledGradient(signature, given);
-  if (!layer.relu || layer.pool.has_value()) return dy;
-  if (layer.adds) {
+  if (!layer.relu() || layer.pool() != nullptr) return dy;
+  if (layer.adds()) {
     return Masked(spec, given.at(layer.MaskOrIndex()), std::move(dy));
   }
   const Vector y =
@@ -220,17 +219,17 @@ void NormBackward(const StepSignature& signature, const Values& given, const Nor
 }
 
 Values BatchNormBackward(const StepSignature& signature, const Values& given) {
-  const FusedBatchNorm layer = FusedBatchNormOf(signature.layer);
+  const NormPass layer = NormPassOf(signature.layer);
   const Vector dz = GradientBefore(signature, given);
   Values result;
-  if (layer.adds) result[Dx(1)] = dz;
+  if (layer.adds()) result[Dx(1)] = dz;
   for (const Norm& norm : NormsOf(layer)) NormBackward(signature, given, norm, dz, result);
   return result;
 }
 
 // The signature with the concatenation as the only input.
 StepSignature OfWhole(StepSignature signature) {
-  FusedBatchNorm layer = FusedBatchNormOf(signature.layer);
+  NormPass layer = NormPassOf(signature.layer);
   layer.concatenates = false;
   signature.layer = layer;
   const TensorSpec whole = signature.Spec(signature.phase == Phase::kForward ? Y() : Dy());
@@ -280,6 +279,38 @@ Vector AsStored(const TensorSpec& spec, const Vector& values) {
   return Is16Bit(spec.dtype) ? Rounded(spec, values) : values;
 }
 
+// The activation, which the layer has.
+Layer LayerOf(const NormPass::Activation& activation) {
+  if (const Clip* const clip = std::get_if<Clip>(&activation)) return *clip;
+  if (std::holds_alternative<HardSwish>(activation)) return HardSwish{};
+  return Silu{};
+}
+
+Values ActivatedNorm(const StepSignature& signature, const Values& given) {
+  const NormPass& pass = *signature.layer.As<NormPass>();
+  const BatchNorm& norm = pass.norm;
+  const TensorSpec& x = signature.Spec(X());
+  const Layer behind = LayerOf(pass.activation);
+  const auto activate = [&](Phase phase, const Values& values) {
+    return ReferenceActivation(SignatureOf(behind, phase, {x}).value(), values);
+  };
+  StepSignature alone = signature;
+  alone.layer = norm;
+  if (signature.phase == Phase::kForward) {
+    Values result = ReferenceBatchNorm(alone, given);
+    result[Y()] = activate(Phase::kForward, {{X(), AsStored(x, result[Y()])}}).at(Y());
+    return result;
+  }
+  const Vector z = AsStored(
+      x, Normalise(signature, given, {norm, X(), 0}, given.at(Saved(0)), given.at(Saved(1))));
+  const Vector y = activate(Phase::kForward, {{X(), z}}).at(Y());
+  const Values gradient =
+      activate(Phase::kBackwardData, {{X(), z}, {Y(), y}, {Dy(), given.at(Dy())}});
+  Values before = given;
+  before[Dy()] = AsStored(x, gradient.at(Dx()));
+  return ReferenceBatchNorm(alone, before);
+}
+
 }  // namespace
 
 std::vector<double> ReluMask(const TensorSpec& spec, const std::vector<double>& y) {
@@ -304,54 +335,36 @@ std::vector<double> Masked(const TensorSpec& spec, const std::vector<double>& ma
   return dy;
 }
 
+bool IsActivatedNorm(const Layer& layer) {
+  const NormPass* const pass = layer.As<NormPass>();
+  return pass != nullptr && !pass->relu() &&
+         !std::holds_alternative<std::monostate>(pass->activation);
+}
+
 Values ReferenceBatchNorm(const StepSignature& signature, const Values& given) {
-  if (FusedBatchNormOf(signature.layer).concatenates)
-    return BatchNormOfConcatenation(signature, given);
+  if (IsActivatedNorm(signature.layer)) return ActivatedNorm(signature, given);
+  if (NormPassOf(signature.layer).concatenates) return BatchNormOfConcatenation(signature, given);
   return signature.phase == Phase::kForward ? BatchNormForward(signature, given)
                                             : BatchNormBackward(signature, given);
 }
 
-Values ReferenceActivatedBatchNorm(const StepSignature& signature, const Values& given) {
-  const auto& [norm, activation] = *signature.layer.As<ActivatedBatchNorm>();
-  const TensorSpec& x = signature.Spec(X());
-  const Layer behind = std::visit([](const auto& layer) { return Layer(layer); }, activation);
-  const auto activate = [&](Phase phase, const Values& values) {
-    return ReferenceActivation(SignatureOf(behind, phase, {x}).value(), values);
-  };
-  StepSignature alone = signature;
-  alone.layer = norm;
-  if (signature.phase == Phase::kForward) {
-    Values result = ReferenceBatchNorm(alone, given);
-    result[Y()] = activate(Phase::kForward, {{X(), AsStored(x, result[Y()])}}).at(Y());
-    return result;
-  }
-  const Vector z = AsStored(
-      x, Normalise(signature, given, {norm, X(), 0}, given.at(Saved(0)), given.at(Saved(1))));
-  const Vector y = activate(Phase::kForward, {{X(), z}}).at(Y());
-  const Values gradient =
-      activate(Phase::kBackwardData, {{X(), z}, {Y(), y}, {Dy(), given.at(Dy())}});
-  Values before = given;
-  before[Dy()] = AsStored(x, gradient.at(Dx()));
-  return ReferenceBatchNorm(alone, before);
-}
-
 std::string BatchNormChoiceFailure(const StepSignature& signature, const Values& given,
                                    const Values& got, double tolerance) {
-  const FusedBatchNorm layer = FusedBatchNormOf(signature.layer);
+  const NormPass layer = NormPassOf(signature.layer);
   const TensorSpec& y = signature.Spec(Y());
   const Vector& saved = got.at(layer.MaskOrIndex());
-  if (layer.has_mask() && !layer.averages)
+  if (layer.has_mask() && !layer.averages())
     return saved == ReluMask(y, got.at(Y())) ? "" : "the mask does not say where y is positive";
   Values ignored;
-  if (layer.averages) {
-    FusedBatchNorm linear = layer;
-    linear.relu = false;
+  if (layer.averages()) {
+    NormPass linear = layer;
+    linear.activation = {};
     StepSignature before = signature;
     before.layer = linear;
     return MaskFailure(signature.Spec(X()), ForwardUnpooled(before, given, ignored), saved,
                        tolerance);
   }
-  return MaximumFailure(*layer.pool, signature.Spec(X()).shape, y.shape,
+  return MaximumFailure(*layer.pool(), signature.Spec(X()).shape, y.shape,
                         ForwardUnpooled(signature, given, ignored), {got.at(Y()), saved},
                         tolerance);
 }

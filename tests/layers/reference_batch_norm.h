@@ -9,7 +9,7 @@
 namespace neap::testing {
 
 // A bit per element of y in memory order: whether it is positive
-// (layers/fusion/fused_batch_norm.h).
+// (layers/fusion/norm_pass.h).
 std::vector<double> ReluMask(const TensorSpec& spec, const std::vector<double>& y);
 
 // The gradient `dy` of such a result, or 0 where the mask says so.
@@ -17,7 +17,8 @@ std::vector<double> Masked(const TensorSpec& spec, const std::vector<double>& ma
                            std::vector<double> dy);
 
 Values ReferenceBatchNorm(const StepSignature& signature, const Values& given);
-Values ReferenceActivatedBatchNorm(const StepSignature& signature, const Values& given);
+// Whether it is a norm pass with another activation than a ReLU.
+bool IsActivatedNorm(const Layer& layer);
 // ChoiceFailure() (tests/layers/reference.h) of a forward step.
 std::string BatchNormChoiceFailure(const StepSignature& signature, const Values& given,
                                    const Values& got, double tolerance);

@@ -6,9 +6,9 @@
 #include "neap/layers/channel_split.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
-#include "neap/layers/fusion/fused_batch_norm.h"
 #include "neap/layers/fusion/fused_convolution.h"
 #include "neap/layers/fusion/fused_relu.h"
+#include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
@@ -42,7 +42,7 @@ void CaseList::AddMaxPool(const MaxPool& pool, const Shape& shape) {
   if (CanPoolRelu(pool)) {
     Add("relu, max_pool " + window, FusedRelu{.pool = pool}, {shape});
     Add("bias, relu, max_pool " + window, FusedRelu{.bias = true, .pool = pool}, {shape});
-    Add("batch_norm, relu, max_pool " + window, FusedBatchNorm{.relu = true, .pool = pool},
+    Add("batch_norm, relu, max_pool " + window, NormPass{.activation = Relu{}, .sink = pool},
         {shape});
   }
 }

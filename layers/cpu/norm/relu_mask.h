@@ -1,11 +1,11 @@
-// The mask of a ReLU's result that fused layers save (layers/fusion/fused_batch_norm.h).
+// The mask of a ReLU's result that fused layers save (layers/fusion/norm_pass.h).
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
 #include "neap/core/base/tensor.h"
-#include "neap/layers/fusion/fused_batch_norm.h"
+#include "neap/layers/fusion/norm_pass.h"
 
 namespace neap::cpu {
 

@@ -22,8 +22,8 @@ inline int64_t PositionsBefore(int64_t end, int64_t origin, int64_t kernel, int6
   return std::min(kernel, (end - origin + dilation - 1) / dilation);
 }
 
-inline Span Clip(int64_t position, int64_t stride, int64_t padding, int64_t dilation,
-                 int64_t kernel, int64_t size) {
+inline Span ClippedSpan(int64_t position, int64_t stride, int64_t padding, int64_t dilation,
+                        int64_t kernel, int64_t size) {
   const int64_t origin = position * stride - padding;
   const int64_t begin = origin < 0 ? PositionsBefore(0, origin, kernel, dilation) : 0;
   return {origin, begin, PositionsBefore(size, origin, kernel, dilation), dilation};
@@ -48,11 +48,11 @@ void ForEachWindow(const Pool& layer, const TensorSpec& x, const TensorSpec& y, 
   for (int64_t n = 0; n < y.shape.n(); ++n) {
     for (int64_t co = 0; co < outer; ++co) {
       for (int64_t i = 0; i < y.shape.h(); ++i) {
-        const Span rows = Clip(i, layer.stride.h(), layer.padding.h(), layer.dilation.h(),
-                               layer.kernel.h(), x.shape.h());
+        const Span rows = ClippedSpan(i, layer.stride.h(), layer.padding.h(), layer.dilation.h(),
+                                      layer.kernel.h(), x.shape.h());
         for (int64_t j = 0; j < y.shape.w(); ++j) {
-          const Span columns = Clip(j, layer.stride.w(), layer.padding.w(), layer.dilation.w(),
-                                    layer.kernel.w(), x.shape.w());
+          const Span columns = ClippedSpan(j, layer.stride.w(), layer.padding.w(),
+                                           layer.dilation.w(), layer.kernel.w(), x.shape.w());
           for (int64_t ci = 0; ci < inner; ++ci) {
             const int64_t c = co + ci;
             f(n * out.n + c * out.c + i * out.h + j * out.w,

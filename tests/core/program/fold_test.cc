@@ -13,7 +13,7 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/fusion/folded_convolution.h"
-#include "neap/layers/fusion/fused_batch_norm.h"
+#include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/fusion/rules.h"
 #include "neap/layers/join.h"
 #include "neap/layers/softmax_cross_entropy.h"

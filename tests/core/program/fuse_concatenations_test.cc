@@ -9,7 +9,7 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
-#include "neap/layers/fusion/fused_batch_norm.h"
+#include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/fusion/rules.h"
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
@@ -83,7 +83,7 @@ TEST_CASE("a batch norm of a concatenation is not fused with a sum or a pooling 
 }
 
 TEST_CASE("a concatenation of more parts than its kernels take stays apart") {
-  for (const size_t parts : {FusedBatchNorm::kMaxParts, FusedBatchNorm::kMaxParts + 1}) {
+  for (const size_t parts : {NormPass::kMaxParts, NormPass::kMaxParts + 1}) {
     FusedNet net;
     std::vector<std::string> inputs;
     for (size_t i = 0; i < parts; ++i)
@@ -92,30 +92,48 @@ TEST_CASE("a concatenation of more parts than its kernels take stays apart") {
     const ResolvedGraph fused =
         Fuse(Resolve(net.graph, Mode::kTraining).value(), Mode::kTraining, CpuRules());
     // input, labels, tanh ..., then what remains of cat and bn, fc, loss
-    CHECK(fused.layers.size() == parts + 4 + (parts > FusedBatchNorm::kMaxParts ? 2 : 1));
+    CHECK(fused.layers.size() == parts + 4 + (parts > NormPass::kMaxParts ? 2 : 1));
   }
 }
 
-TEST_CASE("a fused batch norm refuses to concatenate and add, pool, or join what does not fit") {
+TEST_CASE("a norm pass refuses combinations without kernels, and to join what does not fit") {
   const TensorSpec x = {{2, 3, 4, 4}};
   const std::vector<TensorSpec> two = {x, x};
-  const auto message = [](const FusedBatchNorm& layer, const std::vector<TensorSpec>& inputs) {
+  const auto message = [](const NormPass& layer, const std::vector<TensorSpec>& inputs) {
     return std::string(layer.Specify({.inputs = inputs}).status().message());
   };
-  const std::string refused = "a fused batch norm that concatenates does not add and does not pool";
-  CHECK(message({.adds = true, .concatenates = true}, two) == refused);
-  CHECK(message({.relu = true, .pool = MaxPool{}, .concatenates = true}, two) == refused);
-  CHECK(message({.averages = true, .concatenates = true}, two) == refused);
-  CHECK(message({.relu = true, .pool = MaxPool{}, .averages = true}, {x}) ==
-        "a fused batch norm pools the ReLU of one input, in windows of at most 255 elements and "
-        "without averages, and normalises an addend only where it adds");
+  const auto refused = [](const NormPass& layer) {
+    return absl::StrCat("there are no kernels for a norm pass with ", layer.Parameters());
+  };
+  const NormPass::Raw raw;
+  const NormPass without_kernels[] = {
+      {.addend = raw, .concatenates = true},
+      {.activation = Relu{}, .sink = MaxPool{}, .concatenates = true},
+      {.sink = GlobalAveragePool{}, .concatenates = true},
+      {.sink = MaxPool{}},
+      {.addend = raw, .activation = Relu{}, .sink = MaxPool{}},
+      {.addend = BatchNorm{}, .activation = Relu{}, .sink = MaxPool{}},
+      {.addend = raw, .activation = Clip{}},
+      {.addend = BatchNorm{}, .activation = HardSwish{}},
+      {.activation = Silu{}, .sink = MaxPool{}},
+      {.activation = Clip{}, .sink = GlobalAveragePool{}},
+      {.activation = HardSwish{}, .concatenates = true}};
+  for (const NormPass& layer : without_kernels) {
+    CHECK(!layer.HasKernels());
+    CHECK(message(layer, layer.adds() || layer.concatenates ? two : std::vector{x}) ==
+          refused(layer));
+  }
+  CHECK(refused({.addend = raw, .activation = Clip{}}) ==
+        "there are no kernels for a norm pass with epsilon=1e-05 momentum=0.1 "
+        "activation=clip(low=0 high=6) adds=true");
+  CHECK(message({.activation = Relu{}, .sink = MaxPool{.kernel = 16, .stride = 1, .padding = 8}},
+                {x}) == "a norm pass pools in windows of at most 255 elements");
   CHECK(message({.concatenates = true}, std::vector<TensorSpec>(97, x)) ==
-        "a fused batch norm concatenates at most 96 inputs, not 97");
+        "a norm pass concatenates at most 96 inputs, not 97");
   CHECK(message({.concatenates = true}, {x, {{2, 3, 4, 5}}}) ==
         "cannot concatenate input 1 of shape 2x3x4x5 with input 0 of shape 2x3x4x4: all but "
         "the channels must agree");
-  CHECK(FusedBatchNorm{.concatenates = true}.Specify({.inputs = two})->output.shape ==
-        Shape{2, 6, 4, 4});
+  CHECK(NormPass{.concatenates = true}.Specify({.inputs = two})->output.shape == Shape{2, 6, 4, 4});
 }
 
 }  // namespace

@@ -16,8 +16,8 @@
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
-#include "neap/layers/fusion/fused_batch_norm.h"
 #include "neap/layers/fusion/fused_relu.h"
+#include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/fusion/rules.h"
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
@@ -119,7 +119,8 @@ TEST_CASE("what is averaged over the images is a part of the batch norm before i
 
 TEST_CASE("a batch norm that adds and averages has a mask of what it averages, and can be kept") {
   const TensorSpec x = {{2, 3, 4, 4}};
-  const FusedBatchNorm layer = {.adds = true, .relu = true, .averages = true};
+  const NormPass layer = {
+      .addend = NormPass::Raw{}, .activation = Relu{}, .sink = GlobalAveragePool{}};
   const LayerSpec spec = layer.Specify({.inputs = {x, x}}).value();
   CHECK(spec.output.shape == Shape{2, 3, 1, 1});
   CHECK(spec.saved[2].tensor.elements() == x.elements() / 4);

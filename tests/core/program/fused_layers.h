@@ -13,11 +13,10 @@
 #include "neap/core/program/fuse.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
-#include "neap/layers/fusion/activated_batch_norm.h"
-#include "neap/layers/fusion/fused_batch_norm.h"
+#include "neap/layers/fusion/concat_batch_norms.h"
 #include "neap/layers/fusion/fused_convolution.h"
 #include "neap/layers/fusion/fused_relu.h"
-#include "neap/layers/fusion/joined_batch_norms.h"
+#include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/fusion/rules.h"
 #include "neap/layers/softmax_cross_entropy.h"
 
@@ -29,21 +28,24 @@ inline constexpr Convolution kConvolution = {.out_channels = 3, .kernel = 1, .bi
 inline std::string FusedParts(const Layer& layer) {
   if (layer.As<FusedConvolution>() != nullptr) return "convolution+relu";
   if (const auto* const relu = layer.As<FusedRelu>()) return relu->bias ? "+bias+pool" : "+pool";
-  if (const auto* const joined = layer.As<JoinedBatchNorms>()) {
+  if (const auto* const concat = layer.As<ConcatBatchNorms>()) {
     std::string parts = "+concat";
-    for (const JoinedBatchNorms::Part& part : joined->parts)
+    for (const ConcatBatchNorms::Part& part : concat->parts)
       absl::StrAppend(&parts, " ", part.position, part.relu ? "+relu" : "");
     return parts;
   }
-  if (const auto* const activated = layer.As<ActivatedBatchNorm>()) {
-    const auto type = [](const auto& activation) { return std::string(activation.kType); };
-    return absl::StrCat("+", std::visit(type, activated->activation));
-  }
-  const auto* const norm = layer.As<FusedBatchNorm>();
+  const auto* const norm = layer.As<NormPass>();
   if (norm == nullptr) return "";
-  return absl::StrCat(norm->concatenates ? "+concat" : "", norm->addend_norm ? "+bn" : "",
-                      norm->adds ? "+add" : "", norm->relu ? "+relu" : "",
-                      norm->pool ? "+pool" : "", norm->averages ? "+average" : "");
+  const auto activation = []<typename Definition>(const Definition&) -> std::string {
+    if constexpr (std::is_same_v<Definition, std::monostate>) {
+      return "";
+    } else {
+      return absl::StrCat("+", std::string(Definition::kType));
+    }
+  };
+  return absl::StrCat(norm->concatenates ? "+concat" : "", norm->addend_norm() ? "+bn" : "",
+                      norm->adds() ? "+add" : "", std::visit(activation, norm->activation),
+                      norm->pool() ? "+pool" : "", norm->averages() ? "+average" : "");
 }
 
 // The layers between the input and the classifier, one per line: "conv(input) bn+relu(conv)".

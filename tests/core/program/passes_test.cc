@@ -8,7 +8,7 @@
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/devices/device_description.h"
 #include "neap/layers/fully_connected.h"
-#include "neap/layers/fusion/fused_batch_norm.h"
+#include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/fusion/rules.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "tests/random_graph.h"
@@ -21,7 +21,7 @@ namespace {
 int FusedLayers(const Program& program) {
   int count = 0;
   for (const ProgramLayer& layer : program.layers)
-    count += layer.layer.type() == FusedBatchNorm::kType ? 1 : 0;
+    count += layer.layer.type() == NormPass::kType ? 1 : 0;
   return count;
 }
 

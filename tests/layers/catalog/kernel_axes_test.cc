@@ -20,7 +20,7 @@
 #include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
-#include "neap/layers/fusion/fused_batch_norm.h"
+#include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
@@ -104,7 +104,7 @@ TEST_CASE("windows for which there are no kernels are refused by type, axes and 
   CHECK(ErrorOf(Convolution{.out_channels = 4, .kernel = {3, 1, 3}}, x) == refused("convolution"));
   CHECK(ErrorOf(MaxPool{}, x) == refused("max_pool"));
   CHECK(ErrorOf(AveragePool{}, x) == refused("average_pool"));
-  CHECK(ErrorOf(FusedBatchNorm{.relu = true, .pool = MaxPool{}}, x) == refused("fused_batch_norm"));
+  CHECK(ErrorOf(NormPass{.activation = Relu{}, .sink = MaxPool{}}, x) == refused("norm_pass"));
   // A part that is smaller than the volume is no window that does not move.
   CHECK(ErrorOf(Crop{.size = {1, 1, 4}}, x) == refused("crop"));
   CHECK(ErrorOf(ZeroPad{.right = 1}, x) == refused("zero_pad"));

@@ -90,7 +90,7 @@ TEST_CASE("a batch norm of parts has the bits of a concatenation and a batch nor
 
 TEST_CASE("a concatenation of batch norms has the bits of separate layers on a CPU") {
   for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
-    CheckJoinedBatchNorms(*MakeCpuBackend(), HostAccess(), dtype);
+    CheckConcatBatchNorms(*MakeCpuBackend(), HostAccess(), dtype);
 }
 
 TEST_CASE("an averaged batch norm has the bits of a batch norm and a global pooling on a CPU") {
@@ -100,7 +100,7 @@ TEST_CASE("an averaged batch norm has the bits of a batch norm and a global pool
 
 TEST_CASE("a batch norm with an activation has the bits of both layers on a CPU") {
   for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
-    CheckActivatedBatchNorm(*MakeCpuBackend(), HostAccess(), dtype);
+    CheckActivatedNorm(*MakeCpuBackend(), HostAccess(), dtype);
 }
 
 TEST_CASE("every engine computes the gradients of strided weights with the same bits each time") {

@@ -12,7 +12,7 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/cpu/cpu_backend.h"
 #include "neap/layers/fully_connected.h"
-#include "neap/layers/fusion/fused_batch_norm.h"
+#include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
@@ -276,9 +276,9 @@ TEST_CASE("CUDA kernels agree with the CPU's at sizes of real networks") {
   CompareWithCpu(
       {{BatchNorm{}, {{16, 64, 56, 56}}},
        {BatchNorm{}, {{32, 512, 7, 7}}},
-       {FusedBatchNorm{.concatenates = true},
-        {{16, 64, 28, 28}, {16, 32, 28, 28}, {16, 32, 28, 28}}},
-       {FusedBatchNorm{.adds = true, .averages = true}, {{32, 512, 7, 7}, {32, 512, 7, 7}}},
+       {NormPass{.concatenates = true}, {{16, 64, 28, 28}, {16, 32, 28, 28}, {16, 32, 28, 28}}},
+       {NormPass{.addend = NormPass::Raw{}, .sink = GlobalAveragePool{}},
+        {{32, 512, 7, 7}, {32, 512, 7, 7}}},
        {Relu{}, {{16, 64, 56, 56}}},
        {Silu{}, {{16, 64, 56, 56}}},
        {Multiply{}, {{16, 96, 56, 56}, {16, 96, 1, 1}}},
@@ -331,7 +331,7 @@ TEST_CASE("a concatenation of batch norms has the bits of separate layers on a G
   if (!gpu) return;
   DeviceArena arena(*gpu);
   for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
-    CheckJoinedBatchNorms(gpu->backend(), arena.Access(), dtype);
+    CheckConcatBatchNorms(gpu->backend(), arena.Access(), dtype);
 }
 
 TEST_CASE("a convolution and a kernel for its ReLU have the bits of separate layers on a GPU") {
@@ -355,7 +355,7 @@ TEST_CASE("a batch norm with an activation has the bits of both layers on a GPU"
   if (!gpu) return;
   DeviceArena arena(*gpu);
   for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
-    CheckActivatedBatchNorm(gpu->backend(), arena.Access(), dtype);
+    CheckActivatedNorm(gpu->backend(), arena.Access(), dtype);
 }
 
 TEST_CASE("a label outside the classes makes the loss NaN on the GPU too") {

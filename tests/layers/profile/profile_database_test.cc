@@ -10,6 +10,7 @@
 #include "neap/core/step/signature_text.h"
 #include "neap/core/step/step_signature.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/profile/earlier_operation.h"
 #include "neap/layers/profile/profiled_timings.h"
 #include "tests/environment.h"
 #include "tests/layers/profile/profile_records.h"
@@ -18,6 +19,7 @@
 namespace neap {
 namespace {
 
+using testing::IsMeasured;
 using testing::Measured;
 using testing::OpenDatabase;
 
@@ -87,6 +89,33 @@ TEST_CASE("opening to read neither changes an existing database nor creates a mi
   std::ofstream(other) << text;
   CHECK(!ProfileDatabase::OpenToRead(other, device).ok());
   CHECK(ReadText(other) == text);
+}
+
+TEST_CASE("an operation whose layer was renamed has the rows of its earlier name, too") {
+  const std::string relu = "norm_pass forward training epsilon=1e-05 adds=false relu=true x";
+  const std::string clip = "norm_pass forward training epsilon=1e-05 activation=clip(low=0) x";
+  CHECK(EarlierOperation(relu) == "fused_batch_norm" + relu.substr(9));
+  CHECK(EarlierOperation(clip) == "activated_batch_norm" + clip.substr(9));
+  CHECK(EarlierOperation("concat_batch_norms forward x") == "joined_batch_norms forward x");
+  CHECK(EarlierOperation("batch_norm forward x") == "batch_norm forward x");
+  const ScratchDirectory directory;
+  const std::string path = directory.File("p.db");
+  ProfileDatabase database = OpenDatabase(path);
+  REQUIRE(database.Record(EarlierOperation(relu), Measured(8, "a", 30)).ok());
+  REQUIRE(database.Record(EarlierOperation(relu), Measured(4, "b", 30)).ok());
+  REQUIRE(database.Record(EarlierOperation(clip), Measured(2, "a", 30)).ok());
+  REQUIRE(database.Record(relu, Measured(8, "a", 20)).ok());
+  REQUIRE(database.Record(relu, Measured(4, "a", 20)).ok());
+  CHECK(*database.Contains(relu, 4, "b"));
+  CHECK(!*database.Contains(relu, 2, "a"));
+  const std::vector<Measurement> found = database.Measurements(relu).value();
+  REQUIRE(found.size() == 3);
+  CHECK(IsMeasured(found[0], 4, "a"));
+  CHECK(found[1].engine.id == "b");
+  CHECK(found[1].repeats == 30);
+  CHECK(IsMeasured(found[2], 8, "a"));
+  CHECK(database.Measurements(relu, 4)->size() == 2);
+  CHECK(ProfileDatabase::OpenToRead(path, database.device())->Measurements(clip)->size() == 1);
 }
 
 TEST_CASE("times that cannot be read count as not measured, which is reported once") {

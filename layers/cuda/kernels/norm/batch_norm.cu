@@ -1,6 +1,6 @@
 // Batch norm, forward: statistics, and then a map that applies them. The sum, the ReLU and the max
 // pooling that follow a batch norm take part in the map, so they cost no pass of their own
-// (layers/fusion/fused_batch_norm.h).
+// (layers/fusion/norm_pass.h).
 #include "neap/layers/cuda/kernels/channel_map.cuh"
 #include "neap/layers/cuda/kernels/channel_reduce.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"

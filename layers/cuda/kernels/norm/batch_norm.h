@@ -31,7 +31,7 @@ struct BatchNormOperands {
 };
 // What follows the normalisation in the same pass: the sum with an addend, which is `addend.x`, if
 // any, normalised if `addend` has the rest, too; then a ReLU. `mask`, if any, says where
-// the result is 0 (layers/fusion/fused_batch_norm.h).
+// the result is 0 (layers/fusion/norm_pass.h).
 struct BatchNormEpilogue {
   BatchNormOperands addend;
   bool relu = false;
@@ -41,7 +41,7 @@ cudaError_t BatchNormApply(const ChannelShape& shape, const BatchNormOperands& i
                            const BatchNormEpilogue& epilogue, Array y, cudaStream_t stream);
 
 // relu_mask.cu
-// The mask of layers/fusion/fused_batch_norm.h of n elements.
+// The mask of layers/fusion/norm_pass.h of n elements.
 cudaError_t ReluMask(ConstArray y, int64_t n, uint8_t* mask, cudaStream_t stream);
 
 // dz = dy + other, or 0 where the mask says so; dbeta = the sum of dz per channel. `other` may be
@@ -70,14 +70,14 @@ cudaError_t BatchNormBackward(const ChannelShape& shape, const BatchNormOperands
                               Array dx, const ReductionMemory& memory, cudaStream_t stream);
 // Of both batch norms of a sum, behind which there may be a ReLU. dx and dother may be dy, x and
 // other.
-struct JointBatchNorm {
+struct SummedBatchNorms {
   BatchNormOperands first, second;
   BatchNormSums first_sums, second_sums;
   Array dx, dother;
 };
-cudaError_t JointBatchNormBackward(const ChannelShape& shape, const JointBatchNorm& norms,
-                                   ConstArray dy, const uint8_t* mask,
-                                   const ReductionMemory& memory, cudaStream_t stream);
+cudaError_t SummedBatchNormsBackward(const ChannelShape& shape, const SummedBatchNorms& norms,
+                                     ConstArray dy, const uint8_t* mask,
+                                     const ReductionMemory& memory, cudaStream_t stream);
 
 // batch_norm_activated.cu. What BatchNormApply() would store without an epilogue is the input of an
 // activation (layers/cuda/kernels/activation.cuh), whose result y is. `low` and `high` are the
@@ -167,9 +167,10 @@ cudaError_t BatchNormAverage(const ChannelShape& shape, const BatchNormOperands&
 cudaError_t BatchNormAverageBackward(const ChannelShape& shape, const BatchNormOperands& in,
                                      const BatchNormGradient& gradient, const BatchNormSums& sums,
                                      Array dx, const ReductionMemory& memory, cudaStream_t stream);
-cudaError_t JointBatchNormAverageBackward(const ChannelShape& shape, const JointBatchNorm& norms,
-                                          ConstArray dy, const uint8_t* mask,
-                                          const ReductionMemory& memory, cudaStream_t stream);
+cudaError_t SummedBatchNormsAverageBackward(const ChannelShape& shape,
+                                            const SummedBatchNorms& norms, ConstArray dy,
+                                            const uint8_t* mask, const ReductionMemory& memory,
+                                            cudaStream_t stream);
 
 // batch_norm.cu, batch_norm_backward.cu. Max pooling of relu(batch_norm(x)), which is not stored.
 // The index is kStopsAtRelu where the maximum is 0, and null if it is not needed. `channels` are

@@ -1,6 +1,9 @@
-// Batch norm with an activation behind it (layers/fusion/activated_batch_norm.h): the map that
-// applies the statistics, and the two passes of backward, in which the normalised x is computed
-// again.
+// Batch norm with an activation behind it (layers/fusion/norm_pass.h): the map that applies the
+// statistics, and the two passes of backward, in which the normalised x is computed again.
+//
+// Clip, a comparison or two, has kernels of its own: in one kernel with functions that take more
+// registers, fewer of its blocks would be on a multiprocessor. HardSwish and Silu share theirs,
+// which take half of the time to compile that one for each would.
 #include "neap/layers/cuda/kernels/activation.cuh"
 #include "neap/layers/cuda/kernels/channel_map.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
@@ -11,24 +14,42 @@
 namespace neap::kernels {
 namespace {
 
-// Calls run(function) with the activation's function. All threads take the same case.
+// HardSwish or Silu.
+struct SwishFunction {
+  bool is_silu;
+};
+
+// Calls run(function). All threads take the same case.
 template <typename Run>
-__device__ __forceinline__ void WithFunction(const BatchNormActivation& activation,
-                                             const Run& run) {
-  switch (activation.function) {
-    case BatchNormActivation::Function::kClip:
-      return run(ClipFunction{activation.low, activation.high});
-    case BatchNormActivation::Function::kHardSwish:
-      return run(HardSwishFunction{});
-    case BatchNormActivation::Function::kSilu:
-      return run(SiluFunction{});
+__device__ __forceinline__ void WithCase(const ClipFunction& clip, const Run& run) {
+  run(clip);
+}
+template <typename Run>
+__device__ __forceinline__ void WithCase(const SwishFunction& swish, const Run& run) {
+  if (swish.is_silu) {
+    run(SiluFunction{});
+  } else {
+    run(HardSwishFunction{});
   }
 }
 
-template <typename T>
+// Calls run.template operator()<T>(function), T being the type of the arrays' elements.
+template <typename Run, typename... Arrays>
+cudaError_t WithFunction(const BatchNormActivation& activation, const Run& run,
+                         const Arrays&... arrays) {
+  using Function = BatchNormActivation::Function;
+  const auto typed = [&]<typename T>() {
+    if (activation.function == Function::kClip)
+      return run.template operator()<T>(ClipFunction{activation.low, activation.high});
+    return run.template operator()<T>(SwishFunction{activation.function == Function::kSilu});
+  };
+  return WithElement(typed, arrays...);
+}
+
+template <typename Function, typename T>
 struct ApplyOp {
   BatchNormOperands in;
-  BatchNormActivation activation;
+  Function function;
   T* y;
   template <int kVec>
   using Registers = Packed<T, kVec>;
@@ -46,9 +67,9 @@ struct ApplyOp {
     Vec<kVec> v = Unpack(loaded);
 #pragma unroll
     for (int k = 0; k < kVec; ++k) v.v[k] = of.template Of<T>(v.v[k], k);
-    WithFunction(activation, [&](const auto& function) {
+    WithCase(function, [&](const auto& f) {
 #pragma unroll
-      for (float& f : v.v) f = function.Value(f);
+      for (float& value : v.v) value = f.Value(value);
     });
     Write<kVec>(y, i, v);
   }
@@ -56,10 +77,10 @@ struct ApplyOp {
 
 // The gradient in front of the activation, as the T that would have been stored. A function whose
 // gradient is that of y, a clip, has the same at x.
-template <typename T>
+template <typename Function, typename T>
 struct ActivatedGradient {
   BatchNormOperands in;
-  BatchNormActivation activation;
+  Function function;
   const T* dy;
   __device__ __forceinline__ bool Recomputes() const { return true; }
   template <int kVec>
@@ -73,9 +94,9 @@ struct ActivatedGradient {
     Vec<kVec> dz = Unpack(loaded.dy), y;
 #pragma unroll
     for (int k = 0; k < kVec; ++k) y.v[k] = Normalised<T>(x.v[k], mean.v[k], scale.v[k], beta.v[k]);
-    WithFunction(activation, [&](const auto& function) {
+    WithCase(function, [&](const auto& f) {
 #pragma unroll
-      for (int k = 0; k < kVec; ++k) dz.v[k] = function.Gradient(y.v[k], dz.v[k]);
+      for (int k = 0; k < kVec; ++k) dz.v[k] = f.Gradient(y.v[k], dz.v[k]);
     });
 #pragma unroll
     for (float& f : dz.v) f = Rounded<T>(f);
@@ -88,22 +109,23 @@ struct ActivatedGradient {
 cudaError_t BatchNormActivated(const ChannelShape& s, const BatchNormOperands& in,
                                const BatchNormActivation& activation, Array y,
                                cudaStream_t stream) {
-  const auto run = [&]<typename T>() {
-    return MapChannels<T>(s, AllAligned16(in) && Aligned16(y), ApplyOp<T>{in, activation, As<T>(y)},
-                          stream);
+  const auto run = [&]<typename T>(auto function) {
+    const ApplyOp<decltype(function), T> op = {in, function, As<T>(y)};
+    return MapChannels<T>(s, AllAligned16(in) && Aligned16(y), op, stream);
   };
-  return WithElement(run, in.x, y);
+  return WithFunction(activation, run, in.x, y);
 }
 
 cudaError_t BatchNormActivatedBackward(const ChannelShape& s, const BatchNormOperands& in,
                                        const BatchNormActivation& activation, ConstArray dy,
                                        const BatchNormSums& sums, Array dx,
                                        const ReductionMemory& memory, cudaStream_t stream) {
-  const auto run = [&]<typename T>() {
-    return Passes{s, in, sums, dx, {}, memory, stream}.Run<T>(
-        ActivatedGradient<T>{in, activation, As<T>(dy)}, AllAligned16(in) && Aligned16(dy));
+  const auto run = [&]<typename T>(auto function) {
+    const ActivatedGradient<decltype(function), T> source = {in, function, As<T>(dy)};
+    return Passes{s, in, sums, dx, {}, memory, stream}.Run<T>(source,
+                                                              AllAligned16(in) && Aligned16(dy));
   };
-  return WithElement(run, in.x, dy, dx);
+  return WithFunction(activation, run, in.x, dy, dx);
 }
 
 }  // namespace neap::kernels

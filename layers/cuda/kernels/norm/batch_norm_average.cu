@@ -1,5 +1,5 @@
 // Batch norm whose results, with the sum and the ReLU behind it, are averaged over each image and
-// channel and not stored (layers/fusion/fused_batch_norm.h). The sums have the order of
+// channel and not stored (layers/fusion/norm_pass.h). The sums have the order of
 // global_pooling.cu.
 #include "neap/layers/cuda/kernels/device_math.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
@@ -217,12 +217,12 @@ cudaError_t BatchNormAverageBackward(const ChannelShape& s, const BatchNormOpera
   return WithElement(run, in.x, gradient.dy, gradient.daddend, dx);
 }
 
-cudaError_t JointBatchNormAverageBackward(const ChannelShape& s, const JointBatchNorm& norms,
-                                          ConstArray dy, const uint8_t* mask,
-                                          const ReductionMemory& memory, cudaStream_t stream) {
+cudaError_t SummedBatchNormsAverageBackward(const ChannelShape& s, const SummedBatchNorms& norms,
+                                            ConstArray dy, const uint8_t* mask,
+                                            const ReductionMemory& memory, cudaStream_t stream) {
   const auto run = [&]<typename T>() {
-    return RunJoint<T>(s, norms, AveragedGradient<T>(s, As<T>(dy)), mask, Aligned16(dy), memory,
-                       stream);
+    return RunBoth<T>(s, norms, AveragedGradient<T>(s, As<T>(dy)), mask, Aligned16(dy), memory,
+                      stream);
   };
   return WithElement(run, norms.first.x, norms.second.x, dy, norms.dx, norms.dother);
 }

@@ -1,5 +1,5 @@
 // Batch norm, backward: sums, and then a map that uses them. The sum, the ReLU and the max pooling
-// behind a batch norm take part in both passes (layers/fusion/fused_batch_norm.h).
+// behind a batch norm take part in both passes (layers/fusion/norm_pass.h).
 #include "neap/layers/cuda/kernels/kernels.h"
 #include "neap/layers/cuda/kernels/norm/batch_norm.cuh"
 #include "neap/layers/cuda/kernels/norm/batch_norm.h"
@@ -64,11 +64,11 @@ cudaError_t BatchNormPoolBackward(const ChannelShape& s, const PoolShape& pool,
   return WithElement(run, in.x, dy, dx);
 }
 
-cudaError_t JointBatchNormBackward(const ChannelShape& s, const JointBatchNorm& norms,
-                                   ConstArray dy, const uint8_t* mask,
-                                   const ReductionMemory& memory, cudaStream_t stream) {
+cudaError_t SummedBatchNormsBackward(const ChannelShape& s, const SummedBatchNorms& norms,
+                                     ConstArray dy, const uint8_t* mask,
+                                     const ReductionMemory& memory, cudaStream_t stream) {
   const auto run = [&]<typename T>() {
-    return RunJoint<T>(s, norms, StoredGradient<T>{As<T>(dy)}, mask, Aligned16(dy), memory, stream);
+    return RunBoth<T>(s, norms, StoredGradient<T>{As<T>(dy)}, mask, Aligned16(dy), memory, stream);
   };
   return WithElement(run, norms.first.x, norms.second.x, dy, norms.dx, norms.dother);
 }

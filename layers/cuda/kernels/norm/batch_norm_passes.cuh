@@ -169,7 +169,7 @@ struct BackwardOp {
 
 // Both batch norms of a sum. Their dz is the same.
 template <typename Dy, typename T>
-struct JointGradient {
+struct GradientOfBoth {
   BatchNormOperands first, second;
   Dy dy;
   const uint8_t* mask;  // null without a ReLU
@@ -192,7 +192,7 @@ struct JointGradient {
 };
 
 template <typename Source, typename T>
-struct JointSumsOp {
+struct SumsOfBothOp {
   static constexpr int kLoads = 2;
   using Total = Sums<3>;
   Source source;
@@ -221,7 +221,7 @@ struct JointSumsOp {
 };
 
 template <typename Source, typename T>
-struct JointBackwardOp {
+struct BackwardOfBothOp {
   static constexpr int kLoads = 2;
   Source source;
   BatchNormSums first, second;
@@ -254,7 +254,7 @@ struct JointBackwardOp {
   }
 };
 
-struct JointFinal {
+struct FinalOfBoth {
   BatchNormSums first, second;
   __device__ void operator()(uint32_t c, const Sums<3>::Of<double>& total) const {
     first.dbeta[c] = second.dbeta[c] = static_cast<float>(total.v[0]);
@@ -294,20 +294,20 @@ struct Passes {
 
 // Both passes of the batch norms of a sum, where `dy` gives the gradient of the sum.
 template <typename T, typename Dy>
-cudaError_t RunJoint(const ChannelShape& s, const JointBatchNorm& norms, const Dy& dy,
-                     const uint8_t* mask, bool aligned, const ReductionMemory& memory,
-                     cudaStream_t stream) {
-  using Source = JointGradient<Dy, T>;
+cudaError_t RunBoth(const ChannelShape& s, const SummedBatchNorms& norms, const Dy& dy,
+                    const uint8_t* mask, bool aligned, const ReductionMemory& memory,
+                    cudaStream_t stream) {
+  using Source = GradientOfBoth<Dy, T>;
   const auto& [first, second, first_sums, second_sums, dx, dother] = norms;
   const bool aligned_reads = aligned && AllAligned16(first) && AllAligned16(second);
   const bool aligned_sums =
       AllAligned16(first_sums.dgamma, first_sums.dbeta, second_sums.dgamma, second_sums.dbeta);
   const Source source = {first, second, dy, mask};
-  const cudaError_t error = Reduce<T>(s, aligned_reads, JointSumsOp<Source, T>{source},
-                                      JointFinal{first_sums, second_sums}, memory, stream);
+  const cudaError_t error = Reduce<T>(s, aligned_reads, SumsOfBothOp<Source, T>{source},
+                                      FinalOfBoth{first_sums, second_sums}, memory, stream);
   if (error != cudaSuccess) return error;
-  const JointBackwardOp<Source, T> op = {source,          first_sums, second_sums,
-                                         InverseCount(s), As<T>(dx),  As<T>(dother)};
+  const BackwardOfBothOp<Source, T> op = {source,          first_sums, second_sums,
+                                          InverseCount(s), As<T>(dx),  As<T>(dother)};
   return MapChannels<T>(s, aligned_reads && aligned_sums && AllAligned16(dx, dother), op, stream);
 }
 

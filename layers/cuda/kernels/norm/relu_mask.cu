@@ -1,4 +1,4 @@
-// The mask of a ReLU's result (layers/fusion/fused_batch_norm.h), and the gradient through it.
+// The mask of a ReLU's result (layers/fusion/norm_pass.h), and the gradient through it.
 #include "neap/layers/cuda/kernels/channel_reduce.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
 #include "neap/layers/cuda/kernels/norm/batch_norm.cuh"

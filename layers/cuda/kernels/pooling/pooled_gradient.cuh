@@ -1,6 +1,6 @@
 // The gradient of a max pool's input, computed where it is read.
 //
-// The backward steps of layers that end with a max pooling (layers/fusion/fused_batch_norm.h,
+// The backward steps of layers that end with a max pooling (layers/fusion/norm_pass.h,
 // layers/fusion/fused_relu.h) reduce it per channel, and store it on the way.
 #pragma once
 

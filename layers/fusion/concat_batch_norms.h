@@ -4,8 +4,10 @@
 //   y = concat(relu(batch_norm(x_0)), batch_norm(x_1), x_2, ...), in any order
 //
 // Networks do not contain it. The fusion pass (core/program/fuse.h) makes it of a Concat and the
-// BatchNorms, or FusedBatchNorms with nothing but a ReLU, whose outputs it alone reads. The results
-// have the bits of the layers that it replaces.
+// BatchNorms, or NormPass layers with nothing but a ReLU, whose outputs it alone reads. The results
+// have the bits of the layers that it replaces. It is not made of NormPass layers that end in
+// slices, because several steps would then each write a part of one tensor, and a step declares
+// whole tensors.
 //
 //   step                 reads                                            writes
 //   forward (training)   x_i, gamma_i, beta_i                             y, mean_i, invstd_i
@@ -33,8 +35,8 @@
 
 namespace neap {
 
-struct JoinedBatchNorms {
-  static constexpr std::string_view kType = "joined_batch_norms";
+struct ConcatBatchNorms {
+  static constexpr std::string_view kType = "concat_batch_norms";
   struct Part {
     BatchNorm norm = {};
     bool relu = false;
@@ -45,24 +47,24 @@ struct JoinedBatchNorms {
   // Errors: INVALID_ARGUMENT also for two parts in one position, or a position without an input.
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
   std::string Parameters() const;
-  friend bool operator==(const JoinedBatchNorms&, const JoinedBatchNorms&) = default;
+  friend bool operator==(const ConcatBatchNorms&, const ConcatBatchNorms&) = default;
 };
 
 // Position `number`, from 0, of those in the concatenation that no part has: where the inputs are
 // that are not normalised, in their order.
-int FreePosition(const JoinedBatchNorms& layer, size_t number);
+int FreePosition(const ConcatBatchNorms& layer, size_t number);
 
 // The place of an input in the concatenation.
-struct JoinedInput {
-  const JoinedBatchNorms::Part* part = nullptr;  // null if it is not normalised
+struct ConcatInput {
+  const ConcatBatchNorms::Part* part = nullptr;  // null if it is not normalised
   int64_t channels = 0;
   int64_t first = 0;  // channel of the concatenation
 };
 // The places by input, for the channels of each. The parts are those of `layer`.
-std::vector<JoinedInput> JoinedInputs(const JoinedBatchNorms& layer,
+std::vector<ConcatInput> ConcatInputs(const ConcatBatchNorms& layer,
                                       const std::vector<int64_t>& channels);
 // The inputs of a step, whose layer must live as long.
-std::vector<JoinedInput> JoinedInputs(const JoinedBatchNorms& layer,
+std::vector<ConcatInput> ConcatInputs(const ConcatBatchNorms& layer,
                                       const StepSignature& signature);
 
 }  // namespace neap

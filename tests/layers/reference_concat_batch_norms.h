@@ -5,6 +5,6 @@
 
 namespace neap::testing {
 
-Values ReferenceJoinedBatchNorms(const StepSignature& signature, const Values& given);
+Values ReferenceConcatBatchNorms(const StepSignature& signature, const Values& given);
 
 }  // namespace neap::testing

@@ -1,30 +1,30 @@
-#include "tests/layers/reference_joined_batch_norms.h"
+#include "tests/layers/reference_concat_batch_norms.h"
 
 #include <cstddef>
 #include <utility>
 #include <vector>
 
-#include "neap/layers/fusion/fused_batch_norm.h"
-#include "neap/layers/fusion/joined_batch_norms.h"
+#include "neap/layers/fusion/concat_batch_norms.h"
+#include "neap/layers/fusion/norm_pass.h"
 #include "tests/layers/reference_batch_norm.h"
 
 namespace neap::testing {
 
 // Each part by itself, as the only input of a batch norm.
-Values ReferenceJoinedBatchNorms(const StepSignature& signature, const Values& given) {
+Values ReferenceConcatBatchNorms(const StepSignature& signature, const Values& given) {
   using namespace operands;
-  const JoinedBatchNorms& layer = *signature.layer.As<JoinedBatchNorms>();
+  const ConcatBatchNorms& layer = *signature.layer.As<ConcatBatchNorms>();
   const bool forward = signature.phase == Phase::kForward;
-  const Shape& joined = signature.Spec(forward ? Y() : Dy()).shape;
-  const size_t pixels = static_cast<size_t>(joined.positions());
-  const std::vector<JoinedInput> inputs = JoinedInputs(layer, signature);
+  const Shape& concat = signature.Spec(forward ? Y() : Dy()).shape;
+  const size_t pixels = static_cast<size_t>(concat.positions());
+  const std::vector<ConcatInput> inputs = ConcatInputs(layer, signature);
   Values result;
-  if (forward) result[Y()].resize(static_cast<size_t>(joined.elements()));
+  if (forward) result[Y()].resize(static_cast<size_t>(concat.elements()));
   for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {
-    const JoinedInput& place = inputs[static_cast<size_t>(i)];
+    const ConcatInput& place = inputs[static_cast<size_t>(i)];
     const size_t run = static_cast<size_t>(place.channels) * pixels;
     const auto at = [&](size_t element) {
-      return element / run * static_cast<size_t>(joined.c()) * pixels +
+      return element / run * static_cast<size_t>(concat.c()) * pixels +
              static_cast<size_t>(place.first) * pixels + element % run;
     };
     const TensorSpec& x = signature.Spec(forward ? X(i) : Dx(i));
@@ -40,7 +40,8 @@ Values ReferenceJoinedBatchNorms(const StepSignature& signature, const Values& g
         result[Y()][at(k)] = given.at(X(i))[k];
       continue;
     }
-    const FusedBatchNorm norm = {.norm = place.part->norm, .relu = place.part->relu};
+    NormPass norm = {.norm = place.part->norm};
+    if (place.part->relu) norm.activation = Relu{};
     StepSignature alone = signature;
     alone.layer = norm;
     alone.operands = {{X(), x}, {forward ? Y() : Dy(), x}};

@@ -1,4 +1,4 @@
-#include "neap/layers/fusion/joined_batch_norms.h"
+#include "neap/layers/fusion/concat_batch_norms.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -16,13 +16,13 @@ namespace {
 using namespace operands;
 
 // The positions of inputs that are not normalised are those that no part has.
-bool HasPart(const JoinedBatchNorms& layer, int position) {
+bool HasPart(const ConcatBatchNorms& layer, int position) {
   return std::any_of(layer.parts.begin(), layer.parts.end(),
                      [=](const auto& part) { return part.position == position; });
 }
-absl::Status CheckPositions(const JoinedBatchNorms& layer, size_t inputs) {
+absl::Status CheckPositions(const ConcatBatchNorms& layer, size_t inputs) {
   std::vector<int> positions;
-  for (const JoinedBatchNorms::Part& part : layer.parts) positions.push_back(part.position);
+  for (const ConcatBatchNorms::Part& part : layer.parts) positions.push_back(part.position);
   std::sort(positions.begin(), positions.end());
   const bool distinct = std::adjacent_find(positions.begin(), positions.end()) == positions.end();
   const bool in_range = positions.empty() ||
@@ -37,8 +37,8 @@ void AddPart(const LayerSpec& norm, int i, bool relu, LayerSpec& spec) {
   const auto of_part = [i](Operand operand) -> Operand {
     const bool is_image = operand.slot == Slot::kInput || operand.slot == Slot::kInputGrad;
     if (is_image) return {operand.slot, i};
-    const bool is_joint = operand.slot == Slot::kOutput || operand.slot == Slot::kOutputGrad;
-    return is_joint ? operand : Operand{operand.slot, 2 * i + operand.index};
+    const bool is_shared = operand.slot == Slot::kOutput || operand.slot == Slot::kOutputGrad;
+    return is_shared ? operand : Operand{operand.slot, 2 * i + operand.index};
   };
   const auto append = [&](const std::vector<Operand>& from, std::vector<Operand>& to) {
     for (Operand operand : from) {
@@ -63,13 +63,13 @@ void AddPart(const LayerSpec& norm, int i, bool relu, LayerSpec& spec) {
 
 }  // namespace
 
-int FreePosition(const JoinedBatchNorms& layer, size_t number) {
+int FreePosition(const ConcatBatchNorms& layer, size_t number) {
   int position = 0;
   while (HasPart(layer, position) || number-- > 0) ++position;
   return position;
 }
 
-std::string JoinedBatchNorms::Parameters() const {
+std::string ConcatBatchNorms::Parameters() const {
   std::string text;
   for (const Part& part : parts) {
     absl::StrAppend(&text, text.empty() ? "" : " ", "part", part.position, "=(",
@@ -78,9 +78,9 @@ std::string JoinedBatchNorms::Parameters() const {
   return text;
 }
 
-std::vector<JoinedInput> JoinedInputs(const JoinedBatchNorms& layer,
+std::vector<ConcatInput> ConcatInputs(const ConcatBatchNorms& layer,
                                       const std::vector<int64_t>& channels) {
-  std::vector<JoinedInput> inputs(channels.size());
+  std::vector<ConcatInput> inputs(channels.size());
   std::vector<size_t> at(channels.size());  // the input in each position
   for (size_t i = 0; i < channels.size(); ++i) {
     const bool normalised = i < layer.parts.size();
@@ -96,16 +96,16 @@ std::vector<JoinedInput> JoinedInputs(const JoinedBatchNorms& layer,
   return inputs;
 }
 
-std::vector<JoinedInput> JoinedInputs(const JoinedBatchNorms& layer,
+std::vector<ConcatInput> ConcatInputs(const ConcatBatchNorms& layer,
                                       const StepSignature& signature) {
   const bool forward = signature.phase == Phase::kForward;
   std::vector<int64_t> channels;
   for (int i = 0; signature.Has(forward ? X(i) : Dx(i)); ++i)
     channels.push_back(signature.Spec(forward ? X(i) : Dx(i)).shape.c());
-  return JoinedInputs(layer, channels);
+  return ConcatInputs(layer, channels);
 }
 
-absl::StatusOr<LayerSpec> JoinedBatchNorms::Specify(const LayerContext& context) const {
+absl::StatusOr<LayerSpec> ConcatBatchNorms::Specify(const LayerContext& context) const {
   RETURN_IF_ERROR(CheckPositions(*this, context.inputs.size()));
   ASSIGN_OR_RETURN(LayerSpec spec, Concat{}.Specify(context));
   for (size_t i = 0; i < parts.size(); ++i) {

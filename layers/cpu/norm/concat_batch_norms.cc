@@ -1,5 +1,5 @@
 // Batch norms that write their parts of a concatenation.
-#include "neap/layers/fusion/joined_batch_norms.h"
+#include "neap/layers/fusion/concat_batch_norms.h"
 
 #include <algorithm>
 #include <vector>
@@ -12,19 +12,19 @@ namespace {
 using namespace operands;
 
 // The batch norm of an input, which has one.
-Norm NormOf(const StepSignature& signature, int input, const JoinedInput& place) {
+Norm NormOf(const StepSignature& signature, int input, const ConcatInput& place) {
   const bool forward = signature.phase == Phase::kForward;
-  const TensorSpec& joined = signature.Spec(forward ? Y() : Dy());
-  const ChannelPart part = {ChannelRowsOf(signature.Spec(X(input))), place.first, joined.shape.c()};
+  const TensorSpec& concat = signature.Spec(forward ? Y() : Dy());
+  const ChannelPart part = {ChannelRowsOf(signature.Spec(X(input))), place.first, concat.shape.c()};
   return {place.part->norm, input, 2 * input, part};
 }
 // The channels of an input.
-ChannelPart PartOf(const StepSignature& signature, const JoinedInput& place) {
+ChannelPart PartOf(const StepSignature& signature, const ConcatInput& place) {
   const bool forward = signature.phase == Phase::kForward;
-  const TensorSpec& joined = signature.Spec(forward ? Y() : Dy());
-  ChannelRows rows = ChannelRowsOf(joined);
+  const TensorSpec& concat = signature.Spec(forward ? Y() : Dy());
+  ChannelRows rows = ChannelRowsOf(concat);
   rows.channels = place.channels;
-  return {rows, place.first, joined.shape.c()};
+  return {rows, place.first, concat.shape.c()};
 }
 
 // Forward and its rerun both call this function, so they give the same bits.
@@ -47,10 +47,10 @@ Normalisation Summarised(const LoopArgs& args, const Norm& norm) {
 }
 
 void Forward(const LoopArgs& args) {
-  const JoinedBatchNorms& layer = *args.signature.layer.As<JoinedBatchNorms>();
-  const std::vector<JoinedInput> inputs = JoinedInputs(layer, args.signature);
+  const ConcatBatchNorms& layer = *args.signature.layer.As<ConcatBatchNorms>();
+  const std::vector<ConcatInput> inputs = ConcatInputs(layer, args.signature);
   for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {
-    const JoinedInput& place = inputs[static_cast<size_t>(i)];
+    const ConcatInput& place = inputs[static_cast<size_t>(i)];
     if (place.part != nullptr) {
       const Norm norm = NormOf(args.signature, i, place);
       Apply(args, norm, Summarised(args, norm), place.part->relu);
@@ -82,10 +82,10 @@ void BackwardOf(const LoopArgs& args, const Norm& norm, bool relu) {
 }
 
 void Backward(const LoopArgs& args) {
-  const JoinedBatchNorms& layer = *args.signature.layer.As<JoinedBatchNorms>();
-  const std::vector<JoinedInput> inputs = JoinedInputs(layer, args.signature);
+  const ConcatBatchNorms& layer = *args.signature.layer.As<ConcatBatchNorms>();
+  const std::vector<ConcatInput> inputs = ConcatInputs(layer, args.signature);
   for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {
-    const JoinedInput& place = inputs[static_cast<size_t>(i)];
+    const ConcatInput& place = inputs[static_cast<size_t>(i)];
     if (place.part != nullptr) {
       BackwardOf(args, NormOf(args.signature, i, place), place.part->relu);
       continue;
@@ -101,20 +101,20 @@ void Backward(const LoopArgs& args) {
 
 // The workspace that a batch norm of the largest part alone needs.
 int64_t WorkspaceBytes(const StepSignature& signature) {
-  const JoinedBatchNorms& layer = *signature.layer.As<JoinedBatchNorms>();
+  const ConcatBatchNorms& layer = *signature.layer.As<ConcatBatchNorms>();
   int64_t channels = 0;
-  for (const JoinedInput& input : JoinedInputs(layer, signature))
+  for (const ConcatInput& input : ConcatInputs(layer, signature))
     channels = std::max(channels, input.channels);
   return NormWorkspaceBytes(channels).backward;  // the most of its steps
 }
 
 }  // namespace
 
-absl::StatusOr<Candidates> JoinedBatchNormsForward(const StepSignature& signature) {
+absl::StatusOr<Candidates> ConcatBatchNormsForward(const StepSignature& signature) {
   return OwnLoop(signature, Forward, WorkspaceBytes(signature));
 }
 
-absl::StatusOr<Candidates> JoinedBatchNormsBackward(const StepSignature& signature) {
+absl::StatusOr<Candidates> ConcatBatchNormsBackward(const StepSignature& signature) {
   return OwnLoop(signature, Backward, WorkspaceBytes(signature));
 }
 

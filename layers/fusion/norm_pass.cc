@@ -1,6 +1,8 @@
-#include "neap/layers/fusion/fused_batch_norm.h"
+#include "neap/layers/fusion/norm_pass.h"
 
 #include <algorithm>
+#include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -111,22 +113,47 @@ void Pool(const LayerSpec& pooled, LayerSpec& spec) {
 }
 
 // The x that is normalised.
-absl::StatusOr<TensorSpec> NormalisedOf(const FusedBatchNorm& layer, const LayerContext& context) {
+absl::StatusOr<TensorSpec> NormalisedOf(const NormPass& layer, const LayerContext& context) {
   if (!layer.concatenates) {
-    RETURN_IF_ERROR(CheckSpatialInputs(context, layer.adds ? 2 : 1));
+    RETURN_IF_ERROR(CheckSpatialInputs(context, layer.adds() ? 2 : 1));
     return context.inputs[0];
   }
-  if (layer.adds || layer.Pools()) {
-    return absl::InvalidArgumentError(
-        "a fused batch norm that concatenates does not add and does not pool");
-  }
-  if (context.inputs.size() > FusedBatchNorm::kMaxParts) {
-    return absl::InvalidArgumentError(absl::StrCat("a fused batch norm concatenates at most ",
-                                                   FusedBatchNorm::kMaxParts, " inputs, not ",
+  if (context.inputs.size() > NormPass::kMaxParts) {
+    return absl::InvalidArgumentError(absl::StrCat("a norm pass concatenates at most ",
+                                                   NormPass::kMaxParts, " inputs, not ",
                                                    context.inputs.size()));
   }
   return ConcatenationOf(context);
 }
+
+absl::Status CheckCombination(const NormPass& layer, const LayerContext& context) {
+  if (!layer.HasKernels()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("there are no kernels for a norm pass with ", layer.Parameters()));
+  }
+  const int axes = context.inputs.empty() ? 0 : context.inputs[0].shape.spatial_axes();
+  if (layer.pool() == nullptr || CanPoolRelu(*layer.pool(), axes)) return absl::OkStatus();
+  return absl::InvalidArgumentError("a norm pass pools in windows of at most 255 elements");
+}
+
+std::optional<Layer> ActivationOf(const NormPass& layer) {
+  return std::visit(
+      []<typename Definition>(const Definition& definition) -> std::optional<Layer> {
+        if constexpr (std::is_same_v<Definition, std::monostate>) {
+          return std::nullopt;
+        } else {
+          return definition;
+        }
+      },
+      layer.activation);
+}
+
+// Whether it is none or a ReLU.
+bool HasSimpleActivation(const NormPass& layer) {
+  return layer.relu() || std::holds_alternative<std::monostate>(layer.activation);
+}
+
+const char* TrueOrFalse(bool value) { return value ? "true" : "false"; }
 
 }  // namespace
 
@@ -139,44 +166,50 @@ TensorSpec MaskSpec(const TensorSpec& y) {
   return mask;
 }
 
-Operand FusedBatchNorm::MaskOrIndex() const { return Saved(addend_norm.has_value() ? 4 : 2); }
+bool NormPass::HasKernels() const {
+  if (!HasSimpleActivation(*this)) return *this == NormPass{.norm = norm, .activation = activation};
+  if (pool() != nullptr) return relu() && !adds() && !concatenates;
+  return !concatenates || (!adds() && !averages());
+}
 
-std::string FusedBatchNorm::Parameters() const {
-  std::string text = absl::StrCat(norm.Parameters(), " adds=", adds ? "true" : "false",
-                                  " relu=", relu ? "true" : "false");
-  if (addend_norm.has_value())
-    absl::StrAppend(&text, " addend_norm=(", addend_norm->Parameters(), ")");
-  if (pool.has_value()) absl::StrAppend(&text, " pool=(", pool->Parameters(), ")");
-  if (averages) absl::StrAppend(&text, " averages=true");
+Operand NormPass::MaskOrIndex() const { return Saved(addend_norm() != nullptr ? 4 : 2); }
+
+std::string NormPass::Parameters() const {
+  std::string text = norm.Parameters();
+  if (HasSimpleActivation(*this)) {
+    absl::StrAppend(&text, " adds=", TrueOrFalse(adds()), " relu=", TrueOrFalse(relu()));
+  } else {
+    const Layer layer = *ActivationOf(*this);
+    const std::string parameters = layer.Parameters();
+    absl::StrAppend(&text, " activation=", std::string(layer.type()),
+                    parameters.empty() ? "" : absl::StrCat("(", parameters, ")"),
+                    adds() ? " adds=true" : "");
+  }
+  if (addend_norm() != nullptr)
+    absl::StrAppend(&text, " addend_norm=(", addend_norm()->Parameters(), ")");
+  if (pool() != nullptr) absl::StrAppend(&text, " pool=(", pool()->Parameters(), ")");
+  if (averages()) absl::StrAppend(&text, " averages=true");
   if (concatenates) absl::StrAppend(&text, " concatenates=true");
   return text;
 }
 
-absl::StatusOr<LayerSpec> FusedBatchNorm::Specify(const LayerContext& context) const {
-  const bool pools_well = !pool.has_value() || (relu && !adds && !averages);
-  const int axes = context.inputs.empty() ? 0 : context.inputs[0].shape.spatial_axes();
-  if (!pools_well || (pool.has_value() && !CanPoolRelu(*pool, axes)) ||
-      (addend_norm.has_value() && !adds)) {
-    return absl::InvalidArgumentError(
-        "a fused batch norm pools the ReLU of one input, in windows of at most 255 elements and "
-        "without averages, and normalises an addend only where it adds");
-  }
+absl::StatusOr<LayerSpec> NormPass::Specify(const LayerContext& context) const {
+  RETURN_IF_ERROR(CheckCombination(*this, context));
   ASSIGN_OR_RETURN(const TensorSpec x, NormalisedOf(*this, context));
-  if (adds && context.inputs[1] != x) {
+  if (adds() && context.inputs[1] != x) {
     return absl::InvalidArgumentError(absl::StrCat(
         "cannot add input 1, ", context.inputs[1].ToString(), ", to input 0, ", x.ToString()));
   }
   const LayerContext alone = {.inputs = {x}, .mode = context.mode};
   ASSIGN_OR_RETURN(LayerSpec spec, norm.Specify(alone));
-  const double elements = static_cast<double>(x.elements());
   if (concatenates) ConcatenateInputs(context.inputs.size(), spec);
-  if (adds) AddInput(elements, spec);
-  if (addend_norm.has_value()) {
-    ASSIGN_OR_RETURN(LayerSpec second, addend_norm->Specify(alone));
+  if (adds()) AddInput(static_cast<double>(x.elements()), spec);
+  if (addend_norm() != nullptr) {
+    ASSIGN_OR_RETURN(LayerSpec second, addend_norm()->Specify(alone));
     NormaliseAddend(std::move(second), spec);
   }
   const bool training = context.mode == Mode::kTraining;
-  if (averages) {
+  if (averages()) {
     ASSIGN_OR_RETURN(const LayerSpec pooled, GlobalAveragePool{}.Specify(alone));
     Pool(pooled, spec);
     if (training) {
@@ -184,25 +217,27 @@ absl::StatusOr<LayerSpec> FusedBatchNorm::Specify(const LayerContext& context) c
       spec.steps[1].sums_output_grads = false;
     }
   }
-  if (!relu) return spec;
-  for (StepSpec& step : spec.steps) step.flops += elements;
-  if (pool.has_value()) {
-    ASSIGN_OR_RETURN(LayerSpec pooled, pool->Specify(alone));
+  const std::optional<Layer> last = ActivationOf(*this);
+  if (!last.has_value()) return spec;
+  ASSIGN_OR_RETURN(const LayerSpec activated, last->Specify(alone));
+  for (size_t i = 0; i < spec.steps.size(); ++i) spec.steps[i].flops += activated.steps[i].flops;
+  if (pool() != nullptr) {
+    ASSIGN_OR_RETURN(LayerSpec pooled, pool()->Specify(alone));
     Pool(pooled, spec);
     if (training) SaveZeros(std::move(pooled.saved[0]), spec);
   } else if (training) {
-    adds ? SaveZeros({"mask", MaskSpec(x)}, spec) : spec.steps[1].reads.push_back(Param(1));
+    adds() ? SaveZeros({"mask", MaskSpec(x)}, spec) : spec.steps[1].reads.push_back(Param(1));
   }
   return spec;
 }
 
-FusedBatchNorm FusedBatchNormOf(const Layer& layer) {
+NormPass NormPassOf(const Layer& layer) {
   const BatchNorm* const alone = layer.As<BatchNorm>();
-  return alone != nullptr ? FusedBatchNorm{.norm = *alone} : *layer.As<FusedBatchNorm>();
+  return alone != nullptr ? NormPass{.norm = *alone} : *layer.As<NormPass>();
 }
 
 const TensorSpec& NormalisedSpec(const StepSignature& signature) {
-  if (!FusedBatchNormOf(signature.layer).concatenates) return signature.Spec(X());
+  if (!NormPassOf(signature.layer).concatenates) return signature.Spec(X());
   return signature.Spec(signature.phase == Phase::kForward ? Y() : Dy());
 }
 

@@ -1,5 +1,5 @@
 // Batch norms that write their parts of a concatenation: builds launches from signatures.
-#include "neap/layers/fusion/joined_batch_norms.h"
+#include "neap/layers/fusion/concat_batch_norms.h"
 
 #include <algorithm>
 #include <vector>
@@ -22,24 +22,24 @@ bool HasStatistics(const StepSignature& signature) {
   return signature.mode == Mode::kTraining && !signature.rerun;
 }
 
-// Calls launch(i, place, array) for every input; `array` begins with its channels of `joined`.
+// Calls launch(i, place, array) for every input; `array` begins with its channels of `concat`.
 template <typename Launch>
-cudaError_t ForEachInput(const LaunchArgs& a, Operand joined, Launch launch) {
-  const JoinedBatchNorms& layer = *a.signature.layer.As<JoinedBatchNorms>();
-  const Concatenation whole = ConcatenationOf(a.signature.Spec(joined));
-  const std::vector<JoinedInput> inputs = JoinedInputs(layer, a.signature);
+cudaError_t ForEachInput(const LaunchArgs& a, Operand concat, Launch launch) {
+  const ConcatBatchNorms& layer = *a.signature.layer.As<ConcatBatchNorms>();
+  const Concatenation whole = ConcatenationOf(a.signature.Spec(concat));
+  const std::vector<ConcatInput> inputs = ConcatInputs(layer, a.signature);
   for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {
-    const JoinedInput& place = inputs[static_cast<size_t>(i)];
-    const kernels::Array first = After(a.Array(joined), place.first * whole.per_channel);
+    const ConcatInput& place = inputs[static_cast<size_t>(i)];
+    const kernels::Array first = After(a.Array(concat), place.first * whole.per_channel);
     const cudaError_t error = launch(i, place, whole, first);
     if (error != cudaSuccess) return error;
   }
   return cudaSuccess;
 }
 
-cudaError_t JoinedForward(const LaunchArgs& a) {
+cudaError_t ConcatNormsForward(const LaunchArgs& a) {
   return ForEachInput(
-      a, Y(), [&](int i, const JoinedInput& place, const Concatenation& whole, kernels::Array y) {
+      a, Y(), [&](int i, const ConcatInput& place, const Concatenation& whole, kernels::Array y) {
         if (place.part == nullptr) {
           const kernels::RowCopy copy = whole.Copy(place.channels, /*into=*/true);
           return kernels::CopyRows(copy, a.Array(X(i)), y, a.stream);
@@ -57,9 +57,9 @@ cudaError_t JoinedForward(const LaunchArgs& a) {
       });
 }
 
-cudaError_t JoinedBackward(const LaunchArgs& a) {
+cudaError_t ConcatNormsBackward(const LaunchArgs& a) {
   return ForEachInput(
-      a, Dy(), [&](int i, const JoinedInput& place, const Concatenation& whole, kernels::Array dy) {
+      a, Dy(), [&](int i, const ConcatInput& place, const Concatenation& whole, kernels::Array dy) {
         const bool adds = a.signature.Accumulates(Dx(i));
         if (place.part == nullptr) {
           const kernels::RowCopy copy = whole.Copy(place.channels, /*into=*/false, adds);
@@ -76,22 +76,22 @@ cudaError_t JoinedBackward(const LaunchArgs& a) {
 
 }  // namespace
 
-absl::StatusOr<Candidates> JoinedBatchNormsCandidates(const StepSignature& signature,
+absl::StatusOr<Candidates> ConcatBatchNormsCandidates(const StepSignature& signature,
                                                       const SharedRuntime& runtime) {
   RETURN_IF_ERROR(CheckFp32(signature, {Slot::kParam}));
   const bool forward = signature.phase == Phase::kForward;
-  const TensorSpec& joined = signature.Spec(forward ? Y() : Dy());
-  const kernels::ChannelShape shape = ChannelShapeOf(joined);
+  const TensorSpec& concat = signature.Spec(forward ? Y() : Dy());
+  const kernels::ChannelShape shape = ChannelShapeOf(concat);
   RETURN_IF_ERROR(CheckFits32(signature, shape.outer * shape.inner));
   RETURN_IF_ERROR(CheckFits32(signature, shape.channels * shape.inner));
   int64_t scratch = 0;
-  const JoinedBatchNorms& layer = *signature.layer.As<JoinedBatchNorms>();
+  const ConcatBatchNorms& layer = *signature.layer.As<ConcatBatchNorms>();
   for (int i = 0; i < static_cast<int>(layer.parts.size()); ++i) {
     scratch = std::max(scratch, kernels::ChannelScratchBytes(ChannelShapeOf(signature.Spec(X(i))),
-                                                             ElementOf(joined.dtype)));
+                                                             ElementOf(concat.dtype)));
   }
   const bool reduces = !forward || HasStatistics(signature);
-  return OwnKernel(signature, runtime, forward ? JoinedForward : JoinedBackward,
+  return OwnKernel(signature, runtime, forward ? ConcatNormsForward : ConcatNormsBackward,
                    reduces ? scratch : 0);
 }
 
