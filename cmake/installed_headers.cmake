@@ -59,6 +59,7 @@ set(NEAP_INSTALLED_HEADERS
   layers/catalog/step_run.h
   layers/channel_shuffle.h
   layers/channel_slice.h
+  layers/channel_split.h
   layers/collectives/local_ranks.h
   layers/collectives/membership.h
   layers/collectives/mpi_ranks.h

@@ -221,7 +221,7 @@ class Planning {
     }
     if (!options_.has_room_outside() && HasHostTensors(program_)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("parameters are to be kept on the host, but ", WhyNothingMoves()));
+          absl::StrCat("tensors are to be kept on the host, but ", WhyNothingMoves()));
     }
     return policy;
   }

@@ -19,8 +19,18 @@ const TensorHome* Named(const Tensor& tensor, const ProgramOptions& options) {
 absl::Status CheckHome(const TensorHome& named, const Tensor& tensor, const Program& program) {
   if (program.options.shard.ranks > 1 && named.home != Home::kArena) {
     return absl::InvalidArgumentError(
-        absl::StrCat("an optimizer that is sharded over the ranks stays in the arena; '",
+        absl::StrCat("with a sharded optimizer all persistent tensors stay in the arena; '",
                      tensor.name, "' cannot have another home"));
+  }
+  if (named.home == Home::kExternal && program.options.share.ranks > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", tensor.name,
+                     "' cannot be external among several ranks, which do not compare its values"));
+  }
+  if (named.home == Home::kExternal && tensor.copy_of.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", tensor.name, "' cannot be external: it is a copy of '",
+                     program.tensor(*tensor.copy_of).name, "', which can"));
   }
   if (named.home == Home::kHost && tensor.role == Role::kState && program.Pauses()) {
     return absl::InvalidArgumentError(
@@ -47,7 +57,9 @@ Home HomeOf(const Tensor& tensor, const ProgramOptions& options) {
 
 Program WithOffloadedParams(Program program, bool offload_params) {
   program.options.offload_params = offload_params;
-  for (Tensor& tensor : program.tensors) tensor.home = HomeOf(tensor, program.options);
+  for (Tensor& tensor : program.tensors) {
+    if (IsPersistent(tensor.role)) tensor.home = HomeOf(tensor, program.options);
+  }
   return program;
 }
 

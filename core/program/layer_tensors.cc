@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 
 namespace neap {
@@ -25,18 +26,18 @@ bool AddsOtherGrad(const OutputTensors& output, const LayerSpec& spec) {
 }
 
 absl::Status CheckPassedGradients(const ResolvedGraph& graph) {
-  std::vector<size_t> last_reader(graph.layers.size());
+  absl::flat_hash_map<std::string, size_t> last_reader;  // by output
   for (const ResolvedLayer& layer : graph.layers) {
-    for (LayerOutput input : layer.inputs) last_reader[input.layer.index()] = layer.id.index();
+    for (LayerOutput input : layer.inputs) last_reader[graph.NameOf(input)] = layer.id.index();
   }
   for (const ResolvedLayer& layer : graph.layers) {
     if (!layer.spec.passes_linear_grad.has_value()) continue;
     const LayerOutput input = layer.inputs[static_cast<size_t>(*layer.spec.passes_linear_grad)];
-    const ResolvedLayer& last = graph.layers[last_reader[input.layer.index()]];
+    const ResolvedLayer& last = graph.layers[last_reader.at(graph.NameOf(input))];
     if (last.id == layer.id) continue;
     return absl::InvalidArgumentError(absl::StrCat("layer '", last.name, "' reads '",
-                                                   graph.Producer(input).name, "' after '",
-                                                   layer.name, "', which passes its gradient on"));
+                                                   graph.NameOf(input), "' after '", layer.name,
+                                                   "', which passes its gradient on"));
   }
   return absl::OkStatus();
 }

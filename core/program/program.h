@@ -299,8 +299,9 @@ struct Program {
 
 // Every layer of the graph has steps of its own. Errors: those of Resolve(), CheckOptimizer(),
 // CheckRanks(), CheckHomes(), CheckSums() and InSubBatches(); INVALID_ARGUMENT for training that is
-// not trainable, for sub-batches, ranks or homes in the paper's accounting, or for a layer that
-// reads what LayerSpec::passes_linear_grad forbids.
+// not trainable, for what the paper's accounting does not know (sub-batches, ranks, homes, sums
+// over batches, gradients that are given, layers with several outputs), or for a layer that reads
+// what LayerSpec::passes_linear_grad forbids.
 absl::StatusOr<Program> BuildProgram(const Graph& graph, const ProgramOptions& options);
 // The same for the result of Resolve() with the mode of `options`, or of Fuse().
 absl::StatusOr<Program> BuildProgram(ResolvedGraph graph, const ProgramOptions& options);

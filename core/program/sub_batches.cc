@@ -32,6 +32,11 @@ std::optional<std::string> StateWrittenAnew(const LayerSpec& spec) {
   return std::nullopt;
 }
 
+// "its output", or "its output 1" of a layer with several.
+std::string WhichOutput(const LayerSpec& spec, int index) {
+  return spec.output_count() == 1 ? "its output" : absl::StrCat("its output ", index);
+}
+
 // Makes the graph of a part of `images` images.
 class PartMaker {
  public:
@@ -53,7 +58,8 @@ class PartMaker {
     for (int i = 0; i < layer.spec.output_count(); ++i) {
       std::optional<TensorSpec> output = WithImages(layer.spec.OutputSpec(i), batch, images_);
       if (!output.has_value())
-        return Refused(layer, absl::StrCat("its output is not ", batch, " images"));
+        return Refused(layer,
+                       absl::StrCat(WhichOutput(layer.spec, i), " is not ", batch, " images"));
       outputs.push_back(*std::move(output));
     }
     if (is_given) {
@@ -96,8 +102,8 @@ class PartMaker {
     for (int i = 0; i < spec->output_count(); ++i) {
       const TensorSpec& output = spec->OutputSpec(i);
       if (output == outputs[static_cast<size_t>(i)]) continue;
-      return Refused(layer,
-                     absl::StrCat("its output for a part of the batch is ", output.ToString()));
+      return Refused(layer, absl::StrCat(WhichOutput(*spec, i), " for a part of the batch is ",
+                                         output.ToString()));
     }
     if (spec->values_per_variance == 1) {
       return Refused(layer, absl::StrCat("a part of ", images_, images_ == 1 ? " image" : " images",

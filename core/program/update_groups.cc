@@ -19,6 +19,12 @@ Size SizeOf(const LayerSpec& spec) {
   return size;
 }
 
+int64_t OutputBytes(const LayerSpec& spec) {
+  int64_t bytes = 0;
+  for (int i = 0; i < spec.output_count(); ++i) bytes += spec.OutputSpec(i).size_bytes();
+  return bytes;
+}
+
 }  // namespace
 
 std::vector<LayerId> LearningLayers(const ResolvedGraph& graph) {
@@ -41,7 +47,7 @@ std::vector<std::vector<LayerId>> UpdateGroups(const ResolvedGraph& graph,
     const Size size = SizeOf(spec);
     const bool joins = !groups.empty() && last.bytes < rules.bytes &&
                        last.tensors + size.tensors <= kMaxTensorsOfGroup &&
-                       spec.output.size_bytes() <= rules.largest_output_bytes;
+                       OutputBytes(spec) <= rules.largest_output_bytes;
     if (!joins) {
       groups.emplace_back();
       last = {};

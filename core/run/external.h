@@ -3,7 +3,8 @@
 //
 // The values have the tensor's own type and layout: elements are contiguous, in the network's
 // layout (TensorSpec of Program::tensors). The caller keeps the memory until the session is
-// destroyed, and neither reads nor writes it while a step is in flight.
+// destroyed, and neither reads nor writes it while a step is in flight: its own work there, such as
+// kernels on a stream of its own, has ended before it calls the session.
 //
 //   const std::vector<ExternalTensor> given = {{"conv1.weight", weight, 64 * 3 * 7 * 7 * 4}};
 //   ASSIGN_OR_RETURN(const ExternalAddresses addresses, AddressesOf(given, program));

@@ -151,8 +151,9 @@ struct TrainingOptions {
   // Device memory for persistent tensors, which the budget does not count (core/run/external.h,
   // docs/ports.md). The session neither initialises nor frees it: the values that it has when the
   // session is made are the initial ones, also of what begins as a copy (16-bit parameters,
-  // averages). Steps, Load(), LoadWeights() and ExchangeAverages() write there, in place. On
-  // several ranks, the caller's values are the same.
+  // averages). Steps, Load(), LoadWeights() and ExchangeAverages() write there, in place. What the
+  // caller does there has ended before it calls the session, whose streams wait for no others. Not
+  // on several ranks, and not for a tensor that is a copy of another.
   std::vector<ExternalTensor> external = {};
 };
 
@@ -295,9 +296,9 @@ class Session {
   absl::Status LoadWeights(const NamedValues& weights);
 
   // To be called when the caller has changed the memory of external tensors
-  // (TrainingOptions::external): rounds them to the 16-bit copies that kernels read. Without such
-  // copies, the next step sees the change in any case. Errors: FAILED_PRECONDITION while a step is
-  // in flight.
+  // (TrainingOptions::external), and the change has ended: writes their copies anew, which are
+  // those of 16 bits that kernels read, and in fp16 the backups of states. Errors:
+  // FAILED_PRECONDITION while a step is in flight.
   absl::Status Refresh();
 
   // Exchanges the values of every parameter with those of its average (Optimizer::average_decay),

@@ -160,6 +160,11 @@ absl::Status CheckOutputs(const LayerSpec& spec, bool is_loss) {
   if (is_loss) return Refused(what, "is not a loss");
   if (spec.passes_gradient || spec.passes_linear_grad.has_value())
     return Refused(what, "does not pass a gradient on");
+  for (int i = 0; i < spec.output_count() && !spec.steps.empty(); ++i) {
+    const std::vector<Operand>& written = spec.steps[0].writes;
+    if (std::count(written.begin(), written.end(), Operand{Slot::kOutput, i}) == 0)
+      return Refused("its forward step", absl::StrCat("does not write output ", i));
+  }
   for (const StepSpec& step : spec.steps) {
     if (step.phase == Phase::kBackwardActivation)
       return Refused(what, "has no backward_activation");

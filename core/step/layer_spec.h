@@ -196,10 +196,11 @@ struct StepSpec {
 
 struct LayerSpec {
   TensorSpec output;  // output 0; most layers have no other
-  // Outputs 1, 2 and so on. If training needs the gradient of some output of the layer, backward
-  // gets those of all outputs on which a loss depends: a step's signature lacks the others, which
-  // kernels take for 0. Only a layer with one output may have a phase kBackwardActivation, pass
-  // gradients on, or let its output gradients be summed.
+  // Outputs 1, 2 and so on, through which training goes, as through output 0. If training needs the
+  // gradient of some output of the layer, backward gets those of all outputs on which a loss
+  // depends: a step's signature lacks the others, which kernels take for 0. Only a layer with one
+  // output may have a phase kBackwardActivation, pass gradients on, or let its output gradients be
+  // summed.
   std::vector<TensorSpec> further_outputs = {};
   std::vector<ParamSpec> params = {};
   std::vector<StateSpec> states = {};

@@ -242,6 +242,19 @@ int64_t NetworkBuilder::ReaderCount(const std::string& name) const {
   return found == readers_.end() ? 0 : found->second;
 }
 
+std::string NetworkBuilder::UniqueName(const std::string& wished, int outputs) {
+  const auto is_taken = [&](const std::string& name) {
+    for (int i = 1; i < outputs; ++i) {
+      if (name_counts_.contains(OutputName(name, i))) return true;
+    }
+    return false;
+  };
+  std::string name = UniqueName(wished);
+  while (is_taken(name)) name = UniqueName(wished);
+  for (int i = 1; i < outputs; ++i) ++name_counts_[OutputName(name, i)];
+  return name;
+}
+
 std::string NetworkBuilder::UniqueName(const std::string& wished) {
   std::string name = wished;
   for (int64_t& count = name_counts_[wished]; count > 0;) {
@@ -289,7 +302,7 @@ absl::StatusOr<ImageValue> NetworkBuilder::Append(const std::string& wished, Lay
   }
   ASSIGN_OR_RETURN(LayerSpec spec, layer.Specify(context));
   RETURN_IF_ERROR(CheckWeights(spec, weights));
-  std::string name = UniqueName(wished);
+  std::string name = UniqueName(wished, spec.output_count());
   if (!IsName(name)) {
     return absl::InvalidArgumentError(absl::StrCat("its name is not UTF-8, or longer than ",
                                                    static_cast<int64_t>(kMaxNameBytes), " bytes"));

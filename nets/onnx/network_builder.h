@@ -174,6 +174,8 @@ class NetworkBuilder {
     std::string node = "";  // name of the node, or of its output
   };
   std::string UniqueName(const std::string& wished);
+  // The same for a layer of so many outputs, none of which has the name of another layer.
+  std::string UniqueName(const std::string& wished, int outputs);
   absl::StatusOr<ImageValue> Append(const std::string& wished, Layer layer,
                                     const std::vector<ImageValue>& inputs,
                                     std::vector<Weight> weights, bool is_flat);

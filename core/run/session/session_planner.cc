@@ -50,7 +50,8 @@ absl::Status CheckSamePlaces(const Plan& plan, const Plan& other) {
     if (!IsPersistent(tensor.role) || found == tensors.end()) continue;
     const PlanTensor& twin = *found->second;
     const int64_t here = offset(regions, tensor), there = offset(other_regions, twin);
-    if (tensor.host_offset == twin.host_offset && here == there) continue;
+    const bool is_same = tensor.host_offset == twin.host_offset && here == there;
+    if (is_same && tensor.is_external == twin.is_external) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("two plans of one session must keep '", tensor.name,
                      "' at the same place, but it is at ", PlaceText(tensor.host_offset, here),

@@ -155,9 +155,12 @@ TEST_CASE("what is computed from the gradient of one output needs a layer with o
         "layer 'twice': its step 1, backward_data, reads output_grad[2], but the "
         "largest index is 1");
   spec = good;
-  spec.steps[0].writes = {Y(), Y(2)};
+  spec.steps[0].writes = {Y(), Y(1), Y(2)};
   CHECK(error(spec) ==
         "layer 'twice': its step 0, forward, writes output[2], but the largest index is 1");
+  spec = good;
+  spec.steps[0].writes = {Y()};
+  CHECK(error(spec) == "layer 'twice': its forward step does not write output 1");
   spec = good;
   spec.further_outputs[0].shape = {2, 0, 4, 4};
   CHECK(error(spec) == "layer 'twice': its output 1 2x0x4x4 fp32 nchw has no elements");

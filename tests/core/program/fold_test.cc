@@ -10,6 +10,7 @@
 #include "neap/core/step/operands.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
+#include "neap/layers/channel_split.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/fusion/folded_convolution.h"
@@ -188,6 +189,20 @@ TEST_CASE("a block's gradient is not added in a pass of its own") {
   // Those of the input of layer1 and of the outputs of layer3.0 and layer4.0, where batch norms are
   // apart: two paths of a block read these, and what computes them does not add two gradients.
   CHECK(sums == 3);
+}
+
+TEST_CASE("a folded convolution adds an output of a split of which a later layer reads another") {
+  Graph net(Options());
+  const std::string images = net.Input({2, 8, 8});
+  const Convolution stem = {.out_channels = 16, .kernel = 3, .padding = 1};
+  net.Add("split", ChannelSplit{{8, 8}}, {net.Add("stem", stem, {images})});
+  const std::string sum =
+      net.Add("sum", Add{}, {Normalised(net, "block", kWiden, images), "split"});
+  End(net, net.Add("concat", Concat{}, {net.Add("relu", Relu{}, {sum}), "split:1"}));
+  const ResolvedGraph fused = Folded(net);
+  REQUIRE(FoldedLayers(fused).size() == 1);
+  CHECK(FoldedLayers(fused)[0]->adds);
+  CHECK(BuildProgram(fused, ProgramOptions{}).ok());
 }
 
 }  // namespace

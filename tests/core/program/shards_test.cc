@@ -221,9 +221,10 @@ TEST_CASE("a sharded optimizer refuses scaled losses, parameters on the host and
   CHECK(error(ShardedNet(), OfRank(0, {.offload_params = true})) ==
         "an optimizer that is sharded over the ranks stays on the device; parameters cannot be "
         "kept on the host as well");
-  CHECK(error(ShardedNet(), OfRank(0, {.homes = {{"fc.weight", Home::kExternal}}}))
-            .find("an optimizer that is sharded over the ranks stays in the arena; 'fc.weight'") ==
-        0);
+  CHECK(
+      error(ShardedNet(), OfRank(0, {.homes = {{"fc.weight", Home::kExternal}}}))
+          .find("with a sharded optimizer all persistent tensors stay in the arena; 'fc.weight'") ==
+      0);
   ProgramOptions other = OfRank(0);
   other.shard.ranks = 3;
   CHECK(error(ShardedNet(), other) == "the optimizer is sharded over other ranks than the batch");

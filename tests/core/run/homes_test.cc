@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "neap/core/base/units.h"
+#include "neap/core/program/passes.h"
 #include "neap/core/run/file_planner.h"
 #include "neap/core/run/session.h"
 #include "neap/layers/activation.h"
@@ -342,6 +343,20 @@ TEST_CASE("homes and memory that do not fit the network are refused by name") {
   CHECK(
       error({.external = {{"fc.bias", buffer.data(), 16}, {"fc.bias.momentum", buffer.data(), 16}}})
           .find("overlaps") != std::string::npos);
+}
+
+TEST_CASE("a copy is not external, but what it is a copy of may be") {
+  const auto device = OpenCpu();
+  const Buffer buffer = device->Allocate(MemoryKind::kDevice, 4096).value();
+  const Graph net = BlockNet({.dtype = DType::kFp16, .batch_norm = true});
+  for (const Tensor& tensor : Lower(net, {}, device->description())->tensors) {
+    if (!IsPersistent(tensor.role) || !tensor.copy_of.has_value()) continue;
+    const ExternalTensor given = {tensor.name, buffer.data(), tensor.spec.size_bytes()};
+    const absl::Status status = CreateSession(net, *device, {}, {.external = {given}}).status();
+    CHECK(absl::IsInvalidArgument(status));
+    CHECK(std::string(status.message())
+              .find("'" + tensor.name + "' cannot be external: it is a copy of '") == 0);
+  }
 }
 
 }  // namespace
