@@ -21,6 +21,7 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/memory/engines/engine_table.h"
 #include "neap/memory/policies/policies.h"
 #include "neap/memory/transfer/pools.h"
 #include "neap/memory/transfer/waits.h"
