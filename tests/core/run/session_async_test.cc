@@ -6,15 +6,10 @@
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
-#include "neap/core/plan/forwarding_planner.h"
 #include "neap/core/run/session.h"
-#include "neap/memory/create_session.h"
-#include "neap/memory/planner.h"
 #include "tests/core/run/held_planner.h"
-#include "tests/guarded_device.h"
-#include "tests/no_threads.h"
+#include "tests/core/run/pending_budget.h"
 #include "tests/scratch_directory.h"
 #include "tests/small_training.h"
 
@@ -24,40 +19,13 @@ namespace {
 constexpr absl::StatusCode kExhausted = absl::StatusCode::kResourceExhausted;
 constexpr absl::StatusCode kUnusable = absl::StatusCode::kFailedPrecondition;
 
-// What a session needs under policy auto: at least, and to move and rebuild nothing.
-struct Needs {
-  int64_t least = 0, most = 0;
-};
-Needs NeedsOn(Device& device) {
-  const Session session = MakeSession(device, {.policy = "auto"});
-  return {session.planning().minimum_budget_bytes, session.memory().arena_bytes};
-}
-
-Session SessionWith(const std::shared_ptr<const Planner>& planner, Device& device,
-                    TrainingOptions training = {}) {
-  absl::StatusOr<Session> session = Session::Create(SmallNet(), device, planner, training);
-  REQUIRE_MESSAGE(session.ok(), session.status().ToString());
-  return *std::move(session);
-}
-
-// Trains until the budget is no longer pending.
-void TrainWhilePending(Session& session) {
-  while (session.budget_pending()) Train(session, 1);
-}
-
-void CheckAsSteady(Session& session, Device& device) {
-  Session steady = MakeSession(device, {});
-  CHECK(Train(steady, static_cast<int>(session.step())) > 0);
-  CheckSameState(steady, session);
-}
-
 }  // namespace
 
 TEST_CASE("steps do not wait while the planner is at work, and the next one takes its plan") {
   const auto device = OpenCpu();
-  const Needs needs = NeedsOn(*device);
+  const BudgetNeeds needs = NeedsOn(*device);
   const auto planner = std::make_shared<HeldPlanner>(needs.least);
-  Session session = SessionWith(planner, *device);
+  Session session = SessionPlannedBy(planner, *device);
   const int64_t arena_bytes = session.memory().arena_bytes;
   CHECK(!session.budget_pending());
   CHECK(session.AwaitBudget().ok());  // there is nothing to wait for
@@ -79,7 +47,7 @@ TEST_CASE("steps do not wait while the planner is at work, and the next one take
 
 TEST_CASE("budgets that change at any time, with two steps in flight too, cost no bit") {
   const auto device = OpenCpu();
-  const Needs needs = NeedsOn(*device);
+  const BudgetNeeds needs = NeedsOn(*device);
   Session session = MakeSession(*device, {.budget_bytes = needs.most});
   Session steady = MakeSession(*device, {});
   const int64_t budgets[] = {needs.least, needs.most,     needs.least - kBlockBytes,
@@ -104,7 +72,7 @@ TEST_CASE("budgets that change at any time, with two steps in flight too, cost n
 
 TEST_CASE("every kind of change takes effect with a step in flight") {
   const auto device = OpenCpu();
-  const Needs needs = NeedsOn(*device);
+  const BudgetNeeds needs = NeedsOn(*device);
   Session session = MakeSession(*device, {.budget_bytes = needs.most});
   for (const int64_t budget : {needs.least, needs.most, needs.least}) {
     const auto step = static_cast<uint64_t>(session.step());
@@ -122,54 +90,11 @@ TEST_CASE("every kind of change takes effect with a step in flight") {
   CheckAsSteady(session, *device);
 }
 
-TEST_CASE("a budget that is too small is refused in the background, and training goes on") {
-  const auto device = OpenCpu();
-  const Needs needs = NeedsOn(*device);
-  Session session = MakeSession(*device, {.budget_bytes = needs.most});
-  for (const int64_t budget : {needs.least - kBlockBytes, int64_t{0}, int64_t{-1}}) {
-    REQUIRE(session.SetBudgetAsync(budget).ok());
-    TrainWhilePending(session);
-    for (int i = 0; i < 2; ++i) {
-      const absl::Status refused = session.AwaitBudget();
-      CHECK(refused.code() == kExhausted);
-      CHECK(std::string(refused.message()).find(std::to_string(needs.least)) != std::string::npos);
-    }
-    CHECK(session.plan().budget_bytes == needs.most);
-    Train(session, 1);
-  }
-  REQUIRE(session.SetBudgetAsync(needs.least).ok());
-  CHECK(session.AwaitBudget().ok());  // the outcome of the last change
-  CHECK(session.memory().arena_bytes == needs.least);
-  CheckAsSteady(session, *device);
-}
-
-TEST_CASE("plans are verified in the background, and a wrong one is refused") {
-  class WrongPlanner final : public ForwardingPlanner {
-   public:
-    WrongPlanner() : ForwardingPlanner(PlannerFor({})) {}
-    absl::StatusOr<PlanResult> Plan(const Program& program, const PlanRequest& request,
-                                    const DeviceDescription& device,
-                                    EngineCatalog& catalog) const override {
-      auto result = ForwardingPlanner::Plan(program, request, device, catalog);
-      if (result.ok() && request.budget_bytes != kUnlimited) result->plan.peak_bytes += kBlockBytes;
-      return result;
-    }
-  };
-  const auto device = OpenCpu();
-  Session session = SessionWith(std::make_shared<WrongPlanner>(), *device);
-  Train(session, 1);
-  REQUIRE(session.SetBudgetAsync(2 * session.memory().arena_bytes).ok());
-  while (session.budget_pending()) std::this_thread::yield();  // no call that could verify it
-  CHECK(!session.AwaitBudget().ok());
-  Train(session, 2);
-  CheckAsSteady(session, *device);
-}
-
 TEST_CASE("a second change replaces the first, which the planner has not finished") {
   const auto device = OpenCpu();
-  const Needs needs = NeedsOn(*device);
+  const BudgetNeeds needs = NeedsOn(*device);
   const auto planner = std::make_shared<HeldPlanner>(needs.most + kBlockBytes);
-  Session session = SessionWith(planner, *device);
+  Session session = SessionPlannedBy(planner, *device);
   REQUIRE(session.SetBudgetAsync(needs.most + kBlockBytes).ok());
   planner->AwaitAsked();
   const int plans = planner->plans();
@@ -187,9 +112,9 @@ TEST_CASE("a second change replaces the first, which the planner has not finishe
 
 TEST_CASE("SetBudget() replaces a pending change at once, also if it is refused") {
   const auto device = OpenCpu();
-  const Needs needs = NeedsOn(*device);
+  const BudgetNeeds needs = NeedsOn(*device);
   const auto planner = std::make_shared<HeldPlanner>(needs.most + kBlockBytes);
-  Session session = SessionWith(planner, *device);
+  Session session = SessionPlannedBy(planner, *device);
   const int64_t arena_bytes = session.memory().arena_bytes;
   REQUIRE(session.SetBudgetAsync(needs.most + kBlockBytes).ok());
   planner->AwaitAsked();
@@ -212,11 +137,12 @@ TEST_CASE("SetBudget() replaces a pending change at once, also if it is refused"
 
 TEST_CASE("two budgets are planned at the same time on two threads") {
   const auto steady = OpenCpu();
-  const Needs needs = NeedsOn(*steady);
+  const BudgetNeeds needs = NeedsOn(*steady);
   for (int round = 0; round < 4; ++round) {
     const auto device = OpenCpu();
     const auto planner = std::make_shared<HeldPlanner>(needs.most);
-    Session session = SessionWith(planner, *device);  // has not asked for the engines of reruns
+    Session session =
+        SessionPlannedBy(planner, *device);  // has not asked for the engines of reruns
     REQUIRE(session.SetBudgetAsync(needs.most).ok());
     planner->AwaitAsked();
     planner->Release();
@@ -231,7 +157,7 @@ TEST_CASE(
     "a graph is planned within the budget that was pending, or the old one if it is refused") {
   const auto device = OpenCpu();
   const Graph part = SmallNet(Layout::kChannelsFirst, /*with_block=*/false);
-  const Needs needs = NeedsOn(*device);
+  const BudgetNeeds needs = NeedsOn(*device);
   Session session = MakeSession(*device, {.budget_bytes = needs.most});
   Session steady = MakeSession(*device, {});
   Train(session, 1);
@@ -255,9 +181,9 @@ TEST_CASE("a change stays pending while the session saves, loads and reads value
   const auto device = OpenCpu();
   const ScratchDirectory directory;
   const std::string path = directory.File("checkpoint.safetensors");
-  const Needs needs = NeedsOn(*device);
+  const BudgetNeeds needs = NeedsOn(*device);
   const auto planner = std::make_shared<HeldPlanner>(needs.least);
-  Session session = SessionWith(planner, *device);
+  Session session = SessionPlannedBy(planner, *device);
   Train(session, 2);
   REQUIRE(session.SetBudgetAsync(needs.least).ok());
   REQUIRE(session.Save(path).ok());
@@ -276,9 +202,9 @@ TEST_CASE("a change stays pending while the session saves, loads and reads value
 
 TEST_CASE("a session with a pending change may be moved, and assigned to") {
   const auto device = OpenCpu();
-  const Needs needs = NeedsOn(*device);
+  const BudgetNeeds needs = NeedsOn(*device);
   const auto planner = std::make_shared<HeldPlanner>(needs.least);
-  Session first = SessionWith(planner, *device);
+  Session first = SessionPlannedBy(planner, *device);
   Train(first, 1);
   REQUIRE(first.SetBudgetAsync(needs.least).ok());
   planner->AwaitAsked();
@@ -298,9 +224,9 @@ TEST_CASE("a session with a pending change may be moved, and assigned to") {
 
 TEST_CASE("a session that is destroyed waits for the planner to return") {
   const auto device = OpenCpu();
-  const Needs needs = NeedsOn(*device);
+  const BudgetNeeds needs = NeedsOn(*device);
   const auto planner = std::make_shared<HeldPlanner>(needs.least);
-  std::optional<Session> session = SessionWith(planner, *device);
+  std::optional<Session> session = SessionPlannedBy(planner, *device);
   const int plans = planner->plans();
   REQUIRE(session->SetBudgetAsync(needs.least).ok());
   planner->AwaitAsked();
@@ -313,7 +239,7 @@ TEST_CASE("a session that is destroyed waits for the planner to return") {
 
 TEST_CASE("sessions for training only and for inference only change their budgets, too") {
   const auto device = OpenCpu();
-  const Needs needs = NeedsOn(*device);
+  const BudgetNeeds needs = NeedsOn(*device);
   Session trains = MakeSession(*device, {.budget_bytes = needs.most}, {.training_only = true});
   REQUIRE(trains.SetBudgetAsync(needs.least).ok());
   TrainWhilePending(trains);
@@ -335,94 +261,6 @@ TEST_CASE("sessions for training only and for inference only change their budget
   CHECK(infers.memory().arena_bytes == least);
   CHECK(SameBits(infers.Predict(batch.images)->probabilities, before));
   CHECK(infers.TrainStep(batch).status().code() == kUnusable);
-}
-
-TEST_CASE("memory that the device refuses at the switch leaves the old plan, and is reported") {
-  const auto cpu = OpenCpu();
-  const Needs needs = NeedsOn(*cpu);
-  GuardedDevice device(*cpu);
-  Session session = MakeSession(device, {.budget_bytes = needs.most});
-  REQUIRE(session.SetBudgetAsync(needs.least).ok());
-  device.RefuseArenas(1);
-  TrainWhilePending(session);  // the step that switches back trains, too
-  const absl::Status refused = session.AwaitBudget();
-  CHECK(refused.code() == kExhausted);
-  CHECK(std::string(refused.message()) == "refused by the test");
-  CHECK(session.plan().budget_bytes == needs.most);
-  REQUIRE(session.SetBudgetAsync(needs.least).ok());
-  CHECK(session.AwaitBudget().ok());
-  Train(session, 1);
-  CHECK(device.GuardsIntact());
-  CheckAsSteady(session, *cpu);
-}
-
-TEST_CASE("a session whose arena is lost at the switch goes on with the next budget") {
-  const auto cpu = OpenCpu();
-  const Needs needs = NeedsOn(*cpu);
-  GuardedDevice device(*cpu);
-  Session session = MakeSession(device, {.budget_bytes = needs.most});
-  Train(session, 2);
-  REQUIRE(session.SetBudgetAsync(needs.least).ok());
-  device.RefuseArenas(2);
-  CHECK(session.AwaitBudget().code() == kExhausted);
-  CHECK(session.TrainStep(MakeBatch(2)).status().code() == kUnusable);
-  REQUIRE(session.SetBudgetAsync(needs.least).ok());
-  while (session.budget_pending()) session.TrainStep(MakeBatch(2)).status().IgnoreError();
-  CHECK(session.AwaitBudget().ok());
-  CHECK(session.step() == 3);
-  CheckAsSteady(session, *cpu);
-}
-
-TEST_CASE("a change waits for another plan if a kernel cannot be made at the switch") {
-  // Engines that cannot be built are withdrawn; here one is merely refused.
-  class RefusingBackend final : public Backend {
-   public:
-    explicit RefusingBackend(Backend& backend) : backend_(backend) {}
-    absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
-      return backend_.Engines(signature);
-    }
-    std::string Versions() const override { return backend_.Versions(); }
-    absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(const StepSignature& signature,
-                                                       std::string_view engine) override {
-      if (std::exchange(refuses_next, false)) return absl::AbortedError("plan again");
-      return backend_.MakeKernel(signature, engine);
-    }
-    bool refuses_next = false;
-
-   private:
-    Backend& backend_;
-  };
-  const auto cpu = OpenCpu();
-  const Needs needs = NeedsOn(*cpu);
-  GuardedDevice device(*cpu);
-  RefusingBackend backend(cpu->backend());
-  device.Replace(backend);
-  const auto planner = std::make_shared<HeldPlanner>(kUnlimited - 1);
-  Session session = SessionWith(planner, device);
-  const int plans = planner->plans();
-  REQUIRE(session.SetBudgetAsync(needs.least).ok());
-  backend.refuses_next = true;
-  TrainWhilePending(session);
-  CHECK(!backend.refuses_next);
-  CHECK(session.AwaitBudget().ok());
-  CHECK(planner->plans() == plans + 2 + 2);
-  CHECK(session.memory().arena_bytes == needs.least);
-  CheckAsSteady(session, *cpu);
-}
-
-TEST_CASE("a change whose thread the system refuses is an error at once") {
-  const auto device = OpenCpu();
-  const Needs needs = NeedsOn(*device);
-  Session session = MakeSession(*device, {.budget_bytes = needs.most});
-  {
-    const testing::NoThreads none;
-    CHECK(session.SetBudgetAsync(needs.least).code() == kExhausted);
-  }
-  CHECK(!session.budget_pending());
-  CHECK(session.AwaitBudget().ok());
-  Train(session, 2);
-  CHECK(session.plan().budget_bytes == needs.most);
-  CheckAsSteady(session, *device);
 }
 
 }  // namespace neap

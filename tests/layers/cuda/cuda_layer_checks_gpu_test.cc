@@ -1,0 +1,126 @@
+// What the kernels of every backend must do, on a GPU: values at corners, fused layers with the
+// bits of separate ones, labels that are none, sub-batches, and the steps of the optimizer.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "neap/layers/softmax_cross_entropy.h"
+#include "tests/gpu_test.h"
+#include "tests/layers/activation_checks.h"
+#include "tests/layers/cuda/device_arena.h"
+#include "tests/layers/fusion_checks.h"
+#include "tests/layers/loss_checks.h"
+#include "tests/layers/sub_batch_checks.h"
+#include "tests/layers/update_checks.h"
+
+namespace neap::testing {
+namespace {
+
+using namespace operands;
+
+TEST_CASE("activations have PyTorch's values and gradients at their corners on a GPU") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  DeviceArena arena(*gpu);
+  for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
+    CheckActivationCorners(gpu->backend(), arena.Access(), dtype);
+}
+
+TEST_CASE("a batch norm of parts has the bits of a concatenation and a batch norm on a GPU") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  DeviceArena arena(*gpu);
+  for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
+    CheckBatchNormOfParts(gpu->backend(), arena.Access(), dtype);
+}
+
+TEST_CASE("a concatenation of batch norms has the bits of separate layers on a GPU") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  DeviceArena arena(*gpu);
+  for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
+    CheckConcatBatchNorms(gpu->backend(), arena.Access(), dtype);
+}
+
+TEST_CASE("a convolution and a kernel for its ReLU have the bits of separate layers on a GPU") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  DeviceArena arena(*gpu);
+  for (const DType dtype : {DType::kFp32, DType::kTf32, DType::kFp16, DType::kBf16})
+    CheckConvolutionWithRelu(gpu->backend(), arena.Access(), dtype);
+}
+
+TEST_CASE("an averaged batch norm has the bits of a batch norm and a global pooling on a GPU") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  DeviceArena arena(*gpu);
+  for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
+    CheckAveragedBatchNorm(gpu->backend(), arena.Access(), dtype);
+}
+
+TEST_CASE("a batch norm with an activation has the bits of both layers on a GPU") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  DeviceArena arena(*gpu);
+  for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
+    CheckActivatedNorm(gpu->backend(), arena.Access(), dtype);
+}
+
+TEST_CASE("a label outside the classes makes the loss NaN on the GPU too") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  DeviceArena arena(*gpu);
+  CheckLabelsOutsideClasses(gpu->backend(), arena.Access());
+}
+
+TEST_CASE("an image without a label adds nothing to the loss on the GPU either") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  DeviceArena arena(*gpu);
+  CheckImagesWithoutLabels(gpu->backend(), arena.Access());
+  CheckElementsWithoutTargets(gpu->backend(), arena.Access());
+}
+
+TEST_CASE("on the GPU too, sub-batches compute together what the whole batch does") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  DeviceArena arena(*gpu);
+  for (const DType dtype : {DType::kFp32, DType::kBf16}) {
+    CheckDropoutInSubBatches(gpu->backend(), arena.Access(), dtype);
+    CheckFullyConnectedInSubBatches(gpu->backend(), arena.Access(), dtype);
+  }
+  CheckLossInSubBatches(gpu->backend(), arena.Access());
+}
+
+TEST_CASE("on the GPU too, the optimizer's steps take the tensors of many layers") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  DeviceArena arena(*gpu);
+  CheckManyUpdates(gpu->backend(), arena.Access());
+  CheckManyGradients(gpu->backend(), arena.Access());
+  CheckScaledUpdates(gpu->backend(), arena.Access());
+  CheckGradientNorm(gpu->backend(), arena.Access());
+  CheckManyStates(gpu->backend(), arena.Access());
+}
+
+TEST_CASE("beside a NaN no class is the largest on the GPU either") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  DeviceArena arena(*gpu);
+  const std::vector<TensorSpec> inputs = {{.shape = {3, 3, 1, 1}},
+                                          {.shape = {3}, .dtype = DType::kInt32}};
+  const LayerSpec spec = SoftmaxCrossEntropy{}.Specify({.inputs = inputs}).value();
+  const StepSignature signature =
+      SignatureOf(spec.steps[0], {.layer = SoftmaxCrossEntropy{}, .spec = spec, .inputs = inputs});
+  const double nan = std::nan("");
+  const absl::StatusOr<Values> y =
+      RunStep(gpu->backend(), arena.Access(), signature,
+              {{X(0), {nan, 2, 3, 1, 2, nan, 1, 2, 3}}, {X(1), {2, 1, 2}}});
+  REQUIRE(y.ok());
+  CHECK(y->at(State(0))[1] == 1);
+}
+
+}  // namespace
+}  // namespace neap::testing
