@@ -349,7 +349,8 @@ TEST_CASE("a copy is not external, but what it is a copy of may be") {
   const auto device = OpenCpu();
   const Buffer buffer = device->Allocate(MemoryKind::kDevice, 4096).value();
   const Graph net = BlockNet({.dtype = DType::kFp16, .batch_norm = true});
-  for (const Tensor& tensor : Lower(net, {}, device->description())->tensors) {
+  const Program program = Lower(net, {}, device->description()).value();
+  for (const Tensor& tensor : program.tensors) {
     if (!IsPersistent(tensor.role) || !tensor.copy_of.has_value()) continue;
     const ExternalTensor given = {tensor.name, buffer.data(), tensor.spec.size_bytes()};
     const absl::Status status = CreateSession(net, *device, {}, {.external = {given}}).status();
