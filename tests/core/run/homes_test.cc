@@ -38,8 +38,10 @@ bool IsWeight(const PlanTensor& tensor) {
   return tensor.role == Role::kMaster ||
          (tensor.role == Role::kParam && tensor.dtype == DType::kFp32);
 }
+// Whether it is fp32, and not the backup of a state, which is a copy.
 bool IsFp32(const PlanTensor& tensor) {
-  return IsPersistent(tensor.role) && tensor.dtype == DType::kFp32;
+  return IsPersistent(tensor.role) && tensor.dtype == DType::kFp32 &&
+         !tensor.name.ends_with(".backup");
 }
 bool IsNone(const PlanTensor& /*tensor*/) { return false; }
 bool IsLast(const PlanTensor& tensor) { return tensor.name == "fc.weight"; }
