@@ -66,7 +66,8 @@ int64_t WrittenBytes(const Program& program, const Step& step) {
   return bytes;
 }
 
-// The step that is the only reader of `kept`, backward included, if its only result is no larger.
+// The step that is the only reader of `kept`, backward included, provided that it has a single
+// result, which is no larger than `kept`.
 std::optional<StepId> Successor(const Program& program, const Readers& readers, TensorId kept) {
   const std::vector<StepId>& forward = readers.forward[kept.index()];
   if (forward.size() != 1 || readers.in_backward[kept.index()]) return std::nullopt;

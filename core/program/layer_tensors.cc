@@ -26,14 +26,15 @@ bool AddsOtherGrad(const OutputTensors& output, const LayerSpec& spec) {
 }
 
 absl::Status CheckPassedGradients(const ResolvedGraph& graph) {
-  absl::flat_hash_map<std::string, size_t> last_reader;  // by output
+  absl::flat_hash_map<std::pair<LayerId, int>, size_t> last_reader;  // by layer and output
   for (const ResolvedLayer& layer : graph.layers) {
-    for (LayerOutput input : layer.inputs) last_reader[graph.NameOf(input)] = layer.id.index();
+    for (LayerOutput input : layer.inputs)
+      last_reader[{input.layer, input.index}] = layer.id.index();
   }
   for (const ResolvedLayer& layer : graph.layers) {
     if (!layer.spec.passes_linear_grad.has_value()) continue;
     const LayerOutput input = layer.inputs[static_cast<size_t>(*layer.spec.passes_linear_grad)];
-    const ResolvedLayer& last = graph.layers[last_reader.at(graph.NameOf(input))];
+    const ResolvedLayer& last = graph.layers[last_reader.at({input.layer, input.index})];
     if (last.id == layer.id) continue;
     return absl::InvalidArgumentError(absl::StrCat("layer '", last.name, "' reads '",
                                                    graph.NameOf(input), "' after '", layer.name,

@@ -8,6 +8,14 @@
 
 namespace neap::cpu {
 
+inline void CopyOrAdd(const float* from, int64_t count, bool add, float* to) {
+  if (!add) {
+    if (from != to) std::copy_n(from, count, to);
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) to[i] += from[i];
+}
+
 // The whole has `rows` rows of `length` elements; a part contributes `per_channel` elements for
 // each of its channels to every row.
 struct Concatenation {
@@ -27,15 +35,7 @@ struct Concatenation {
   // Copies to the part, or adds to it.
   const float* CopyFrom(const float* whole, int64_t channels, bool add, float* part) const {
     const int64_t run = channels * per_channel;
-    for (int64_t r = 0; r < rows; ++r) {
-      const float* const from = whole + r * length;
-      float* const to = part + r * run;
-      if (!add) {
-        std::copy_n(from, run, to);
-        continue;
-      }
-      for (int64_t i = 0; i < run; ++i) to[i] += from[i];
-    }
+    for (int64_t r = 0; r < rows; ++r) CopyOrAdd(whole + r * length, run, add, part + r * run);
     return whole + run;
   }
 };

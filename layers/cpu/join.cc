@@ -66,14 +66,6 @@ void AddHalfGradients(const LoopArgs& args) {
     sum[i] = T(static_cast<float>(sum[i]) + static_cast<float>(addend[i]));
 }
 
-void CopyOrAdd(const float* from, int64_t count, bool add, float* to) {
-  if (!add) {
-    if (from != to) std::copy_n(from, count, to);
-    return;
-  }
-  for (int64_t i = 0; i < count; ++i) to[i] += from[i];
-}
-
 // Writes come before sums, because two inputs may be the same tensor. Operands of gradients that
 // the program does not need are missing.
 void AddBackwardLoop(const LoopArgs& args) {
