@@ -219,9 +219,9 @@ class Planning {
       return absl::InvalidArgumentError(
           absl::StrCat("policy ", options_.policy, " moves tensors, but ", WhyNothingMoves()));
     }
-    if (!options_.has_room_outside() && HasHostTensors(program_)) {
+    if (!options_.has_room_outside() && HostBytes(program_) > 0) {
       return absl::InvalidArgumentError(
-          absl::StrCat("tensors are to be kept on the host, but ", WhyNothingMoves()));
+          absl::StrCat("parameters or other tensors are to be kept on the host, but ", WhyNothingMoves()));
     }
     return policy;
   }

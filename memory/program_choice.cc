@@ -56,8 +56,8 @@ class Chooser {
     // Whether there is a choice at all is found out first, because planning takes much longer.
     ASSIGN_OR_RETURN(const Program whole, lower_(first_));
     offloadable_bytes_ = OffloadableParamBytes(whole);
-    may_offload_ =
-        may_offload && offloadable_bytes_ > 0 && offloadable_bytes_ <= options_.host_budget_bytes;
+    may_offload_ = may_offload && offloadable_bytes_ > 0 &&
+                   offloadable_bytes_ <= options_.host_budget_bytes - HostBytes(whole);
     const bool splits = may_split && IsSplit(InTwo(options_.batch_norm_in_parts));
     const bool would_split = may_split && !splits && options_.suggest_policy &&
                              IsSplit(InTwo(/*batch_norm_in_parts=*/true));
@@ -313,9 +313,10 @@ absl::StatusOr<BucketSizes> ChooseBuckets(LowerWith lower, const PlannerOptions&
 
 int64_t OffloadableParamBytes(const Program& program) {
   if (program.options.accounting == Accounting::kPaper) return 0;
+  const HomeTable homes(program.options);
   int64_t bytes = 0;
   for (const Tensor& tensor : program.tensors) {
-    if (IsOffloadable(tensor, program.options))
+    if (homes.IsOffloadable(tensor))
       bytes += RoundUp(tensor.spec.size_bytes(), kBlockBytes);
   }
   return bytes;

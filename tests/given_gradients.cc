@@ -84,8 +84,8 @@ GivenLosses::GivenLosses(const Graph& net, const std::vector<std::string>& kept)
     }
   }
   for (const GraphOutput& output : net.outputs()) {
-    const auto is_it = [&](const GivenLoss& loss) { return loss.predictions == output.layer; };
-    if (std::none_of(losses_.begin(), losses_.end(), is_it)) net_.Output(output.layer);
+    const auto is_it = [&](const GivenLoss& loss) { return loss.predictions == output.name; };
+    if (std::none_of(losses_.begin(), losses_.end(), is_it)) net_.Output(output.name);
   }
   net_.Sizes(net.sizes());
   for (const SharedParam& shared : net.shared()) net_.Share(shared.param, shared.owner);

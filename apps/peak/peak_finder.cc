@@ -11,6 +11,7 @@
 #include "neap/core/base/clock.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
+#include "neap/core/program/homes.h"
 #include "neap/core/program/program.h"
 #include "neap/core/verifier/verifier.h"
 #include "neap/layers/catalog/default_catalog.h"
@@ -193,7 +194,7 @@ absl::StatusOr<bool> PeakFinder::MayOffload() const {
   ASSIGN_OR_RETURN(const Graph graph, Sized(peak_.growth.least).Build());
   ASSIGN_OR_RETURN(const Program program, programs_.Of(graph));
   const int64_t bytes = OffloadableParamBytes(program);
-  return bytes > 0 && bytes <= programs_.Asked().host_budget_bytes;
+  return bytes > 0 && bytes <= programs_.Asked().host_budget_bytes - HostBytes(program);
 }
 
 absl::StatusOr<bool> PeakFinder::Reaches(int64_t n) const {

@@ -64,7 +64,7 @@ absl::Status ConnectResults(const Graph& graph, const Index& index, Connections&
   absl::flat_hash_set<std::string> known;
   bool takes_gradients = false;
   for (const GraphOutput& output : graph.outputs()) {
-    const std::string& name = output.layer;
+    const std::string& name = output.name;
     const std::optional<ConnectedOutput> found = FindOutput(index, name);
     if (!found.has_value())
       return absl::InvalidArgumentError(absl::StrCat("output '", name, "' is not a layer"));

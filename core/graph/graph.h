@@ -89,7 +89,7 @@ struct GraphLayer {
 
 // What the caller gets of an iteration.
 struct GraphOutput {
-  std::string layer;            // its OutputName()
+  std::string name;             // OutputName() of a layer's output
   bool takes_gradient = false;  // Graph::OutputWithGradient()
   friend bool operator==(const GraphOutput&, const GraphOutput&) = default;
 };
@@ -139,15 +139,15 @@ class Graph {
   // and a feed to compare them with. Training minimises the sum of all losses times their weights.
   // Returns the name.
   std::string Loss(std::string name, Layer loss, std::vector<std::string> inputs);
-  // Makes the layer's output a result of every iteration.
-  void Output(std::string layer) { outputs_.push_back({.layer = std::move(layer)}); }
+  // Makes an output of a layer, of this OutputName(), a result of every iteration.
+  void Output(std::string name) { outputs_.push_back({.name = std::move(name)}); }
   // The same for an output of which the caller computes a loss of its own. In training, an
   // iteration hands out all outputs after forward, and pauses until the caller gives the gradient
   // of what it minimises with respect to each of these (Session::Forward(), Session::Backward()).
   // Losses of the network add theirs. Such a network trains in one sub-batch; evaluation does not
   // pause.
-  void OutputWithGradient(std::string layer) {
-    outputs_.push_back({.layer = std::move(layer), .takes_gradient = true});
+  void OutputWithGradient(std::string name) {
+    outputs_.push_back({.name = std::move(name), .takes_gradient = true});
   }
   // Makes a layer use the parameter of another instead of one of its own, of the same shape:
   // Share("decoder.weight", "encoder.weight"). It has one tensor, in files under the owner's name,

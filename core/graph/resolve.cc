@@ -246,7 +246,7 @@ absl::Status AddCaller(const std::vector<GraphOutput>& outputs, ResolvedGraph& g
     for (const LayerResult& result : layer.results) found[result.name] = {layer.id, result.output};
   }
   for (const GraphOutput& output : outputs) {
-    if (output.takes_gradient) caller.inputs.push_back(found.at(output.layer));
+    if (output.takes_gradient) caller.inputs.push_back(found.at(output.name));
   }
   ASSIGN_OR_RETURN(caller.spec, caller.layer.Specify({.inputs = graph.InputSpecs(caller)}));
   graph.layers.push_back(std::move(caller));

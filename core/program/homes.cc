@@ -1,20 +1,13 @@
 #include "neap/core/program/homes.h"
 
-#include <algorithm>
-
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "neap/core/base/region.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/base/units.h"
 
 namespace neap {
 namespace {
-
-const TensorHome* Named(const Tensor& tensor, const ProgramOptions& options) {
-  const auto named = std::find_if(options.homes.begin(), options.homes.end(),
-                                  [&](const TensorHome& one) { return one.tensor == tensor.name; });
-  return named == options.homes.end() ? nullptr : &*named;
-}
 
 absl::Status CheckHome(const TensorHome& named, const Tensor& tensor, const Program& program) {
   if (program.options.shard.ranks > 1 && named.home != Home::kArena) {
@@ -43,29 +36,38 @@ absl::Status CheckHome(const TensorHome& named, const Tensor& tensor, const Prog
 
 }  // namespace
 
-bool IsOffloadable(const Tensor& tensor, const ProgramOptions& options) {
-  const bool may_move = tensor.role == Role::kParam || tensor.role == Role::kMaster ||
-                        tensor.role == Role::kOptimizer;
-  return may_move && options.shard.ranks == 1 &&
-         tensor.spec.size_bytes() >= kMinOffloadedParamBytes && Named(tensor, options) == nullptr;
+HomeTable::HomeTable(const ProgramOptions& options) : options_(options) {
+  for (const TensorHome& one : options.homes) named_.emplace(one.tensor, one.home);
 }
 
-Home HomeOf(const Tensor& tensor, const ProgramOptions& options) {
-  if (const TensorHome* const named = Named(tensor, options)) return named->home;
-  return options.offload_params && IsOffloadable(tensor, options) ? Home::kHost : Home::kArena;
+bool HomeTable::IsOffloadable(const Tensor& tensor) const {
+  const bool may_move = tensor.role == Role::kParam || tensor.role == Role::kMaster ||
+                        tensor.role == Role::kOptimizer;
+  return may_move && options_.shard.ranks == 1 &&
+         tensor.spec.size_bytes() >= kMinOffloadedParamBytes && !named_.contains(tensor.name);
+}
+
+Home HomeTable::Of(const Tensor& tensor) const {
+  const auto named = named_.find(tensor.name);
+  if (named != named_.end()) return named->second;
+  return options_.offload_params && IsOffloadable(tensor) ? Home::kHost : Home::kArena;
 }
 
 Program WithOffloadedParams(Program program, bool offload_params) {
   program.options.offload_params = offload_params;
+  const HomeTable homes(program.options);
   for (Tensor& tensor : program.tensors) {
-    if (IsPersistent(tensor.role)) tensor.home = HomeOf(tensor, program.options);
+    if (IsPersistent(tensor.role)) tensor.home = homes.Of(tensor);
   }
   return program;
 }
 
-bool HasHostTensors(const Program& program) {
-  return std::any_of(program.tensors.begin(), program.tensors.end(),
-                     [](const Tensor& tensor) { return tensor.home == Home::kHost; });
+int64_t HostBytes(const Program& program) {
+  int64_t bytes = 0;
+  for (const Tensor& tensor : program.tensors) {
+    if (tensor.home == Home::kHost) bytes += RoundUp(tensor.spec.size_bytes(), kBlockBytes);
+  }
+  return bytes;
 }
 
 absl::Status CheckHomes(const Program& program) {

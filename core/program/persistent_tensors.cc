@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "neap/core/program/homes.h"
 #include "neap/core/step/loss_scale.h"
 #include "neap/core/step/specify.h"
 
@@ -56,7 +55,7 @@ TensorId PersistentTensors::Add(Tensor tensor) {
     unknown_ = absl::StrCat(tensor.name, " (", tensor.spec.ToString(), ")");
   }
   if (known) return tensor.id;
-  tensor.home = HomeOf(tensor, program_.options);
+  tensor.home = homes_.Of(tensor);
   program_.tensors.push_back(tensor);
   return program_.tensors.back().id;
 }

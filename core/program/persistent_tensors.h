@@ -16,6 +16,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "neap/core/graph/graph.h"
+#include "neap/core/program/homes.h"
 #include "neap/core/program/program.h"
 #include "neap/core/program/shards.h"
 
@@ -40,7 +41,7 @@ struct LayerPersistent {
 class PersistentTensors {
  public:
   explicit PersistentTensors(Program& program)
-      : program_(program), division_(program.options.shard.ranks) {}
+      : program_(program), homes_(program.options), division_(program.options.shard.ranks) {}
 
   // Adds the persistent tensors of `whole`; those of the layers must then be among them, by name,
   // role and spec.
@@ -60,6 +61,7 @@ class PersistentTensors {
   std::vector<Slice> ShardsOf(const std::string& param, int64_t elements);
 
   Program& program_;
+  HomeTable homes_;
   ShardDivision division_;
   absl::flat_hash_map<std::string, TensorId> adopted_;
   absl::flat_hash_map<std::string, PersistentParam> params_;  // that were made

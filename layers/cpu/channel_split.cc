@@ -15,7 +15,7 @@ void SplitForward(const LoopArgs& args) {
   const Concatenation whole = ConcatenationOf(args.signature.Spec(X()));
   const float* x = args.Get<float>(X());
   for (int i = 0; i < std::ssize(channels); ++i)
-    x = whole.CopyFrom(x, channels[static_cast<size_t>(i)], false, args.Get<float>(Y(i)));
+    x = CopyFrom(whole, x, channels[static_cast<size_t>(i)], false, args.Get<float>(Y(i)));
 }
 
 void SplitBackward(const LoopArgs& args) {
@@ -25,7 +25,7 @@ void SplitBackward(const LoopArgs& args) {
   for (int i = 0; i < std::ssize(channels); ++i) {
     const int64_t count = channels[static_cast<size_t>(i)];
     const bool is_known = args.signature.Has(Dy(i));
-    dx = is_known ? whole.CopyInto(args.Get<float>(Dy(i)), count, dx) : whole.SetZero(count, dx);
+    dx = is_known ? CopyInto(whole, args.Get<float>(Dy(i)), count, dx) : SetZero(whole, count, dx);
   }
 }
 

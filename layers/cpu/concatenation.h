@@ -1,10 +1,10 @@
-// Tensors that are concatenated along the channels, as rows in memory, and copies of their parts.
+// Copies between a concatenation of tensors and its parts.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
-#include "neap/core/base/tensor.h"
+#include "neap/layers/steps/concatenation.h"
 
 namespace neap::cpu {
 
@@ -16,34 +16,26 @@ inline void CopyOrAdd(const float* from, int64_t count, bool add, float* to) {
   for (int64_t i = 0; i < count; ++i) to[i] += from[i];
 }
 
-// The whole has `rows` rows of `length` elements; a part contributes `per_channel` elements for
-// each of its channels to every row.
-struct Concatenation {
-  int64_t rows = 0, length = 0, per_channel = 0;
-
-  // `whole` is the first element of the part in the whole. Each returns that of the next part.
-  float* CopyInto(const float* part, int64_t channels, float* whole) const {
-    const int64_t run = channels * per_channel;
-    for (int64_t r = 0; r < rows; ++r) std::copy_n(part + r * run, run, whole + r * length);
-    return whole + run;
-  }
-  float* SetZero(int64_t channels, float* whole) const {
-    const int64_t run = channels * per_channel;
-    for (int64_t r = 0; r < rows; ++r) std::fill_n(whole + r * length, run, 0.0F);
-    return whole + run;
-  }
-  // Copies to the part, or adds to it.
-  const float* CopyFrom(const float* whole, int64_t channels, bool add, float* part) const {
-    const int64_t run = channels * per_channel;
-    for (int64_t r = 0; r < rows; ++r) CopyOrAdd(whole + r * length, run, add, part + r * run);
-    return whole + run;
-  }
-};
-
-inline Concatenation ConcatenationOf(const TensorSpec& whole) {
-  const int64_t pixels = whole.shape.positions();
-  if (whole.layout == Layout::kChannelsLast) return {whole.shape.n() * pixels, whole.shape.c(), 1};
-  return {whole.shape.n(), whole.shape.c() * pixels, pixels};
+// `whole` is the first element of the part in the whole. Each returns that of the next part.
+inline float* CopyInto(const Concatenation& concat, const float* part, int64_t channels,
+                       float* whole) {
+  const int64_t run = channels * concat.per_channel;
+  for (int64_t r = 0; r < concat.rows; ++r)
+    std::copy_n(part + r * run, run, whole + r * concat.length);
+  return whole + run;
+}
+inline float* SetZero(const Concatenation& concat, int64_t channels, float* whole) {
+  const int64_t run = channels * concat.per_channel;
+  for (int64_t r = 0; r < concat.rows; ++r) std::fill_n(whole + r * concat.length, run, 0.0F);
+  return whole + run;
+}
+// Copies to the part, or adds to it.
+inline const float* CopyFrom(const Concatenation& concat, const float* whole, int64_t channels,
+                             bool add, float* part) {
+  const int64_t run = channels * concat.per_channel;
+  for (int64_t r = 0; r < concat.rows; ++r)
+    CopyOrAdd(whole + r * concat.length, run, add, part + r * run);
+  return whole + run;
 }
 
 }  // namespace neap::cpu

@@ -85,7 +85,7 @@ void ConcatForwardLoop(const LoopArgs& args) {
   const Concatenation whole = ConcatenationOf(args.signature.Spec(Y()));
   float* y = args.Get<float>(Y());
   ForEachOfSlot(args.signature, Slot::kInput, [&](size_t position) {
-    y = whole.CopyInto(static_cast<const float*>(args.run.operands[position]),
+    y = CopyInto(whole, static_cast<const float*>(args.run.operands[position]),
                        args.signature.operands[position].tensor.shape.c(), y);
   });
 }
@@ -95,7 +95,7 @@ void ConcatBackwardLoop(const LoopArgs& args) {
   const float* dy = args.Get<float>(Dy());
   ForEachOfSlot(args.signature, Slot::kInputGrad, [&](size_t position) {
     const OperandSpec& operand = args.signature.operands[position];
-    dy = whole.CopyFrom(dy, operand.tensor.shape.c(), operand.access == Access::kAccumulate,
+    dy = CopyFrom(whole, dy, operand.tensor.shape.c(), operand.access == Access::kAccumulate,
                         static_cast<float*>(args.run.operands[position]));
   });
 }

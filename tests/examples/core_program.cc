@@ -55,11 +55,11 @@ void SumGradients(Program& program, size_t i) {
 }
 
 // core/program/homes.h, core/base/home.h
-absl::Status HomesExample(Program& program, const Tensor& tensor) {
-  const Homes homes = {{"fc.weight", Home::kHost}, {"conv1.weight", Home::kExternal}};
-  program.options.homes = homes;
+absl::Status HomesExample(Program& program, Tensor tensor) {
+  program.options.homes = {{"fc.weight", Home::kHost}, {"conv1.weight", Home::kExternal}};
+  const HomeTable homes(program.options);
+  tensor.home = homes.Of(tensor);  // of each tensor that is added
   program.tensors.push_back(tensor);
-  program.tensors.back().home = HomeOf(tensor, program.options);
   RETURN_IF_ERROR(CheckHomes(program));  // once the program is built
   return absl::OkStatus();
 }

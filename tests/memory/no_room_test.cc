@@ -144,7 +144,8 @@ TEST_CASE("without room outside, what always moves is refused, and the refusal s
   const Program offloaded = BuildProgram(net, {.offload_params = true}).value();
   const absl::Status params = MakePlan(offloaded, NoRoom("auto"), Shared(), catalog).status();
   CHECK(absl::IsInvalidArgument(params));
-  CHECK(std::string(params.message()).find("tensors are to be kept on the host, but nothing") == 0);
+  CHECK(std::string(params.message())
+            .find("parameters or other tensors are to be kept on the host, but nothing") == 0);
 }
 
 TEST_CASE("a budget below the minimum without moves is refused with the reason, if there is one") {

@@ -47,7 +47,7 @@ nb::tuple StateOf(const Graph& graph) {
                         static_cast<int>(layer.role));
   std::vector<std::pair<std::string, bool>> outputs;
   for (const GraphOutput& output : graph.outputs())
-    outputs.emplace_back(output.layer, output.takes_gradient);
+    outputs.emplace_back(output.name, output.takes_gradient);
   std::vector<std::pair<std::string, std::string>> shared;
   for (const SharedParam& one : graph.shared()) shared.emplace_back(one.param, one.owner);
   return nb::make_tuple(options.name, options.batch, std::string(Name(options.dtype)),

@@ -41,7 +41,7 @@ cudaError_t ConcatNormsForward(const LaunchArgs& a) {
   return ForEachInput(
       a, Y(), [&](int i, const ConcatInput& place, const Concatenation& whole, kernels::Array y) {
         if (place.part == nullptr) {
-          const kernels::RowCopy copy = whole.Copy(place.channels, /*into=*/true);
+          const kernels::RowCopy copy = CopyOfPart(whole, place.channels, /*into=*/true);
           return kernels::CopyRows(copy, a.Array(X(i)), y, a.stream);
         }
         const BatchNorm& norm = place.part->norm;
@@ -62,7 +62,7 @@ cudaError_t ConcatNormsBackward(const LaunchArgs& a) {
       a, Dy(), [&](int i, const ConcatInput& place, const Concatenation& whole, kernels::Array dy) {
         const bool adds = a.signature.Accumulates(Dx(i));
         if (place.part == nullptr) {
-          const kernels::RowCopy copy = whole.Copy(place.channels, /*into=*/false, adds);
+          const kernels::RowCopy copy = CopyOfPart(whole, place.channels, /*into=*/false, adds);
           return kernels::CopyRows(copy, dy, a.Array(Dx(i)), a.stream);
         }
         const kernels::BatchNormSums sums = {a.Get<float>(ParamGrad(2 * i)),

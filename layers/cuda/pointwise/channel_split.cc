@@ -32,7 +32,7 @@ cudaError_t LaunchSplit(const LaunchArgs& a) {
   }
   for (int i = 0; i < std::ssize(channels) && error == cudaSuccess; ++i) {
     const kernels::Array part = a.FindArray(forward ? Y(i) : Dy(i));
-    const kernels::RowCopy copy = concat.Copy(channels[static_cast<size_t>(i)], !forward);
+    const kernels::RowCopy copy = CopyOfPart(concat, channels[static_cast<size_t>(i)], !forward);
     if (part.data != nullptr) {
       error = forward ? kernels::CopyRows(copy, whole, part, a.stream)
                       : kernels::CopyRows(copy, part, whole, a.stream);
