@@ -1,6 +1,5 @@
 # cmake --install: the library, its headers, the command, and the files for find_package(neap).
 include(CMakePackageConfigHelpers)
-include(installed_headers)
 
 # Component `neap` is the command and the shared library, `libneap-dev` what programs are built with.
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME libneap-dev)
@@ -14,7 +13,9 @@ foreach(header ${NEAP_INSTALLED_HEADERS})
   get_filename_component(folder ${header} DIRECTORY)
   install(FILES ${PROJECT_SOURCE_DIR}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/neap/${folder})
 endforeach()
-install(FILES ${PROJECT_SOURCE_DIR}/core/neap.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/neap)  # <neap/neap.h>
+foreach(door ${NEAP_FRONT_DOORS})
+  install(FILES ${PROJECT_SOURCE_DIR}/${door} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/neap)  # <neap/neap.h>
+endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT neap)
 
 # A program that links a static library must also link the library's dependencies.

@@ -13,4 +13,4 @@ target_link_options(neap_shared PRIVATE LINKER:--version-script=${CMAKE_CURRENT_
 target_compile_features(neap_shared PUBLIC cxx_std_20)
 target_include_directories(neap_shared PUBLIC $<BUILD_INTERFACE:${NEAP_INCLUDE}>
                                               $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-target_link_libraries(neap_shared PUBLIC ${NEAP_PUBLIC_LIBRARIES} Boost::headers PRIVATE ${NEAP_PRIVATE_LIBRARIES})
+target_link_libraries(neap_shared PUBLIC ${NEAP_PUBLIC_LIBRARIES} PRIVATE ${NEAP_PRIVATE_LIBRARIES})

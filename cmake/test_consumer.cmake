@@ -12,7 +12,7 @@ unset(ENV{CMAKE_GENERATOR})  # CMake's default, as for a user
 execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix}
                 OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND ${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/../examples/consumer -B ${work}
-                        -DCMAKE_PREFIX_PATH=${prefix} ${flags}
+                        -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_DISABLE_FIND_PACKAGE_Boost=ON ${flags}  # which a user may lack
                 COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND ${CMAKE_COMMAND} --build ${work} COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND ${work}/consumer COMMAND_ERROR_IS_FATAL ANY)

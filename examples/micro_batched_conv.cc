@@ -4,7 +4,7 @@
 // the whole batch in the same workspace.
 //
 //   example_micro_batched_conv [WORKSPACE [PROFILE]]    # 64MiB, micro_batched_conv.db
-#include <neap/neap.h>
+#include <neap/advanced.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 #include "gelu.h"
 
-#include <neap/neap.h>
+#include <neap/advanced.h>
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include <neap/neap.h>
+#include <neap/advanced.h>
 
 #include <string>
 

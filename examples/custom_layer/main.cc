@@ -1,6 +1,6 @@
 // Trains a small network with GELU, a layer that neap does not have, on handwritten digits, on the
 // GPU if there is one. Then plans the network for an H200. docs/own-layers.md explains it.
-#include <neap/neap.h>
+#include <neap/advanced.h>
 
 #include <iostream>
 #include <memory>

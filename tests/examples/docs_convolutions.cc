@@ -1,5 +1,5 @@
 // The C++ example of docs/convolutions.md, compiled and not run.
-#include <neap/neap.h>
+#include <neap/advanced.h>
 
 #include <memory>
 
