@@ -220,8 +220,8 @@ class Planning {
           absl::StrCat("policy ", options_.policy, " moves tensors, but ", WhyNothingMoves()));
     }
     if (!options_.has_room_outside() && HostBytes(program_) > 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("parameters or other tensors are to be kept on the host, but ", WhyNothingMoves()));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "parameters or other tensors are to be kept on the host, but ", WhyNothingMoves()));
     }
     return policy;
   }

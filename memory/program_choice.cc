@@ -316,8 +316,7 @@ int64_t OffloadableParamBytes(const Program& program) {
   const HomeTable homes(program.options);
   int64_t bytes = 0;
   for (const Tensor& tensor : program.tensors) {
-    if (homes.IsOffloadable(tensor))
-      bytes += RoundUp(tensor.spec.size_bytes(), kBlockBytes);
+    if (homes.IsOffloadable(tensor)) bytes += RoundUp(tensor.spec.size_bytes(), kBlockBytes);
   }
   return bytes;
 }

@@ -86,7 +86,7 @@ void ConcatForwardLoop(const LoopArgs& args) {
   float* y = args.Get<float>(Y());
   ForEachOfSlot(args.signature, Slot::kInput, [&](size_t position) {
     y = CopyInto(whole, static_cast<const float*>(args.run.operands[position]),
-                       args.signature.operands[position].tensor.shape.c(), y);
+                 args.signature.operands[position].tensor.shape.c(), y);
   });
 }
 
@@ -96,7 +96,7 @@ void ConcatBackwardLoop(const LoopArgs& args) {
   ForEachOfSlot(args.signature, Slot::kInputGrad, [&](size_t position) {
     const OperandSpec& operand = args.signature.operands[position];
     dy = CopyFrom(whole, dy, operand.tensor.shape.c(), operand.access == Access::kAccumulate,
-                        static_cast<float*>(args.run.operands[position]));
+                  static_cast<float*>(args.run.operands[position]));
   });
 }
 

@@ -64,8 +64,8 @@ cudaError_t ConcatLaunch(const LaunchArgs& a) {
     if (!i) break;
     const OperandSpec& operand = a.signature.operands[*i];
     const kernels::Array part = a.Array(operand.operand);
-    const kernels::RowCopy copy =
-        CopyOfPart(concat, operand.tensor.shape.c(), forward, operand.access == Access::kAccumulate);
+    const kernels::RowCopy copy = CopyOfPart(concat, operand.tensor.shape.c(), forward,
+                                             operand.access == Access::kAccumulate);
     error = forward ? kernels::CopyRows(copy, part, joined, a.stream)
                     : kernels::CopyRows(copy, joined, part, a.stream);
     joined = After(joined, copy.width);
