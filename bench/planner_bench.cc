@@ -43,11 +43,11 @@ void Programs(benchmark::State& state, const Net& net) {
 }
 
 void RegisterPlans(const Net& net, const std::string& policy, bool in_place) {
-  for (const std::string_view placement : PlacementNames()) {
+  for (const PlacementMethod placement : kPlacementMethods) {
     const std::string label = "plan/" + net.name + "/" + policy +
-                              (in_place ? "/in-place/" : "/not-in-place/") + std::string(placement);
-    const PlannerOptions options = {
-        .policy = policy, .placement = std::string(placement), .in_place = in_place};
+                              (in_place ? "/in-place/" : "/not-in-place/") +
+                              std::string(Name(placement));
+    const PlannerOptions options = {.policy = policy, .placement = placement, .in_place = in_place};
     benchmark::RegisterBenchmark(label.c_str(), Plans, net, options)->Unit(benchmark::kMillisecond);
   }
 }

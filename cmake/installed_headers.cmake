@@ -101,6 +101,7 @@ set(NEAP_INSTALLED_HEADERS
   memory/engines/kernel_options.h
   memory/measuring/measure_kernels.h
   memory/measuring/measured_session.h
+  memory/placement/placement_method.h
   memory/planner.h
   memory/planner_options.h
   memory/transfer/tensor_cache.h

@@ -67,8 +67,7 @@ function(neap_precompile target)
 endfunction()
 
 # Compiles up to NEAP_UNITY of the target's C++ sources in a folder as one: their headers, which take most of the time, are then read
-# once. Names in unnamed namespaces must be unique in a folder. Kernels are compiled alone, so that what the compiler makes of them does
-# not depend on their neighbours, and so are sources with options of their own.
+# once. Names in unnamed namespaces must be unique in a folder. Sources with options of their own are left to neap_joined_sources.
 function(neap_unity target)
   if(NEAP_UNITY LESS_EQUAL 1)
     return()
@@ -100,27 +99,32 @@ function(neap_unity target)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
 endfunction()
 
-# Replaces the C++ sources of the list by ones that include up to NEAP_UNITY of a folder each, except those that match EXCLUDE. This is
-# neap_unity for sources with options of their own, which the new ones must be given.
+# Replaces the C++ sources of the list by ones that include up to NEAP_UNITY of a folder each, except those that match EXCLUDE, and the
+# CUDA sources by ones that include up to half as many, because each has more to compile. This is neap_unity for sources with options of
+# their own, which the new ones must be given.
 function(neap_joined_sources list)
   if(NEAP_UNITY LESS_EQUAL 1)
     return()
   endif()
   cmake_parse_arguments(arg "" "EXCLUDE" "" ${ARGN})
+  set(max.cc ${NEAP_UNITY})
+  math(EXPR max.cu "(${NEAP_UNITY} + 1) / 2")
   set(joined ${${list}})
-  list(FILTER joined INCLUDE REGEX "[.]cc$")
+  list(FILTER joined INCLUDE REGEX "[.](cc|cu)$")
   list(FILTER joined EXCLUDE REGEX "${arg_EXCLUDE}")
   set(kept ${${list}})
   list(REMOVE_ITEM kept ${joined})
   list(SORT joined)
   foreach(source ${joined})
     cmake_path(GET source PARENT_PATH folder)
-    if(NOT DEFINED count_${folder})
-      set(count_${folder} 0)
+    cmake_path(GET source EXTENSION LAST_ONLY suffix)
+    set(group ${folder}${suffix})
+    if(NOT DEFINED count_${group})
+      set(count_${group} 0)
     endif()
-    math(EXPR part "${count_${folder}} / ${NEAP_UNITY}")
-    math(EXPR count_${folder} "${count_${folder}} + 1")
-    set(path ${CMAKE_CURRENT_BINARY_DIR}/joined/${folder}/${part}.cc)
+    math(EXPR part "${count_${group}} / ${max${suffix}}")
+    math(EXPR count_${group} "${count_${group}} + 1")
+    set(path ${CMAKE_CURRENT_BINARY_DIR}/joined/${folder}/${part}${suffix})
     string(APPEND text_${path} "#include \"${CMAKE_CURRENT_SOURCE_DIR}/${source}\"\n")
     list(APPEND paths ${path})
   endforeach()

@@ -1,7 +1,6 @@
 #include "neap/memory/planner.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <limits>
 #include <optional>
@@ -29,9 +28,6 @@
 
 namespace neap {
 namespace {
-
-constexpr std::array<std::string_view, 3> kPlacements = {"first-fit", "exact-fit-first-fit",
-                                                         "offline"};
 
 // A batch's copy that takes less than one part in this many of the iteration need not be hidden.
 constexpr double kTinyPart = 1000;
@@ -208,12 +204,6 @@ class Planning {
                        FormatBytes(options_.peer_budget_bytes), "), but ", device_.name,
                        " has no peer: open it with another GPU as one (--peer cuda:N)"));
     }
-    if (std::find(kPlacements.begin(), kPlacements.end(), options_.placement) ==
-        kPlacements.end()) {
-      return absl::NotFoundError(absl::StrFormat("unknown placement '%s'; known: %s, %s, %s",
-                                                 options_.placement, kPlacements[0], kPlacements[1],
-                                                 kPlacements[2]));
-    }
     ASSIGN_OR_RETURN(const Policy policy, FindPolicy(options_.policy));
     if (!HasRoomFor(policy, options_)) {
       return absl::InvalidArgumentError(
@@ -342,8 +332,6 @@ class Planning {
 };
 
 }  // namespace
-
-std::vector<std::string_view> PlacementNames() { return {kPlacements.begin(), kPlacements.end()}; }
 
 bool HasRoomFor(const Policy& policy, const PlannerOptions& options) {
   return options.has_room_outside() || !policy.always_moves();

@@ -3,7 +3,7 @@
 //
 //   recomputation   the order of runs             recompute/recompute.h
 //   residency       what is kept, moved, dropped  memory/transfer/residency.h, overlap.h
-//   placement       at which address              memory/placement/placement.h, heap.h
+//   placement       at which address              memory/placement/placement_method.h
 //   engines         with which workspace          memory/engines/engine_table.h, gain_rule.h
 //   pools           host or peer                  memory/transfer/pool_choice.h
 //   waits           between the streams           memory/transfer/waits.h
@@ -27,14 +27,12 @@
 // it; where the host may have too little memory for that, finding it out takes as long as planning.
 // INVALID_ARGUMENT for a peer budget if the device has no peer, and for a policy that always moves
 // tensors, or parameters that are to be on the host, if there is no room outside the arena
-// (PlannerOptions::has_room_outside()); NOT_FOUND for unknown policies and placements.
+// (PlannerOptions::has_room_outside()); NOT_FOUND for an unknown policy.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string_view>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "neap/core/device/device.h"
@@ -46,8 +44,6 @@
 namespace neap {
 
 struct Policy;  // memory/policies/policy.h
-
-std::vector<std::string_view> PlacementNames();
 
 // False for a policy that always moves tensors if the options leave no room outside the arena.
 bool HasRoomFor(const Policy& policy, const PlannerOptions& options);

@@ -10,6 +10,7 @@
 #include "neap/core/base/units.h"
 #include "neap/core/program/program.h"
 #include "neap/memory/engines/kernel_options.h"
+#include "neap/memory/placement/placement_method.h"
 #include "neap/memory/transfer/tensor_cache.h"
 
 namespace neap {
@@ -25,7 +26,7 @@ struct PlannerOptions {
   // Empty: auto if there is a budget, else liveness (DefaultPolicy() in
   // memory/policies/policies.h), as in the command.
   std::string policy = {};
-  std::string placement = "offline";  // first-fit, exact-fit-first-fit, offline
+  PlacementMethod placement = PlacementMethod::kOffline;
   // ProgramOptions::sub_batches of a session's programs. If absent, it is chosen
   // (memory/program_choice.h).
   std::optional<int64_t> sub_batches = {};

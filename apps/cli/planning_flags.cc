@@ -13,6 +13,7 @@
 #include "apps/cli/outcome.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
+#include "neap/memory/placement/placement_method.h"
 #include "neap/memory/policies/policies.h"
 
 namespace neap::apps {
@@ -65,6 +66,18 @@ FlagValue OneOrSeveral(const std::function<absl::Status(const std::string&, T*)>
     return absl::OkStatus();
   };
   return {.read = read};
+}
+
+FlagValue ReadPlacement(PlacementMethod* placement) {
+  const auto read = [placement](const std::string& text) {
+    const absl::StatusOr<PlacementMethod> parsed = ParsePlacementMethod(text);
+    if (!parsed.ok()) return AsBadUsage(parsed.status());
+    *placement = *parsed;
+    return absl::OkStatus();
+  };
+  std::vector<std::string> choices;
+  for (const PlacementMethod known : kPlacementMethods) choices.emplace_back(Name(known));
+  return {.read = read, .default_text = std::string(Name(*placement)), .choices = choices};
 }
 
 absl::Status ReadOneBudget(const std::string& text, Budget* budget) {
@@ -128,8 +141,6 @@ void PlanningFlags::AddTo(FlagSet& flags, const std::string& device_help, Budget
   const bool for_ranks = units == BudgetUnits::kForEachRank;
   std::vector<std::string> known_policies;
   for (const Policy& known : Policies()) known_policies.emplace_back(known.name);
-  std::vector<std::string> placements;
-  for (std::string_view known : PlacementNames()) placements.emplace_back(known);
   flags.Add("budget", "BYTES",
             absl::StrCat("device memory for everything, e.g. 12GiB (2^30) or 12GB (10^9)",
                          units == BudgetUnits::kBytes ? "" : "; 60% means 60% of the natural peak",
@@ -159,8 +170,7 @@ void PlanningFlags::AddTo(FlagSet& flags, const std::string& device_help, Budget
             absl::StrCat("which tensors are kept, offloaded or recomputed",
                          for_sizes ? "; several, with commas, have a row each" : ""),
             std::move(one_policy));
-  flags.Add("placement", "NAME", "how tensors are placed in the arena",
-            OneOf(placements, &placement));
+  flags.Add("placement", "NAME", "how tensors are placed in the arena", ReadPlacement(&placement));
   AddSubBatches(units == BudgetUnits::kBytes ? "1, in peak-batch as many as allow larger batches"
                                              : "1, or as many as are faster in the budget",
                 &sub_batches, &batch_norm_in_parts, flags);

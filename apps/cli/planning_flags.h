@@ -23,6 +23,7 @@
 #include "neap/core/device/device.h"
 #include "neap/core/plan/planner.h"
 #include "neap/core/program/program.h"
+#include "neap/memory/placement/placement_method.h"
 #include "neap/memory/planner.h"
 
 namespace neap::apps {
@@ -96,7 +97,7 @@ struct PlanningFlags {
   std::string policy;  // empty: PolicyName() chooses
   // BudgetUnits::kBytes only; empty: `policy` alone.
   std::vector<std::string> policies = {};
-  std::string placement = "offline";
+  PlacementMethod placement = PlacementMethod::kOffline;
   std::optional<int64_t> sub_batches = {};  // chosen if absent
   bool batch_norm_in_parts = false;
   std::string evict = "lru";

@@ -21,7 +21,8 @@ namespace {
 absl::StatusOr<Plan> PlanQuickly(const Program& program, const std::string& policy, bool in_place,
                                  const DeviceDescription& device) {
   DefaultCatalog catalog;
-  const PlannerOptions options = {.policy = policy, .placement = "first-fit", .in_place = in_place};
+  const PlannerOptions options = {
+      .policy = policy, .placement = PlacementMethod::kFirstFit, .in_place = in_place};
   ASSIGN_OR_RETURN(PlanResult result, MakePlan(program, options, device, catalog));
   return std::move(result.plan);
 }

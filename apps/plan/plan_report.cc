@@ -191,7 +191,7 @@ std::string ToText(const PlanReport& report) {
   }
   absl::StrAppendFormat(&text, "  placement bound      %s of the minimum budget; gap %.2f%% (%s)\n",
                         FormatBytes(stats.placement_lower_bound), GapPercent(stats),
-                        report.placement);
+                        Name(report.placement));
   absl::StrAppendFormat(&text, "  layer-wise bound     %.3f MiB at step %d; l_peak is %.3f MiB\n",
                         InMebibytes(stats.layerwise.bytes), stats.layerwise.step.value + 1,
                         InMebibytes(stats.layerwise.l_peak));
@@ -227,7 +227,7 @@ Json ToJson(const PlanReport& report, bool per_step) {
   const std::vector<StepMemory> memory = MemoryPerStep(plan);
   const StepMemory peak = ActivationPeak(memory).value_or(StepMemory{});
   Json json = PlanTotals(plan);
-  json["placement"] = report.placement;
+  json["placement"] = Name(report.placement);
   json["accounting"] = report.accounting;
   json["peak_step"] = peak.serves.value + 1;
   json["peak_layer"] = plan.steps.empty() ? "" : plan.steps[peak.serves.index()].layer;

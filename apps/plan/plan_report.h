@@ -8,6 +8,7 @@
 #include "apps/cli/planning_flags.h"
 #include "apps/plan/paper_comparison.h"
 #include "neap/core/program/program.h"
+#include "neap/memory/placement/placement_method.h"
 #include "neap/memory/planner.h"
 
 namespace neap::apps {
@@ -21,7 +22,7 @@ struct InstalledUse {
 
 struct PlanReport {
   PlanResult result = {};
-  std::string placement;
+  PlacementMethod placement = PlacementMethod::kOffline;
   std::string accounting;
   HostBudget host_budget = {};
   std::string measured_with;  // library versions; empty: no measured times were used

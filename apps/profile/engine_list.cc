@@ -45,7 +45,7 @@ absl::StatusOr<std::vector<ListedEngine>> EnginesOf(const StepSignature& signatu
   }
   for (const Measurement& row : rows) {
     if (row.batch != BatchOf(signature)) continue;
-    if (AccumulatesInHalf(row.engine.id) && !source.options.half_accumulation) continue;
+    if (row.engine.accumulates_in_half && !source.options.half_accumulation) continue;
     auto known = std::find_if(listed.begin(), listed.end(), [&](const ListedEngine& engine) {
       return engine.engine.id == row.engine.id;
     });

@@ -34,33 +34,20 @@ struct Engine {
   int64_t workspace_bytes = 0;
   bool deterministic = true;  // the same inputs always give the same bits
   std::string notes = {};     // the library's description, informative: "tensor-core winograd"
+  // Adds products of fp16 numbers in fp16 instead of fp32.
+  bool accumulates_in_half = false;
+  // Computes a convolution and the ReLU behind it at once. Others run the convolution, and a kernel
+  // behind it.
+  bool computes_relu = false;
+  // Multiplies matrices by tensor cores, as far as the library says so.
+  bool uses_tensor_cores = false;
+  // A library has it to compare others with: it takes any operands, without workspace, and hundreds
+  // of times as long.
+  bool is_reference = false;
 };
 
 // The id of neap's own kernels, for a step that has no other engine.
 inline constexpr std::string_view kOwnEngine = "neap";
-
-// The prefix of the ids of engines that add products of fp16 numbers in fp16 instead of fp32.
-inline constexpr std::string_view kHalfAccumulation = "half:";
-inline bool AccumulatesInHalf(std::string_view engine) {
-  return engine.substr(0, kHalfAccumulation.size()) == kHalfAccumulation;
-}
-
-// The prefix of the ids of a library's engines that compute a convolution and the ReLU behind it at
-// once. Others run the convolution, and a kernel behind it.
-inline constexpr std::string_view kWithRelu = "relu:";
-inline bool ComputesRelu(std::string_view engine) {
-  return engine.substr(0, kWithRelu.size()) == kWithRelu;
-}
-
-// The notes of an engine that a library has to compare others with: it takes any operands, without
-// workspace, and hundreds of times as long.
-inline constexpr std::string_view kReference = "reference";
-
-// The word in the notes of an engine that multiplies matrices by tensor cores.
-inline constexpr std::string_view kTensorCore = "tensor-core";
-inline bool UsesTensorCores(const Engine& engine) {
-  return engine.notes.find(kTensorCore) != std::string::npos;
-}
 
 // The alignment of workspaces, and of operands that a kernel keeps in one.
 inline constexpr int64_t kWorkspaceAlignment = 256;

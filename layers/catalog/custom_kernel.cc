@@ -6,6 +6,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/without_throwing.h"
 #include "neap/core/step/specify.h"
+#include "neap/layers/catalog/engine_id.h"
 
 namespace neap {
 namespace {
@@ -58,7 +59,7 @@ absl::Status CheckTypes(const CustomKernel& kernel, const StepSignature& signatu
 absl::StatusOr<Engine> EngineOf(const CustomKernel& kernel, const StepSignature& signature) {
   RETURN_IF_ERROR(CheckAccess(kernel, signature));
   RETURN_IF_ERROR(CheckTypes(kernel, signature));
-  Engine engine = {.id = kernel.engine};
+  Engine engine = EngineFromText(kernel.engine);
   if (kernel.workspace_bytes == nullptr) return engine;
   const auto ask = [&] { return kernel.workspace_bytes(signature); };
   ASSIGN_OR_RETURN(engine.workspace_bytes,

@@ -8,9 +8,9 @@
 namespace neap {
 
 struct EngineOptions {
-  // For fp16 on CUDA, also cuDNN's convolutions that add products in fp16 (kHalfAccumulation in
-  // core/step/kernel.h), after all others. They may be faster, but round every partial sum, and
-  // sums beyond 65504 overflow.
+  // For fp16 on CUDA, also cuDNN's convolutions that add products in fp16
+  // (Engine::accumulates_in_half), after all others. They may be faster, but round every partial
+  // sum, and sums beyond 65504 overflow.
   bool half_accumulation = false;
   // The place where cuDNN's lists are kept between runs; null: nowhere.
   std::shared_ptr<EngineLists> lists = nullptr;

@@ -8,11 +8,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "neap/core/plan/collective_cost.h"
 #include "neap/core/plan/timeline.h"
 #include "neap/core/step/engine_use.h"
+#include "neap/core/step/kernel.h"
 #include "neap/core/step/step_signature.h"
 
 namespace neap {
@@ -34,9 +36,22 @@ struct TimedEngine {
   bool adds = false;       // as in EngineUse: not for a first part
   Addition addition = {};  // no extra cost if it adds
   TimeSource source = TimeSource::kMeasured;
+  bool accumulates_in_half = false;  // as in Engine
+  bool computes_relu = false;        // as in Engine
 
   EngineUse use() const { return {engine, batch, adds}; }
 };
+
+// The engine on `batch` images, with what TimedEngine has of it.
+inline TimedEngine WithTime(Engine engine, int64_t batch, double seconds) {
+  return {.engine = std::move(engine.id),
+          .batch = batch,
+          .workspace_bytes = engine.workspace_bytes,
+          .seconds = seconds,
+          .deterministic = engine.deterministic,
+          .accumulates_in_half = engine.accumulates_in_half,
+          .computes_relu = engine.computes_relu};
+}
 
 class KernelTimings {
  public:

@@ -12,7 +12,7 @@ std::vector<Engine> MeasuredCatalog::Measured(const StepSignature& signature) co
   std::vector<TimedEngine> timed = timings_->Of(signature);
   std::erase_if(timed, [&](const TimedEngine& engine) {
     return engine.batch != BatchOf(signature) ||
-           (AccumulatesInHalf(engine.engine) && !options_.half_accumulation);
+           (engine.accumulates_in_half && !options_.half_accumulation);
   });
   const auto is_measured = [](const TimedEngine& engine) {
     return engine.source == TimeSource::kMeasured;
@@ -23,8 +23,13 @@ std::vector<Engine> MeasuredCatalog::Measured(const StepSignature& signature) co
     return a.seconds < b.seconds;
   });
   std::vector<Engine> engines;
-  for (const TimedEngine& engine : timed)
-    engines.push_back({engine.engine, engine.workspace_bytes, engine.deterministic});
+  for (const TimedEngine& engine : timed) {
+    engines.push_back({.id = engine.engine,
+                       .workspace_bytes = engine.workspace_bytes,
+                       .deterministic = engine.deterministic,
+                       .accumulates_in_half = engine.accumulates_in_half,
+                       .computes_relu = engine.computes_relu});
+  }
   return engines;
 }
 

@@ -41,11 +41,11 @@ std::optional<double> FindLoss(std::string_view group, std::string_view family) 
 }
 
 double SlowdownOf(const Engine& engine, const Engine& first, size_t place, std::string_view group) {
-  if (engine.notes == kReference && first.notes != kReference) return kSlowdownOfReference;
+  if (engine.is_reference && !first.is_reference) return kSlowdownOfReference;
   const auto distance = static_cast<double>(place);
   std::optional<double> loss = FindLoss(group, FamilyOf(engine.id));
-  if (!loss.has_value() && UsesTensorCores(engine) != UsesTensorCores(first))
-    loss = FindLoss(group, UsesTensorCores(engine) ? kOfTensorCores : kOthers);
+  if (!loss.has_value() && engine.uses_tensor_cores != first.uses_tensor_cores)
+    loss = FindLoss(group, engine.uses_tensor_cores ? kOfTensorCores : kOthers);
   if (!loss.has_value()) return 1 + kSlowerPerPlace * distance;
   return std::max(std::exp(*loss), 1 + kMinSlowerPerPlace * distance);
 }
@@ -74,7 +74,7 @@ std::vector<double> SlowdownsOf(absl::Span<const Engine> engines, std::string_vi
       slowdowns.push_back(1);
       continue;
     }
-    const bool kind = ComputesRelu(engine.id);
+    const bool kind = engine.computes_relu;
     if (firsts[kind] == nullptr) firsts[kind] = &engine;
     const size_t place = seen[kind]++;
     const bool is_usual_first = place == 0 && !all_lose_much;

@@ -6,7 +6,7 @@
 // measured ones are in a table (scripts/fit_cost_model.py), by the engine's number without its
 // knobs. Engines of other libraries and versions are not in it: they lose a tenth for each place in
 // the order, or as much as engines without matrix units lose against the others. A library's
-// reference (kReference) loses hundreds of times.
+// reference (Engine::is_reference) loses hundreds of times.
 //
 //   ASSIGN_OR_RETURN(const std::vector<Engine> engines, catalog.Engines(signature));
 //   const CostFeatures features = FeaturesOf(signature, step.flops, device);
@@ -24,9 +24,8 @@ namespace neap {
 
 // By position: the engine's time over that of the first deterministic engine, at least 1; 1 for the
 // others, of which nothing is known. If AllLoseMuch(), it is the time over that of the first engine
-// of usual lists. `group` is CostFeatures::group of the step. Engines
-// that compute a ReLU, too (kWithRelu), and others have orders of their own, and the firsts of both
-// are taken to be equally fast.
+// of usual lists. `group` is CostFeatures::group of the step. Engines that compute a ReLU, too, and
+// others have orders of their own, and the firsts of both are taken to be equally fast.
 std::vector<double> SlowdownsOf(absl::Span<const Engine> engines, std::string_view group);
 
 // Whether there are deterministic engines, and all of them are of families that take four times as

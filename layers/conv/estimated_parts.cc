@@ -149,12 +149,9 @@ class Estimator {
           FastestExpectedBefore(listed, model, images),
           WholeSeconds(engine.id) * static_cast<double>(images) / static_cast<double>(batch_));
       known_.push_back(
-          {.engine = engine.id,
-           .batch = images,
-           .workspace_bytes = engine.workspace_bytes,
-           .seconds = std::max(between.value_or(calibration_ * model), least),
-           .addition = AdditionOf(part),
-           .source = between.has_value() ? TimeSource::kInterpolated : TimeSource::kModel});
+          WithTime(engine, images, std::max(between.value_or(calibration_ * model), least)));
+      known_.back().addition = AdditionOf(part);
+      known_.back().source = between.has_value() ? TimeSource::kInterpolated : TimeSource::kModel;
     }
   }
 

@@ -88,10 +88,10 @@ std::vector<TimedEngine> MeasuredPartsOf(const StepSignature& signature,
       IsDivisible(signature) ? MicroBatchSizes(divisions, batch, BatchGranularity(signature))
                              : std::vector{batch};
   const bool may_add_in_half = std::any_of(listed.begin(), listed.end(),
-                                           [](const Engine& e) { return AccumulatesInHalf(e.id); });
+                                           [](const Engine& e) { return e.accumulates_in_half; });
   std::erase_if(known, [&](const TimedEngine& engine) {
     if (deterministic && !engine.deterministic) return true;
-    if (AccumulatesInHalf(engine.engine) && !may_add_in_half) return true;
+    if (engine.accumulates_in_half && !may_add_in_half) return true;
     if (engine.batch == batch)
       return engine.adds || !Lists(listed, engine.engine, engine.workspace_bytes);
     return !std::binary_search(sizes.begin(), sizes.end(), engine.batch);

@@ -67,7 +67,7 @@ inline bool UsesAmx(std::string_view implementation) {
 
 // Appends one candidate per implementation in oneDNN's order that does not use AMX: those that
 // convert operands if `converting`, otherwise those that do not. An id is the implementation's
-// name, with "+reorder" if it converts; oneDNN's plain loops are noted as such (kReference). The
+// name, with "+reorder" if it converts; oneDNN's plain loops are references (Engine). The
 // function takes `operation`, which must be alive during the iteration, instead of a
 // primitive_desc. The iteration returns an implementation that has run before twice, the first time
 // from oneDNN's primitive cache; the duplicate is skipped.
@@ -89,7 +89,8 @@ void AppendImplementations(const StepSignature& signature, const Origin& origin,
                     [&](const Candidate& other) { return other.engine.id == id; });
     if (is_listed) continue;
     candidates.push_back(PrimitiveCandidate(signature, id, origin, desc, bindings));
-    if (is_reference) candidates.back().engine.notes = kReference;
+    candidates.back().engine.is_reference = is_reference;
+    if (is_reference) candidates.back().engine.notes = "reference";
   } while (desc.next_impl());
 }
 

@@ -111,7 +111,7 @@ using CandidatesOf = absl::StatusOr<Candidates> (*)(const StepSignature& signatu
                                                     const SharedRuntime& runtime);
 absl::StatusOr<Candidates> ConvolutionCandidates(const StepSignature& signature,
                                                  const SharedRuntime& runtime);
-// Those that add in fp16 (kHalfAccumulation); none unless the tensors are fp16.
+// Those that add in fp16 (Engine::accumulates_in_half); none unless the tensors are fp16.
 absl::StatusOr<Candidates> HalfConvolutionCandidates(const StepSignature& signature,
                                                      const SharedRuntime& runtime);
 absl::StatusOr<Candidates> FoldedConvolutionCandidates(const StepSignature& signature,

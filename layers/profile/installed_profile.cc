@@ -13,6 +13,7 @@
 #include "installed_profile_texts.h"
 #include "neap/core/base/stable_hash.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/layers/catalog/engine_id.h"
 
 namespace neap {
 namespace {
@@ -51,7 +52,8 @@ class InstalledProfileParser {
     profile_.device_ = {.name = std::string(device), .versions = std::string(versions)};
     ASSIGN_OR_RETURN(pieces_, List("pieces "));
     ASSIGN_OR_RETURN(const std::vector<std::string_view> engines, List("engines "));
-    profile_.engines_.assign(engines.begin(), engines.end());
+    for (const std::string_view id : engines)
+      profile_.engines_.push_back(EngineFromText(std::string(id)));
     ASSIGN_OR_RETURN(const size_t operations, Count("operations "));
     profile_.rows_of_.reserve(operations);
     for (size_t i = 0; i < operations; ++i) RETURN_IF_ERROR(ReadOperation());
@@ -154,7 +156,7 @@ class InstalledProfileParser {
       return Malformed("a row");
     const absl::Status possible = CheckPossible(
         {.batch = batch,
-         .engine = {.id = profile_.engines_[*engine], .workspace_bytes = *workspace_bytes},
+         .engine = {.id = profile_.engines_[*engine].id, .workspace_bytes = *workspace_bytes},
          .median_seconds = *us * 1e-6,
          .repeats = 1});
     if (!possible.ok()) return Malformed("impossible numbers");
@@ -184,11 +186,9 @@ std::vector<TimedEngine> InstalledProfile::Of(std::string_view operation) const 
   if (found == rows_of_.end()) return engines;
   for (size_t i = found->second.begin; i < found->second.end; ++i) {
     const Row& row = rows_[i];
-    engines.push_back({.engine = engines_[row.engine],
-                       .batch = row.batch,
-                       .workspace_bytes = row.workspace_bytes,
-                       .seconds = row.seconds,
-                       .deterministic = row.deterministic});
+    engines.push_back(WithTime(engines_[row.engine], row.batch, row.seconds));
+    engines.back().workspace_bytes = row.workspace_bytes;
+    engines.back().deterministic = row.deterministic;
   }
   return engines;
 }

@@ -20,6 +20,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "neap/core/step/kernel.h"
 #include "neap/layers/catalog/kernel_timings.h"
 #include "neap/layers/profile/profile_row.h"
 
@@ -52,7 +53,7 @@ class InstalledProfile {
   };
 
   ProfiledDevice device_;
-  std::vector<std::string> engines_;
+  std::vector<Engine> engines_;  // without the workspaces and bits of rows
   std::vector<Row> rows_;
   absl::flat_hash_map<uint64_t, RowRange> rows_of_;  // by StableHash of the operation
 };

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/stable_hash.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/layers/catalog/engine_id.h"
 
 namespace neap {
 namespace {
@@ -54,9 +55,7 @@ int64_t Checksum(uint64_t names_hash, const Measurement& m) {
 
 Measurement MeasurementIn(const SqliteRow& row) {
   return {.batch = row.Integer(3),
-          .engine = {.id = row.Text(4),
-                     .workspace_bytes = row.Integer(5),
-                     .deterministic = row.Integer(6) != 0},
+          .engine = EngineFromText(row.Text(4), row.Integer(5), row.Integer(6) != 0),
           .median_seconds = row.Real(7),
           .spread = row.Real(8),
           .repeats = row.Integer(9),

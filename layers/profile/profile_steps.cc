@@ -85,8 +85,8 @@ std::vector<Engine> FirstEngines(const std::vector<Engine>& engines, int64_t cou
   Kind kinds[2][2];
   std::vector<Engine> first;
   for (const Engine& engine : engines) {
-    if (engine.notes == kReference && !first.empty()) continue;
-    Kind& kind = kinds[AccumulatesInHalf(engine.id)][ComputesRelu(engine.id)];
+    if (engine.is_reference && !first.empty()) continue;
+    Kind& kind = kinds[engine.accumulates_in_half][engine.computes_relu];
     if (kind.seen++ < count || engine.workspace_bytes < kind.least_bytes) first.push_back(engine);
     kind.least_bytes = std::min(kind.least_bytes, engine.workspace_bytes);
   }

@@ -25,8 +25,8 @@ absl::StatusOr<std::vector<StepSignature>> WithParts(const std::vector<StepSigna
 
 // Selects a catalog's engines for one step, in its order: the first `count`, and each that needs
 // less workspace than all before it, which a plan takes where memory is short. Engines that add in
-// fp16 (kHalfAccumulation) or compute a ReLU (kWithRelu) count apart from the others. Behind others
-// a library's reference (kReference) is left out, because it would take most of the time.
+// fp16 or compute a ReLU count apart from the others. Behind others a library's reference
+// (Engine::is_reference) is left out, because it would take most of the time.
 std::vector<Engine> FirstEngines(const std::vector<Engine>& engines, int64_t count);
 
 }  // namespace neap

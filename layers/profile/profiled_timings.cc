@@ -27,11 +27,7 @@ const ProfiledTimings::Known* ProfiledTimings::Find(const std::string& operation
       known.failed.push_back({row.engine.id, row.batch});
       continue;
     }
-    known.engines.push_back({.engine = row.engine.id,
-                             .batch = row.batch,
-                             .workspace_bytes = row.engine.workspace_bytes,
-                             .seconds = row.median_seconds,
-                             .deterministic = row.engine.deterministic});
+    known.engines.push_back(WithTime(row.engine, row.batch, row.median_seconds));
   }
   return &known_.emplace(operation, std::move(known)).first->second;
 }

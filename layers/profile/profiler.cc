@@ -37,7 +37,7 @@ const Measurement* FindMeasured(const std::vector<Measurement>& rows, const std:
 bool MayReplace(const Measurement& row, const Engine& engine) {
   return !row.failed() && row.engine.workspace_bytes <= engine.workspace_bytes &&
          (row.engine.deterministic || !engine.deterministic) &&
-         (!AccumulatesInHalf(row.engine.id) || AccumulatesInHalf(engine.id));
+         (!row.engine.accumulates_in_half || engine.accumulates_in_half);
 }
 
 // The time of the fastest engine that can replace `engine`, perhaps itself; infinite if none can.

@@ -173,7 +173,7 @@ class Demands {
         return other.engine == engine.id && other.batch == BatchOf(signature) && !other.adds;
       });
       if (timed == known.end()) continue;
-      const double too_slow = UsesTensorCores(engine) ? kTooSlowOfTensorCores : kTooSlow;
+      const double too_slow = engine.uses_tensor_cores ? kTooSlowOfTensorCores : kTooSlow;
       if (timed->seconds > too_slow * fastest) continue;
       const bool is_new = families.insert(FamilyOf(engine.id)).second;
       if (timed->source == TimeSource::kMeasured) continue;

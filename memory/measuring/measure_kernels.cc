@@ -19,6 +19,7 @@
 #include "neap/core/base/stable_hash.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/signature_text.h"
+#include "neap/layers/catalog/engine_id.h"
 #include "neap/layers/profile/installed_timings.h"
 #include "neap/layers/profile/kernel_bench.h"
 #include "neap/layers/profile/profiled_timings.h"
@@ -72,7 +73,7 @@ std::string LineOf(const std::string& operation, const Measurement& row) {
 std::optional<std::pair<std::string, Measurement>> ReadLine(absl::string_view line) {
   const std::vector<std::string> fields = absl::StrSplit(line, '\t');
   if (fields.size() != 9) return std::nullopt;
-  Measurement row = {.engine = {.id = fields[2], .deterministic = fields[4] == "1"},
+  Measurement row = {.engine = EngineFromText(fields[2], 0, fields[4] == "1"),
                      .failure = fields[8]};
   const bool is_read = absl::SimpleAtoi(fields[1], &row.batch) &&
                        absl::SimpleAtoi(fields[3], &row.engine.workspace_bytes) &&

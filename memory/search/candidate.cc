@@ -40,8 +40,8 @@ BlockList TransientBlocks(const Program& program, const Candidate& candidate) {
   return list;
 }
 
-Fit FitOf(std::string_view placement) {
-  return placement == "first-fit" ? Fit::kFirstFit : Fit::kExactFitFirstFit;
+Fit FitOf(PlacementMethod placement) {
+  return placement == PlacementMethod::kFirstFit ? Fit::kFirstFit : Fit::kExactFitFirstFit;
 }
 
 // Hands out bytes that were never handed out before.
@@ -92,11 +92,11 @@ int64_t CopiedBytes(const Program& program, const Candidate& candidate) {
   return bytes;
 }
 
-Candidate PlaceCandidate(const Program& program, Candidate candidate, std::string_view placement,
+Candidate PlaceCandidate(const Program& program, Candidate candidate, PlacementMethod placement,
                          const PlacementGoal& goal) {
   const int64_t persistent_bytes = PersistentBytes(program);
   const BlockList list = TransientBlocks(program, candidate);
-  const bool offline = placement == "offline";
+  const bool offline = placement == PlacementMethod::kOffline;
   const PlacementResult placed =
       offline ? PlaceOffline(list.blocks, goal) : PlaceOnline(list.blocks, FitOf(placement));
   for (size_t i = 0; offline && i < list.ids.size(); ++i)
@@ -126,10 +126,10 @@ Candidate PlaceCandidateAt(const Program& program, Candidate candidate,
 }
 
 absl::StatusOr<Candidate> WriteCandidate(const Program& program, Candidate candidate,
-                                         const EngineTable& engines, std::string_view placement,
+                                         const EngineTable& engines, PlacementMethod placement,
                                          int64_t budget_bytes) {
   const int64_t capacity = budget_bytes - PersistentBytes(program);
-  if (placement == "offline") {
+  if (placement == PlacementMethod::kOffline) {
     OfflineAllocator allocator(capacity, candidate.places);
     ASSIGN_OR_RETURN(candidate.written, WriteActions(program, candidate.runs, candidate.residency,
                                                      engines, allocator));

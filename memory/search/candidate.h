@@ -3,9 +3,11 @@
 // bytes are taken when; placement finds the addresses; and the actions are written.
 //
 //   Candidate candidate = PlaceCandidate(
-//       program, {.runs = runs, .residency = residency, .workspaces = least}, "offline", {});
+//       program, {.runs = runs, .residency = residency, .workspaces = least},
+//       PlacementMethod::kOffline, {});
 //   candidate.arena_bytes;   // the smallest budget with which it can be written
-//   ASSIGN_OR_RETURN(candidate, WriteCandidate(program, candidate, engines, "offline", budget));
+//   ASSIGN_OR_RETURN(candidate, WriteCandidate(program, candidate, engines,
+//                                              PlacementMethod::kOffline, budget));
 //   candidate.written.peak_bytes;   // <= budget
 #pragma once
 
@@ -19,6 +21,7 @@
 #include "neap/core/program/program.h"
 #include "neap/memory/engines/engine_table.h"
 #include "neap/memory/placement/placement.h"
+#include "neap/memory/placement/placement_method.h"
 #include "neap/memory/search/action_writer.h"
 #include "neap/memory/transfer/residency.h"
 
@@ -46,9 +49,9 @@ bool Copies(const Candidate& candidate);
 // there. What lies on the host at any time is at most that.
 int64_t CopiedBytes(const Program& program, const Candidate& candidate);
 
-// `candidate` has its runs, residency and workspaces. `placement` is first-fit,
-// exact-fit-first-fit or offline; `goal` is for offline placement of what is not persistent.
-Candidate PlaceCandidate(const Program& program, Candidate candidate, std::string_view placement,
+// `candidate` has its runs, residency and workspaces. `goal` is for offline placement of what is
+// not persistent.
+Candidate PlaceCandidate(const Program& program, Candidate candidate, PlacementMethod placement,
                          const PlacementGoal& goal);
 
 // The same for offline placement, if a schedule (memory/policies/schedule.h) has found the places:
@@ -62,7 +65,7 @@ Candidate PlaceCandidateAt(const Program& program, Candidate candidate,
 // larger than the candidate's where bytes are free. Errors: those of the allocator, if the budget
 // is less than `arena_bytes`.
 absl::StatusOr<Candidate> WriteCandidate(const Program& program, Candidate candidate,
-                                         const EngineTable& engines, std::string_view placement,
+                                         const EngineTable& engines, PlacementMethod placement,
                                          int64_t budget_bytes);
 
 // The actions of runs in an arena without end, in which no bytes are used twice and every run has

@@ -67,7 +67,7 @@ std::vector<Candidate> CandidateMaker::ScheduledAt(int64_t limit_bytes, double b
                              .capacity_bytes = limit_bytes});
   if (!schedule.has_value() || floor_.IsTooSlow(order, schedule->residency, best_us, scratch))
     return {};
-  if (options_.placement != "offline") {
+  if (options_.placement != PlacementMethod::kOffline) {
     return {Place(order, std::move(schedule->workspaces), std::move(schedule->residency), {})};
   }
   return {PlaceCandidateAt(program_,

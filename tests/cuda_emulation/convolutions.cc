@@ -92,7 +92,8 @@ class CpuConvolutions final : public CudnnConvolutions {
     RETURN_IF_ERROR(cpu_->Engines(SignatureOf(problem)).status());
     // In 16 bits it says that it uses tensor cores, so that plans prefer it with a ReLU.
     const bool half = problem.x.dtype != DType::kFp32;
-    return std::vector<Engine>{{.id = "cpu", .notes = half ? "tensor-core" : ""}};
+    return std::vector<Engine>{
+        {.id = "cpu", .notes = half ? "tensor-core" : "", .uses_tensor_cores = half}};
   }
   absl::StatusOr<std::unique_ptr<ConvolutionPlan>> Build(const ConvolutionProblem& problem,
                                                          std::string_view) override {

@@ -13,6 +13,7 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/catalog/custom_kernel.h"
 #include "neap/layers/catalog/engine_cache.h"
+#include "neap/layers/catalog/engine_id.h"
 #include "neap/layers/catalog/engine_options.h"
 #include "neap/layers/catalog/kernel_timings.h"
 #include "neap/layers/catalog/measured_catalog.h"
@@ -52,6 +53,14 @@ absl::Status UseEngineCache(const StepSignature& signature) {
   EngineCache cache;
   ASSIGN_OR_RETURN(std::vector<Engine> engines, cache.Get(signature, ListEngines));
   return absl::OkStatus();
+}
+
+// layers/catalog/engine_id.h
+void MarkAnEngine() {
+  Engine engine = {.id = "eng12"};
+  MarkHalf(engine);
+  engine.id;                                      // "half:eng12"
+  EngineFromText(engine.id).accumulates_in_half;  // true
 }
 
 // layers/catalog/engine_lists.h

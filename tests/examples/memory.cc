@@ -23,6 +23,7 @@
 #include "neap/memory/placement/heap.h"
 #include "neap/memory/placement/offline_allocator.h"
 #include "neap/memory/placement/placement.h"
+#include "neap/memory/placement/placement_method.h"
 #include "neap/memory/planner.h"
 #include "neap/memory/planner_options.h"
 #include "neap/memory/policies/modnn.h"
@@ -191,10 +192,12 @@ absl::Status EngineTableExample(const Program& program, const ComputeSequence& r
 absl::Status CandidateExample(const Program& program, const ComputeSequence& runs,
                               const Residency& residency, const std::vector<int64_t>& least,
                               const EngineTable& engines, int64_t budget) {
-  Candidate candidate = PlaceCandidate(
-      program, {.runs = runs, .residency = residency, .workspaces = least}, "offline", {});
+  Candidate candidate =
+      PlaceCandidate(program, {.runs = runs, .residency = residency, .workspaces = least},
+                     PlacementMethod::kOffline, {});
   candidate.arena_bytes;
-  ASSIGN_OR_RETURN(candidate, WriteCandidate(program, candidate, engines, "offline", budget));
+  ASSIGN_OR_RETURN(candidate,
+                   WriteCandidate(program, candidate, engines, PlacementMethod::kOffline, budget));
   candidate.written.peak_bytes;
   return absl::OkStatus();
 }
@@ -232,6 +235,12 @@ absl::Status OfflineAllocatorExample() {
   OfflineAllocator allocator(8 * kKiB, {{1, Region{2 * kKiB, 2 * kKiB}}});
   ASSIGN_OR_RETURN(Region known, allocator.Allocate(1, 2 * kKiB));
   ASSIGN_OR_RETURN(Region other, allocator.Allocate(9, 1 * kKiB));
+  return absl::OkStatus();
+}
+
+absl::Status PlacementMethodExample(PlannerOptions& options) {
+  for (const PlacementMethod method : kPlacementMethods) Name(method);
+  ASSIGN_OR_RETURN(options.placement, ParsePlacementMethod("exact-fit-first-fit"));
   return absl::OkStatus();
 }
 

@@ -155,7 +155,7 @@ class Conformance {
     std::vector<Engine> checked;
     bool has[] = {false, false};
     for (size_t i = 0; i < engines.size(); ++i) {
-      bool& has_kind = has[ComputesRelu(engines[i].id) ? 1 : 0];
+      bool& has_kind = has[engines[i].computes_relu ? 1 : 0];
       if (i < options_.most_engines || !has_kind) checked.push_back(engines[i]);
       has_kind = true;
     }

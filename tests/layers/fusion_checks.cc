@@ -197,7 +197,7 @@ std::string PlainEngine(Backend& backend, const Layer& layer, const TensorSpec& 
   const std::vector<Engine> engines =
       backend.Engines(neap::SignatureOf(layer, Phase::kForward, {x}).value()).value();
   const auto plain = std::find_if(engines.begin(), engines.end(), [](const Engine& engine) {
-    return engine.deterministic && !ComputesRelu(engine.id);
+    return engine.deterministic && !engine.computes_relu;
   });
   REQUIRE(plain != engines.end());
   return plain->id;

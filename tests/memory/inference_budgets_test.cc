@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <iterator>
 #include <string>
 
 #include "neap/core/program/passes.h"
@@ -50,11 +51,11 @@ TEST_CASE("inference in parts fits every budget from the stated minimum on, by e
       const Program program =
           Lower(graph, {.mode = Mode::kInference, .sub_batches = sub_batches}, device).value();
       for (const Policy& policy : Policies()) {
-        const std::string placement(PlacementNames()[seed % PlacementNames().size()]);
+        const PlacementMethod placement = kPlacementMethods[seed % std::size(kPlacementMethods)];
         CAPTURE(seed);
         CAPTURE(sub_batches);
         CAPTURE(policy.name);
-        CAPTURE(placement);
+        CAPTURE(std::string(Name(placement)));
         CheckAtMinimum(program, {.policy = std::string(policy.name), .placement = placement},
                        device, catalog);
       }

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
@@ -61,8 +62,8 @@ void CheckAllPlans(uint32_t seed, const Program& program, EngineCatalog& catalog
     CAPTURE(in_place);
     // Placements take turns over the seeds; of the policies the naive ones always, the others in
     // turn.
-    const std::string placement(PlacementNames()[seed % PlacementNames().size()]);
-    CAPTURE(placement);
+    const PlacementMethod placement = kPlacementMethods[seed % std::size(kPlacementMethods)];
+    CAPTURE(std::string(Name(placement)));
     std::vector<int64_t> minimum;
     for (size_t i = 0; i < Policies().size(); ++i) {
       if (i > 1 && (i + seed) % 4 != 0) continue;

@@ -46,8 +46,9 @@ int64_t NarrowBiasBytes(const ConvolutionProblem& problem) {
 absl::StatusOr<std::vector<Engine>> BiasReluEngines(const ConvolutionProblem& problem,
                                                     CudnnConvolutions& cudnn) {
   ASSIGN_OR_RETURN(std::vector<Engine> engines, cudnn.Engines(problem));
-  const bool any = std::any_of(engines.begin(), engines.end(), UsesTensorCores);
-  if (any) std::erase_if(engines, [](const Engine& engine) { return !UsesTensorCores(engine); });
+  const bool any = std::any_of(engines.begin(), engines.end(),
+                               [](const Engine& engine) { return engine.uses_tensor_cores; });
+  if (any) std::erase_if(engines, [](const Engine& engine) { return !engine.uses_tensor_cores; });
   engines.resize(std::min(engines.size(), any ? kMaxOnTensorCores : kMaxOthers));
   for (Engine& engine : engines) engine.workspace_bytes += NarrowBiasBytes(problem);
   return engines;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/layers/catalog/engine_id.h"
 #include "neap/layers/cuda/candidates.h"
 #include "neap/layers/cuda/conv/bias_relu_engines.h"
 #include "neap/layers/cuda/conv/cudnn_engines.h"
@@ -126,12 +127,6 @@ auto Only(BuildOne build) {
                  const std::string&) { return build(runtime, problem); };
 }
 
-// Says in the engine's id and notes that it adds in fp16.
-void MarkHalf(Engine& engine) {
-  engine.id = absl::StrCat(std::string(kHalfAccumulation), engine.id);
-  engine.notes = absl::StrCat("half-accumulation", engine.notes.empty() ? "" : " ", engine.notes);
-}
-
 // The candidate that runs the plan which `build(runtime, problem, id)` makes of the engine.
 template <typename Build>
 Candidate ConvolutionCandidate(Engine engine, const ConvolutionProblem& problem,
@@ -143,7 +138,7 @@ Candidate ConvolutionCandidate(Engine engine, const ConvolutionProblem& problem,
     return std::make_unique<ConvolutionKernel>(runtime, *signature, problem, std::move(plan));
   };
   if (problem.half_accumulation) MarkHalf(engine);
-  if (problem.relu) engine.id = absl::StrCat(std::string(kWithRelu), engine.id);
+  if (problem.relu) MarkRelu(engine);
   return StreamCandidate(std::move(engine), make);
 }
 
@@ -210,7 +205,7 @@ absl::Status AddReluCandidates(ConvolutionProblem problem, const StepSignature& 
   const int64_t most_bytes = candidates.front().engine.workspace_bytes + NarrowBiasBytes(problem);
   const auto shared = std::make_shared<const StepSignature>(signature);
   for (const Engine& engine : *engines) {
-    const bool early = UsesTensorCores(engine) && engine.workspace_bytes <= most_bytes;
+    const bool early = engine.uses_tensor_cores && engine.workspace_bytes <= most_bytes;
     (early ? candidates.first : candidates.rest)
         .push_back(ConvolutionCandidate(engine, problem, shared, runtime, BuildBiasRelu));
   }

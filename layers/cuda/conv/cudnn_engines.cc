@@ -119,7 +119,8 @@ std::vector<Engine> Offered(const std::vector<HeuristicEngine>& engines,
     offered.push_back({.id = id,
                        .workspace_bytes = workspace_bytes,
                        .deterministic = !notes.nondeterministic,
-                       .notes = TextOf(notes)});
+                       .notes = TextOf(notes),
+                       .uses_tensor_cores = notes.tensor_core});
   }
   return offered;
 }
@@ -142,7 +143,7 @@ bool IsTrusted(std::string_view id, const ConvolutionProblem& problem) {
 
 std::string TextOf(const EngineNotes& notes) {
   std::vector<std::string> texts;
-  if (notes.tensor_core) texts.emplace_back(kTensorCore);
+  if (notes.tensor_core) texts.emplace_back("tensor-core");
   if (notes.winograd) texts.emplace_back("winograd");
   if (notes.fft) texts.emplace_back("fft");
   if (notes.reduced_precision_reduction) texts.emplace_back("reduced-precision-reduction");

@@ -340,7 +340,7 @@ TEST_CASE("engines that add in fp16 change plans only by their times, and no str
       for (const Engine& engine : engines) {
         const Measurement time = {.batch = BatchOf(signature),
                                   .engine = engine,
-                                  .median_seconds = AccumulatesInHalf(engine.id) ? 1e-4 : 2e-4,
+                                  .median_seconds = engine.accumulates_in_half ? 1e-4 : 2e-4,
                                   .repeats = 7};
         REQUIRE(times.Record(SignatureText(signature), time).ok());
       }

@@ -66,7 +66,6 @@ TEST_CASE("random networks of all types train to the same bits whatever the plan
   const auto opened = CpuDevice::Open();
   REQUIRE(opened.ok());
   Device& device = **opened;
-  constexpr const char* kPlacements[] = {"first-fit", "exact-fit-first-fit", "offline"};
   constexpr DType kTypes[] = {DType::kFp32, DType::kBf16, DType::kFp16};
   const std::vector<std::string> policies = PoliciesThatMoveOrRebuild();
   const uint32_t seeds = testing::RandomSeeds(500);
@@ -94,7 +93,7 @@ TEST_CASE("random networks of all types train to the same bits whatever the plan
     // Placements and in-place settings alternate over the seeds, with bytes to spare and with
     // none.
     PlannerOptions options = {
-        .policy = "liveness", .placement = kPlacements[seed % 3], .in_place = seed % 2 == 0};
+        .policy = "liveness", .placement = kPlacementMethods[seed % 3], .in_place = seed % 2 == 0};
     int64_t minimum = 0;
     CHECK(SameBits(reference, TrainRandom(graph, device, options, &minimum, 3, training)));
     options.budget_bytes = minimum;

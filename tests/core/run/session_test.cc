@@ -173,10 +173,10 @@ TEST_CASE("every policy, placement and in-place setting trains to the same bits"
   Session reference = MakeSession(*device, {.policy = "keep-all", .in_place = false});
   Train(reference, 4);
   for (const char* policy : {"keep-all", "liveness"}) {
-    for (const char* placement : {"first-fit", "exact-fit-first-fit", "offline"}) {
+    for (const PlacementMethod placement : kPlacementMethods) {
       for (bool in_place : {false, true}) {
         CAPTURE(policy);
-        CAPTURE(placement);
+        CAPTURE(std::string(Name(placement)));
         CAPTURE(in_place);
         Session session =
             MakeSession(*device, {.policy = policy, .placement = placement, .in_place = in_place});

@@ -93,7 +93,7 @@ TEST_CASE("policy, placement and in-place results do not change training on pixe
   const auto dataset = Fields();
   Session reference = MakeSession(**device, {.policy = "keep-all", .in_place = false});
   const float loss = Train(reference, *dataset, 5);
-  for (const char* placement : {"first-fit", "offline"}) {
+  for (const PlacementMethod placement : {PlacementMethod::kFirstFit, PlacementMethod::kOffline}) {
     Session session = MakeSession(**device, {.placement = placement});
     CHECK(Train(session, *dataset, 5) == loss);
     CHECK(*session.Values("up.weight") == *reference.Values("up.weight"));

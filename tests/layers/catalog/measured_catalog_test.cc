@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/step/step_signature.h"
+#include "neap/layers/catalog/engine_id.h"
 #include "neap/layers/convolution.h"
 #include "tests/layers/made_up_timings.h"
 
@@ -75,11 +76,13 @@ TEST_CASE("engines with times of other versions are listed where there is nothin
 }
 
 TEST_CASE("engines that add in fp16 are listed on request only") {
-  const MadeUpTimings timings({{"full", 4, 0, 2}, {"half:eng", 4, 0, 1}});
+  const MadeUpTimings timings({{"full", 4, 0, 2}, WithTime(EngineFromText("half:eng"), 4, 1)});
   MeasuredCatalog full(timings, "lib 1", nullptr);
   MeasuredCatalog half(timings, "lib 1", nullptr, {.half_accumulation = true});
   CHECK(Text(full.Engines(Images(4))) == "full:0 ");
   CHECK(Text(half.Engines(Images(4))) == "half:eng:0 full:0 ");
+  CHECK(half.Engines(Images(4))->front().accumulates_in_half);
+  CHECK_FALSE(half.Engines(Images(4))->back().accumulates_in_half);
 }
 
 }  // namespace

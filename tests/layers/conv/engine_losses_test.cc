@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "neap/layers/catalog/engine_id.h"
+
 namespace neap {
 namespace {
 
@@ -31,9 +33,8 @@ double LossOf(std::string_view group, std::string_view family) {
   return 0;
 }
 
-Engine Named(std::string id, std::string notes = {}) {
-  return {.id = std::move(id), .notes = std::move(notes)};
-}
+Engine Named(std::string id) { return EngineFromText(std::move(id)); }
+Engine OnTensorCores(std::string id) { return {.id = std::move(id), .uses_tensor_cores = true}; }
 
 TEST_CASE("where only families that lose much are listed, the first has lost it, too") {
   constexpr std::string_view kWeights = "dense backward_params 16-bit nhwc";
@@ -45,17 +46,17 @@ TEST_CASE("where only families that lose much are listed, the first has lost it,
   CHECK(both.front() == Approx(LossOf(kWeights, "cast:eng1")));
   CHECK(both.back() == Approx(lost));
   // One that is not known to be slow makes the first an ordinary one.
-  const std::vector<Engine> usual = {Named("cast:eng0"), Named("cast:eng33", "tensor-core")};
+  const std::vector<Engine> usual = {Named("cast:eng0"), OnTensorCores("cast:eng33")};
   CHECK(SlowdownsOf(usual, kWeights).front() == 1);
   // What is not deterministic says nothing.
-  std::vector<Engine> unstable = {Named("cast:eng33", "tensor-core"), Named("cast:eng0")};
+  std::vector<Engine> unstable = {OnTensorCores("cast:eng33"), Named("cast:eng0")};
   unstable.front().deterministic = false;
   CHECK(SlowdownsOf(unstable, kWeights).back() == Approx(lost));
 }
 
 TEST_CASE("a library's reference takes hundreds of times as long as any other engine") {
-  const std::string reference(kReference);
-  const std::vector<Engine> engines = {Named("jit"), Named("gemm"), Named("ref", reference)};
+  const std::vector<Engine> engines = {
+      Named("jit"), Named("gemm"), {.id = "ref", .is_reference = true}};
   const std::vector<double> slower = SlowdownsOf(engines, "dense forward fp32 nchw");
   CHECK(slower[0] == 1);
   CHECK(slower[1] < 2);
@@ -110,15 +111,14 @@ TEST_CASE("unknown engines lose by place") {
 }
 
 TEST_CASE("unknown engines without matrix units lose what such engines lose behind one with them") {
-  const std::vector<Engine> engines = {Named("a", "tensor-core"), Named("b", "tensor-core"),
-                                       Named("c")};
+  const std::vector<Engine> engines = {OnTensorCores("a"), OnTensorCores("b"), Named("c")};
   const std::vector<double> slower = SlowdownsOf(engines, kGroup);
   CHECK(slower[1] == Approx(1.1));
   CHECK(slower[2] == Approx(LossOf(kGroup, "*")));
   CHECK(slower[2] > 3);
   // The other way round, the library knows better than the table: by the row of such engines.
   const std::vector<double> after =
-      SlowdownsOf(std::vector<Engine>{Named("c"), Named("a", "tensor-core")}, kGroup);
+      SlowdownsOf(std::vector<Engine>{Named("c"), OnTensorCores("a")}, kGroup);
   CHECK(after[1] == Approx(LossOf(kGroup, "*tensor-core")));
 }
 

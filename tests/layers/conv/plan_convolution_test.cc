@@ -13,6 +13,7 @@
 #include "neap/core/step/signature_text.h"
 #include "neap/core/step/step_signature.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/catalog/engine_id.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/cpu/cpu_backend.h"
 #include "neap/layers/cpu/cpu_device.h"
@@ -122,15 +123,15 @@ TEST_CASE("an engine that the library does not list for one part is used for no 
 
 TEST_CASE("times of engines that add in fp16 are used only if the catalog lists them") {
   const MadeUpTimings timings({{"slow", 10, 300, 5},
-                               {"half:fast", 10, 300, 2},
-                               {"half:fast", 5, 150, 0.5},
+                               WithTime(EngineFromText("half:fast", 300), 10, 2),
+                               WithTime(EngineFromText("half:fast", 150), 5, 0.5),
                                {"slow", 5, 150, 2}});
   class HalfCatalog final : public EngineCatalog {
    public:
     absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
       const int64_t bytes = 30 * BatchOf(signature);
       std::vector<Engine> engines = {{.id = "slow", .workspace_bytes = bytes}};
-      if (lists_half) engines.push_back({.id = "half:fast", .workspace_bytes = bytes});
+      if (lists_half) engines.push_back(EngineFromText("half:fast", bytes));
       return engines;
     }
     std::string Versions() const override { return ""; }

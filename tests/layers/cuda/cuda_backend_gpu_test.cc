@@ -20,7 +20,7 @@ namespace {
 
 size_t CountRelu(const std::vector<Engine>& engines) {
   return static_cast<size_t>(std::count_if(engines.begin(), engines.end(),
-                                           [](const Engine& e) { return ComputesRelu(e.id); }));
+                                           [](const Engine& e) { return e.computes_relu; }));
 }
 
 void CompareLists(const StepSignature& signature, const std::vector<Engine>& there,

@@ -116,7 +116,7 @@ TEST_CASE("engines that add in fp16 run by their id alone, and give nearly the s
       const std::vector<Engine> engines = listing->backend().Engines(signature).value();
       int64_t run = 0;
       for (const Engine& engine : engines) {
-        if (!AccumulatesInHalf(engine.id)) continue;
+        if (!engine.accumulates_in_half) continue;
         CAPTURE(engine.id);
         const absl::StatusOr<Values> got =
             RunStep(gpu->backend(), arena.Access(), signature, values, {.engine = engine.id});
@@ -145,7 +145,7 @@ TEST_CASE("CUDA kernels agree with the reference on shapes of a new seed, in eve
 // parts of a sum, by the size of the whole problem. These are known by their numbers for fp32 and
 // tf32. Nothing is known of engines with a ReLU, which have other numbers, or of 16-bit ones.
 bool TreatsImagesAlike(const Engine& engine) {
-  if (ComputesRelu(engine.id)) return false;
+  if (engine.computes_relu) return false;
   for (std::string_view by_size : {"eng58_", "eng63_", "cublaslt-1x1"}) {
     if (engine.id.find(by_size) != std::string::npos) return false;
   }

@@ -57,17 +57,6 @@ TEST_CASE("tf32 has engines that fp32 leaves out") {
   CHECK(count(DType::kTf32) > count(DType::kFp32));
 }
 
-// Of a network of 16-bit tensors: gradients of parameters are fp32.
-std::vector<StepSignature> Signatures16(const Layer& layer, const TensorSpec& x) {
-  std::vector<StepSignature> signatures = Signatures(layer, x);
-  for (StepSignature& signature : signatures) {
-    for (OperandSpec& operand : signature.operands) {
-      if (operand.operand.slot == Slot::kParamGrad) operand.tensor.dtype = DType::kFp32;
-    }
-  }
-  return signatures;
-}
-
 TEST_CASE("16-bit convolutions have engines, whose weight gradients are cast to fp32") {
   const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
   if (!catalog) return;
@@ -135,7 +124,8 @@ TEST_CASE("on request, fp16 convolutions also have engines that add in fp16, aft
         const std::vector<Engine> with = half->Engines(step).value();
         REQUIRE(with.size() > without.size());
         for (size_t i = 0; i < with.size(); ++i) {
-          CHECK(AccumulatesInHalf(with[i].id) == (i >= without.size()));
+          CHECK(with[i].accumulates_in_half == (i >= without.size()));
+          CHECK(with[i].id.starts_with("half:") == with[i].accumulates_in_half);
           if (i < without.size()) {
             CHECK(with[i].id == without[i].id);
             continue;
@@ -166,7 +156,7 @@ TEST_CASE("engines that add in fp16 are for convolutions of fp16 only") {
   for (const Layer& layer : {Layer(FullyConnected{.out_features = 64}), Layer(Relu{})}) {
     for (const StepSignature& step : Signatures16(layer, x)) {
       const std::vector<Engine> engines = half->Engines(step).value();
-      for (const Engine& engine : engines) CHECK(!AccumulatesInHalf(engine.id));
+      for (const Engine& engine : engines) CHECK(!engine.accumulates_in_half);
     }
   }
 }

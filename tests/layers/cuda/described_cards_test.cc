@@ -52,14 +52,15 @@ TEST_CASE("cuDNN lists tensor-core engines with workspace for every card that it
         const absl::StatusOr<std::vector<Engine>> engines = catalog->Engines(step);
         REQUIRE_MESSAGE(engines.ok(), std::string(engines.status().message()));
         CHECK(std::any_of(engines->begin(), engines->end(), [](const Engine& engine) {
-          return UsesTensorCores(engine) && engine.workspace_bytes > 0;
+          return engine.uses_tensor_cores && engine.workspace_bytes > 0;
         }));
       }
     }
     for (const StepSignature& step : Steps(DType::kFp32)) {
       const std::vector<Engine> engines = catalog->Engines(step).value();
       CHECK(!engines.empty());
-      CHECK(std::none_of(engines.begin(), engines.end(), UsesTensorCores));
+      CHECK(std::none_of(engines.begin(), engines.end(),
+                         [](const Engine& engine) { return engine.uses_tensor_cores; }));
     }
   }
 }

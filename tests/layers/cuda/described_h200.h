@@ -36,4 +36,15 @@ inline std::vector<StepSignature> Signatures(const Layer& layer, const TensorSpe
   return signatures;
 }
 
+// Of a network of 16-bit tensors: gradients of parameters are fp32.
+inline std::vector<StepSignature> Signatures16(const Layer& layer, const TensorSpec& x) {
+  std::vector<StepSignature> signatures = Signatures(layer, x);
+  for (StepSignature& signature : signatures) {
+    for (OperandSpec& operand : signature.operands) {
+      if (operand.operand.slot == Slot::kParamGrad) operand.tensor.dtype = DType::kFp32;
+    }
+  }
+  return signatures;
+}
+
 }  // namespace neap::testing

@@ -21,7 +21,7 @@ StepSignature Forward(const Layer& layer, const TensorSpec& x) {
   return Signatures(layer, x).front();
 }
 
-bool HasRelu(const Engine& engine) { return ComputesRelu(engine.id); }
+bool HasRelu(const Engine& engine) { return engine.computes_relu; }
 
 // The engines with a ReLU, or those without.
 std::vector<Engine> Only(bool relu, const std::vector<Engine>& engines) {
@@ -56,7 +56,7 @@ TEST_CASE("a convolution with a ReLU has its own engines, and a few that compute
       const int64_t bias_bytes = Is16Bit(dtype) ? 256 : 0;
       for (const Engine& engine : relu) {
         CHECK(engine.id.starts_with("relu:eng"));
-        CHECK(UsesTensorCores(engine) == !fp32);
+        CHECK(engine.uses_tensor_cores == !fp32);
         CHECK(engine.workspace_bytes >= bias_bytes);
         CHECK(backend.Find(step, engine.id)->workspace_bytes == engine.workspace_bytes);
       }

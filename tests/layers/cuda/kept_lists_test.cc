@@ -15,6 +15,7 @@
 #include "neap/layers/convolution.h"
 #include "tests/environment.h"
 #include "tests/layers/cuda/described_h200.h"
+#include "tests/layers/engine_flags.h"
 
 namespace neap::testing {
 namespace {
@@ -34,7 +35,7 @@ class ListsInMemory final : public EngineLists {
   int kept = 0;
 };
 
-// Of all phases of a convolution, in three types: their ids, workspaces, bits and notes.
+// Of all phases of a convolution, in three types: their ids, workspaces, bits, notes and flags.
 std::string EnginesOf(EngineCatalog& catalog) {
   std::string text;
   const Layer conv = Convolution{.out_channels = 32, .kernel = 3, .padding = 1, .bias = false};
@@ -44,7 +45,7 @@ std::string EnginesOf(EngineCatalog& catalog) {
       const std::vector<Engine> engines = catalog.Engines(signature).value();
       for (const Engine& engine : engines) {
         text += engine.id + " " + std::to_string(engine.workspace_bytes) + " " + engine.notes +
-                (engine.deterministic ? " same bits\n" : "\n");
+                (engine.deterministic ? " same bits" : "") + FlagsOf(engine) + "\n";
       }
     }
   }
@@ -77,7 +78,7 @@ TEST_CASE("kept lists are those that cuDNN gives, in every type, and are not ask
   CHECK(listed > lines(first));
   for (auto& [of, list] : lists->lists) list = "eng0_k1=2 4096 t\neng1 0 n\n";
   const std::string read = EnginesOf(*CatalogOrSkip({.lists = lists}));
-  CHECK(read.find("eng0_k1=2 4096 tensor-core same bits\n") != std::string::npos);
+  CHECK(read.find("eng0_k1=2 4096 tensor-core same bits on tensor cores\n") != std::string::npos);
   CHECK(read.find("eng1 0 nondeterministic\n") != std::string::npos);
   CHECK(lists->kept == kept);
 }

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "neap/layers/catalog/engine_id.h"
+
 namespace neap {
 namespace {
 
@@ -26,16 +28,16 @@ TEST_CASE("the first engines are joined by those that need less workspace than a
 }
 
 TEST_CASE("a library's reference is among the first engines only if there is no other") {
-  const std::vector<Engine> engines = {
-      {"a", 100}, {"b", 50}, {.id = "ref", .notes = std::string(kReference)}};
+  const std::vector<Engine> engines = {{"a", 100}, {"b", 50}, {.id = "ref", .is_reference = true}};
   CHECK(IdsOf(FirstEngines(engines, 1)) == Ids{"a", "b"});
   CHECK(IdsOf(FirstEngines(engines, 3)) == Ids{"a", "b"});
   CHECK(IdsOf(FirstEngines({engines.back()}, 1)) == Ids{"ref"});
 }
 
 TEST_CASE("engines that add in fp16 or compute a ReLU are counted apart from the others") {
-  const std::vector<Engine> engines = {{"half:a", 9}, {"a", 9},      {"half:b", 9},
-                                       {"relu:a", 9}, {"relu:b", 9}, {"b", 9}};
+  std::vector<Engine> engines;
+  for (const char* id : {"half:a", "a", "half:b", "relu:a", "relu:b", "b"})
+    engines.push_back(EngineFromText(id, 9));
   CHECK(IdsOf(FirstEngines(engines, 1)) == Ids{"half:a", "a", "relu:a"});
 }
 

@@ -12,6 +12,7 @@
 #include "neap/core/step/signature_text.h"
 #include "neap/core/step/step_signature.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/catalog/engine_id.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/cpu/cpu_device.h"
 #include "neap/layers/fully_connected.h"
@@ -295,7 +296,7 @@ TEST_CASE("an engine excludes none that is deterministic, or adds in fp32, if it
        {Kind{{.id = "any bits", .deterministic = false},
              {.id = "same bits"},
              {.id = "slow, any bits", .deterministic = false}},
-        Kind{{.id = "half:fast"}, {.id = "full"}, {.id = "half:slow"}}}) {
+        Kind{EngineFromText("half:fast"), {.id = "full"}, EngineFromText("half:slow")}}) {
     Bench bench;
     ProfileDatabase database = bench.Database();
     ScriptedDevice device(*bench.device, {{fast, {1000}}, {other, {5000}}, {slow, {5000}}});

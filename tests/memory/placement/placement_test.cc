@@ -232,7 +232,8 @@ TEST_CASE("blocks outside the core never stick out, in whatever order the core w
 double GapPercent(const Program& program, const std::string& policy, bool in_place) {
   DefaultCatalog catalog;
   const PlanResult result =
-      MakePlan(program, {.policy = policy, .placement = "offline", .in_place = in_place},
+      MakePlan(program,
+               {.policy = policy, .placement = PlacementMethod::kOffline, .in_place = in_place},
                DescribedDevice("h200").value(), catalog)
           .value();
   const int64_t placed = result.plan.peak_bytes - IncomingBytes(result.plan);

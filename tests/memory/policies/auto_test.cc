@@ -29,7 +29,7 @@ constexpr const char* kContained[] = {"liveness", "tensor-cache", "superneurons"
 
 // At `parts` + 1 budgets between the least of all and enough for liveness, and at the least of each
 // policy.
-void CheckContains(const Program& program, EngineCatalog& catalog, const std::string& placement,
+void CheckContains(const Program& program, EngineCatalog& catalog, PlacementMethod placement,
                    int parts) {
   const auto plan = [&](const char* policy, int64_t budget) {
     return MakePlan(program, {.budget_bytes = budget, .policy = policy, .placement = placement},
@@ -63,7 +63,7 @@ TEST_CASE("networks: auto needs no more memory than the policies it contains, an
   for (const char* net : {"resnet20", "alexnet"}) {
     CAPTURE(net);
     const Graph graph = nets::Build(net, {.batch = 16}).value();
-    CheckContains(Lower(graph, {}, H200()).value(), catalog, "offline", 2);
+    CheckContains(Lower(graph, {}, H200()).value(), catalog, PlacementMethod::kOffline, 2);
   }
 }
 
@@ -77,8 +77,8 @@ TEST_CASE("random networks: auto needs no more memory than those policies, and n
                                                     .dense = seed % 3 == 1,
                                                     .ports = seed % 5 == 1});
     EngineCatalog& catalog = seed % 2 == 0 ? static_cast<EngineCatalog&>(none) : workspaces;
-    CheckContains(Lower(graph, {}, H200()).value(), catalog, seed % 8 < 4 ? "offline" : "first-fit",
-                  3);
+    CheckContains(Lower(graph, {}, H200()).value(), catalog,
+                  seed % 8 < 4 ? PlacementMethod::kOffline : PlacementMethod::kFirstFit, 3);
   }
 }
 

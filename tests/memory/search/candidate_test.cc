@@ -37,7 +37,7 @@ Candidate Live(const Program& program, const EngineTable& engines, bool in_place
 
 // Returns the bytes that the actions take in an arena of the candidate's bytes.
 int64_t CheckWritten(const Program& program, const EngineTable& engines, bool in_place,
-                     std::string_view placement, Candidate& placed) {
+                     PlacementMethod placement, Candidate& placed) {
   placed = PlaceCandidate(program, Live(program, engines, in_place), placement, {});
   REQUIRE(placed.lower_bound_bytes <= placed.arena_bytes);
   REQUIRE(placed.busiest_bytes <= placed.lower_bound_bytes);
@@ -58,8 +58,8 @@ TEST_CASE("random networks: a candidate is written in its arena's bytes, and not
     const auto engines_of = [&](EngineCatalog& engines) {
       return EngineTable::List(program, {}, /*strict=*/false, H200(), engines).value();
     };
-    for (const std::string_view placement : PlacementNames()) {
-      CAPTURE(std::string(placement));
+    for (const PlacementMethod placement : kPlacementMethods) {
+      CAPTURE(std::string(Name(placement)));
       const bool in_place = seed % 2 == 0;
       Candidate placed;
       CHECK(CheckWritten(program, engines_of(without_workspaces), in_place, placement, placed) ==
@@ -87,9 +87,10 @@ TEST_CASE(
         Live(program, engines, /*in_place=*/true, {.evictable = Evictable::kAll, .limit = {}});
     Candidate apart = candidate;
     apart.written = WriteApart(program, apart.runs, apart.residency, engines);
-    const Candidate placed = PlaceCandidate(program, candidate, "offline", {});
+    const Candidate placed = PlaceCandidate(program, candidate, PlacementMethod::kOffline, {});
     const Candidate written =
-        WriteCandidate(program, placed, engines, "offline", placed.arena_bytes).value();
+        WriteCandidate(program, placed, engines, PlacementMethod::kOffline, placed.arena_bytes)
+            .value();
     const Plan tight = testing::FinishedPlan(program, device, written, placed.arena_bytes);
     const Plan wide = testing::FinishedPlan(program, device, apart, apart.written.peak_bytes);
     CHECK(TotalMovement(wide).offloaded_bytes == TotalMovement(tight).offloaded_bytes);
@@ -109,7 +110,7 @@ TEST_CASE("the busiest step is the one whose live bytes are most, with its works
   Candidate candidate = Live(program, engines, /*in_place=*/false);
   candidate.workspaces[2] = 100 * kBlockBytes;
   candidate.residency.usage[2].bytes += 100 * kBlockBytes;
-  const Candidate placed = PlaceCandidate(program, candidate, "offline", {});
+  const Candidate placed = PlaceCandidate(program, candidate, PlacementMethod::kOffline, {});
   CHECK(placed.busiest_step == candidate.runs[2].step);
   CHECK(placed.busiest_bytes == PersistentBytes(program) + candidate.residency.usage[2].bytes);
 }
