@@ -32,7 +32,7 @@ struct Pair {
 };
 
 template <typename Function, typename T>
-struct BackwardOp {
+struct ActivationBackwardOp {
   const T* value;  // y, or x
   const T* dy;
   T* dx;
@@ -66,8 +66,8 @@ template <typename Function>
 cudaError_t Backward(ConstArray value, ConstArray dy, Array dx, int64_t n, cudaStream_t stream,
                      const Function& function = {}) {
   const auto run = [&]<typename T>() {
-    return Map<T>(BackwardOp<Function, T>{As<T>(value), As<T>(dy), As<T>(dx), function}, n,
-                  AllAligned16(value, dy, dx), stream);
+    return Map<T>(ActivationBackwardOp<Function, T>{As<T>(value), As<T>(dy), As<T>(dx), function},
+                  n, AllAligned16(value, dy, dx), stream);
   };
   return WithElement(run, value, dy, dx);
 }

@@ -20,9 +20,10 @@
 
 namespace neap::kernels {
 
-inline constexpr int kMaxVectors = 64;             // of channels in a block
-inline constexpr int64_t kWantedBlocks = 4 * 132;  // four for each multiprocessor of a large GPU
-inline constexpr int64_t kTilesPerThread = 4;      // for which it loads the weights once
+inline constexpr int kMaxVectors = 64;  // of channels in a block
+inline constexpr int64_t kWantedDepthwiseBlocks =
+    4 * 132;                                   // four for each multiprocessor of a large GPU
+inline constexpr int64_t kTilesPerThread = 4;  // for which it loads the weights once
 
 inline constexpr int kTileRows = 4;
 // Two pixels side by side share loads. In NCHW, where vectors have one channel, neighbouring
@@ -79,7 +80,7 @@ struct Work {
   }
   // No more than fill a GPU: each writes its part of the weight's gradient.
   int64_t part_blocks() const { return std::min(most_tile_blocks(), filling_blocks()); }
-  int64_t filling_blocks() const { return CeilDiv(kWantedBlocks, channel_blocks()); }
+  int64_t filling_blocks() const { return CeilDiv(kWantedDepthwiseBlocks, channel_blocks()); }
 
   uint32_t tiles, vectors;
   Divider<uint32_t> per_block;

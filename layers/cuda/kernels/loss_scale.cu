@@ -7,7 +7,6 @@
 namespace neap::kernels {
 namespace {
 
-constexpr int kVecFloats = kWide<float>;
 using Blocks = TensorBlocks<kMaxTensors>;
 static_assert(sizeof(GradientTensors) + sizeof(Blocks) + 32 <= 4096);
 static_assert(sizeof(StateTensors) + sizeof(Blocks) + 32 <= 4096);
@@ -35,10 +34,11 @@ __global__ void __launch_bounds__(kThreads)
                 uint64_t vectorised, LossScale* loss_scale) {
   const BlockShare share = ShareOf(blocks, blockIdx.x);
   const float* const values = t.gradients[share.tensor];
-  const bool finite = (vectorised >> share.tensor & 1U) != 0
-                          ? AllFinite<kVecFloats>(values, share.begin / kVecFloats + threadIdx.x,
-                                                  share.end / kVecFloats)
-                          : AllFinite<1>(values, share.begin + threadIdx.x, share.end);
+  const bool finite =
+      (vectorised >> share.tensor & 1U) != 0
+          ? AllFinite<kWide<float>>(values, share.begin / kWide<float> + threadIdx.x,
+                                    share.end / kWide<float>)
+          : AllFinite<1>(values, share.begin + threadIdx.x, share.end);
   if (!finite) loss_scale->overflow = 1;
 }
 
@@ -60,10 +60,10 @@ cudaError_t CheckFinite(const GradientTensors& tensors, LossScale* loss_scale,
                         cudaStream_t stream) {
   uint64_t vectorised = 0;
   for (int i = 0; i < tensors.count; ++i) {
-    if (Aligned16(tensors.gradients[i]) && tensors.elements[i] % kVecFloats == 0)
+    if (Aligned16(tensors.gradients[i]) && tensors.elements[i] % kWide<float> == 0)
       vectorised |= uint64_t{1} << i;
   }
-  const auto blocks = BlocksOf<kMaxTensors>(tensors, int64_t{4} * kThreads * kVecFloats);
+  const auto blocks = BlocksOf<kMaxTensors>(tensors, int64_t{4} * kThreads * kWide<float>);
   if (blocks.total() == 0) return cudaSuccess;
   CheckKernel<<<blocks.total(), kThreads, 0, stream>>>(tensors, blocks, vectorised, loss_scale);
   return cudaGetLastError();

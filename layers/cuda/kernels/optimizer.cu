@@ -8,8 +8,6 @@
 namespace neap::kernels {
 namespace {
 
-constexpr int kVecFloats = kWide<float>;
-
 // What all elements of a launch have in common.
 struct Rule {
   float rate;            // AdamW: divided by its first correction
@@ -117,7 +115,7 @@ __device__ void UpdateVector(const UpdatePointers& t, int which, size_t i,
 using Blocks = TensorBlocks<kMaxTensors>;
 
 // Two vectors for each thread: with more, a group of small layers would not fill the GPU.
-constexpr int64_t kMinPerBlock = 2LL * kThreads * kVecFloats;
+constexpr int64_t kMinPerBlock = 2LL * kThreads * kWide<float>;
 static_assert(sizeof(UpdatePointers) + sizeof(Blocks) + sizeof(OptimizerOptions) + 40 <= 4096);
 
 __global__ void __launch_bounds__(kThreads)
@@ -131,9 +129,9 @@ __global__ void __launch_bounds__(kThreads)
   const BlockShare share = ShareOf(blocks, blockIdx.x);
   const int which = share.tensor;
   if ((vectorised >> which & 1U) != 0) {
-    for (size_t i = share.begin / kVecFloats + threadIdx.x; i < share.end / kVecFloats;
+    for (size_t i = share.begin / kWide<float> + threadIdx.x; i < share.end / kWide<float>;
          i += kThreads)
-      UpdateVector<kVecFloats>(t, which, i, optimizer, rule);
+      UpdateVector<kWide<float>>(t, which, i, optimizer, rule);
     return;
   }
   for (size_t i = share.begin + threadIdx.x; i < share.end; i += kThreads)
@@ -151,7 +149,7 @@ cudaError_t UpdateParameters(const UpdateTensors& tensors, const OptimizerOption
     if (t.rounded[i] != nullptr && t.rounded_type == Element::kFp32) return cudaErrorInvalidValue;
     const bool aligned = AllAligned16(t.parameters[i], t.gradients[i], t.moments[i],
                                       t.second_moments[i], t.averages[i], t.rounded[i]);
-    if (aligned && tensors.elements[i] % kVecFloats == 0) vectorised |= uint64_t{1} << i;
+    if (aligned && tensors.elements[i] % kWide<float> == 0) vectorised |= uint64_t{1} << i;
   }
   const auto blocks = BlocksOf<kMaxTensors>(tensors, kMinPerBlock);
   if (blocks.total() == 0) return cudaSuccess;

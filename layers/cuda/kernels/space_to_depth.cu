@@ -12,8 +12,8 @@ struct Position {
 
 // {n, c, h, w} of the i-th element of a tensor, in either layout.
 template <typename Index>
-struct Grid {
-  Grid(int64_t c, int64_t h, int64_t w, bool channels_last)
+struct DepthGrid {
+  DepthGrid(int64_t c, int64_t h, int64_t w, bool channels_last)
       : channels(c), rows(h), columns(w), last(channels_last) {}
   __device__ __forceinline__ Position<Index> At(Index i) const {
     Position<Index> p = {};
@@ -31,15 +31,15 @@ struct Grid {
 };
 
 template <typename Index>
-struct Blocks {
-  explicit Blocks(const DepthShape& s)
+struct DepthBlocks {
+  explicit DepthBlocks(const DepthShape& s)
       : wide(s.channels, s.h, s.w, s.channels_last),
         deep(s.deep_channels, s.deep_h, s.deep_w, s.channels_last),
         block_h(s.block_h),
         block_w(s.block_w),
         padding_h(static_cast<Index>(s.padding_h)),
         padding_w(static_cast<Index>(s.padding_w)) {}
-  Grid<Index> wide, deep;
+  DepthGrid<Index> wide, deep;
   Divider<Index> block_h, block_w;
   Index padding_h, padding_w;
 };
@@ -48,7 +48,7 @@ struct Blocks {
 template <typename Index>
 struct Source {
   Index row, column, channel;  // in the block, and in the wide pixel
-  __device__ __forceinline__ void Next(const Blocks<Index>& b) {
+  __device__ __forceinline__ void Next(const DepthBlocks<Index>& b) {
     if (++channel < b.wide.channels.divisor) return;
     channel = 0;
     if (++column < b.block_w.divisor) return;
@@ -61,7 +61,7 @@ struct Source {
 // T is an unsigned integer of the elements' size.
 template <int kVec, typename Index, typename T>
 __global__ void __launch_bounds__(kThreads)
-    SpaceToDepthKernel(Blocks<Index> b, Index vectors, const T* __restrict__ wide,
+    SpaceToDepthKernel(DepthBlocks<Index> b, Index vectors, const T* __restrict__ wide,
                        T* __restrict__ deep) {
   const Index i = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= vectors) return;
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kThreads)
 
 template <typename Index>
 __global__ void __launch_bounds__(kThreads)
-    DepthToSpaceKernel(Blocks<Index> b, Index n, bool add, const float* __restrict__ deep,
+    DepthToSpaceKernel(DepthBlocks<Index> b, Index n, bool add, const float* __restrict__ deep,
                        float* __restrict__ wide) {
   const Index i = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= n) return;
@@ -108,7 +108,7 @@ cudaError_t LaunchSpaceToDepth(const DepthShape& s, const T* wide, T* deep, cuda
   const unsigned blocks = static_cast<unsigned>(CeilDiv(n / kVec, kThreads));
   const auto launch = [&]<typename Index>() {
     SpaceToDepthKernel<kVec><<<blocks, kThreads, 0, stream>>>(
-        Blocks<Index>(s), static_cast<Index>(n / kVec), wide, deep);
+        DepthBlocks<Index>(s), static_cast<Index>(n / kVec), wide, deep);
   };
   Fits32(n) ? launch.template operator()<uint32_t>() : launch.template operator()<uint64_t>();
   return cudaGetLastError();
@@ -118,7 +118,7 @@ template <typename Index>
 void LaunchDepthToSpace(const DepthShape& s, int64_t n, const float* deep, float* wide, bool add,
                         cudaStream_t stream) {
   DepthToSpaceKernel<Index><<<static_cast<unsigned>(CeilDiv(n, kThreads)), kThreads, 0, stream>>>(
-      Blocks<Index>(s), static_cast<Index>(n), add, deep, wide);
+      DepthBlocks<Index>(s), static_cast<Index>(n), add, deep, wide);
 }
 
 }  // namespace

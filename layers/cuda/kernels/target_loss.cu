@@ -126,9 +126,9 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <typename Kind>
-cudaError_t Forward(const ChannelShape& s, int64_t elements_of_batch, ConstArray x,
-                    const float* targets, float* y, LossMetrics metrics, void* scratch,
-                    cudaStream_t stream) {
+cudaError_t LossForward(const ChannelShape& s, int64_t elements_of_batch, ConstArray x,
+                        const float* targets, float* y, LossMetrics metrics, void* scratch,
+                        cudaStream_t stream) {
   float2* const parts = static_cast<float2*>(scratch);
   const unsigned blocks = static_cast<unsigned>(LossParts(s));
   const auto run = [&]<typename T>() {
@@ -148,9 +148,9 @@ cudaError_t Forward(const ChannelShape& s, int64_t elements_of_batch, ConstArray
 }
 
 template <typename Kind>
-cudaError_t Backward(const ChannelShape& s, int64_t elements_of_batch, float weight, const float* y,
-                     const float* targets, const LossScale* loss_scale, Array dx,
-                     cudaStream_t stream) {
+cudaError_t LossBackward(const ChannelShape& s, int64_t elements_of_batch, float weight,
+                         const float* y, const float* targets, const LossScale* loss_scale,
+                         Array dx, cudaStream_t stream) {
   const int64_t n = s.outer * s.channels * s.inner;
   const auto run = [&]<typename T>() {
     TargetBackward<Kind><<<static_cast<unsigned>(CeilDiv(n, kThreads)), kThreads, 0, stream>>>(
@@ -167,8 +167,8 @@ cudaError_t TargetLoss(TargetLossKind kind, const ChannelShape& s, int64_t eleme
                        ConstArray x, const float* targets, float* y, LossMetrics metrics,
                        void* scratch, cudaStream_t stream) {
   if (!Countable(s)) return cudaErrorInvalidValue;
-  const auto forward =
-      kind == TargetLossKind::kSquaredError ? Forward<SquaredError> : Forward<SigmoidCrossEntropy>;
+  const auto forward = kind == TargetLossKind::kSquaredError ? LossForward<SquaredError>
+                                                             : LossForward<SigmoidCrossEntropy>;
   return forward(s, elements_of_batch, x, targets, y, metrics, scratch, stream);
 }
 
@@ -177,8 +177,8 @@ cudaError_t TargetLossBackward(TargetLossKind kind, const ChannelShape& s,
                                const float* targets, const LossScale* loss_scale, Array dx,
                                cudaStream_t stream) {
   if (!Countable(s)) return cudaErrorInvalidValue;
-  const auto backward = kind == TargetLossKind::kSquaredError ? Backward<SquaredError>
-                                                              : Backward<SigmoidCrossEntropy>;
+  const auto backward = kind == TargetLossKind::kSquaredError ? LossBackward<SquaredError>
+                                                              : LossBackward<SigmoidCrossEntropy>;
   return backward(s, elements_of_batch, weight, y, targets, loss_scale, dx, stream);
 }
 

@@ -47,7 +47,7 @@ cudaError_t WithFunction(const BatchNormActivation& activation, const Run& run,
 }
 
 template <typename Function, typename T>
-struct ApplyOp {
+struct ActivatedApplyOp {
   BatchNormOperands in;
   Function function;
   T* y;
@@ -110,7 +110,7 @@ cudaError_t BatchNormActivated(const ChannelShape& s, const BatchNormOperands& i
                                const BatchNormActivation& activation, Array y,
                                cudaStream_t stream) {
   const auto run = [&]<typename T>(auto function) {
-    const ApplyOp<decltype(function), T> op = {in, function, As<T>(y)};
+    const ActivatedApplyOp<decltype(function), T> op = {in, function, As<T>(y)};
     return MapChannels<T>(s, AllAligned16(in) && Aligned16(y), op, stream);
   };
   return WithFunction(activation, run, in.x, y);

@@ -46,7 +46,7 @@ struct MomentsOp {
 
 // The normalised x, and the ReLU behind it.
 template <typename T>
-struct ApplyOp {
+struct PartsApplyOp {
   Parts<T> parts;
   BatchNormOperands in;
   bool relu;
@@ -82,7 +82,7 @@ struct ApplyOp {
 
 // Sums dz and dz * (x - mean) * invstd.
 template <typename T, bool kFits>
-struct SumsOp {
+struct PartsSumsOp {
   using Total = Sums<2>;
   Parts<T> parts;
   BatchNormOperands in;
@@ -114,7 +114,7 @@ struct SumsOp {
 };
 
 template <typename T>
-struct BackwardOp {
+struct PartsBackwardOp {
   Parts<T> parts;
   T* dx[kMaxParts];
   bool adds[kMaxParts];
@@ -200,7 +200,7 @@ cudaError_t BatchNormApply(const ChannelShape& s, const BatchNormParts& x,
   if (!AreParts(s, x)) return cudaErrorInvalidValue;
   const auto run = [&]<typename T>() {
     const bool wide = AllAligned16(in) && Aligned16(y) && PartsFit(s, x, kWide<T>);
-    return MapParts<T>(s, wide, ApplyOp<T>{PartsOf<T>(s, x), in, relu, As<T>(y)}, stream);
+    return MapParts<T>(s, wide, PartsApplyOp<T>{PartsOf<T>(s, x), in, relu, As<T>(y)}, stream);
   };
   return WithElement(run, x.parts[0].x, y);
 }
@@ -212,10 +212,11 @@ cudaError_t BatchNormBackward(const ChannelShape& s, const BatchNormParts& parts
   if (!AreParts(s, parts)) return cudaErrorInvalidValue;
   const bool aligned = AllAligned16(in) && Aligned16(dy);
   const auto run = [&]<typename T>() {
-    const cudaError_t error = ReduceParts<T, SumsOp>(s, parts, aligned, GradientFinal{sums}, memory,
-                                                     stream, in, As<T>(dy), relu);
+    const cudaError_t error = ReduceParts<T, PartsSumsOp>(s, parts, aligned, GradientFinal{sums},
+                                                          memory, stream, in, As<T>(dy), relu);
     if (error != cudaSuccess) return error;
-    BackwardOp<T> op = {PartsOf<T>(s, parts), {}, {}, in, As<T>(dy), relu, sums, InverseCount(s)};
+    PartsBackwardOp<T> op = {PartsOf<T>(s, parts), {}, {}, in, As<T>(dy), relu, sums,
+                             InverseCount(s)};
     for (int i = 0; i < parts.count; ++i) {
       op.dx[i] = As<T>(parts.parts[i].dx);
       op.adds[i] = parts.parts[i].adds;
