@@ -53,8 +53,16 @@ absl::Status PersistentValues::Draw() {
 }
 
 absl::Status PersistentValues::Refresh() {
+  return WriteCopies([this](const Tensor& copy) { return IsOfCaller(copy); });
+}
+
+absl::Status PersistentValues::BackUpStates() {
+  return WriteCopies([](const Tensor& copy) { return copy.role == Role::kState; });
+}
+
+absl::Status PersistentValues::WriteCopies(absl::FunctionRef<bool(const Tensor& copy)> is_chosen) {
   for (const Tensor& copy : stored_.tensors) {
-    if (!copy.copy_of.has_value() || !IsOfCaller(copy)) continue;
+    if (!copy.copy_of.has_value() || !is_chosen(copy)) continue;
     std::vector<TensorImage> images(1);
     ASSIGN_OR_RETURN(const std::vector<float> values, Read(stored_.Original(copy)));
     ASSIGN_OR_RETURN(images[0], Image(*Own(copy), copy, values));

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "neap/core/checkpoint/checkpoint.h"
@@ -52,6 +53,9 @@ class PersistentValues {
   absl::Status Draw();
   // Rounds the values of external tensors to their 16-bit copies again.
   absl::Status Refresh();
+  // Copies states to their backups, if they have any: what batches that are given up have changed
+  // outlasts steps that are skipped later.
+  absl::Status BackUpStates();
   // What is to be written for a checkpoint of `stored`.
   absl::StatusOr<std::vector<TensorImage>> Images(const LoadedCheckpoint& loaded) const;
   absl::Status Load(const std::vector<TensorImage>& images);
@@ -78,6 +82,8 @@ class PersistentValues {
   Executor& executor() const { return *executables_.training().executor; }
   absl::Status Write(const std::vector<TensorImage>& images);
   absl::Status WriteInitial(uint64_t seed, bool random);
+  // Writes these copies of other tensors anew.
+  absl::Status WriteCopies(absl::FunctionRef<bool(const Tensor& copy)> is_chosen);
   // Whether the caller gives the values of the tensor, or of the one that it begins as.
   bool IsOfCaller(const Tensor& stored) const;
   absl::StatusOr<std::vector<float>> InitialOf(const Tensor& stored, uint64_t seed);

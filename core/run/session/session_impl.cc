@@ -177,9 +177,10 @@ absl::StatusOr<StepResult> Session::Impl::Update() {
 
 absl::Status Session::Impl::Discard() {
   RETURN_IF_ERROR(CheckIdle());
-  accumulated_ = 0;
-  return absl::OkStatus();
+  return std::exchange(accumulated_, 0) > 0 ? BackUpStates() : absl::OkStatus();
 }
+
+absl::Status Session::Impl::BackUpStates() { return Damages("step", values_.BackUpStates()); }
 
 absl::StatusOr<StepResult> Session::Impl::Finish() {
   if (in_flight_.empty()) return absl::FailedPreconditionError("no step is in flight");

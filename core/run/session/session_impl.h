@@ -152,6 +152,8 @@ class Session::Impl {
   absl::Status Ready();
   absl::Status ReadyToSave(CheckpointContents contents);
   absl::Status PrepareToEvaluate();
+  // Running statistics keep what batches that are given up have changed.
+  absl::Status BackUpStates();
   // The work that a failed iteration has enqueued must not overlap with the next iteration.
   absl::Status Settle(absl::Status status);
   // A failure after some persistent tensors were changed makes all of them unusable.

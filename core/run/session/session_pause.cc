@@ -49,7 +49,8 @@ absl::Status Session::Impl::SkipBackward() {
   if (!paused_.has_value())
     return absl::FailedPreconditionError("there is no Forward() whose Backward() could be skipped");
   paused_.reset();
-  return Damages("step", device_.Synchronize());
+  RETURN_IF_ERROR(Damages("step", device_.Synchronize()));
+  return accumulated_ > 0 ? absl::OkStatus() : BackUpStates();
 }
 
 absl::Status Session::Impl::AwaitBudget() {

@@ -171,6 +171,23 @@ TEST_CASE("a fp16 step that is skipped restores the running statistics of all it
   CHECK(*session.Values("bn1.running_mean") == before);
 }
 
+TEST_CASE("running statistics keep what dropped batches changed when a later step is skipped") {
+  const auto device = OpenCpu();
+  Session session = Opened(Net({.dtype = DType::kFp16, .dropout = false, .batch_norm = true}),
+                           *device, {}, {.accumulate = 2});
+  const std::vector<float> before = *session.Values("bn1.running_mean");
+  REQUIRE(session.Accumulate(MakeBatch(1)).ok());
+  REQUIRE(session.Discard().ok());
+  const std::vector<float> dropped = *session.Values("bn1.running_mean");
+  CHECK(dropped != before);
+  Batch large = MakeBatch(3);
+  for (float& value : large.images) value *= 6e4F;  // infinite in fp16
+  REQUIRE(session.Accumulate(MakeBatch(4)).ok());
+  REQUIRE(session.Accumulate(large).ok());
+  REQUIRE(session.Update()->skipped);
+  CHECK(*session.Values("bn1.running_mean") == dropped);
+}
+
 TEST_CASE("labels that are unknown weigh nothing, and auxiliary losses are summed, too") {
   const auto device = OpenCpu();
   const auto net = [](int64_t batch) {

@@ -2,13 +2,10 @@
 #include <doctest/doctest.h>
 
 #include <fstream>
-#include <functional>
-#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
-#include "neap/core/base/units.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/run/file_planner.h"
 #include "neap/core/run/session.h"
@@ -22,7 +19,7 @@
 #include "neap/memory/planner.h"
 #include "neap/memory/policies/policies.h"
 #include "tests/core/run/external_memory.h"
-#include "tests/given_gradients.h"
+#include "tests/core/run/homes_pair.h"
 #include "tests/scratch_directory.h"
 #include "tests/small_training.h"
 
@@ -31,62 +28,6 @@ namespace neap::homes_test {
 using testing::CallersMemory;
 
 namespace {
-
-using IsChosen = std::function<bool(const PlanTensor& tensor)>;
-
-bool IsWeight(const PlanTensor& tensor) {
-  return tensor.role == Role::kMaster ||
-         (tensor.role == Role::kParam && tensor.dtype == DType::kFp32);
-}
-// Whether it is fp32, and not the backup of a state, which is a copy.
-bool IsFp32(const PlanTensor& tensor) {
-  return IsPersistent(tensor.role) && tensor.dtype == DType::kFp32 &&
-         !tensor.name.ends_with(".backup");
-}
-bool IsNone(const PlanTensor& /*tensor*/) { return false; }
-bool IsLast(const PlanTensor& tensor) { return tensor.name == "fc.weight"; }
-
-// Which tensors are the caller's, and which are on the host.
-struct Chosen {
-  IsChosen external = IsNone, on_host = IsNone;
-};
-
-// A session without homes, and one with, of the same initial values.
-struct Pair {
-  Pair(const Graph& net, Device& device, const Chosen& chosen, const PlannerOptions& planning,
-       TrainingOptions training = {})
-      : plain(Opened(net, device, planning, training)), memory(device) {
-    for (const PlanTensor& tensor : plain.plan().tensors) {
-      if (chosen.on_host(tensor)) {
-        training.homes.push_back({tensor.name, Home::kHost});
-      } else if (chosen.external(tensor)) {
-        memory.Add(tensor.name, plain.Values(tensor.name).value());
-        external_bytes += RoundUp(tensor.bytes, kBlockBytes);
-      }
-    }
-    training.external = memory.tensors();
-    options = training;
-    homes.emplace(Opened(net, device, planning, training));
-  }
-  void CheckSame() {
-    Trained a(1), b(1);
-    AppendState(a, plain);
-    AppendState(b, *homes);
-    CHECK(AreSame(a, b));
-    for (const ExternalTensor& one : options.external)
-      CHECK(SameBits(memory.Read(one.tensor), plain.Values(one.tensor).value()));
-  }
-  void TrainBoth(int steps) {
-    CHECK(Train(plain, steps) == Train(*homes, steps));
-    CheckSame();
-  }
-
-  Session plain;
-  CallersMemory memory;
-  int64_t external_bytes = 0;
-  TrainingOptions options;
-  std::optional<Session> homes;
-};
 
 TEST_CASE("external parameters are trained where they are, by every policy, beside the budget") {
   const auto device = OpenCpu();
@@ -286,35 +227,6 @@ TEST_CASE("a plan file is one of a session with the same homes") {
   CHECK(absl::IsInvalidArgument(refused));
   CHECK(refused.message().find("'fc.weight', is host, but the program's is arena") !=
         std::string_view::npos);
-}
-
-TEST_CASE("training may pause with external tensors, but not with states on the host") {
-  const auto device = OpenCpu();
-  const Graph net = BlockNet({.batch_norm = true});
-  const Graph given = testing::GivenLosses(net).net();
-  const std::vector<std::string> weights = {"fc.weight", "fc.bias"};
-  Session plain = Opened(given, *device, {.policy = "superneurons"});
-  CallersMemory memory(*device);
-  for (const std::string& name : weights) memory.Add(name, plain.Values(name).value());
-  Session session =
-      Opened(given, *device, {.policy = "superneurons"}, {.external = memory.tensors()});
-  const Batch batch = MakeBatch(3);
-  const Feeds feeds = {{.name = "input", .floats = batch.images}};
-  const std::vector<NamedTensor> outputs = session.Forward(feeds).value();
-  CHECK(SameBits(outputs[0].values, plain.Forward(feeds).value()[0].values));
-  const Feeds gradients = {{.name = outputs[0].name, .floats = outputs[0].values}};
-  REQUIRE(session.Backward(gradients).ok());
-  REQUIRE(plain.Backward(gradients).ok());
-  for (const std::string& name : weights)
-    CHECK(SameBits(memory.Read(name), plain.Values(name).value()));
-  for (const PlanTensor& tensor : plain.plan().tensors) {
-    if (tensor.role != Role::kState) continue;
-    const absl::Status refused =
-        CreateSession(given, *device, {}, {.homes = {{tensor.name, Home::kHost}}}).status();
-    CHECK(absl::IsInvalidArgument(refused));
-    CHECK(refused.message().find("cannot be on the host: forward changes it") !=
-          std::string_view::npos);
-  }
 }
 
 TEST_CASE("homes and memory that do not fit the network are refused by name") {

@@ -6,122 +6,80 @@
 #include <vector>
 
 #include "neap/core/run/session.h"
-#include "neap/layers/activation.h"
-#include "neap/layers/channel_slice.h"
 #include "neap/layers/channel_split.h"
-#include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
-#include "neap/layers/join.h"
-#include "neap/layers/multiply.h"
-#include "neap/layers/softmax_cross_entropy.h"
 #include "neap/memory/create_session.h"
 #include "neap/memory/policies/policies.h"
+#include "tests/core/run/gated_net.h"
 #include "tests/core/run/random_training.h"
 #include "tests/given_gradients.h"
 #include "tests/random_graph.h"
 #include "tests/random_splits.h"
 #include "tests/small_training.h"
 
-namespace neap {
-namespace {
+namespace neap::several_outputs_test {
 
+using testing::CheckSameParameters;
+using testing::GatedNet;
+using testing::Halving;
 using testing::RandomGraph;
 using testing::TrainedState;
 using testing::TrainRandom;
 using testing::WithSplits;
 
-// Two gated blocks: the convolution's channels are halved by `halve`, which names the halves.
-template <typename Halve>
-Graph GatedNet(DType dtype, const Halve& halve) {
-  Graph net({.name = "gated", .batch = 8, .dtype = dtype});
-  std::string x = net.Input({1, 6, 6});
-  for (const char* const name : {"a", "b"}) {
-    const Convolution conv = {.out_channels = 8, .kernel = 3, .padding = 1};
-    x = net.Add(std::string(name) + ".conv", conv, {x});
-    const auto [value, gate] = halve(net, std::string(name), x);
-    const std::string opened = net.Add(std::string(name) + ".gate", Sigmoid{}, {gate});
-    x = net.Add(std::string(name) + ".product", Multiply{}, {value, opened});
-  }
-  net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {x}), SoftmaxCrossEntropy{});
-  return net;
-}
+namespace {
 
-std::pair<std::string, std::string> BySplit(Graph& net, const std::string& name,
-                                            const std::string& x) {
-  net.Add(name + ".halves", ChannelSplit{.channels = {4, 4}}, {x});
-  return {name + ".halves", name + ".halves:1"};
-}
-std::pair<std::string, std::string> BySlices(Graph& net, const std::string& name,
-                                             const std::string& x) {
-  return {net.Add(name + ".first", ChannelSlice{.first = 0, .count = 4}, {x}),
-          net.Add(name + ".second", ChannelSlice{.first = 4, .count = 4}, {x})};
-}
-
-Feeds FeedsOf(const Graph& net, int step) {
-  Feeds feeds = {{.name = "input", .floats = {}}, {.name = "labels"}};
-  static std::vector<float> images;
-  static std::vector<int32_t> labels;
-  images.resize(static_cast<size_t>(net.options().batch * 36));
-  for (size_t i = 0; i < images.size(); ++i)
-    images[i] = static_cast<float>((i * 29 + static_cast<size_t>(step) * 7) % 31) / 16 - 1;
-  labels.resize(static_cast<size_t>(net.options().batch));
-  for (size_t i = 0; i < labels.size(); ++i)
-    labels[i] = static_cast<int32_t>((i + static_cast<size_t>(step)) % 4);
-  feeds[0].floats = images;
-  feeds[1].integers = labels;
-  return feeds;
+std::vector<float> LossesOf(Session& session, int steps) {
+  std::vector<float> losses;
+  for (int step = 0; step < steps; ++step) losses.push_back(Train(session, 1));
+  return losses;
 }
 
 TEST_CASE("a split trains as slices of each part, by any policy, type and number of sub-batches") {
   const auto device = OpenCpu();
   for (const DType dtype : {DType::kFp32, DType::kBf16, DType::kFp16}) {
     CAPTURE(Name(dtype));
-    const Graph slices = GatedNet(dtype, BySlices), split = GatedNet(dtype, BySplit);
+    const Graph slices = GatedNet({.dtype = dtype, .halving = Halving::kSlices});
+    const Graph split = GatedNet({.dtype = dtype});
     Session by_slices = Opened(slices, *device, {.policy = "keep-all"});
-    std::vector<float> losses;
-    for (int step = 0; step < 3; ++step)
-      losses.push_back(by_slices.Step(FeedsOf(slices, step))->loss);
+    const std::vector<float> losses = LossesOf(by_slices, 3);
     for (const Policy& policy : Policies()) {
       CAPTURE(policy.name);
       PlannerOptions planning = {.policy = std::string(policy.name)};
       for (int run = 0; run < 2; ++run) {  // the second one in the smallest budget
         Session session = Opened(split, *device, planning);
-        for (int step = 0; step < 3; ++step)
-          CHECK(session.Step(FeedsOf(split, step))->loss == losses[static_cast<size_t>(step)]);
-        testing::CheckSameParameters(session, by_slices);
+        CHECK(LossesOf(session, 3) == losses);
+        CheckSameParameters(session, by_slices);
         planning.budget_bytes = session.planning().minimum_budget_bytes;
       }
     }
     Session parts = Opened(split, *device, {.policy = "superneurons", .sub_batches = 4});
     Session slices_in_parts = Opened(slices, *device, {.policy = "keep-all", .sub_batches = 4});
-    for (int step = 0; step < 3; ++step) {
-      CHECK(parts.Step(FeedsOf(split, step))->loss ==
-            slices_in_parts.Step(FeedsOf(slices, step))->loss);
-    }
-    testing::CheckSameParameters(parts, slices_in_parts);
+    CHECK(LossesOf(parts, 3) == LossesOf(slices_in_parts, 3));
+    CheckSameParameters(parts, slices_in_parts);
   }
 }
 
 TEST_CASE("every output is a result of its own, in training and in evaluation") {
   const auto device = OpenCpu();
-  Graph net = GatedNet(DType::kFp32, BySplit);
+  Graph net = GatedNet();
   net.Output("b.halves:1");
   net.Output("b.halves");
   net.Output("b.conv");
   Session session = Opened(net, *device, {.policy = "superneurons"});
-  const std::vector<NamedTensor> evaluated = session.Evaluate(FeedsOf(net, 0))->outputs;
-  const std::vector<NamedTensor> trained = session.Step(FeedsOf(net, 0))->outputs;
+  const std::vector<NamedTensor> evaluated = session.Evaluate(MakeBatch(0))->outputs;
+  const std::vector<NamedTensor> trained = session.Step(MakeBatch(0))->outputs;
   for (const std::vector<NamedTensor>& outputs : {evaluated, trained}) {
     REQUIRE(outputs.size() == 3);
     std::vector<std::vector<float>> values(3);  // conv, first half, second half
     for (const NamedTensor& output : outputs) {
       const size_t at = output.name == "b.conv" ? 0 : output.name == "b.halves" ? 1 : 2;
       values[at] = output.values;
-      CHECK(output.shape == Shape{8, at == 0 ? 8 : 4, 6, 6});
+      CHECK(output.shape == Shape{8, at == 0 ? 8 : 4, 8, 8});
     }
     for (size_t i = 0; i < values[0].size(); ++i) {
-      const size_t image = i / (8 * 36), channel = i / 36 % 8, pixel = i % 36;
-      const size_t in_half = (image * 4 + channel % 4) * 36 + pixel;
+      const size_t image = i / (8 * 64), channel = i / 64 % 8, pixel = i % 64;
+      const size_t in_half = (image * 4 + channel % 4) * 64 + pixel;
       CHECK(values[0][i] == values[channel < 4 ? 1 : 2][in_half]);
     }
   }
@@ -185,4 +143,4 @@ TEST_CASE("random networks with splits train to the same bits whatever the plan"
 }
 
 }  // namespace
-}  // namespace neap
+}  // namespace neap::several_outputs_test
