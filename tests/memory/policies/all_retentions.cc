@@ -212,13 +212,15 @@ Candidate AllRetentions::Place(const Combination& combination, int64_t limit_byt
                         {.runs = order.liveness.runs,
                          .residency = std::move(residency),
                          .workspaces = order.workspaces},
-                        "offline", {.target_bytes = limit_bytes, .most_comparisons = 100'000});
+                        PlacementMethod::kOffline,
+                        {.target_bytes = limit_bytes, .most_comparisons = 100'000});
 }
 
 Plan AllRetentions::Write(Candidate candidate, int64_t budget_bytes) const {
   const EngineTable engines = engines_.For(candidate.runs);
-  candidate =
-      WriteCandidate(program_, std::move(candidate), engines, "offline", budget_bytes).value();
+  candidate = WriteCandidate(program_, std::move(candidate), engines, PlacementMethod::kOffline,
+                             budget_bytes)
+                  .value();
   return FinishedPlan(program_, device_, candidate, budget_bytes);
 }
 
