@@ -36,12 +36,18 @@ absl::Status CheckNames(const Feeds& values, const std::vector<Port>& ports,
   return absl::OkStatus();
 }
 
-// "image 3", or "the pixel at row 1, column 2 of image 3".
+// "image 3", "position 5 of sequence 3", "the pixel at row 1, column 2 of image 3", or "the voxel at
+// plane 0, row 1, column 2 of volume 3".
 std::string PlaceOf(int64_t index, const Shape& labels) {
   if (labels.rank() == 1) return absl::StrCat("image ", index);
-  const int64_t width = labels[2], pixels = labels[1] * width;
-  return absl::StrCat("the pixel at row ", index % pixels / width, ", column ", index % width,
-                      " of image ", index / pixels);
+  const int64_t width = labels[labels.rank() - 1], column = index % width;
+  if (labels.rank() == 2) return absl::StrCat("position ", column, " of sequence ", index / width);
+  const int64_t height = labels[labels.rank() - 2], row = index / width % height;
+  const int64_t plane = index / width / height;
+  const std::string place = absl::StrCat("row ", row, ", column ", column, " of ");
+  if (labels.rank() == 3) return absl::StrCat("the pixel at ", place, "image ", plane);
+  return absl::StrCat("the voxel at plane ", plane % labels[1], ", ", place, "volume ",
+                      plane / labels[1]);
 }
 
 // The labels with which losses compare their predictions.
@@ -76,6 +82,10 @@ absl::StatusOr<int64_t> ExamplesOf(const FeedValue& value, const TensorSpec& spe
     return absl::InvalidArgumentError(absl::StrCat(
         "feed '", value.name, "' takes ",
         takes_integers ? "integers, but floats" : "floats, but integers", " are given"));
+  }
+  if (value.on_device && takes_integers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("feed '", value.name, "' takes integers, which must be in the host's memory"));
   }
   const int64_t of_example = spec.elements() / spec.shape[0], values = ValuesOf(value);
   if (!value.shape.empty()) RETURN_IF_ERROR(CheckShape(value, spec));

@@ -63,8 +63,8 @@ absl::StatusOr<int64_t> ExamplesIn(const Feeds& feeds, const Program& program);
 // scale there before they are rounded.
 absl::Status CheckGivenGradients(const Feeds& gradients, const Program& program);
 
-// INVALID_ARGUMENT, naming the image or pixel, for a label that is neither a class from 0 nor
-// kNoLabel. `shape` is {N} or {N, H, W}.
+// INVALID_ARGUMENT, naming the image, or the position in it, for a label that is neither a class
+// from 0 nor kNoLabel. `shape` is {N}, or {N, H, W} and the like with 1 to 3 axes.
 absl::Status CheckLabels(absl::Span<const int32_t> labels, const Shape& shape, int64_t classes);
 
 // How many values are other than kNoLabel and kNoTarget: those that a loss counts.

@@ -25,6 +25,10 @@ absl::Status CheckHome(const TensorHome& named, const Tensor& tensor, const Prog
         absl::StrCat("'", tensor.name, "' cannot be external: it is a copy of '",
                      program.tensor(*tensor.copy_of).name, "', which can"));
   }
+  if (named.home == Home::kExternal && tensor.id == program.loss_scale) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", tensor.name, "' cannot be external: the session itself counts with its values"));
+  }
   if (named.home == Home::kHost && tensor.role == Role::kState && program.Pauses()) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", tensor.name,

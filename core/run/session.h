@@ -172,8 +172,10 @@ class Session {
   ~Session();
 
   // That of the training program; a change of the budget, the graph or the size ends the reference.
+  // If gradients are summed (TrainingOptions::accumulate), it is that of the first batch of an
+  // update, and so are the next four.
   const Plan& plan() const;
-  // Statistics of the training plan, except the minimum budget, which suffices for evaluation too.
+  // Statistics of that plan, except the minimum budget, which suffices for evaluation too.
   const PlanningStats& planning() const;
   // When each of the plan's actions runs, as the planner predicts.
   Timeline predicted() const;

@@ -49,12 +49,12 @@ class Session::Impl {
 
   absl::Status Create(const Graph& graph);
 
-  const PlanResult& planned() const { return executables_.training().planned; }
+  const PlanResult& planned() const { return executables_.first_stage().planned; }
   int64_t step() const { return step_; }
   int64_t accumulated() const { return accumulated_; }
   uint64_t seed() const { return options_.seed; }
   MemoryUse memory() const { return executables_.memory().Use(); }
-  absl::Status recording() const { return executables_.training().recording(); }
+  absl::Status recording() const { return executables_.first_stage().recording(); }
   LearningRate learning_rate() const { return rate_; }
   PlanCacheStats plan_cache() const { return executables_.plan_cache(); }
   ExecutableStats executables() const { return executables_.memory().stats(); }

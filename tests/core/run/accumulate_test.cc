@@ -232,6 +232,23 @@ TEST_CASE("without random numbers, all batches but the first have one executable
   }
 }
 
+TEST_CASE("the plan and its times are those of the first batch at any moment") {
+  const auto device = OpenCpu();
+  Session session = Opened(Net({.dropout = true}), *device, {}, {.accumulate = kBatches});
+  const Plan first = session.plan();
+  const double predicted_us = session.predicted().total_us;
+  const auto check = [&] {
+    CHECK(session.plan() == first);
+    CHECK(session.predicted().total_us == predicted_us);
+  };
+  for (int64_t batch = 0; batch < kBatches; ++batch) {
+    REQUIRE(session.Accumulate(MakeBatch(SeedOf(0, batch))).ok());
+    check();
+  }
+  REQUIRE(session.Update().ok());
+  check();
+}
+
 TEST_CASE("batch norms take the statistics of each batch, and the gradient is that of the mean") {
   const auto device = OpenCpu();
   const NetOptions options = {.dropout = false, .batch_norm = true};

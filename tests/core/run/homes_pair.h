@@ -24,10 +24,11 @@ inline bool IsWeight(const PlanTensor& tensor) {
   return tensor.role == Role::kMaster ||
          (tensor.role == Role::kParam && tensor.dtype == DType::kFp32);
 }
-// Whether it is fp32, and not the backup of a state, which is a copy.
+// Whether it is fp32 and may be external: neither the backup of a state, which is a copy, nor the
+// loss scale.
 inline bool IsFp32(const PlanTensor& tensor) {
   return IsPersistent(tensor.role) && tensor.dtype == DType::kFp32 &&
-         !tensor.name.ends_with(".backup");
+         !tensor.name.ends_with(".backup") && tensor.name != "loss_scale";
 }
 inline bool IsNone(const PlanTensor& /*tensor*/) { return false; }
 inline bool IsLast(const PlanTensor& tensor) { return tensor.name == "fc.weight"; }

@@ -259,6 +259,17 @@ TEST_CASE("homes and memory that do not fit the network are refused by name") {
           .find("overlaps") != std::string::npos);
 }
 
+TEST_CASE("the loss scale, with which the session counts, is not external") {
+  const auto device = OpenCpu();
+  const Buffer buffer = device->Allocate(MemoryKind::kDevice, 4096).value();
+  const TrainingOptions training = {.external = {{"loss_scale", buffer.data(), 16}}};
+  const absl::Status status =
+      CreateSession(BlockNet({.dtype = DType::kFp16}), *device, {}, training).status();
+  CHECK(absl::IsInvalidArgument(status));
+  CHECK(status.message() ==
+        "'loss_scale' cannot be external: the session itself counts with its values");
+}
+
 TEST_CASE("a copy is not external, but what it is a copy of may be") {
   const auto device = OpenCpu();
   const Buffer buffer = device->Allocate(MemoryKind::kDevice, 4096).value();
