@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -18,10 +19,8 @@
 namespace neap {
 namespace {
 
-using Index = absl::flat_hash_map<std::string, size_t>;
-
-absl::StatusOr<Index> IndexNames(const Graph& graph) {
-  Index index;
+absl::StatusOr<LayerPositions> IndexNames(const Graph& graph) {
+  LayerPositions index;
   for (size_t i = 0; i < graph.layers().size(); ++i) {
     const std::string& name = graph.layers()[i].name;
     if (name.empty())
@@ -33,7 +32,7 @@ absl::StatusOr<Index> IndexNames(const Graph& graph) {
 }
 
 // The output of this OutputName(); nullopt if no layer can have it.
-std::optional<ConnectedOutput> FindOutput(const Index& index, const std::string& name) {
+std::optional<ConnectedOutput> FindOutput(const LayerPositions& index, const std::string& name) {
   if (const auto layer = index.find(name); layer != index.end()) return {{layer->second, 0}};
   const size_t colon = name.rfind(':');
   if (colon == std::string::npos) return std::nullopt;
@@ -46,7 +45,8 @@ std::optional<ConnectedOutput> FindOutput(const Index& index, const std::string&
   return {{found->second, output}};
 }
 
-absl::Status ConnectInputs(const Graph& graph, const Index& index, Connections& connections) {
+absl::Status ConnectInputs(const Graph& graph, const LayerPositions& index,
+                           Connections& connections) {
   for (size_t i = 0; i < graph.layers().size(); ++i) {
     for (const std::string& input : graph.layers()[i].inputs) {
       const std::optional<ConnectedOutput> found = FindOutput(index, input);
@@ -60,7 +60,8 @@ absl::Status ConnectInputs(const Graph& graph, const Index& index, Connections& 
   return absl::OkStatus();
 }
 
-absl::Status ConnectResults(const Graph& graph, const Index& index, Connections& connections) {
+absl::Status ConnectResults(const Graph& graph, const LayerPositions& index,
+                            Connections& connections) {
   absl::flat_hash_set<std::string> known;
   bool takes_gradients = false;
   for (const GraphOutput& output : graph.outputs()) {
@@ -129,7 +130,7 @@ absl::Status LayerError(std::string_view layer, std::string_view what) {
 }
 
 absl::StatusOr<Connections> Connect(const Graph& graph) {
-  ASSIGN_OR_RETURN(const Index index, IndexNames(graph));
+  ASSIGN_OR_RETURN(LayerPositions index, IndexNames(graph));
   const size_t count = graph.layers().size();
   Connections connections = {.inputs = std::vector<std::vector<ConnectedOutput>>(count),
                              .results = std::vector<std::vector<LayerResult>>(count)};
@@ -137,6 +138,7 @@ absl::StatusOr<Connections> Connect(const Graph& graph) {
   RETURN_IF_ERROR(ConnectResults(graph, index, connections));
   RETURN_IF_ERROR(CheckRead(graph, connections));
   RETURN_IF_ERROR(Order(graph, connections));
+  connections.positions = std::move(index);
   return connections;
 }
 
@@ -147,16 +149,17 @@ absl::Status CheckHasOutput(std::string_view layer, const LayerSpec& spec, int i
                           spec.output_count(), spec.output_count() == 1 ? " output" : " outputs"));
 }
 
-absl::Status CheckOutputNames(const Graph& graph, std::string_view layer, const LayerSpec& spec) {
-  absl::flat_hash_set<std::string> names;
-  for (int i = 1; i < spec.output_count(); ++i) names.insert(OutputName(layer, i));
-  if (names.empty()) return absl::OkStatus();
-  for (const GraphLayer& other : graph.layers()) {
-    if (names.contains(other.name))
-      return LayerError(other.name,
-                        absl::StrCat("an output of '", std::string(layer), "' has this name"));
+absl::Status CheckOutputNames(const LayerPositions& layers, std::string_view layer,
+                              const LayerSpec& spec) {
+  auto first = layers.end();
+  for (int i = 1; i < spec.output_count(); ++i) {
+    const auto found = layers.find(OutputName(layer, i));
+    if (found == layers.end()) continue;
+    if (first == layers.end() || found->second < first->second) first = found;
   }
-  return absl::OkStatus();
+  if (first == layers.end()) return absl::OkStatus();
+  return LayerError(first->first,
+                    absl::StrCat("an output of '", std::string(layer), "' has this name"));
 }
 
 }  // namespace neap

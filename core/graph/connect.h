@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "neap/core/graph/graph.h"
@@ -24,11 +25,15 @@ struct ConnectedOutput {
   int index = 0;
 };
 
+// The layers' positions in Graph::layers(), by their names.
+using LayerPositions = absl::flat_hash_map<std::string, size_t>;
+
 // By position in Graph::layers().
 struct Connections {
   std::vector<std::vector<ConnectedOutput>> inputs;
   std::vector<std::vector<LayerResult>> results;
   std::vector<size_t> order;  // core/graph/order.h
+  LayerPositions positions;
 };
 
 // INVALID_ARGUMENT, naming the layer.
@@ -42,7 +47,9 @@ absl::StatusOr<Connections> Connect(const Graph& graph);
 // INVALID_ARGUMENT unless the layer has an output of this index.
 absl::Status CheckHasOutput(std::string_view layer, const LayerSpec& spec, int index);
 
-// INVALID_ARGUMENT if another layer has the name of one of the layer's outputs.
-absl::Status CheckOutputNames(const Graph& graph, std::string_view layer, const LayerSpec& spec);
+// INVALID_ARGUMENT if one of these layers has the name of an output of the layer, other than the
+// first; it names the first of them by position.
+absl::Status CheckOutputNames(const LayerPositions& layers, std::string_view layer,
+                              const LayerSpec& spec);
 
 }  // namespace neap

@@ -1,6 +1,8 @@
 // Resolve(): orders the layers, infers shapes and checks everything.
 #include <algorithm>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -132,6 +134,22 @@ struct FoundParam {
   ParamSpec* param = nullptr;
 };
 
+// Of every shared parameter the owner, which may itself be shared.
+using ParamOwners = absl::flat_hash_map<std::string_view, std::string_view>;
+
+// The owner that is not shared; nullopt if the parameter or one of its owners owns itself. The
+// parameters on the way get this owner, so that a chain of them is followed once.
+std::optional<std::string_view> LastOwner(std::string_view param, ParamOwners& owner_of) {
+  std::vector<std::string_view*> followed;
+  for (auto owner = owner_of.find(param); owner != owner_of.end(); owner = owner_of.find(param)) {
+    if (followed.size() == owner_of.size()) return std::nullopt;
+    followed.push_back(&owner->second);
+    param = owner->second;
+  }
+  for (std::string_view* const owner : followed) *owner = param;
+  return param;
+}
+
 // Names the owner of every shared parameter, which may itself be shared, and lets it begin as that.
 absl::Status ShareParams(const std::vector<SharedParam>& shared, ResolvedGraph& graph) {
   absl::flat_hash_map<std::string, FoundParam> params;
@@ -139,7 +157,7 @@ absl::Status ShareParams(const std::vector<SharedParam>& shared, ResolvedGraph& 
     for (ParamSpec& param : layer.spec.params)
       params[absl::StrCat(layer.name, ".", param.name)] = {&layer, &param};
   }
-  absl::flat_hash_map<std::string, std::string> owner_of;
+  ParamOwners owner_of;
   for (const auto& [param, owner] : shared) {
     for (const std::string* const name : {&param, &owner}) {
       if (!params.contains(*name)) {
@@ -150,12 +168,12 @@ absl::Status ShareParams(const std::vector<SharedParam>& shared, ResolvedGraph& 
     if (!owner_of.emplace(param, owner).second)
       return absl::InvalidArgumentError(absl::StrCat("parameter '", param, "' is shared twice"));
   }
-  for (const auto& [name, next] : shared) {
-    std::string owner = next;
-    for (size_t hop = 0; owner_of.contains(owner) && hop < shared.size(); ++hop)
-      owner = owner_of.at(owner);
-    if (owner_of.contains(owner))
+  for (const SharedParam& one : shared) {
+    const std::string& name = one.param;
+    const std::optional<std::string_view> last = LastOwner(name, owner_of);
+    if (!last.has_value())
       return absl::InvalidArgumentError(absl::StrCat("parameter '", name, "' owns itself"));
+    const std::string owner(*last);
     const auto& [layer, param] = params.at(name);
     if (params.at(owner).layer == layer)
       return LayerError(layer->name, absl::StrCat("shares '", name, "' with itself"));
@@ -289,7 +307,7 @@ absl::StatusOr<ResolvedGraph> Resolve(const Graph& graph, Mode mode) {
         .scales_loss = mode == Mode::kTraining && ScalesLoss(resolved.options)};
     ASSIGN_OR_RETURN(out.spec, SpecifyChecked(layer, context));
     RETURN_IF_ERROR(CheckFeed(layer, out.spec, resolved.options.batch));
-    RETURN_IF_ERROR(CheckOutputNames(graph, layer.name, out.spec));
+    RETURN_IF_ERROR(CheckOutputNames(connections.positions, layer.name, out.spec));
     RETURN_IF_ERROR(CheckResults(out));
   }
   if (mode == Mode::kTraining && TakesGradients(graph))

@@ -7,8 +7,8 @@ std::vector<TensorId> KeptResults(const Program& program) {
   const auto add = [&](const Port& port) {
     results.insert(results.end(), port.parts.begin(), port.parts.end());
   };
-  for (const Port& output : program.outputs) {
-    if (!program.Pauses()) add(output);
+  if (!program.Pauses()) {
+    for (const Port& output : program.outputs) add(output);
   }
   if (program.options.mode == Mode::kTraining) return results;
   for (const LossPort& loss : program.losses) {

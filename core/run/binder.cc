@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
@@ -28,12 +29,12 @@ class Binder {
 
   Binder(const Program& program, const Plan& plan, Device& device, const PlanMemory& memory)
       : program_(program),
-        results_(KeptResults(program)),
         plan_(plan),
         device_(device),
         memory_(memory),
         regions_(plan.tensors.size()),
         copies_(plan.tensors.size()) {
+    for (const TensorId result : KeptResults(program)) results_.insert(result);
     bound_.given.resize(plan.tensors.size(), nullptr);
     PlaceIncoming();
     for (const PlanTensor& tensor : plan.tensors) {
@@ -145,8 +146,7 @@ class Binder {
     std::byte*& given = bound_.given[alloc.tensor.index()];
     if (given == nullptr && IsGiven(plan_.tensors[alloc.tensor.index()].role))
       given = memory_.arena + alloc.region.offset;
-    if (std::find(results_.begin(), results_.end(), alloc.tensor) != results_.end())
-      given = memory_.arena + alloc.region.offset;
+    if (results_.contains(alloc.tensor)) given = memory_.arena + alloc.region.offset;
     return absl::OkStatus();
   }
   absl::Status BindAction(const FreeAction& /*free*/) { return absl::OkStatus(); }
@@ -350,7 +350,7 @@ class Binder {
   }
 
   const Program& program_;
-  const std::vector<TensorId> results_;
+  absl::flat_hash_set<TensorId> results_;
   const Plan& plan_;
   Device& device_;
   PlanMemory memory_;

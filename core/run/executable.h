@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "absl/status/status.h"
@@ -25,8 +26,8 @@
 namespace neap {
 
 struct Executable {
-  Graph graph;        // of which the program was made
-  int64_t stage = 0;  // of several programs of one graph: Accumulation::index
+  std::shared_ptr<const Graph> graph;  // of which the program was made
+  int64_t stage = 0;                   // of several programs of one graph: Accumulation::index
   Program program;
   PlanResult planned = {};
   // One of several sizes that the session is to train (Graph::Sizes()), or of several stages, all

@@ -1,8 +1,10 @@
 #include "neap/core/run/external.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 
@@ -54,20 +56,20 @@ Homes HomesOf(const std::vector<ExternalTensor>& given) {
 
 absl::StatusOr<ExternalAddresses> AddressesOf(const std::vector<ExternalTensor>& given,
                                               const Program& program) {
+  absl::flat_hash_map<std::string_view, const ExternalTensor*> named;
+  for (const ExternalTensor& one : given) named.emplace(one.tensor, &one);
   ExternalAddresses addresses(program.tensors.size(), nullptr);
   std::vector<const ExternalTensor*> used;
   for (const Tensor& tensor : program.tensors) {
     if (tensor.home != Home::kExternal) continue;
-    const auto memory = std::find_if(given.begin(), given.end(), [&](const ExternalTensor& one) {
-      return one.tensor == tensor.name;
-    });
-    if (memory == given.end()) {
+    const auto memory = named.find(tensor.name);
+    if (memory == named.end()) {
       return absl::InvalidArgumentError(
           absl::StrCat("the external tensor '", tensor.name, "' is given no memory"));
     }
-    RETURN_IF_ERROR(CheckMemory(*memory, tensor));
-    addresses[tensor.id.index()] = static_cast<std::byte*>(memory->data);
-    used.push_back(&*memory);
+    RETURN_IF_ERROR(CheckMemory(*memory->second, tensor));
+    addresses[tensor.id.index()] = static_cast<std::byte*>(memory->second->data);
+    used.push_back(memory->second);
   }
   RETURN_IF_ERROR(CheckDisjoint(std::move(used)));
   return addresses;

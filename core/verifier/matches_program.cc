@@ -1,11 +1,16 @@
 // MatchesProgram: whether a plan is one of this program.
 #include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_format.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/program/results.h"
@@ -113,40 +118,104 @@ absl::Status CheckNet(const Plan& plan, const Program& program, const verifier::
   return absl::OkStatus();
 }
 
-bool Overlap(const Region& a, const Region& b) { return a.offset < b.end() && b.offset < a.end(); }
+// When the bytes of the arena were last taken: the number of an action, or -1.
+class LastTaken {
+ public:
+  void Take(const Region& region, int64_t action) {
+    if (region.bytes <= 0) return;
+    const int64_t behind = std::prev(taken_.upper_bound(region.end()))->second;
+    taken_.erase(taken_.lower_bound(region.offset), taken_.upper_bound(region.end()));
+    taken_[region.offset] = action;
+    taken_[region.end()] = behind;
+  }
+  bool IsTakenAfter(const Region& region, int64_t action) const {
+    auto bytes = std::prev(taken_.upper_bound(region.offset));
+    for (; bytes != taken_.end() && bytes->first < region.end(); ++bytes) {
+      if (bytes->second > action) return true;
+    }
+    return false;
+  }
 
-// Results are read when an iteration has ended, so nothing may take their bytes after the step that
-// computes them.
-absl::Status CheckResult(const Plan& plan, const Tensor& result, const verifier::Site& site) {
-  const bool is_given = IsGiven(result.role);
-  std::optional<Region> place;
-  bool computed = false, on_host = false;
-  for (const Action& action : plan.actions) {
-    if (const auto* const alloc = std::get_if<AllocAction>(&action)) {
-      if (alloc->tensor == result.id) {
-        place = alloc->region;
-        computed = is_given;
-      } else if (place.has_value() && Overlap(*place, alloc->region)) {
-        computed = false;
-      }
-    } else if (const auto* const offload = std::get_if<OffloadAction>(&action)) {
-      if (offload->tensor == result.id) on_host = computed;
-    } else if (const auto* const prefetch = std::get_if<PrefetchAction>(&action)) {
-      if (prefetch->tensor == result.id) computed = on_host;
-    } else if (const auto* const compute = std::get_if<ComputeAction>(&action)) {
-      const std::vector<TensorId> writes = RunWrites(plan, *compute);
-      if (std::find(writes.begin(), writes.end(), result.id) != writes.end()) {
-        computed = true;
-      } else if (place.has_value() && compute->workspace.has_value() &&
-                 Overlap(*place, *compute->workspace)) {
-        computed = false;
-      }
+ private:
+  // By the first of the bytes that it is true of; the next one's follow them.
+  std::map<int64_t, int64_t> taken_ = {{std::numeric_limits<int64_t>::min(), -1}};
+};
+
+// Where results are as the actions run. They are read when an iteration has ended, so nothing may
+// take their bytes after the step that computes them.
+class PlannedResults {
+ public:
+  PlannedResults(const Plan& plan, const std::vector<TensorId>& results) : plan_(plan) {
+    for (const TensorId result : results) results_[result] = {};
+    for (const Action& action : plan.actions) {
+      std::visit([this](const auto& one) { Follow(one); }, action);
+      ++action_;
     }
   }
-  if (computed) return absl::OkStatus();
-  return site.Fault(PlanFault::kProgram,
-                    absl::StrFormat("the result '%s' is overwritten before the iteration has ended",
-                                    result.name));
+
+  // Whether it is there when all actions have run.
+  bool IsKept(TensorId result) const { return IsThere(results_.at(result)); }
+
+ private:
+  struct Result {
+    std::optional<Region> place = std::nullopt;
+    std::optional<int64_t> since = std::nullopt;  // the action that brought the values, if any did
+    bool on_host = false;
+  };
+
+  Result* Find(TensorId tensor) {
+    const auto found = results_.find(tensor);
+    return found == results_.end() ? nullptr : &found->second;
+  }
+  bool IsThere(const Result& result) const {
+    if (!result.since.has_value() || !result.place.has_value()) return result.since.has_value();
+    return !taken_.IsTakenAfter(*result.place, *result.since);
+  }
+
+  void Follow(const AllocAction& alloc) {
+    taken_.Take(alloc.region, action_);
+    Result* const result = Find(alloc.tensor);
+    if (result == nullptr) return;
+    result->place = alloc.region;
+    result->since.reset();
+    if (IsGiven(plan_.tensors[alloc.tensor.index()].role)) result->since = action_;
+  }
+  void Follow(const OffloadAction& offload) {
+    if (Result* const result = Find(offload.tensor)) result->on_host = IsThere(*result);
+  }
+  void Follow(const PrefetchAction& prefetch) {
+    Result* const result = Find(prefetch.tensor);
+    if (result == nullptr) return;
+    result->since.reset();
+    if (result->on_host) result->since = action_;
+  }
+  void Follow(const ComputeAction& compute) {
+    if (compute.workspace.has_value()) taken_.Take(*compute.workspace, action_);
+    for (const TensorId written : RunWrites(plan_, compute)) {
+      if (Result* const result = Find(written)) result->since = action_;
+    }
+  }
+  template <typename Other>
+  void Follow(const Other& /*action*/) {}
+
+  const Plan& plan_;
+  absl::flat_hash_map<TensorId, Result> results_;
+  LastTaken taken_;
+  int64_t action_ = 0;  // the number of the current action
+};
+
+absl::Status CheckResults(const Plan& plan, const Program& program, const verifier::Site& site) {
+  const std::vector<TensorId> results = KeptResults(program);
+  if (results.empty()) return absl::OkStatus();
+  const PlannedResults planned(plan, results);
+  for (const TensorId result : results) {
+    if (planned.IsKept(result)) continue;
+    return site.Fault(
+        PlanFault::kProgram,
+        absl::StrFormat("the result '%s' is overwritten before the iteration has ended",
+                        program.tensor(result).name));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -167,9 +236,7 @@ absl::Status MatchesProgram(const Plan& plan, const Program& program) {
         absl::StrFormat("its step %d, '%s %s', is not the program's, '%s'", i, plan.steps[i].layer,
                         std::string(Name(plan.steps[i].phase)), program.StepName(step)));
   }
-  for (TensorId result : KeptResults(program))
-    RETURN_IF_ERROR(CheckResult(plan, program.tensor(result), site));
-  return absl::OkStatus();
+  return CheckResults(plan, program, site);
 }
 
 }  // namespace neap

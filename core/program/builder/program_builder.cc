@@ -1,13 +1,10 @@
 #include "neap/core/program/builder/program_builder.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/stable_hash.h"
-#include "neap/core/program/builder/program_ports.h"
 #include "neap/core/program/learning.h"
-#include "neap/core/program/results.h"
 #include "neap/core/step/specify.h"
 
 namespace neap {
@@ -133,7 +130,8 @@ void ProgramBuilder::Forward(const ResolvedLayer& layer) {
     tensors.outputs[static_cast<size_t>(i)].value =
         NewOfSubBatch(OutputName(layer.name, i), OutputRole(layer), layer.spec.OutputSpec(i));
   }
-  AddToPorts(graph_, layer, Current(), program_);
+  AddToPorts(graph_, layer, Current(), ports_, program_);
+  AddKept(layer);
   for (const SavedSpec& saved : layer.spec.saved) {
     tensors.saved.push_back(
         NewOfSubBatch(absl::StrCat(layer.name, ".", saved.name), Role::kSaved, saved.tensor));
@@ -245,18 +243,24 @@ void ProgramBuilder::AddStep(const ResolvedLayer& layer, const StepSpec& spec) {
           .push_back({TensorOf(layer, operand), operand});
     }
   }
-  if (spec.phase == Phase::kPause) HandOut(step, program_);
+  if (spec.phase == Phase::kPause) {
+    HandOut(step, program_);
+    if (program_.Pauses()) kept_.clear();
+  }
   for (const auto& [written, read] : spec.in_place) AddInPlace(written, read, step);
   RemoveKept(step);
   program_.steps.push_back(std::move(step));
 }
 
+void ProgramBuilder::AddKept(const ResolvedLayer& layer) {
+  for (const LayerResult& result : layer.results)
+    kept_.insert(TensorOf(layer, {Slot::kOutput, result.output}));
+  if (!IsLoss(layer.role) || program_.options.mode == Mode::kTraining) return;
+  kept_.insert({TensorOf(layer, {Slot::kInput}), TensorOf(layer, {Slot::kOutput})});
+}
+
 void ProgramBuilder::RemoveKept(Step& step) const {
-  if (step.in_place.empty()) return;
-  const std::vector<TensorId> results = KeptResults(program_);
-  std::erase_if(step.in_place, [&](const auto& pair) {
-    return std::find(results.begin(), results.end(), pair.second) != results.end();
-  });
+  std::erase_if(step.in_place, [&](const auto& pair) { return kept_.contains(pair.second); });
 }
 
 bool ProgramBuilder::AddsTo(const ResolvedLayer& layer, Operand operand, bool accumulates) {

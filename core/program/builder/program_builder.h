@@ -19,6 +19,7 @@
 #include "neap/core/base/ids.h"
 #include "neap/core/base/tensor.h"
 #include "neap/core/graph/graph.h"
+#include "neap/core/program/builder/program_ports.h"
 #include "neap/core/program/builder/update_writer.h"
 #include "neap/core/program/layer_tensors.h"
 #include "neap/core/program/persistent_tensors.h"
@@ -89,7 +90,9 @@ class ProgramBuilder {
 
   void AddStep(const ResolvedLayer& layer, const StepSpec& spec);
 
-  // Results are kept (core/program/results.h), so nothing is written over them.
+  // The layer's ports are added: those of KeptResults() among them (core/program/results.h) are
+  // kept, so nothing is written over them.
+  void AddKept(const ResolvedLayer& layer);
   void RemoveKept(Step& step) const;
 
   // Whether the step adds to an operand that it writes, or accumulates into: batches or sub-batches
@@ -116,6 +119,8 @@ class ProgramBuilder {
   std::vector<LayerTensors> tensors_;                    // by LayerId of a step
   absl::flat_hash_map<TensorId, TensorId> param_grads_;  // by parameter
   absl::flat_hash_set<TensorId> written_;                // gradients of parameters
+  PortPositions ports_;
+  absl::flat_hash_set<TensorId> kept_;  // KeptResults() of the program so far
   TensorId iteration_;
   std::optional<TensorId> gradient_norm_;  // if gradients are clipped
   PersistentTensors persistent_;

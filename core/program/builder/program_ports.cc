@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -11,18 +12,17 @@ namespace neap {
 namespace {
 
 // A port of the same name may follow from an earlier sub-batch.
-void AddPart(const std::string& name, TensorId part, std::vector<Port>& ports) {
-  const Port* const known = FindPort(ports, name);
-  Port& port = known == nullptr ? ports.emplace_back(Port{.name = name})
-                                : ports[static_cast<size_t>(known - ports.data())];
-  port.parts.push_back(part);
+void AddPart(const std::string& name, TensorId part,
+             absl::flat_hash_map<std::string, size_t>& positions, std::vector<Port>& ports) {
+  const auto [known, is_new] = positions.try_emplace(name, ports.size());
+  if (is_new) ports.push_back({.name = name});
+  ports[known->second].parts.push_back(part);
 }
 
 LossPort& LossOf(const ResolvedGraph& graph, const ResolvedLayer& layer, TensorId metrics,
-                 Program& program) {
-  for (LossPort& loss : program.losses) {
-    if (loss.name == layer.name) return loss;
-  }
+                 PortPositions& known, Program& program) {
+  const auto [position, is_new] = known.losses.try_emplace(layer.name, program.losses.size());
+  if (!is_new) return program.losses[position->second];
   LossPort loss = {.name = layer.name,
                    .weight = layer.spec.loss_weight,
                    .is_auxiliary = layer.role == LayerRole::kAuxiliaryLoss,
@@ -39,15 +39,16 @@ LossPort& LossOf(const ResolvedGraph& graph, const ResolvedLayer& layer, TensorI
 }  // namespace
 
 void AddToPorts(const ResolvedGraph& graph, const ResolvedLayer& layer,
-                absl::Span<const LayerTensors> tensors, Program& program) {
+                absl::Span<const LayerTensors> tensors, PortPositions& known, Program& program) {
   const LayerTensors& own = tensors[layer.id.index()];
-  if (layer.role == LayerRole::kFeed) AddPart(layer.name, *own.outputs[0].value, program.feeds);
+  if (layer.role == LayerRole::kFeed)
+    AddPart(layer.name, *own.outputs[0].value, known.feeds, program.feeds);
   for (const LayerResult& result : layer.results) {
     const OutputTensors& output = own.outputs[static_cast<size_t>(result.output)];
-    AddPart(result.name, *output.value, program.outputs);
+    AddPart(result.name, *output.value, known.outputs, program.outputs);
   }
   if (!IsLoss(layer.role)) return;
-  LossPort& loss = LossOf(graph, layer, own.persistent.states.front(), program);
+  LossPort& loss = LossOf(graph, layer, own.persistent.states.front(), known, program);
   const LayerOutput logits = layer.inputs.front();
   loss.logits.parts.push_back(
       *tensors[logits.layer.index()].outputs[static_cast<size_t>(logits.index)].value);
@@ -70,13 +71,15 @@ void HandOut(Step& pause, Program& program) {
 absl::Status CheckSamePorts(const Program& part, const Program& whole) {
   for (const auto& [ports, known] :
        {std::pair(&part.feeds, &whole.feeds), std::pair(&part.outputs, &whole.outputs)}) {
+    absl::flat_hash_map<std::string_view, const Port*> named;
+    for (const Port& port : *known) named.emplace(port.name, &port);
     for (const Port& port : *ports) {
-      const Port* const expected = FindPort(*known, port.name);
-      if (expected == nullptr) {
+      const auto expected = named.find(port.name);
+      if (expected == named.end()) {
         return absl::InvalidArgumentError(absl::StrCat(
             part.net.name, ": ", whole.net.name, " has no ", port.name, " that is given or read"));
       }
-      const TensorSpec found = part.SpecOf(port), wanted = whole.SpecOf(*expected);
+      const TensorSpec found = part.SpecOf(port), wanted = whole.SpecOf(*expected->second);
       // The batch and the sizes of images may be others.
       const bool is_same = found.dtype == wanted.dtype && found.layout == wanted.layout &&
                            found.shape.rank() == wanted.shape.rank();

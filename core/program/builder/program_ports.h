@@ -1,6 +1,10 @@
 // The ports of a program: what the caller gives and reads. Private to the program's builder.
 #pragma once
 
+#include <cstddef>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "neap/core/graph/graph.h"
@@ -9,10 +13,15 @@
 
 namespace neap {
 
+// The positions of a program's ports in Program::feeds, outputs and losses, by their names.
+struct PortPositions {
+  absl::flat_hash_map<std::string, size_t> feeds, outputs, losses;
+};
+
 // Adds the layer's output, which is known, to the ports that it belongs to: a part for each
-// sub-batch. `tensors` are those of the sub-batch, by LayerId.
+// sub-batch. `tensors` are those of the sub-batch, by LayerId, and `known` are the program's ports.
 void AddToPorts(const ResolvedGraph& graph, const ResolvedLayer& layer,
-                absl::Span<const LayerTensors> tensors, Program& program);
+                absl::Span<const LayerTensors> tensors, PortPositions& known, Program& program);
 
 // Completes the pause of an iteration (core/graph/caller.h): it reads all outputs of the program,
 // and those whose gradients it writes have them (Port::gradient).

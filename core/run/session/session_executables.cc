@@ -71,15 +71,16 @@ absl::Status SessionExecutables::Create(const Graph& graph, const RankShare& sha
   if (accumulates && !graph.sizes().empty())
     return absl::InvalidArgumentError(
         absl::StrCat(whole_.net.name, ": gradients of batches of several sizes cannot be summed"));
-  const auto make = [is_family](Graph one, Program program) {
-    return std::make_shared<Executable>(Executable{
-        .graph = std::move(one), .program = std::move(program), .is_of_family = is_family});
+  const auto net = std::make_shared<const Graph>(graph);
+  const auto make = [&net, is_family](Program program) {
+    return std::make_shared<Executable>(
+        Executable{.graph = net, .program = std::move(program), .is_of_family = is_family});
   };
-  Executables executables = {.training = {make(graph, std::move(lowered.training))}};
-  if (!options_.training_only) executables.inference = make(graph, std::move(lowered.inference));
-  ASSIGN_OR_RETURN(const std::vector<std::shared_ptr<Executable>> stages, Stages(graph));
+  Executables executables = {.training = {make(std::move(lowered.training))}};
+  if (!options_.training_only) executables.inference = make(std::move(lowered.inference));
+  ASSIGN_OR_RETURN(const std::vector<std::shared_ptr<Executable>> stages, Stages(net));
   executables.training.insert(executables.training.end(), stages.begin(), stages.end());
-  family_ = {graph};
+  family_ = {net};
   if (!options_.inference_only)  // evaluation has the network's own size
     RETURN_IF_ERROR(AddSizes(graph, executables));
   return UntilBuilt([&]() -> absl::Status {
@@ -97,11 +98,9 @@ absl::Status SessionExecutables::AddSizes(const Graph& graph, Executables& execu
     ASSIGN_OR_RETURN(SizedProgram sized, LowerSize(graph, size, whole_, device_.description()));
     size.batch = sized.graph.options().batch;
     sizes_.push_back(size);
-    family_.push_back(sized.graph);
-    executables.training.push_back(
-        std::make_shared<Executable>(Executable{.graph = std::move(sized.graph),
-                                                .program = std::move(sized.program),
-                                                .is_of_family = true}));
+    family_.push_back(std::make_shared<const Graph>(std::move(sized.graph)));
+    executables.training.push_back(std::make_shared<Executable>(Executable{
+        .graph = family_.back(), .program = std::move(sized.program), .is_of_family = true}));
   }
   return absl::OkStatus();
 }
@@ -109,7 +108,7 @@ absl::Status SessionExecutables::AddSizes(const Graph& graph, Executables& execu
 // Those behind the first. Batches that add to the gradients have programs of their own only if they
 // draw random numbers by an image's place among all.
 absl::StatusOr<std::vector<std::shared_ptr<Executable>>> SessionExecutables::Stages(
-    const Graph& graph) {
+    const std::shared_ptr<const Graph>& graph) {
   std::vector<std::shared_ptr<Executable>> stages;
   const int64_t batches = whole_.options.accumulation.batches;
   const bool is_random =
@@ -122,7 +121,7 @@ absl::StatusOr<std::vector<std::shared_ptr<Executable>>> SessionExecutables::Sta
     stages_.push_back(is_own ? index : 1);
     if (!is_own) continue;
     ASSIGN_OR_RETURN(Program program,
-                     LowerAccumulation(graph, whole_, index, device_.description()));
+                     LowerAccumulation(*graph, whole_, index, device_.description()));
     stages.push_back(std::make_shared<Executable>(Executable{
         .graph = graph, .stage = index, .program = std::move(program), .is_of_family = true}));
   }
@@ -130,7 +129,7 @@ absl::StatusOr<std::vector<std::shared_ptr<Executable>>> SessionExecutables::Sta
 }
 
 absl::Status SessionExecutables::SetStage(int64_t index) {
-  return memory_.Resume(*memory_.Find(training().graph, stages_[static_cast<size_t>(index)]));
+  return memory_.Resume(*memory_.Find(*training().graph, stages_[static_cast<size_t>(index)]));
 }
 
 std::vector<const Program*> SessionExecutables::Programs() const {
@@ -199,8 +198,8 @@ absl::StatusOr<const Executable*> SessionExecutables::Sized(const Feeds& feeds) 
   }
   if (!training().is_of_family) return &training();
   std::vector<std::string> sizes;
-  for (const Graph& graph : family_) {
-    const Executable& executable = *memory_.Find(graph);
+  for (const std::shared_ptr<const Graph>& graph : family_) {
+    const Executable& executable = *memory_.Find(*graph);
     if (has_shapes(executable)) return &executable;
     sizes.push_back(ShapesOf(feeds, &executable.program));
   }
@@ -210,7 +209,8 @@ absl::StatusOr<const Executable*> SessionExecutables::Sized(const Feeds& feeds) 
 }
 
 absl::StatusOr<std::shared_ptr<Executable>> SessionExecutables::PlanPart(const Graph& graph) {
-  auto part = std::make_shared<Executable>(Executable{.graph = graph});
+  auto part =
+      std::make_shared<Executable>(Executable{.graph = std::make_shared<const Graph>(graph)});
   ASSIGN_OR_RETURN(part->program, LowerPart(graph, whole_, device_.description()));
   ASSIGN_OR_RETURN(part->planned, planner_.Plan(part->program, budget_bytes_));
   // That of a graph which is of the family contains all others.
@@ -261,12 +261,12 @@ void SessionExecutables::TakeBudget(BudgetChange::Planned planned) {
   budget_outcome_ = planned.plans.status();
   if (!budget_outcome_.ok()) return;
   // Of another size or stage, perhaps, than when planning began.
-  const Graph current = training().graph;
+  const std::shared_ptr<const Graph> current = training().graph;
   const int64_t stage = training().stage;
   budget_outcome_ = Replace(changed, *std::move(planned.plans));
   if (budget_outcome_.ok()) {
     budget_bytes_ = planned.budget_bytes;
-    budget_outcome_ = memory_.Resume(*memory_.Find(current, stage));
+    budget_outcome_ = memory_.Resume(*memory_.Find(*current, stage));
   }
   if (!absl::IsAborted(budget_outcome_)) return;
   planner_.Forget();

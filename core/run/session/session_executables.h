@@ -88,7 +88,8 @@ class SessionExecutables {
   void TakeBudgetIfReady();
 
  private:
-  absl::StatusOr<std::vector<std::shared_ptr<Executable>>> Stages(const Graph& graph);
+  absl::StatusOr<std::vector<std::shared_ptr<Executable>>> Stages(
+      const std::shared_ptr<const Graph>& graph);
   // `graph` and its program in each of its sizes.
   absl::Status AddSizes(const Graph& graph, Executables& executables);
   absl::StatusOr<std::shared_ptr<Executable>> PlanPart(const Graph& graph);
@@ -106,7 +107,7 @@ class SessionExecutables {
   int64_t budget_bytes_;
   SessionPlanner planner_;
   Program whole_, stored_;
-  std::vector<Graph> family_;  // the network, and its sizes
+  std::vector<std::shared_ptr<const Graph>> family_;  // the network, and its sizes
   std::vector<GraphSize> sizes_;
   std::vector<int64_t> stages_;  // by Accumulation::index: that of the executable
   SessionMemory memory_;

@@ -15,13 +15,17 @@ std::vector<std::shared_ptr<Executable>> AllOf(const Executables& executables) {
   return all;
 }
 
+bool IsOf(const Graph& graph, const Executable& executable) {
+  return executable.graph.get() == &graph || *executable.graph == graph;
+}
+
 // The executable before the others, of which no more than `max` are left besides the family.
 Executables WithFirst(const std::shared_ptr<Executable>& first, const Executables& others,
                       size_t max) {
   Executables result = {.training = {first}, .inference = others.inference};
   size_t droppable = 1;
   for (const std::shared_ptr<Executable>& other : others.training) {
-    const bool is_same = other->stage == first->stage && other->graph == first->graph;
+    const bool is_same = other->stage == first->stage && IsOf(*first->graph, *other);
     if (is_same) continue;
     if (other->is_of_family || ++droppable <= max) result.training.push_back(other);
   }
@@ -38,7 +42,7 @@ MemoryUse SessionMemory::Use() const {
   MemoryUse use = {.arena_bytes = arena_.bytes().device,
                    .peer_bytes = arena_.bytes().pools[static_cast<size_t>(Pool::kPeer)]};
   for (const std::shared_ptr<Executable>& executable : executables_.training) {
-    if (!(executable->graph == training().graph)) continue;  // a stage of the same
+    if (!IsOf(*training().graph, *executable)) continue;  // a stage of the same
     const std::optional<Executor>& executor = executable->executor;
     const int64_t measured = executor.has_value() ? executor->measured_peak_bytes() : 0;
     use.predicted_peak_bytes =
@@ -90,10 +94,14 @@ absl::Status SessionMemory::Add(std::shared_ptr<Executable> next) {
 }
 
 const Executable* SessionMemory::Find(const Graph& graph, int64_t stage) const {
-  for (const std::shared_ptr<Executable>& executable : executables_.training) {
-    if (executable->stage == stage && executable->graph == graph) return executable.get();
-  }
-  return nullptr;
+  const auto first = [&](const auto& is_of_graph) -> const Executable* {
+    for (const std::shared_ptr<Executable>& one : executables_.training) {
+      if (one->stage == stage && is_of_graph(*one->graph)) return one.get();
+    }
+    return nullptr;
+  };
+  const Executable* const same = first([&](const Graph& known) { return &known == &graph; });
+  return same != nullptr ? same : first([&](const Graph& known) { return known == graph; });
 }
 
 absl::Status SessionMemory::Resume(const Executable& executable) {

@@ -75,7 +75,8 @@ class SessionMemory {
   // time is dropped. Errors: as Replace().
   absl::Status Add(std::shared_ptr<Executable> next);
 
-  // That of the graph and stage; null if there is none.
+  // That of the graph and stage; null if there is none. The graph of an executable itself
+  // (Executable::graph) is found without a comparison of layers.
   const Executable* Find(const Graph& graph, int64_t stage = 0) const;
   // Returns to one of the executables. Steps may be in flight.
   absl::Status Resume(const Executable& executable);

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/program/fuse.h"
+#include "neap/core/program/results.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
@@ -303,6 +304,32 @@ TEST_CASE("a rerun of batch norm reads what it saved and does not change the run
   REQUIRE(rerun.Has({Slot::kSaved, 0}));
   CHECK(rerun.operands[*rerun.Find({Slot::kSaved, 0})].access == Access::kRead);
   CHECK(rerun.operands[*rerun.Find({Slot::kOutput, 0})].access == Access::kWrite);
+}
+
+TEST_CASE("nothing is written in place over results, however many there are") {
+  constexpr int kCount = 3000;
+  Graph net({.name = "net", .batch = 2});
+  std::string x = net.Input({2, 1, 1});
+  for (int i = 0; i < kCount; ++i) {
+    x = net.Add(absl::StrCat("relu", i), Relu{}, {x});
+    if (i % 3 > 0) net.Output(x);
+  }
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 2}, {x}), SoftmaxCrossEntropy{});
+  for (const Mode mode : {Mode::kTraining, Mode::kInference}) {
+    const Program program = BuildProgram(net, {.mode = mode}).value();
+    const int of_loss = mode == Mode::kInference ? 2 : 0;  // what it reads, and its predictions
+    CHECK(std::ssize(KeptResults(program)) == kCount * 2 / 3 + of_loss);
+    int over = 0;
+    for (const Step& step : program.steps) {
+      if (step.phase != Phase::kForward || program.StepType(step) != "relu") continue;
+      const int i = step.id.value;
+      REQUIRE(program.StepName(step) == absl::StrCat("relu", i, " forward"));
+      const bool is_over_inner = i > 0 && (i - 1) % 3 == 0;
+      REQUIRE(step.in_place.empty() == !(is_over_inner || i == 0));
+      over += static_cast<int>(is_over_inner);
+    }
+    CHECK(over == kCount / 3);
+  }
 }
 
 }  // namespace
