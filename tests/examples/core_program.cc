@@ -54,9 +54,14 @@ void SumGradients(Program& program, size_t i) {
   program.steps[i].accumulates;  // the tensors of the bucket
 }
 
-// core/program/homes.h, core/base/home.h
+// core/base/home.h
+void SetHomes(Program& program) {
+  const Homes homes = {{"fc.weight", Home::kHost}, {"conv1.weight", Home::kExternal}};
+  program.options.homes = homes;
+}
+
+// core/program/homes.h
 absl::Status HomesExample(Program& program, Tensor tensor) {
-  program.options.homes = {{"fc.weight", Home::kHost}, {"conv1.weight", Home::kExternal}};
   const HomeTable homes(program.options);
   tensor.home = homes.Of(tensor);  // of each tensor that is added
   program.tensors.push_back(tensor);
