@@ -36,8 +36,8 @@ absl::Status CheckNames(const Feeds& values, const std::vector<Port>& ports,
   return absl::OkStatus();
 }
 
-// "image 3", "position 5 of sequence 3", "the pixel at row 1, column 2 of image 3", or "the voxel at
-// plane 0, row 1, column 2 of volume 3".
+// "image 3", "position 5 of sequence 3", "the pixel at row 1, column 2 of image 3", or "the voxel
+// at plane 0, row 1, column 2 of volume 3".
 std::string PlaceOf(int64_t index, const Shape& labels) {
   if (labels.rank() == 1) return absl::StrCat("image ", index);
   const int64_t width = labels[labels.rank() - 1], column = index % width;

@@ -3,6 +3,7 @@
 //
 //   const HomeTable homes(program.options);
 //   tensor.home = homes.Of(tensor);  // of each tensor that is added
+//   program.tensors.push_back(tensor);
 //   RETURN_IF_ERROR(CheckHomes(program));  // once the program is built
 #pragma once
 

@@ -345,9 +345,9 @@ class Session {
   // Trains another graph from the next step to begin; steps may be in flight. Its persistent
   // tensors must be among those of Create()'s graph, by name and shape; its batch and the sizes of
   // its inputs may be others. The tensors of layers that it leaves out keep their values and their
-  // places, since the bottom of the arena is that of the whole network for every graph. A layer that
-  // shares the parameter of another needs that layer in the same graph. Evaluate(), Save() and
-  // Load() still use the whole network.
+  // places, since the bottom of the arena is that of the whole network for every graph. A layer
+  // that shares the parameter of another needs that layer in the same graph. Evaluate(), Save()
+  // and Load() still use the whole network.
   // Plan, kernels and recordings of a graph are kept for when it comes back, which then costs a
   // look-up, for the 64 graphs that were trained last, and until the budget changes or a graph
   // needs a larger arena. Errors: INVALID_ARGUMENT naming a tensor that the whole network lacks;
