@@ -7,6 +7,7 @@ import onnx.reference
 import pytest
 
 import neap
+from conftest import same
 
 BATCH = 4
 
@@ -92,6 +93,40 @@ def test_copies_of_a_graph_have_its_outputs_and_shared_parameters():
         session = neap.Session(net, "cpu")
         assert set(session.step_feeds(feeds()).outputs) == {"scores", "years"}
         assert "b.weight" not in session.state_dict()
+
+
+def test_a_state_may_have_other_names_of_a_shared_parameter_with_the_same_values():
+    state = neap.Session(towers(), "cpu", seed=5).state_dict()
+    tied = {**state, "b.weight": state["a.weight"], "b.bias": state["a.bias"].copy()}
+    session = neap.Session(towers(), "cpu", seed=6)
+    loaded = session.load_state_dict(tied)
+    assert loaded.missing_keys == [] and loaded.unexpected_keys == []
+    assert same(session.state_dict(), state)
+    for strict in (True, False):
+        with pytest.raises(neap.Error, match="'b.weight' and 'a.weight' have other values") as refused:
+            session.load_state_dict({**tied, "b.weight": 2 * state["a.weight"]}, strict)
+        assert refused.value.code == "INVALID_ARGUMENT"
+        with pytest.raises(neap.Error, match="'b.bias' and 'a.bias' have other values"):
+            session.load_state_dict({**tied, "b.bias": state["a.bias"][:3]}, strict)
+    del tied["a.weight"]
+    with pytest.raises(neap.Error, match="'a.weight' is missing"):
+        session.load_state_dict(tied)
+    loaded = session.load_state_dict(tied, strict=False)
+    assert loaded.missing_keys == ["a.weight"] and loaded.unexpected_keys == ["b.weight"]
+    assert same(session.state_dict(), state)
+
+
+def test_the_other_names_lead_to_the_owner_of_a_chain():
+    net = towers()
+    net.add("c", neap.FullyConnected(5), "age")
+    net.share("c.weight", "b.weight")
+    net.output("c")
+    session = neap.Session(net, "cpu")
+    state = session.state_dict()
+    assert "c.weight" not in state
+    session.load_state_dict({**state, "c.weight": state["a.weight"]})
+    with pytest.raises(neap.Error, match="'c.weight' and 'a.weight' have other values"):
+        session.load_state_dict({**state, "c.weight": state["a.weight"] + 1})
 
 
 def test_an_onnx_file_has_the_inputs_outputs_and_one_tensor_of_a_shared_parameter(tmp_path):
