@@ -144,6 +144,36 @@ def test_an_onnx_file_has_the_inputs_outputs_and_one_tensor_of_a_shared_paramete
         numpy.testing.assert_allclose(result, outputs[value.name.split("flatten_")[-1]], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("owner, other", [("fc", "conv"), ("conv", "fc")])
+def test_a_matrix_product_and_a_convolution_share_a_weight_in_an_onnx_file(owner, other, tmp_path):
+    net = neap.Graph("mixed", batch=BATCH)
+    net.input((3,), "x")
+    net.add("fc", neap.FullyConnected(3), "x")
+    net.add("conv", neap.Convolution(3, kernel=1), "fc")
+    net.share(other + ".weight", owner + ".weight")
+    net.add("scores", neap.FullyConnected(2), "conv")
+    net.input((), "labels", "int32")
+    net.add_loss("loss", neap.SoftmaxCrossEntropy(), "scores", "labels")
+    net.output("scores")
+    session = neap.Session(net, "cpu")
+    path = tmp_path / "mixed.onnx"
+    session.save_onnx(path)
+    model = onnx.load(path)
+    onnx.checker.check_model(model, full_check=True)
+    shapes = {tensor.name: list(tensor.dims) for tensor in model.graph.initializer}
+    assert shapes[owner + ".weight"] == ([3, 3] if owner == "fc" else [3, 3, 1, 1]) and other + ".weight" not in shapes
+    x = numpy.random.default_rng(3).normal(size=(BATCH, 3)).astype(numpy.float32)
+    scores = session.evaluate_feeds({"x": x}).outputs["scores"].reshape(BATCH, 2)
+    results = onnx.reference.ReferenceEvaluator(model).run(None, {"x": x.reshape(BATCH, 3, 1, 1)})
+    numpy.testing.assert_allclose(results[0], scores, rtol=1e-4, atol=1e-5)
+    read = neap.from_onnx(path, batch=BATCH)
+    assert [name for name, _, _ in read.layers if name in ("fc", "conv", "scores")] == ["fc", "conv", "scores"]
+    with neap.Session(read, "cpu") as again:
+        assert other + ".weight" not in again.state_dict()
+        assert same(again.state_dict(), session.state_dict())
+        numpy.testing.assert_allclose(again.predict(x), scores, rtol=1e-6)
+
+
 def test_a_layer_of_several_outputs_is_read_by_their_names():
     net = neap.Graph("gated", batch=BATCH)
     net.input((6, 2, 2), "x")
