@@ -19,9 +19,9 @@
 //
 // Loading is all or nothing: every name and shape and, if the file has one, the checksum of the
 // bytes is checked, and every byte read, before anything is returned. *Errors*: INVALID_ARGUMENT
-// for a tensor that is missing, unexpected or of another shape, or not of a floating-point type, and
-// for two names of one parameter with other values; DATA_LOSS for a corrupt file, naming the offset, and for a loss scale that training cannot reach;
-// NOT_FOUND.
+// for a tensor that is missing, unexpected or of another shape, or not of a floating-point type,
+// and for two names of one parameter with other values; DATA_LOSS for a corrupt file, naming the
+// offset, and for a loss scale that training cannot reach; NOT_FOUND.
 #pragma once
 
 #include <cstdint>

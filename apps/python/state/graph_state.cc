@@ -24,10 +24,10 @@ using LayerState = std::tuple<std::string, nb::object, std::vector<std::string>,
 using SizeState = std::pair<std::vector<int64_t>, int64_t>;
 // Name, batch, element type, layout, fusion, layers, outputs, shared parameters with their owners,
 // and sizes. Outputs say whether the caller gives their gradients.
-using GraphState = std::tuple<std::string, int64_t, std::string, std::string, bool,
-                              std::vector<LayerState>, std::vector<std::pair<std::string, bool>>,
-                              std::vector<std::pair<std::string, std::string>>,
-                              std::vector<SizeState>>;
+using GraphState =
+    std::tuple<std::string, int64_t, std::string, std::string, bool, std::vector<LayerState>,
+               std::vector<std::pair<std::string, bool>>,
+               std::vector<std::pair<std::string, std::string>>, std::vector<SizeState>>;
 
 nb::object ObjectOf(const Layer& layer) {
   const auto* const custom = layer.As<PythonLayer>();
@@ -74,7 +74,8 @@ Graph GraphOf(const nb::tuple& state, nb::handle kept_by) {
     takes_gradient ? graph.OutputWithGradient(layer) : graph.Output(layer);
   for (const auto& [param, owner] : shared) graph.Share(param, owner);
   std::vector<GraphSize> all;
-  for (const auto& [extents, of_size] : sizes) all.push_back({.extents = extents, .batch = of_size});
+  for (const auto& [extents, of_size] : sizes)
+    all.push_back({.extents = extents, .batch = of_size});
   graph.Sizes(std::move(all));
   return graph;
 }
