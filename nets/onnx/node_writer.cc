@@ -75,9 +75,12 @@ void NodeWriter::WriteOutput(LayerOutput output) {
 std::string NodeWriter::As(bool flat, LayerOutput output, const std::string& reader) {
   const std::string name = network_.NameOf(output);
   if (IsFlat(output.layer) == flat) return name;
+  const std::string converted = absl::StrCat(reader, flat ? ".flatten" : ".reshape", "_", name);
+  // A layer may have the name that an output has as a reader.
+  if (!converted_.insert(converted).second) return converted;
   Node& node = *graph_.add_node();
   node.set_op_type(flat ? "Flatten" : "Reshape");
-  node.set_name(absl::StrCat(reader, flat ? ".flatten" : ".reshape", "_", name));
+  node.set_name(converted);
   node.add_input(name);
   node.add_output(node.name());
   if (!flat) {

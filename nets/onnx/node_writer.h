@@ -89,9 +89,10 @@ class NodeWriter {
   const ResolvedGraph& network_;
   const NamedValues& weights_;
   onnx_schema::Graph& graph_;
-  std::vector<bool> is_flat_;                 // by layer
-  absl::flat_hash_set<std::string> written_;  // parameters and states
-  absl::flat_hash_set<std::string> outputs_;  // their names
+  std::vector<bool> is_flat_;                   // by layer
+  absl::flat_hash_set<std::string> written_;    // parameters and states
+  absl::flat_hash_set<std::string> outputs_;    // their names
+  absl::flat_hash_set<std::string> converted_;  // values that As() has made
   int64_t opset_ = kOpset;
 };
 
