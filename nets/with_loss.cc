@@ -21,6 +21,11 @@ std::optional<Layer> Weighted(const Layer& loss, float weight) {
   return std::nullopt;
 }
 
+// Of one image.
+Shape WithoutBatch(const Shape& shape) {
+  return Shape(Shape::Dims(shape.dims().begin() + 1, shape.dims().end()));
+}
+
 }  // namespace
 
 absl::StatusOr<Graph> WithLabelSmoothing(const Graph& net, float label_smoothing) {
@@ -60,8 +65,11 @@ absl::StatusOr<Graph> WithTargetLoss(const Graph& net, const Layer& loss) {
   for (const GraphLayer& layer : net.layers()) {
     if (!IsLoss(layer.role) && !targets.contains(layer.name)) changed.Add(layer);
   }
-  const Shape& shape = resolved.SpecOf(main->inputs[0]).shape;
-  changed.TargetLoss(resolved.NameOf(main->inputs[0]), loss, {shape.c(), shape.h(), shape.w()});
+  const LayerOutput predictions = main->inputs[0];
+  const std::string wanted =
+      changed.Input("targets", WithoutBatch(resolved.SpecOf(predictions).shape), DType::kFp32);
+  // Its name stays, because the loss may be an output.
+  changed.Loss(main->name, loss, {resolved.NameOf(predictions), wanted});
   for (const ResolvedLayer& layer : resolved.layers) {
     if (layer.role != LayerRole::kAuxiliaryLoss) continue;
     std::optional<Layer> auxiliary = Weighted(loss, layer.spec.loss_weight);

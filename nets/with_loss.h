@@ -15,10 +15,11 @@ namespace neap::nets {
 // value outside [0, 1) is found by Resolve().
 absl::StatusOr<Graph> WithLabelSmoothing(const Graph& net, float label_smoothing);
 
-// The same layers, but for the losses and what they read besides the predictions: `loss`, which
-// reads targets as in Graph::TargetLoss(). Auxiliary losses become losses of its type with the
-// weights that they had. Errors: those of Resolve(net); INVALID_ARGUMENT for a network with no
-// main loss or several, or naming the layer of an auxiliary loss if `loss` is none of neap's.
+// The same layers, but for the losses and what they read besides the predictions: `loss`, which has
+// the name of the main loss and reads the feed "targets", of the predictions' shape. Auxiliary
+// losses become losses of its type with the weights that they had. Errors: those of Resolve(net);
+// INVALID_ARGUMENT for a network with no main loss or several, or naming the layer of an auxiliary
+// loss if `loss` is none of neap's.
 absl::StatusOr<Graph> WithTargetLoss(const Graph& net, const Layer& loss);
 
 }  // namespace neap::nets

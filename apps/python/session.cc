@@ -1,6 +1,7 @@
 // Session, the part of it that is written in C++. apps/python/neap/session.py has the rest.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -9,6 +10,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -101,6 +103,18 @@ void Load(HeldSession& held, const Path& path) {
 }
 
 // `weights` has an array of any shape for each tensor of a file of weights.
+// The owner of each parameter that has another name, too, by that name.
+std::map<std::string, std::string> SharedOf(HeldSession& held) {
+  return Checked(held.Use([&](Session&) -> absl::StatusOr<std::map<std::string, std::string>> {
+    ASSIGN_OR_RETURN(const ResolvedGraph net, Resolve(held.net(), Mode::kInference));
+    std::map<std::string, std::string> owners;
+    for (const ResolvedLayer& layer : net.layers) {
+      for (const SharedParam& shared : layer.shared) owners[shared.param] = shared.owner;
+    }
+    return owners;
+  }));
+}
+
 void LoadWeights(HeldSession& held, const nb::dict& weights) {
   const NamedValues values = ToValues(weights);
   Check(held.Use([&](Session& session) { return session.LoadWeights(values); }));
@@ -189,12 +203,16 @@ void BindFiles(nb::class_<HeldSession>& session) {
   session
       .def("save", Save, "path"_a,
            "Writes parameters, running statistics, optimizer and step as a safetensors file.")
-      .def("save_weights", SaveWeights, "path"_a, "dtype"_a = "fp32",
-           "Writes parameters and running statistics only, which PyTorch loads with strict=True.")
+      .def(
+          "save_weights", SaveWeights, "path"_a, "dtype"_a = "fp32",
+          "Writes parameters and running statistics only, which PyTorch loads with strict=True; "
+          "where layers share\nparameters, with strict=False, since these have their owners' names "
+          "alone.")
       .def("save_onnx", SaveOnnx, "path"_a,
            "Writes the network as it predicts, with its weights, as an ONNX file: docs/onnx.md.")
       .def("load", Load, "path"_a, "Reads either kind of file.")
       .def("_load_weights", LoadWeights, "weights"_a)
+      .def("_shared", SharedOf)
       .def(
           "exchange_averages",
           [](HeldSession& held) {
@@ -204,8 +222,8 @@ void BindFiles(nb::class_<HeldSession>& session) {
           "state_dict and save_weights have\nthe averages. A second call exchanges them back, and "
           "load ends this, too; until then, step and save raise an error.")
       .def("state_dict", StateDict, nb::sig("def state_dict(self) -> dict[str, numpy.ndarray]"),
-           "Parameters and running statistics, with PyTorch's names and shapes. The arrays are "
-           "copies.");
+           "Parameters and running statistics, with PyTorch's names and shapes. Parameters that "
+           "layers share have\ntheir owners' names alone. The arrays are copies.");
 }
 
 void BindProperties(nb::class_<HeldSession>& session) {

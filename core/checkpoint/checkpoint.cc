@@ -96,12 +96,24 @@ bool IsOfOptimizer(const std::string& name) {
                      [&](const char* suffix) { return absl::EndsWith(name, suffix); });
 }
 
+// A parameter that layers share has the same bits under each of its names.
+absl::Status CheckSame(const std::string& where, const SharedParam& names,
+                       const std::vector<float>& values, const std::vector<float>& of_owner) {
+  if (values.size() == of_owner.size() &&
+      std::memcmp(values.data(), of_owner.data(), values.size() * sizeof(float)) == 0)
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(where, "tensors '", names.param, "' and '", names.owner,
+                   "' have other values, but are one parameter of the network"));
+}
+
 // Checks that the network has every tensor of the file: an unknown name means that the file belongs
 // to another network.
 absl::Status CheckNothingElse(const std::string& path, const Program& program,
                               const SafetensorsReader& reader) {
   absl::flat_hash_set<std::string> known;
   for (const Tensor& tensor : program.tensors) known.insert(tensor.name);
+  for (const SharedParam& shared : program.shared) known.insert(shared.param);
   for (const SafetensorsEntry& entry : reader.entries()) {
     if (known.contains(entry.name) || absl::EndsWith(entry.name, kBatchesTracked)) continue;
     // The tensor is of a run with another optimizer or type.
@@ -204,6 +216,40 @@ absl::StatusOr<std::vector<EntryToLoad>> EntriesToLoad(const std::string& path,
   return entries;
 }
 
+// An entry under another name of a parameter, which has it under its owner's, too.
+struct SharedEntry {
+  SharedParam names;
+  const Tensor* owner;
+  SafetensorsEntry entry;
+};
+
+// Those of the file. A layer of another type may have another shape for the same values, such as
+// {O, C} and {O, C, 1, 1}.
+absl::StatusOr<std::vector<SharedEntry>> SharedEntries(const std::string& path,
+                                                       const Program& program,
+                                                       const SafetensorsReader& reader) {
+  std::vector<SharedEntry> entries;
+  for (const SharedParam& names : program.shared) {
+    const absl::StatusOr<SafetensorsEntry> entry = reader.Find(names.param);
+    const auto owner =
+        std::find_if(program.tensors.begin(), program.tensors.end(), [&](const Tensor& tensor) {
+          return tensor.name == names.owner && IsSaved(tensor, CheckpointContents::kWeights);
+        });
+    if (!entry.ok() || owner == program.tensors.end()) continue;
+    const bool fits =
+        TypeInFile(entry->dtype).has_value() &&
+        entry->size_bytes == owner->spec.elements() * SafetensorsElementBytes(entry->dtype);
+    if (!fits) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": tensor '", names.param, "' is ", entry->dtype, " ",
+                       absl::StrJoin(entry->shape, "x"), ", but the network shares it with '",
+                       names.owner, "', F32 ", ShapeInFile(*owner).ToString()));
+    }
+    entries.push_back({names, &*owner, *entry});
+  }
+  return entries;
+}
+
 // Appends the tensors that are copies of loaded ones, and those that begin with their values and
 // were not loaded themselves.
 void AppendCopies(const Program& program, LoadedCheckpoint& loaded) {
@@ -227,6 +273,7 @@ absl::Status CheckNothingElse(const NamedValues& weights, const Program& program
   for (const Tensor& tensor : program.tensors) {
     if (IsWeight(tensor)) known.insert(tensor.name);
   }
+  for (const SharedParam& shared : program.shared) known.insert(shared.param);
   for (const auto& [name, values] : weights) {
     if (known.contains(name)) continue;
     return absl::InvalidArgumentError(
@@ -289,7 +336,8 @@ absl::StatusOr<std::optional<TrainingPosition>> ReadTrainingPosition(const std::
 absl::Status CheckCheckpoint(const std::string& path, const Program& program) {
   ASSIGN_OR_RETURN(const SafetensorsReader reader, SafetensorsReader::Open(path));
   ASSIGN_OR_RETURN(const auto position, Position(path, reader.metadata()));
-  return EntriesToLoad(path, program, reader, position.has_value()).status();
+  RETURN_IF_ERROR(EntriesToLoad(path, program, reader, position.has_value()).status());
+  return SharedEntries(path, program, reader).status();
 }
 
 absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& path, const Program& program) {
@@ -298,10 +346,18 @@ absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& path, const P
   ASSIGN_OR_RETURN(loaded.position, Position(path, reader.metadata()));
   ASSIGN_OR_RETURN(const std::vector<EntryToLoad> entries,
                    EntriesToLoad(path, program, reader, loaded.position.has_value()));
+  ASSIGN_OR_RETURN(const std::vector<SharedEntry> shared, SharedEntries(path, program, reader));
   RETURN_IF_ERROR(reader.CheckData());
   for (const auto& [tensor, entry] : entries) {
     ASSIGN_OR_RETURN(std::vector<float> values, ReadTensor(path, *tensor, reader, entry));
     loaded.tensors.emplace_back(tensor->id, std::move(values));
+  }
+  for (const auto& [names, owner, entry] : shared) {
+    ASSIGN_OR_RETURN(const std::vector<float> values, ReadTensor(path, *owner, reader, entry));
+    for (const auto& [id, of_owner] : loaded.tensors) {
+      if (id == owner->id)
+        RETURN_IF_ERROR(CheckSame(absl::StrCat(path, ": "), names, values, of_owner));
+    }
   }
   AppendCopies(program, loaded);
   return loaded;
@@ -331,6 +387,11 @@ absl::StatusOr<LoadedCheckpoint> CheckpointOf(const NamedValues& weights, const 
                        " values, but the network has ", ShapeInFile(tensor).ToString()));
     }
     loaded.tensors.emplace_back(tensor.id, values->second);
+  }
+  for (const SharedParam& shared : program.shared) {
+    const auto values = weights.find(shared.param), of_owner = weights.find(shared.owner);
+    if (values == weights.end() || of_owner == weights.end()) continue;
+    RETURN_IF_ERROR(CheckSame("", shared, values->second, of_owner->second));
   }
   AppendCopies(program, loaded);
   return loaded;

@@ -13,13 +13,15 @@
 //   written: weights                  F32, F16 or BF16   F32
 //   read, of either                   F32, F16 or BF16   F32, F16 or BF16
 //
-// A parameter whose kernels read 16 bits is written as its fp32 master.
+// A parameter whose kernels read 16 bits is written as its fp32 master. One that layers share is
+// written under its owner's name alone; what is read may also have its other names
+// (Program::shared), with the same values.
 //
 // Loading is all or nothing: every name and shape and, if the file has one, the checksum of the
 // bytes is checked, and every byte read, before anything is returned. *Errors*: INVALID_ARGUMENT
-// for a tensor that is missing, unexpected or of another shape, or not of a floating-point type;
-// DATA_LOSS for a corrupt file, naming the offset, and for a loss scale that training cannot reach;
-// NOT_FOUND.
+// for a tensor that is missing, unexpected or of another shape, or not of a floating-point type,
+// and for two names of one parameter with other values; DATA_LOSS for a corrupt file, naming the
+// offset, and for a loss scale that training cannot reach; NOT_FOUND.
 #pragma once
 
 #include <cstdint>
@@ -98,7 +100,8 @@ using NamedValues = std::map<std::string, std::vector<float>, std::less<>>;
 // The weights in a file of either kind. Errors: those of LoadCheckpoint().
 absl::StatusOr<NamedValues> ReadWeights(const std::string& path, const Program& program);
 // The result of loading a file with these weights. Errors: INVALID_ARGUMENT naming a tensor that is
-// missing, does not belong to the network, or has another number of values.
+// missing, does not belong to the network, or has another number of values, and both names of a
+// shared parameter that has other values under one of them.
 absl::StatusOr<LoadedCheckpoint> CheckpointOf(const NamedValues& weights, const Program& program);
 
 }  // namespace neap

@@ -169,7 +169,8 @@ class Graph {
   // sequences, {D, H, W} of volumes.
   std::string PixelLoss(std::string predictions, Layer loss, const Shape& extents);
   // Like Loss(), with a layer such as MeanSquaredError that compares predictions {N, C, H, W} with
-  // a target for each element, of the feed "targets"; `chw` is {C, H, W}.
+  // a target for each element, of the feed "targets"; `chw` is {C, H, W}, of sequences {C, T}, of
+  // volumes {C, D, H, W}.
   std::string TargetLoss(std::string predictions, Layer loss, Shape chw);
   // Adds a loss of training alone, such as SoftmaxCrossEntropy{.weight = 0.3F}. It compares other
   // predictions of the same shape with what the loss that was added last reads. Evaluation and

@@ -245,6 +245,7 @@ struct Program {
   ProgramOptions options;
   std::vector<ProgramLayer> layers;
   std::vector<Tensor> tensors;
+  std::vector<SharedParam> shared;  // the other names of parameters that layers share
   std::vector<Step> steps;
   // Input and output of an iteration; exact accounting only. The bytes of results
   // (core/program/results.h) are still valid when an iteration has ended (MatchesProgram() checks

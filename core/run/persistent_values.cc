@@ -28,7 +28,10 @@ std::vector<float> InMemoryOrder(const std::vector<float>& nchw, const TensorSpe
 
 void PersistentValues::Adopt() {
   const Program& alone = executables_.stored();
-  stored_ = {.net = alone.net, .options = alone.options, .loss_scale = alone.loss_scale};
+  stored_ = {.net = alone.net,
+             .options = alone.options,
+             .shared = alone.shared,
+             .loss_scale = alone.loss_scale};
   for (const Tensor& tensor : alone.tensors) {
     if (IsPersistent(tensor.role)) stored_.tensors.push_back(tensor);
   }

@@ -282,9 +282,10 @@ class Session {
   // others send it what they have. Errors: FAILED_PRECONDITION for a session for
   // inference only, which has no optimizer.
   absl::Status Save(const std::string& path);
-  // Writes parameters and running statistics only, which PyTorch loads with strict=True. `dtype` is
-  // the parameters' type in the file. Errors: INVALID_ARGUMENT unless it is fp32, fp16 or bf16, or,
-  // naming the tensor, for a finite value that would become infinite in it.
+  // Writes parameters and running statistics only, which PyTorch loads with strict=True; where
+  // layers share parameters, with strict=False, since the file has these under their owners' names
+  // alone. `dtype` is the parameters' type in the file. Errors: INVALID_ARGUMENT unless it is fp32,
+  // fp16 or bf16, or, naming the tensor, for a finite value that would become infinite in it.
   absl::Status SaveWeights(const std::string& path, DType dtype = DType::kFp32);
   // Both write these texts into the file's metadata from now on, beside those of their own
   // (core/checkpoint/checkpoint.h).

@@ -264,13 +264,19 @@ void NetworkBuilder::ShareWeights(const std::vector<bool>& needed, OnnxModel& mo
     }
   }
   std::map<std::set<std::string>, std::set<std::string>> copied;  // names by nodes
-  for (const auto& [tensor, all] : uses) {
+  for (auto& [tensor, all] : uses) {
+    if (tensor.first != nullptr) {  // the parameter after which the tensor is called is the owner
+      std::stable_partition(all.begin(), all.end(), [&stored = *tensor.first](const Use& use) {
+        return use.name() == stored.name();
+      });
+    }
     std::set<std::string> names, nodes;
     for (const Use& use : all) {
       names.insert(use.weight->value);
       nodes.insert(use.draft->node);
     }
-    const bool is_copied = names.size() > 1 && AllEqual(model.weights.at(all[0].name()));
+    const bool is_copied =
+        names.size() > 1 && !written_by_neap() && AllEqual(model.weights.at(all[0].name()));
     if (nodes.size() < 2 || is_copied || names.contains("")) continue;
     bool are_all_shared = true;
     for (size_t i = 1; i < all.size(); ++i) {

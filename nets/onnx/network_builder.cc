@@ -48,7 +48,8 @@ std::string OwnerOf(const std::vector<Weight>& weights) {
   return "";
 }
 
-std::string Wished(const Node& node, const std::vector<Weight>& weights) {
+std::string Wished(const Node& node, const std::vector<Weight>& weights, bool written_by_neap) {
+  if (written_by_neap && !node.name().empty()) return node.name();  // that of the layer
   std::string name = OwnerOf(weights);
   if (!name.empty()) return name;
   name = ModulePath(node.name());
@@ -158,7 +159,7 @@ NetworkBuilder::NetworkBuilder(const onnx_schema::Graph& graph, const TensorRead
     for (const std::string& input : node.input()) ++readers_[input];
   }
   for (const ValueInfo& output : graph.output()) ++readers_[output.name()];
-  for (const char* const name : {"input", "labels", "loss"}) name_counts_[name] = 1;
+  for (const char* const name : {"input", "labels", "loss", "targets"}) name_counts_[name] = 1;
 }
 
 absl::StatusOr<Shape> NetworkBuilder::ImageShape(const ValueInfo& input, bool channels_last) {
@@ -275,7 +276,7 @@ absl::Status NetworkBuilder::AddLayer(const Node& node, Layer layer,
 absl::Status NetworkBuilder::AddLayer(const Node& node, Layer layer,
                                       const std::vector<ImageValue>& inputs,
                                       std::vector<Weight> weights, bool is_flat) {
-  const std::string wished = Wished(node, weights);
+  const std::string wished = Wished(node, weights, written_by_neap());
   ASSIGN_OR_RETURN(ImageValue output,
                    Append(wished, std::move(layer), inputs, std::move(weights), is_flat));
   drafts_.back().node = NodeName(node);
@@ -287,8 +288,8 @@ absl::StatusOr<ImageValue> NetworkBuilder::AddExtra(const Node& node,
                                                     const std::vector<Weight>& weights,
                                                     std::string_view suffix, Layer layer,
                                                     const ImageValue& x) {
-  return Append(absl::StrCat(Wished(node, weights), std::string(suffix)), std::move(layer), {x}, {},
-                x.is_flat);
+  return Append(absl::StrCat(Wished(node, weights, written_by_neap()), std::string(suffix)),
+                std::move(layer), {x}, {}, x.is_flat);
 }
 
 absl::StatusOr<ImageValue> NetworkBuilder::Append(const std::string& wished, Layer layer,

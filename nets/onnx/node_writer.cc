@@ -40,6 +40,10 @@ std::vector<int64_t> WithSpatial(std::vector<int64_t> dims, const Shape& shape) 
   return dims;
 }
 
+const Shape& StoredShape(const ParamSpec& param) {
+  return param.saved_shape.rank() > 0 ? param.saved_shape : param.tensor.shape;
+}
+
 // A value of any number of images {N, C, H, W}, or vectors {N, C}.
 void Describe(const TensorSpec& spec, const std::string& name, bool is_flat,
               onnx_schema::ValueInfo& info) {
@@ -71,9 +75,12 @@ void NodeWriter::WriteOutput(LayerOutput output) {
 std::string NodeWriter::As(bool flat, LayerOutput output, const std::string& reader) {
   const std::string name = network_.NameOf(output);
   if (IsFlat(output.layer) == flat) return name;
+  const std::string converted = absl::StrCat(reader, flat ? ".flatten" : ".reshape", "_", name);
+  // A layer may have the name that an output has as a reader.
+  if (!converted_.insert(converted).second) return converted;
   Node& node = *graph_.add_node();
   node.set_op_type(flat ? "Flatten" : "Reshape");
-  node.set_name(absl::StrCat(reader, flat ? ".flatten" : ".reshape", "_", name));
+  node.set_name(converted);
   node.add_input(name);
   node.add_output(node.name());
   if (!flat) {
@@ -150,11 +157,30 @@ void NodeWriter::AddScalar(std::string_view what, float value, Node& node) {
   node.add_input(tensor.name());
 }
 
+void NodeWriter::ReshapeLast(const std::string& name, const Shape& dims, Node& node) {
+  Node& reshape = *graph_.add_node();
+  graph_.mutable_node()->SwapElements(graph_.node_size() - 2, graph_.node_size() - 1);
+  reshape.set_op_type("Reshape");
+  reshape.set_name(name);
+  reshape.add_input(node.input(node.input_size() - 1));
+  reshape.add_output(name);
+  AddIntegers("shape", {dims.dims().begin(), dims.dims().end()}, reshape);
+  node.set_input(node.input_size() - 1, name);
+}
+
 absl::Status NodeWriter::AddWeights(const ResolvedLayer& layer, Node& node) {
-  for (const ParamSpec& param : layer.spec.params) {
-    const bool has_own = param.saved_shape.rank() > 0;
-    RETURN_IF_ERROR(
-        AddFloats(ParamName(layer, param), has_own ? param.saved_shape : param.tensor.shape, node));
+  // A parameter that the layer shares is stored in its owner's shape.
+  std::vector<ParamSpec> own = layer.spec.params;
+  if (!layer.shared.empty()) {
+    ASSIGN_OR_RETURN(LayerSpec alone, layer.layer.Specify({.inputs = network_.InputSpecs(layer),
+                                                           .mode = Mode::kInference}));
+    own = std::move(alone.params);
+  }
+  for (size_t i = 0; i < own.size(); ++i) {
+    const ParamSpec& param = layer.spec.params[i];
+    RETURN_IF_ERROR(AddFloats(ParamName(layer, param), StoredShape(param), node));
+    if (StoredShape(param) != StoredShape(own[i]))
+      ReshapeLast(absl::StrCat(layer.name, ".", param.name), StoredShape(own[i]), node);
   }
   for (const StateSpec& state : layer.spec.states) {
     RETURN_IF_ERROR(AddFloats(StateName(layer, state), state.tensor.shape, node));

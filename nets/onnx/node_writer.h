@@ -3,7 +3,8 @@
 // A value of the graph has the OutputName() of the layer that computes it. Layers have images {N,
 // C, H, W}; in ONNX the output of a fully connected layer is a vector {N, C}, and so are those of
 // the layers behind it, until one needs an image. A Flatten or a Reshape is written where the next
-// operator needs the other form.
+// operator needs the other form. So is a Reshape of a parameter that a fully connected layer shares
+// with a convolution: it is stored once, in its owner's shape.
 //
 //   NodeWriter writer(network, weights, graph);
 //   RETURN_IF_ERROR(writer.WriteInput(network.layers[0]));
@@ -68,6 +69,9 @@ class NodeWriter {
   // Adds the layer's parameters and states to the inputs of its node.
   absl::Status AddWeights(const ResolvedLayer& layer, onnx_schema::Node& node);
   absl::Status AddFloats(const std::string& name, const Shape& dims, onnx_schema::Node& node);
+  // Puts a Reshape before the node, the last one of the graph, which reads its output, called
+  // `name`, in place of its own last input.
+  void ReshapeLast(const std::string& name, const Shape& dims, onnx_schema::Node& node);
   // A constant input called NAME.WHAT.
   void AddIntegers(std::string_view what, const std::vector<int64_t>& values,
                    onnx_schema::Node& node);
@@ -85,9 +89,10 @@ class NodeWriter {
   const ResolvedGraph& network_;
   const NamedValues& weights_;
   onnx_schema::Graph& graph_;
-  std::vector<bool> is_flat_;                 // by layer
-  absl::flat_hash_set<std::string> written_;  // parameters and states
-  absl::flat_hash_set<std::string> outputs_;  // their names
+  std::vector<bool> is_flat_;                   // by layer
+  absl::flat_hash_set<std::string> written_;    // parameters and states
+  absl::flat_hash_set<std::string> outputs_;    // their names
+  absl::flat_hash_set<std::string> converted_;  // values that As() has made
   int64_t opset_ = kOpset;
 };
 

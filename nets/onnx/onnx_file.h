@@ -1,9 +1,10 @@
 // Networks in ONNX files, read and written.
 //
-// A file has one graph: an image goes in, the scores of the classes come out. Reading it makes a
-// layer of each operator, ends the network with a loss (by default labels and the softmax
-// cross-entropy of the scores, for each pixel if there are scores for each), and returns the
-// weights by the layers' names.
+// A file has one graph: an image goes in, the scores of the classes come out. (A file that is
+// written for other programs may have several inputs and outputs.) Reading it makes a layer of each
+// operator, ends the network with a loss (by default labels and the softmax cross-entropy of the
+// scores, for each pixel if there are scores for each), and returns the weights by the layers'
+// names.
 // Computations of shapes, with which exporters state a flatten, are carried out while reading.
 // docs/onnx.md lists the operators.
 //
@@ -70,14 +71,22 @@ absl::StatusOr<OnnxModel> ReadOnnx(const std::string& path, const OnnxOptions& o
 inline constexpr std::string_view kProducer = "neap";
 
 // Writes the network as it predicts, with opset 17, or 19 for averages with dilation: batch norms
-// use their running statistics, dropout does nothing, the result are the scores, and any number of
-// images fits. ReadOnnx() makes the same layers and weights of the file, but for three:
+// use their running statistics, dropout does nothing, and any number of images fits. The graph's
+// inputs are the feeds that are no targets, and its outputs what the losses compare with targets,
+// and the network's outputs. A parameter that layers share is one tensor, called after its owner.
+//
+// ReadOnnx() refuses a file of several inputs or outputs. Of any other it makes the same layers
+// between input and scores, with the same names, weights and shared parameters, but for three:
 // TransposedConvolution::bilinear, which says how to begin, is lost; so is a ceil_mode that makes
 // no difference where ONNX would have a window more; and an average that counts padding becomes two
-// layers if its last windows pass that padding so. `weights` are those of the graph's fp32 program.
-// Errors: UNIMPLEMENTED naming every layer that ONNX has no operator for; INVALID_ARGUMENT for a
-// tensor that is missing or has another number of values, and for weights above 2 GiB; those of
-// Resolve() and core/base/file.h.
+// layers if its last windows pass that padding so. The rest is that of OnnxOptions: the feeds are
+// called "input" and "labels" or "targets", and the one loss "loss", which are not the names of
+// other layers then; and no layer is an output.
+//
+// `weights` are those of the graph's fp32 program. Errors: UNIMPLEMENTED naming every layer that
+// ONNX has no operator for, or an output that is a loss; INVALID_ARGUMENT for a tensor that is
+// missing or has another number of values, and for weights above 2 GiB; those of Resolve() and
+// core/base/file.h.
 absl::Status WriteOnnx(const std::string& path, const Graph& graph, const NamedValues& weights);
 
 }  // namespace neap::nets

@@ -49,6 +49,10 @@ absl::StatusOr<int64_t> WriteGraph(const ResolvedGraph& network, const NamedValu
   NodeWriter writer(network, weights, graph);
   std::vector<std::string> unknown;
   for (const ResolvedLayer& layer : network.layers) {
+    if (IsLoss(layer.role) && !layer.results.empty()) {
+      return absl::UnimplementedError(absl::StrCat(
+          "the output '", layer.name, "' is a loss, and an ONNX file has the network without it"));
+    }
     if (layer.role == LayerRole::kLoss) writer.WriteOutput(layer.inputs[0]);
     const bool is_input = layer.role == LayerRole::kFeed && !layer.is_target;
     if ((layer.role != LayerRole::kInner && !is_input) || layer.training_only) continue;

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "neap/core/step/specify.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/fully_connected.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "neap/nets/googlenet.h"
@@ -62,6 +64,46 @@ TEST_CASE("a loss against targets reads one for each prediction") {
   CHECK(nets::WithLabelSmoothing(changed, 0.1F).status().message() ==
         "layer 'loss': a loss of type binary_cross_entropy has no labels to smooth");
   CHECK(absl::IsInvalidArgument(nets::WithTargetLoss(Graph({}), MeanSquaredError{}).status()));
+}
+
+TEST_CASE("targets have the extents of predictions of images, sequences and volumes") {
+  for (const Shape& image : {Shape{2, 9}, Shape{2, 6, 5}, Shape{2, 3, 4, 5}}) {
+    CAPTURE(image.ToString());
+    Graph net({.name = "n", .batch = 3});
+    const std::string x = net.Add("conv", Convolution{.out_channels = 4, .kernel = 3, .padding = 1},
+                                  {net.Input(image)});
+    net.PixelLoss(x, SoftmaxCrossEntropy{},
+                  Shape(Shape::Dims(image.dims().begin() + 1, image.dims().end())));
+    const Graph changed = nets::WithTargetLoss(net, MeanSquaredError{}).value();
+    const absl::StatusOr<ResolvedGraph> resolved = Resolve(changed, Mode::kTraining);
+    REQUIRE_MESSAGE(resolved.ok(), resolved.status().ToString());
+    const ResolvedLayer& loss = resolved->layers.back();
+    CHECK(resolved->NameOf(loss.inputs[1]) == "targets");
+    const Shape& predictions = resolved->SpecOf(loss.inputs[0]).shape;
+    CHECK(predictions.rank() == image.rank() + 1);
+    CHECK(predictions.c() == 4);
+    CHECK(resolved->SpecOf(loss.inputs[1]).shape == predictions);
+  }
+}
+
+TEST_CASE("a loss that an output names keeps its name") {
+  Graph net({.name = "n", .batch = 3});
+  net.Input("picture", {2, 4, 4});
+  net.Input("kind", {}, DType::kInt32);
+  net.Add("kinds", FullyConnected{.out_features = 5}, {"picture"});
+  net.Loss("kind_loss", SoftmaxCrossEntropy{}, {"kinds", "kind"});
+  net.Output("kind_loss");
+  net.Output("kinds");
+  const Graph changed = nets::WithTargetLoss(net, BinaryCrossEntropy{}).value();
+  CHECK(changed.outputs() == net.outputs());
+  CHECK(changed.layers().back() == GraphLayer{.name = "kind_loss",
+                                              .layer = BinaryCrossEntropy{},
+                                              .inputs = {"kinds", "targets"},
+                                              .role = LayerRole::kLoss});
+  for (const Mode mode : {Mode::kTraining, Mode::kInference}) {
+    const absl::Status resolved = Resolve(changed, mode).status();
+    CHECK_MESSAGE(resolved.ok(), resolved.ToString());
+  }
 }
 
 TEST_CASE("auxiliary losses change with the main one and keep their weights") {

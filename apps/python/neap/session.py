@@ -303,12 +303,15 @@ class Session(_neap.Session):
         """Takes parameters and running statistics from arrays, or tensors of any type, by PyTorch's names.
 
         Training then starts at step 0, with the same learning rate. With strict=False, tensors that the state lacks keep their
-        values, and those that the network lacks are left out; both are returned. Raises neap.Error, and changes nothing, naming
-        all tensors of another shape and, if `strict`, all that are missing or unexpected.
+        values, and those that the network lacks are left out; both are returned. A parameter that layers share may be there under
+        its other names, too, with the same values. Raises neap.Error, and changes nothing, naming all tensors of another shape and,
+        if `strict`, all that are missing or unexpected, and a shared parameter that has other values under one of its names.
         """
         own = _without_counts(self.state_dict())
         given = _without_counts(state)
-        loaded = LoadedKeys([name for name in own if name not in given], [name for name in given if name not in own])
+        shared = [name for name, owner in self._shared().items() if name in given and owner in given]
+        loaded = LoadedKeys([name for name in own if name not in given],
+                            [name for name in given if name not in own and name not in shared])
         weights = {name: to_array(given[name], numpy.float32) for name in own if name in given}
         faults = [f"'{name}' has the shape {values.shape}, but the network has {own[name].shape}"
                   for name, values in weights.items() if values.shape != own[name].shape]
@@ -317,7 +320,7 @@ class Session(_neap.Session):
             faults += [f"'{name}' does not belong to the network" for name in loaded.unexpected_keys]
         if faults:
             raise Error(f"the state does not fit the network: {'; '.join(faults)}", "INVALID_ARGUMENT")
-        self._load_weights(own | weights)
+        self._load_weights(own | weights | {name: to_array(given[name], numpy.float32) for name in shared})
         return loaded
 
     def evaluate(self, batches: Any, labels: Any = None) -> Accuracy:

@@ -20,11 +20,14 @@ namespace nb = nanobind;
 
 // Name, layer, inputs and role.
 using LayerState = std::tuple<std::string, nb::object, std::vector<std::string>, int>;
-// Name, batch, element type, layout, fusion, layers, outputs, and shared parameters with their
-// owners. Outputs say whether the caller gives their gradients.
-using GraphState = std::tuple<std::string, int64_t, std::string, std::string, bool,
-                              std::vector<LayerState>, std::vector<std::pair<std::string, bool>>,
-                              std::vector<std::pair<std::string, std::string>>>;
+// Extents and batch.
+using SizeState = std::pair<std::vector<int64_t>, int64_t>;
+// Name, batch, element type, layout, fusion, layers, outputs, shared parameters with their owners,
+// and sizes. Outputs say whether the caller gives their gradients.
+using GraphState =
+    std::tuple<std::string, int64_t, std::string, std::string, bool, std::vector<LayerState>,
+               std::vector<std::pair<std::string, bool>>,
+               std::vector<std::pair<std::string, std::string>>, std::vector<SizeState>>;
 
 nb::object ObjectOf(const Layer& layer) {
   const auto* const custom = layer.As<PythonLayer>();
@@ -50,12 +53,15 @@ nb::tuple StateOf(const Graph& graph) {
     outputs.emplace_back(output.name, output.takes_gradient);
   std::vector<std::pair<std::string, std::string>> shared;
   for (const SharedParam& one : graph.shared()) shared.emplace_back(one.param, one.owner);
+  std::vector<SizeState> sizes;
+  for (const GraphSize& size : graph.sizes()) sizes.emplace_back(size.extents, size.batch);
   return nb::make_tuple(options.name, options.batch, std::string(Name(options.dtype)),
-                        std::string(Name(options.layout)), options.fusion, layers, outputs, shared);
+                        std::string(Name(options.layout)), options.fusion, layers, outputs, shared,
+                        sizes);
 }
 
 Graph GraphOf(const nb::tuple& state, nb::handle kept_by) {
-  const auto [name, batch, dtype, layout, fusion, layers, outputs, shared] =
+  const auto [name, batch, dtype, layout, fusion, layers, outputs, shared, sizes] =
       nb::cast<GraphState>(state);
   Graph graph({.name = name,
                .batch = batch,
@@ -67,6 +73,10 @@ Graph GraphOf(const nb::tuple& state, nb::handle kept_by) {
   for (const auto& [layer, takes_gradient] : outputs)
     takes_gradient ? graph.OutputWithGradient(layer) : graph.Output(layer);
   for (const auto& [param, owner] : shared) graph.Share(param, owner);
+  std::vector<GraphSize> all;
+  for (const auto& [extents, of_size] : sizes)
+    all.push_back({.extents = extents, .batch = of_size});
+  graph.Sizes(std::move(all));
   return graph;
 }
 

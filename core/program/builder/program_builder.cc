@@ -61,8 +61,13 @@ void ProgramBuilder::AddLayers() {
 }
 
 void ProgramBuilder::MakePersistent() {
-  for (const ResolvedLayer& layer : graph_.layers)
+  std::vector<SharedParam>& known = program_.shared;
+  for (const ResolvedLayer& layer : graph_.layers) {
     Tensors(layer.id).persistent = persistent_.Make(layer);
+    for (const SharedParam& shared : layer.shared) {  // two layers may be made of one
+      if (std::find(known.begin(), known.end(), shared) == known.end()) known.push_back(shared);
+    }
+  }
 }
 
 absl::Span<LayerTensors> ProgramBuilder::Current() {

@@ -57,6 +57,33 @@ def test_a_copy_trains_as_its_original_does(small_net, batches):
             assert session.fit(batches) == losses
 
 
+def test_copies_train_with_the_sizes_of_their_original():
+    net = neap.Graph("sizes", batch=4)
+    x = net.add("conv", neap.Convolution(3, kernel=3, padding=1), net.input((1, 6, 6)))
+    net.loss(net.add("fc", neap.FullyConnected(2), net.add("pool", neap.GlobalAveragePool(), x)))
+    unsized = net.__getstate__()
+    net.sizes([(6, 8), (4, 4, 2)])
+    state = net.__getstate__()
+    assert state[:-1] == unsized[:-1] and unsized[-1] == []
+    assert state[-1] == [([6, 8], 0), ([4, 4], 2)]
+    images, labels = numpy.ones((2, 1, 4, 4), numpy.float32), numpy.array([0, 1])
+    with neap.Session(net, device="cpu") as session:
+        sizes, loss = session.sizes, session.step(images, labels)
+    for other in (*copies(net), copy.copy(net.with_options(batch=4))):
+        assert other.__getstate__() == state
+        with neap.Session(other, device="cpu") as session:
+            assert session.sizes == sizes
+            assert session.step(images, labels) == loss
+
+
+def test_copies_have_the_batch_that_fills_the_budget():
+    net = neap.Graph("sizes", batch=4)
+    net.loss(net.add("pool", neap.GlobalAveragePool(), net.input((2, 6, 6))))
+    net.sizes([(3, 5, "fill")])
+    assert net.__getstate__()[-1] == [([3, 5], -1)]
+    assert all(other.__getstate__() == net.__getstate__() for other in copies(net))
+
+
 def test_copies_have_layers_of_their_own_in_python():
     net = neap.Graph("double", batch=2)
     x = net.add("double", Double(), net.input((1, 2, 2)))
@@ -73,7 +100,8 @@ def test_copies_have_layers_of_their_own_in_python():
 
 def test_what_is_no_state_of_a_graph_is_refused(small_net):
     state = small_net.__getstate__()
-    for wrong in ((), state[:-1], (*state[:-1], [("x", neap.Relu(), [], 77)])):
+    for wrong in ((), state[:-1], (*state[:-1], [("x", neap.Relu(), [], 77)]),
+                  (*state[:5], [("x", neap.Relu(), [], 77)], *state[6:]), (*state[:-1], [([4], "fill")])):
         with pytest.raises((TypeError, RuntimeError)):
             neap.Graph.__new__(neap.Graph).__setstate__(wrong)
     for wrong in ((), ("convolution", 1), ("unknown",), ("relu", 1)):

@@ -7,6 +7,7 @@ import onnx.reference
 import pytest
 
 import neap
+from conftest import same
 
 BATCH = 4
 
@@ -94,6 +95,40 @@ def test_copies_of_a_graph_have_its_outputs_and_shared_parameters():
         assert "b.weight" not in session.state_dict()
 
 
+def test_a_state_may_have_other_names_of_a_shared_parameter_with_the_same_values():
+    state = neap.Session(towers(), "cpu", seed=5).state_dict()
+    tied = {**state, "b.weight": state["a.weight"], "b.bias": state["a.bias"].copy()}
+    session = neap.Session(towers(), "cpu", seed=6)
+    loaded = session.load_state_dict(tied)
+    assert loaded.missing_keys == [] and loaded.unexpected_keys == []
+    assert same(session.state_dict(), state)
+    for strict in (True, False):
+        with pytest.raises(neap.Error, match="'b.weight' and 'a.weight' have other values") as refused:
+            session.load_state_dict({**tied, "b.weight": 2 * state["a.weight"]}, strict)
+        assert refused.value.code == "INVALID_ARGUMENT"
+        with pytest.raises(neap.Error, match="'b.bias' and 'a.bias' have other values"):
+            session.load_state_dict({**tied, "b.bias": state["a.bias"][:3]}, strict)
+    del tied["a.weight"]
+    with pytest.raises(neap.Error, match="'a.weight' is missing"):
+        session.load_state_dict(tied)
+    loaded = session.load_state_dict(tied, strict=False)
+    assert loaded.missing_keys == ["a.weight"] and loaded.unexpected_keys == ["b.weight"]
+    assert same(session.state_dict(), state)
+
+
+def test_the_other_names_lead_to_the_owner_of_a_chain():
+    net = towers()
+    net.add("c", neap.FullyConnected(5), "age")
+    net.share("c.weight", "b.weight")
+    net.output("c")
+    session = neap.Session(net, "cpu")
+    state = session.state_dict()
+    assert "c.weight" not in state
+    session.load_state_dict({**state, "c.weight": state["a.weight"]})
+    with pytest.raises(neap.Error, match="'c.weight' and 'a.weight' have other values"):
+        session.load_state_dict({**state, "c.weight": state["a.weight"] + 1})
+
+
 def test_an_onnx_file_has_the_inputs_outputs_and_one_tensor_of_a_shared_parameter(tmp_path):
     session = neap.Session(towers(), "cpu")
     path = tmp_path / "towers.onnx"
@@ -107,6 +142,36 @@ def test_an_onnx_file_has_the_inputs_outputs_and_one_tensor_of_a_shared_paramete
     outputs = session.evaluate_feeds(given).outputs
     for value, result in zip(model.graph.output, results, strict=True):
         numpy.testing.assert_allclose(result, outputs[value.name.split("flatten_")[-1]], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("owner, other", [("fc", "conv"), ("conv", "fc")])
+def test_a_matrix_product_and_a_convolution_share_a_weight_in_an_onnx_file(owner, other, tmp_path):
+    net = neap.Graph("mixed", batch=BATCH)
+    net.input((3,), "x")
+    net.add("fc", neap.FullyConnected(3), "x")
+    net.add("conv", neap.Convolution(3, kernel=1), "fc")
+    net.share(other + ".weight", owner + ".weight")
+    net.add("scores", neap.FullyConnected(2), "conv")
+    net.input((), "labels", "int32")
+    net.add_loss("loss", neap.SoftmaxCrossEntropy(), "scores", "labels")
+    net.output("scores")
+    session = neap.Session(net, "cpu")
+    path = tmp_path / "mixed.onnx"
+    session.save_onnx(path)
+    model = onnx.load(path)
+    onnx.checker.check_model(model, full_check=True)
+    shapes = {tensor.name: list(tensor.dims) for tensor in model.graph.initializer}
+    assert shapes[owner + ".weight"] == ([3, 3] if owner == "fc" else [3, 3, 1, 1]) and other + ".weight" not in shapes
+    x = numpy.random.default_rng(3).normal(size=(BATCH, 3)).astype(numpy.float32)
+    scores = session.evaluate_feeds({"x": x}).outputs["scores"].reshape(BATCH, 2)
+    results = onnx.reference.ReferenceEvaluator(model).run(None, {"x": x.reshape(BATCH, 3, 1, 1)})
+    numpy.testing.assert_allclose(results[0], scores, rtol=1e-4, atol=1e-5)
+    read = neap.from_onnx(path, batch=BATCH)
+    assert [name for name, _, _ in read.layers if name in ("fc", "conv", "scores")] == ["fc", "conv", "scores"]
+    with neap.Session(read, "cpu") as again:
+        assert other + ".weight" not in again.state_dict()
+        assert same(again.state_dict(), session.state_dict())
+        numpy.testing.assert_allclose(again.predict(x), scores, rtol=1e-6)
 
 
 def test_a_layer_of_several_outputs_is_read_by_their_names():

@@ -17,6 +17,7 @@
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
 #include "neap/memory/create_session.h"
@@ -122,6 +123,7 @@ void CheckSameLayers(const Graph& net) {
     CHECK(read->graph.layers()[i].layer == net.layers()[i].layer);
     CHECK(read->graph.layers()[i].inputs == net.layers()[i].inputs);
   }
+  CHECK(read->graph.shared() == net.shared());
 }
 
 TEST_CASE("layers with fields keep them") {
@@ -225,6 +227,136 @@ TEST_CASE("images follow vectors and vectors images") {
   CHECK(read->weights == weights);
   const auto device = CpuDevice::Open().value();
   CHECK(PlanOf(read->graph, *device) == PlanOf(net, *device));
+}
+
+// A matrix product and a convolution, which share a weight of 3 x 3.
+Graph SharesWithConvolution(bool is_first_owner) {
+  Graph net({.name = "n", .batch = 2});
+  std::string x = net.Input({3, 1, 1});
+  x = net.Add("fc", FullyConnected{.out_features = 3}, {x});
+  x = net.Add("conv", Convolution{.out_channels = 3, .bias = false}, {x});
+  net.Loss(net.Add("scores", FullyConnected{.out_features = 2}, {x}), SoftmaxCrossEntropy{});
+  const std::string first = "fc.weight", second = "conv.weight";
+  net.Share(is_first_owner ? second : first, is_first_owner ? first : second);
+  return net;
+}
+
+// The position of the node in the file.
+int IndexOf(const std::string& node, const onnx_schema::Graph& graph) {
+  for (int i = 0; i < graph.node_size(); ++i) {
+    if (graph.node(i).name() == node) return i;
+  }
+  FAIL("no node ", node);
+  return 0;
+}
+
+TEST_CASE("a weight that a matrix product and a convolution share has the shape that each needs") {
+  for (const bool is_first_owner : {true, false}) {
+    CAPTURE(is_first_owner);
+    const Graph net = SharesWithConvolution(is_first_owner);
+    const std::string owner = is_first_owner ? "fc" : "conv",
+                      other = is_first_owner ? "conv" : "fc";
+    NamedValues weights = RandomWeights(net);
+    weights.erase(other + ".weight");
+    const ScratchDirectory directory;
+    const std::string path = directory.File("n.onnx");
+    REQUIRE(nets::WriteOnnx(path, net, weights).ok());
+    onnx_schema::Model model;
+    REQUIRE(model.ParseFromString(ReadText(path)));
+    const onnx_schema::Graph& graph = model.graph();
+    CHECK(graph.node(IndexOf(owner, graph)).input(1) == owner + ".weight");
+    const int reader = IndexOf(other, graph);
+    const int reshape = IndexOf(graph.node(reader).input(1), graph);
+    CHECK(reshape < reader);
+    CHECK(graph.node(reshape).op_type() == "Reshape");
+    CHECK(graph.node(reshape).input(0) == owner + ".weight");
+    for (const onnx_schema::Tensor& tensor : graph.initializer()) {
+      CHECK(tensor.name() != other + ".weight");
+      if (tensor.name() == owner + ".weight") CHECK(tensor.dims_size() == (is_first_owner ? 2 : 4));
+    }
+
+    CheckSameLayers(net);
+    const absl::StatusOr<OnnxModel> read = nets::ReadOnnx(path, {.batch = 2});
+    REQUIRE_MESSAGE(read.ok(), read.status().ToString());
+    CHECK(read->weights == weights);
+    CHECK(read->notices.empty());
+    const auto device = CpuDevice::Open().value();
+    const std::vector<float> images = {1, -2, 3, 0.5F, 0.25F, -1};
+    std::vector<std::vector<float>> predicted;
+    for (const Graph* const trained : {&net, &read->graph}) {
+      Session session = CreateSession(*trained, *device, {}).value();
+      REQUIRE(session.LoadWeights(weights).ok());
+      predicted.push_back(session.Predict(images)->probabilities);
+    }
+    CHECK(predicted[0] == predicted[1]);
+
+    weights[owner + ".weight"].assign(9, 0.5F);  // as a copy that an exporter makes of another
+    REQUIRE(nets::WriteOnnx(path, net, weights).ok());
+    const absl::StatusOr<OnnxModel> equal = nets::ReadOnnx(path, {.batch = 2});
+    REQUIRE_MESSAGE(equal.ok(), equal.status().ToString());
+    CHECK(equal->graph.shared() == net.shared());
+    CHECK(equal->weights == weights);
+  }
+}
+
+TEST_CASE("layers that share parameters keep their names, whatever these are") {
+  Graph net({.name = "n", .batch = 2});
+  std::string x = net.Input({3, 4, 4});
+  x = net.Add("/first/conv", Convolution{.out_channels = 3, .kernel = 3, .padding = 1}, {x});
+  x = net.Add("second.Conv", Convolution{.out_channels = 3, .kernel = 3, .padding = 1}, {x});
+  x = net.Add("targets", Relu{}, {x});
+  net.PixelLoss(x, SoftmaxCrossEntropy{}, {4, 4});
+  net.Share("/first/conv.bias", "second.Conv.bias");
+  NamedValues weights = RandomWeights(net);
+  weights.erase("/first/conv.bias");
+  const ScratchDirectory directory;
+  REQUIRE(nets::WriteOnnx(directory.File("n.onnx"), net, weights).ok());
+  const absl::StatusOr<OnnxModel> read = nets::ReadOnnx(directory.File("n.onnx"), {.batch = 2});
+  REQUIRE_MESSAGE(read.ok(), read.status().ToString());
+  CHECK(read->graph.shared() == net.shared());
+  CHECK(read->weights == weights);
+  const absl::StatusOr<OnnxModel> with_targets =
+      nets::ReadOnnx(directory.File("n.onnx"), {.batch = 2, .loss = MeanSquaredError{}});
+  REQUIRE_MESSAGE(with_targets.ok(), with_targets.status().ToString());
+  const absl::Status resolved = Resolve(with_targets->graph, Mode::kTraining).status();
+  CHECK_MESSAGE(resolved.ok(), resolved.ToString());
+}
+
+TEST_CASE("a file has several inputs and outputs, which are not read again") {
+  Graph net({.name = "n", .batch = 2});
+  net.Input("left", {3, 1, 1});
+  net.Input("right", {3, 1, 1});
+  net.Input("kind", {}, DType::kInt32);
+  net.Add("sum", neap::Add{}, {"left", "right"});
+  net.Add("scores", FullyConnected{.out_features = 2}, {"sum"});
+  net.Loss("kind_loss", SoftmaxCrossEntropy{}, {"scores", "kind"});
+  net.Output("sum");
+  const ScratchDirectory directory;
+  const std::string path = directory.File("n.onnx");
+  REQUIRE(nets::WriteOnnx(path, net, RandomWeights(net)).ok());
+  onnx_schema::Model model;
+  REQUIRE(model.ParseFromString(ReadText(path)));
+  CHECK(model.graph().input_size() == 2);
+  CHECK(model.graph().output_size() == 2);
+  const absl::Status refused = nets::ReadOnnx(path, {.batch = 2}).status();
+  CHECK(refused.message().find("the inputs 'left' and 'right'") != std::string::npos);
+  CHECK(refused.message().find("the graph has 2 outputs") != std::string::npos);
+}
+
+TEST_CASE("an output that is a loss is named, and nothing is written") {
+  Graph net({.name = "n", .batch = 2});
+  net.Input("image", {3, 1, 1});
+  net.Input("kind", {}, DType::kInt32);
+  net.Add("scores", FullyConnected{.out_features = 2}, {"image"});
+  net.Loss("kind_loss", SoftmaxCrossEntropy{}, {"scores", "kind"});
+  net.Output("kind_loss");
+  REQUIRE(Resolve(net, Mode::kInference).ok());
+  const ScratchDirectory directory;
+  const absl::Status refused = nets::WriteOnnx(directory.File("n.onnx"), net, RandomWeights(net));
+  CHECK(absl::IsUnimplemented(refused));
+  CHECK(refused.message() ==
+        "the output 'kind_loss' is a loss, and an ONNX file has the network without it");
+  CHECK_FALSE(std::filesystem::exists(directory.File("n.onnx")));
 }
 
 struct Unknown : Relu {
