@@ -55,7 +55,7 @@ class SessionExecutables {
   Executable& training() { return memory_.training(); }
   const Executable& training() const { return memory_.training(); }
   // The same, but that of the first batch if gradients are summed.
-  const Executable& first_stage() const { return *memory_.Find(training().graph, /*stage=*/0); }
+  const Executable& first_stage() const { return *memory_.Find(*training().graph, /*stage=*/0); }
   Executable& inference() { return memory_.inference(); }
   const Executable& inference() const { return memory_.inference(); }
   const SessionMemory& memory() const { return memory_; }
