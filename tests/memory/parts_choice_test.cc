@@ -252,7 +252,7 @@ TEST_CASE("VGG-16 at batch 250 fits 2 GiB in 10 parts, but not in 2") {
 
 TEST_CASE("batch norms have the statistics of parts only by choice, which a refusal names") {
   DefaultCatalog catalog;
-  Request request = {nets::Build("resnet34", {.batch = 256}).value(), {.budget_bytes = kGiB}};
+  Request request = {nets::Build("resnet18", {.batch = 256}).value(), {.budget_bytes = kGiB}};
   const absl::Status refusal = request.Plan(catalog).status();
   CHECK(absl::IsResourceExhausted(refusal));
   CHECK(refusal.message().find("--batch-norm-in-parts") != std::string::npos);
