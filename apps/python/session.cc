@@ -102,7 +102,6 @@ void Load(HeldSession& held, const Path& path) {
   Check(held.Use([&](Session& session) { return session.Load(path.string()); }));
 }
 
-// `weights` has an array of any shape for each tensor of a file of weights.
 // The owner of each parameter that has another name, too, by that name.
 std::map<std::string, std::string> SharedOf(HeldSession& held) {
   return Checked(held.Use([&](Session&) -> absl::StatusOr<std::map<std::string, std::string>> {
@@ -115,6 +114,7 @@ std::map<std::string, std::string> SharedOf(HeldSession& held) {
   }));
 }
 
+// `weights` has an array of any shape for each tensor of a file of weights.
 void LoadWeights(HeldSession& held, const nb::dict& weights) {
   const NamedValues values = ToValues(weights);
   Check(held.Use([&](Session& session) { return session.LoadWeights(values); }));

@@ -228,14 +228,16 @@ struct SharedEntry {
 absl::StatusOr<std::vector<SharedEntry>> SharedEntries(const std::string& path,
                                                        const Program& program,
                                                        const SafetensorsReader& reader) {
+  absl::flat_hash_map<std::string_view, const Tensor*> weights;
+  for (const Tensor& tensor : program.tensors) {
+    if (IsSaved(tensor, CheckpointContents::kWeights)) weights.emplace(tensor.name, &tensor);
+  }
   std::vector<SharedEntry> entries;
   for (const SharedParam& names : program.shared) {
     const absl::StatusOr<SafetensorsEntry> entry = reader.Find(names.param);
-    const auto owner =
-        std::find_if(program.tensors.begin(), program.tensors.end(), [&](const Tensor& tensor) {
-          return tensor.name == names.owner && IsSaved(tensor, CheckpointContents::kWeights);
-        });
-    if (!entry.ok() || owner == program.tensors.end()) continue;
+    const auto found = weights.find(names.owner);
+    if (!entry.ok() || found == weights.end()) continue;
+    const Tensor* const owner = found->second;
     const bool fits =
         TypeInFile(entry->dtype).has_value() &&
         entry->size_bytes == owner->spec.elements() * SafetensorsElementBytes(entry->dtype);
@@ -245,7 +247,7 @@ absl::StatusOr<std::vector<SharedEntry>> SharedEntries(const std::string& path,
                        absl::StrJoin(entry->shape, "x"), ", but the network shares it with '",
                        names.owner, "', F32 ", ShapeInFile(*owner).ToString()));
     }
-    entries.push_back({names, &*owner, *entry});
+    entries.push_back({names, owner, *entry});
   }
   return entries;
 }
@@ -352,12 +354,14 @@ absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& path, const P
     ASSIGN_OR_RETURN(std::vector<float> values, ReadTensor(path, *tensor, reader, entry));
     loaded.tensors.emplace_back(tensor->id, std::move(values));
   }
+  absl::flat_hash_map<const Tensor*, const std::vector<float>*> owners;
+  for (size_t i = 0; i < entries.size() && !shared.empty(); ++i)
+    owners[entries[i].first] = &loaded.tensors[i].second;
   for (const auto& [names, owner, entry] : shared) {
     ASSIGN_OR_RETURN(const std::vector<float> values, ReadTensor(path, *owner, reader, entry));
-    for (const auto& [id, of_owner] : loaded.tensors) {
-      if (id == owner->id)
-        RETURN_IF_ERROR(CheckSame(absl::StrCat(path, ": "), names, values, of_owner));
-    }
+    const auto of_owner = owners.find(owner);
+    if (of_owner == owners.end()) continue;
+    RETURN_IF_ERROR(CheckSame(absl::StrCat(path, ": "), names, values, *of_owner->second));
   }
   AppendCopies(program, loaded);
   return loaded;

@@ -20,6 +20,7 @@ namespace neap {
 // Parameters and optimizer state that are large enough to be worth a transfer (moDNN 5.1.1).
 inline constexpr int64_t kMinOffloadedParamBytes = 64 * 1024;
 
+// The choices of ProgramOptions, by name.
 class HomeTable {
  public:
   // Of options that outlive it, with the same homes.
@@ -44,8 +45,8 @@ int64_t HostBytes(const Program& program);
 
 // Errors: INVALID_ARGUMENT, naming the tensor, for one that ProgramOptions::homes names twice or
 // that the program lacks, or for a state on the host if the iteration pauses, because that may be
-// given up while the host lacks what forward has changed; and for homes outside the arena if the
-// optimizer is sharded.
+// given up while the host lacks what forward has changed; for an external loss scale, with which
+// the session itself counts; and for homes outside the arena if the optimizer is sharded.
 absl::Status CheckHomes(const Program& program);
 
 }  // namespace neap

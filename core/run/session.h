@@ -172,15 +172,16 @@ class Session {
   ~Session();
 
   // That of the training program; a change of the budget, the graph or the size ends the reference.
-  // If gradients are summed (TrainingOptions::accumulate), it is that of the first batch of an
-  // update, and so are the next four.
+  // If gradients are summed (TrainingOptions::accumulate), the plan is that of the first batch of
+  // an update, and planning() and predicted() are of that plan.
   const Plan& plan() const;
   // Statistics of that plan, except the minimum budget, which suffices for evaluation too.
   const PlanningStats& planning() const;
   // When each of the plan's actions runs, as the planner predicts.
   Timeline predicted() const;
   MemoryUse memory() const;
-  // Whether the kernels of this plan's training iterations are replayed as CUDA graphs. Errors:
+  // Whether the kernels of training iterations are replayed as CUDA graphs; if gradients are
+  // summed, those of all batches and of the update. Errors:
   // FAILED_PRECONDITION before the second one; CANCELLED if that is switched off; otherwise why the
   // device did not record, UNIMPLEMENTED if it never does.
   absl::Status recording() const;
@@ -224,8 +225,8 @@ class Session {
   // (core/program/feeds.h), after which the step is still paused.
   absl::StatusOr<StepResult> Backward(const Feeds& gradients);
   // Gives up a step after Forward(): no parameter has changed, and step() does not count it.
-  // Running statistics keep what forward has changed, as in PyTorch. Errors: FAILED_PRECONDITION
-  // without a Forward().
+  // Running statistics keep what forward has changed, as in PyTorch, except in fp16 if the Update()
+  // of the batches among which it came is skipped. Errors: FAILED_PRECONDITION without a Forward().
   absl::Status SkipBackward();
 
   // Of a session whose gradients are summed (TrainingOptions::accumulate), in place of steps: adds
@@ -244,7 +245,7 @@ class Session {
   int64_t accumulated() const;
   // Drops the gradients that wait for an Update(), without which Save() is FAILED_PRECONDITION.
   // Running statistics keep what the batches have changed. Errors: FAILED_PRECONDITION while a
-  // batch is in flight.
+  // batch is in flight, or after the device has refused memory.
   absl::Status Discard();
 
   // Runs one step that trains like any other, but is timed on the device's streams, kernel by

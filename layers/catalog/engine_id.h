@@ -3,9 +3,10 @@
 //
 // Plans and databases of times hold an engine's id, but not its notes and flags. Two of the flags
 // decide whether a plan may use an engine and with which others it is compared, so ids have them as
-// prefixes. Only these functions know the prefixes: a backend that lists engines calls a Mark
-// function, and whatever reads engines from a file calls EngineFromText(). All other code reads the
-// flags.
+// prefixes, which a program's own kernels had better not use for other engines. Only these
+// functions know the prefixes: a backend that lists engines calls a Mark function, and whatever has
+// an engine's id alone, from a file or a program's own kernel, calls EngineFromText(). All other
+// code reads the flags.
 //
 //   Engine engine = {.id = "eng12"};
 //   MarkHalf(engine);

@@ -7,6 +7,7 @@
 
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
+#include "neap/core/program/homes.h"
 #include "neap/memory/placement/heap.h"
 #include "neap/memory/placement/offline_allocator.h"
 
@@ -81,13 +82,10 @@ bool Copies(const Candidate& candidate) {
 }
 
 int64_t CopiedBytes(const Program& program, const Candidate& candidate) {
-  int64_t bytes = 0;
+  int64_t bytes = HostBytes(program);
   for (const Stay& stay : candidate.residency.stays) {
     if (stay.offload_at.has_value())
       bytes += RoundUp(program.tensor(stay.tensor).spec.size_bytes(), kBlockBytes);
-  }
-  for (const Tensor& tensor : program.tensors) {
-    if (tensor.home == Home::kHost) bytes += RoundUp(tensor.spec.size_bytes(), kBlockBytes);
   }
   return bytes;
 }

@@ -1,7 +1,10 @@
 #include "neap/core/program/builder/program_builder.h"
 
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/stable_hash.h"
 #include "neap/core/program/learning.h"
@@ -61,11 +64,11 @@ void ProgramBuilder::AddLayers() {
 }
 
 void ProgramBuilder::MakePersistent() {
-  std::vector<SharedParam>& known = program_.shared;
+  absl::flat_hash_set<std::string> known;
   for (const ResolvedLayer& layer : graph_.layers) {
     Tensors(layer.id).persistent = persistent_.Make(layer);
     for (const SharedParam& shared : layer.shared) {  // two layers may be made of one
-      if (std::find(known.begin(), known.end(), shared) == known.end()) known.push_back(shared);
+      if (known.insert(shared.param).second) program_.shared.push_back(shared);
     }
   }
 }

@@ -132,6 +132,12 @@ absl::Status SessionExecutables::SetStage(int64_t index) {
   return memory_.Resume(*memory_.Find(*training().graph, stages_[static_cast<size_t>(index)]));
 }
 
+absl::Status SessionExecutables::recording() const {
+  for (const int64_t stage : stages_)
+    RETURN_IF_ERROR(memory_.Find(*training().graph, stage)->recording());
+  return absl::OkStatus();
+}
+
 std::vector<const Program*> SessionExecutables::Programs() const {
   std::vector<const Program*> programs;
   for (const std::shared_ptr<Executable>& executable : memory_.Kept().training)

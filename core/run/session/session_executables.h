@@ -56,6 +56,8 @@ class SessionExecutables {
   const Executable& training() const { return memory_.training(); }
   // The same, but that of the first batch if gradients are summed.
   const Executable& first_stage() const { return *memory_.Find(*training().graph, /*stage=*/0); }
+  // Whether all iterations of a step are replayed, or the first error.
+  absl::Status recording() const;
   Executable& inference() { return memory_.inference(); }
   const Executable& inference() const { return memory_.inference(); }
   const SessionMemory& memory() const { return memory_; }

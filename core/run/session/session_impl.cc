@@ -177,10 +177,12 @@ absl::StatusOr<StepResult> Session::Impl::Update() {
 
 absl::Status Session::Impl::Discard() {
   RETURN_IF_ERROR(CheckIdle());
-  return std::exchange(accumulated_, 0) > 0 ? BackUpStates() : absl::OkStatus();
+  if (accumulated_ == 0) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckUsable());
+  RETURN_IF_ERROR(values_.BackUpStates());
+  accumulated_ = 0;
+  return absl::OkStatus();
 }
-
-absl::Status Session::Impl::BackUpStates() { return Damages("step", values_.BackUpStates()); }
 
 absl::StatusOr<StepResult> Session::Impl::Finish() {
   if (in_flight_.empty()) return absl::FailedPreconditionError("no step is in flight");

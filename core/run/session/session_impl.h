@@ -54,7 +54,7 @@ class Session::Impl {
   int64_t accumulated() const { return accumulated_; }
   uint64_t seed() const { return options_.seed; }
   MemoryUse memory() const { return executables_.memory().Use(); }
-  absl::Status recording() const { return executables_.first_stage().recording(); }
+  absl::Status recording() const { return executables_.recording(); }
   LearningRate learning_rate() const { return rate_; }
   PlanCacheStats plan_cache() const { return executables_.plan_cache(); }
   ExecutableStats executables() const { return executables_.memory().stats(); }
@@ -152,8 +152,6 @@ class Session::Impl {
   absl::Status Ready();
   absl::Status ReadyToSave(CheckpointContents contents);
   absl::Status PrepareToEvaluate();
-  // Running statistics keep what batches that are given up have changed.
-  absl::Status BackUpStates();
   // The work that a failed iteration has enqueued must not overlap with the next iteration.
   absl::Status Settle(absl::Status status);
   // A failure after some persistent tensors were changed makes all of them unusable.

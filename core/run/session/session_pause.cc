@@ -50,7 +50,7 @@ absl::Status Session::Impl::SkipBackward() {
     return absl::FailedPreconditionError("there is no Forward() whose Backward() could be skipped");
   paused_.reset();
   RETURN_IF_ERROR(Damages("step", device_.Synchronize()));
-  return accumulated_ > 0 ? absl::OkStatus() : BackUpStates();
+  return accumulated_ > 0 ? absl::OkStatus() : values_.BackUpStates();
 }
 
 absl::Status Session::Impl::AwaitBudget() {

@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <int kVec, bool kAccumulate, typename T>
-void Launch(const RowCopy& c, const T* in, T* out, cudaStream_t stream) {
+void LaunchCopyRows(const RowCopy& c, const T* in, T* out, cudaStream_t stream) {
   const int64_t n = c.rows * c.width / kVec;
   const size_t in_stride = static_cast<size_t>(c.in_stride / kVec),
                out_stride = static_cast<size_t>(c.out_stride / kVec);
@@ -50,7 +50,8 @@ cudaError_t CopyElements(const RowCopy& c, const T* in, T* out, cudaStream_t str
   constexpr int kVec = kWide<T>;
   const bool wide = AllAligned16(in, out) && c.width % kVec == 0 && c.in_stride % kVec == 0 &&
                     c.out_stride % kVec == 0;
-  wide ? Launch<kVec, kAccumulate>(c, in, out, stream) : Launch<1, kAccumulate>(c, in, out, stream);
+  wide ? LaunchCopyRows<kVec, kAccumulate>(c, in, out, stream)
+       : LaunchCopyRows<1, kAccumulate>(c, in, out, stream);
   return cudaGetLastError();
 }
 

@@ -10,12 +10,11 @@ namespace {
 
 constexpr int64_t kPart = 16384;  // elements that one block sums
 static_assert(kPart % (kThreads * kUnroll) == 0);
-using Blocks = TensorBlocks<kMaxTensors>;
-static_assert(sizeof(GradientTensors) + sizeof(Blocks) + 32 <= 4096);
+static_assert(sizeof(GradientTensors) + sizeof(TensorBlocks<kMaxTensors>) + 32 <= 4096);
 
 __global__ void __launch_bounds__(kThreads)
-    PartsKernel(const __grid_constant__ GradientTensors t, const __grid_constant__ Blocks blocks,
-                float* parts) {
+    PartsKernel(const __grid_constant__ GradientTensors t,
+                const __grid_constant__ TensorBlocks<kMaxTensors> blocks, float* parts) {
   const BlockShare share = ShareOf(blocks, blockIdx.x);
   const float* const values = t.gradients[share.tensor];
   float sum = 0;
@@ -27,8 +26,8 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __global__ void __launch_bounds__(kThreads)
-    AddPartsKernel(const __grid_constant__ Blocks blocks, const float* parts, bool begins,
-                   float* squares) {
+    AddPartsKernel(const __grid_constant__ TensorBlocks<kMaxTensors> blocks, const float* parts,
+                   bool begins, float* squares) {
   float total = begins ? 0.0F : *squares;
   for (int tensor = 0; tensor < blocks.count; ++tensor) {
     double sum = 0;

@@ -7,9 +7,8 @@
 namespace neap::kernels {
 namespace {
 
-using Blocks = TensorBlocks<kMaxTensors>;
-static_assert(sizeof(GradientTensors) + sizeof(Blocks) + 32 <= 4096);
-static_assert(sizeof(StateTensors) + sizeof(Blocks) + 32 <= 4096);
+static_assert(sizeof(GradientTensors) + sizeof(TensorBlocks<kMaxTensors>) + 32 <= 4096);
+static_assert(sizeof(StateTensors) + sizeof(TensorBlocks<kMaxTensors>) + 32 <= 4096);
 
 // Not finite: all bits of the exponent are set.
 __device__ __forceinline__ bool IsFinite(float f) {
@@ -30,8 +29,9 @@ __device__ bool AllFinite(const float* values, size_t first, size_t end) {
 
 // All threads that store to `overflow` store the same value.
 __global__ void __launch_bounds__(kThreads)
-    CheckKernel(const __grid_constant__ GradientTensors t, const __grid_constant__ Blocks blocks,
-                uint64_t vectorised, LossScale* loss_scale) {
+    CheckKernel(const __grid_constant__ GradientTensors t,
+                const __grid_constant__ TensorBlocks<kMaxTensors> blocks, uint64_t vectorised,
+                LossScale* loss_scale) {
   const BlockShare share = ShareOf(blocks, blockIdx.x);
   const float* const values = t.gradients[share.tensor];
   const bool finite =
@@ -43,7 +43,8 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __global__ void __launch_bounds__(kThreads)
-    CommitKernel(const __grid_constant__ StateTensors t, const __grid_constant__ Blocks blocks,
+    CommitKernel(const __grid_constant__ StateTensors t,
+                 const __grid_constant__ TensorBlocks<kMaxTensors> blocks,
                  const LossScale* loss_scale) {
   const BlockShare share = ShareOf(blocks, blockIdx.x);
   const bool overflow = loss_scale->overflow != 0;

@@ -112,16 +112,17 @@ __device__ void UpdateVector(const UpdatePointers& t, int which, size_t i,
   if (rounded != nullptr) WriteRounded<kVec>(rounded, t.rounded_type, i, w);
 }
 
-using Blocks = TensorBlocks<kMaxTensors>;
-
 // Two vectors for each thread: with more, a group of small layers would not fill the GPU.
 constexpr int64_t kMinPerBlock = 2LL * kThreads * kWide<float>;
-static_assert(sizeof(UpdatePointers) + sizeof(Blocks) + sizeof(OptimizerOptions) + 40 <= 4096);
+static_assert(sizeof(UpdatePointers) + sizeof(TensorBlocks<kMaxTensors>) +
+                  sizeof(OptimizerOptions) + 40 <=
+              4096);
 
 __global__ void __launch_bounds__(kThreads)
-    UpdateKernel(const __grid_constant__ UpdatePointers t, const __grid_constant__ Blocks blocks,
-                 uint64_t vectorised, const __grid_constant__ OptimizerOptions optimizer,
-                 const Scalars* scalars, const float* squares, const LossScale* loss_scale) {
+    UpdateKernel(const __grid_constant__ UpdatePointers t,
+                 const __grid_constant__ TensorBlocks<kMaxTensors> blocks, uint64_t vectorised,
+                 const __grid_constant__ OptimizerOptions optimizer, const Scalars* scalars,
+                 const float* squares, const LossScale* loss_scale) {
   __shared__ Rule of_block;  // which takes a few hundred instructions in double precision
   if (threadIdx.x == 0) of_block = RuleOf(optimizer, *scalars, squares, loss_scale);
   __syncthreads();

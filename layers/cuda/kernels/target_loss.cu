@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(kThreads)
 
 // The loss of a pixel, and 1 if its largest prediction is where its largest target is.
 template <typename Kind, typename T>
-__device__ float2 Score(const Pixels& p, const T* x, const float* targets) {
+__device__ float2 TargetScore(const Pixels& p, const T* x, const float* targets) {
   const size_t apart = p.Apart();
   float loss = 0, largest = nanf("");
   int wanted = 0;
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(kThreads)
   float2 score = {0.0F, 0.0F};
   if (i < p.labels) {
     const size_t first = p.First(i), apart = p.Apart();
-    if (targets != nullptr) score = Score<Kind>(p, x + first, targets + first);
+    if (targets != nullptr) score = TargetScore<Kind>(p, x + first, targets + first);
     for (int c = 0; c < p.classes; ++c) {
       const size_t at = first + c * apart;
       y[at] = Kind::Output(ToFloat(x[at]));

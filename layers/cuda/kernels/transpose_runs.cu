@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <int kVec, typename T>
-cudaError_t Launch(const RunMatrix& m, const T* from, T* to, cudaStream_t stream) {
+cudaError_t LaunchTranspose(const RunMatrix& m, const T* from, T* to, cudaStream_t stream) {
   const int64_t count = m.outer * m.rows * m.columns * (m.run / kVec);
   if (count == 0) return cudaSuccess;
   const unsigned blocks = static_cast<unsigned>(CeilDiv(count, kThreads));
@@ -43,7 +43,7 @@ cudaError_t Launch(const RunMatrix& m, const T* from, T* to, cudaStream_t stream
 cudaError_t TransposeRuns(const RunMatrix& m, ConstArray from, Array to, cudaStream_t stream) {
   const auto run = [&]<typename T>() {
     const bool wide = AllAligned16(from, to) && m.run % kWide<T> == 0;
-    const auto launch = wide ? Launch<kWide<T>, T> : Launch<1, T>;
+    const auto launch = wide ? LaunchTranspose<kWide<T>, T> : LaunchTranspose<1, T>;
     return launch(m, As<T>(from), As<T>(to), stream);
   };
   return WithElementSize(run, from, to);

@@ -140,6 +140,34 @@ TEST_CASE("a graph for which the device refuses memory or a copy leaves the one 
   }
 }
 
+TEST_CASE("gradients that wait are dropped once the device has room again, and not before") {
+  const auto cpu = OpenCpu();
+  const Graph net = BlockNet({.dtype = DType::kFp16, .batch_norm = true});
+  const TrainingOptions training = {.accumulate = 2};
+  const int64_t least = Opened(net, *cpu, {}, training).planning().minimum_budget_bytes;
+  int waited = 0, calls = 0;
+  for (int k = 1; calls >= k - 1; ++k) {
+    CAPTURE(k);
+    FaultyDevice device(*cpu);
+    Session session = Opened(net, device, {.budget_bytes = least}, training);
+    REQUIRE(session.Accumulate(MakeBatch(1)).ok());
+    device.FailPinned(k, kForGood);
+    session.SetBudget(kUnlimited).IgnoreError();
+    calls = device.pinned_calls();
+    device.FailPinned(0, 0);
+    if (const absl::Status early = session.Discard(); !early.ok()) {
+      CHECK(early.code() == kWaiting);
+      CHECK(session.accumulated() == 1);
+      ++waited;
+      REQUIRE(session.SetBudget(kUnlimited).ok());
+      CHECK(session.Discard().ok());
+    }
+    CHECK(session.accumulated() == 0);
+    REQUIRE(session.Accumulate(MakeBatch(2)).ok());
+  }
+  CHECK(waited > 0);
+}
+
 TEST_CASE("a host budget that is too small is refused, and a larger arena works without it") {
   const auto device = OpenCpu();
   PlannerOptions options = Tight(*device);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -154,7 +155,7 @@ TEST_CASE("random networks with splits train with sums over batches as with sub-
     Train(whole, 2);
     TrainingOptions accumulating = testing::kRandomTraining;
     accumulating.accumulate = 2;
-    PlannerOptions planning = {.policy = kPolicies[seed % 3]};
+    PlannerOptions planning = {.policy = kPolicies[seed % std::size(kPolicies)]};
     planning.budget_bytes =
         Opened(net(4), *device, planning, accumulating).planning().minimum_budget_bytes;
     Session summed = Opened(net(4), *device, planning, accumulating);

