@@ -67,10 +67,7 @@ absl::StatusOr<int> RunConvCommand(const std::vector<std::string>& args) {
                 "Ctrl-C it reports the kernels that are done.");
   AddFlags(command, flags);
   RETURN_IF_ERROR(flags.Parse(args));
-  if (flags.help()) {
-    Print(flags.HelpText());
-    return 0;
-  }
+  if (flags.help()) return PrintHelp(flags);
   RETURN_IF_ERROR(CheckOutputs({{"--csv", command.csv_path}, {"--chart", command.chart_path}},
                                {DatabaseFile(command.asked.measuring.database),
                                 DeviceFile(command.asked.measuring.device)}));

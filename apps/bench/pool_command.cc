@@ -81,10 +81,7 @@ absl::StatusOr<int> RunPoolBench(const std::vector<std::string>& args) {
                 "plan uses it.");
   AddFlags(command, flags);
   RETURN_IF_ERROR(flags.Parse(args));
-  if (flags.help()) {
-    Print(flags.HelpText());
-    return 0;
-  }
+  if (flags.help()) return PrintHelp(flags);
   RETURN_IF_ERROR(command.net.CheckEngines(command.kernels.engines));
   WatchForInterrupt();
   ASSIGN_OR_RETURN(const Graph graph, command.net.Build());

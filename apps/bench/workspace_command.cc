@@ -153,10 +153,7 @@ absl::StatusOr<int> RunWorkspaceBench(const std::vector<std::string>& args) {
                 "are done.");
   AddFlags(command, flags);
   RETURN_IF_ERROR(flags.Parse(args));
-  if (flags.help()) {
-    Print(flags.HelpText());
-    return 0;
-  }
+  if (flags.help()) return PrintHelp(flags);
   RETURN_IF_ERROR(
       CheckOutputs({{"--csv", command.csv_path}},
                    {DatabaseFile(command.kernels.database), DeviceFile(command.device)}));

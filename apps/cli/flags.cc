@@ -11,6 +11,7 @@
 #include "apps/cli/flag_names.h"
 #include "apps/cli/numbers.h"
 #include "apps/cli/outcome.h"
+#include "apps/cli/output.h"
 #include "neap/core/base/edit_distance.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
@@ -319,6 +320,11 @@ std::string FlagSet::LineOf(const Flag& flag) {
   if (!flag.value.default_text.empty()) absl::StrAppend(&right, " (", flag.value.default_text, ")");
   if (left.size() < kColumn) return absl::StrFormat("  %-*s%s\n", kColumn, left, right);
   return absl::StrFormat("  %s\n  %-*s%s\n", left, kColumn, "", right);
+}
+
+int PrintHelp(const FlagSet& flags) {
+  Print(flags.HelpText());
+  return 0;
 }
 
 }  // namespace neap::apps

@@ -9,7 +9,7 @@
 //   flags.Add("budget", "BYTES", "device memory for everything", ReadBytes(&budget_bytes));
 //   flags.Add("json", "print one JSON object", &json);
 //   RETURN_IF_ERROR(flags.Parse(args));
-//   if (flags.help()) Print(flags.HelpText());
+//   if (flags.help()) return PrintHelp(flags);
 //
 // Accepted forms are --name value, --name=value and --switch; if a flag is repeated, the last value
 // counts. BYTES may be two arguments: --budget 12 GiB. Long help texts have sections, which
@@ -100,6 +100,9 @@ class FlagSet {
   std::vector<std::string> given_;
   bool help_ = false;
 };
+
+// Prints the help text. Returns 0, the exit code.
+int PrintHelp(const FlagSet& flags);
 
 // The known word with the smallest edit distance to `text` (insertions, deletions, replacements);
 // empty if none is similar.

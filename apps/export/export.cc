@@ -55,10 +55,7 @@ absl::StatusOr<int> RunExport(const std::vector<std::string>& args) {
   given.net.AddDepthTo(flags);
   given.net.AddImagesTo(flags);
   RETURN_IF_ERROR(flags.Parse(args));
-  if (flags.help()) {
-    Print(flags.HelpText());
-    return 0;
-  }
+  if (flags.help()) return PrintHelp(flags);
   if (given.onnx.empty()) return BadUsage("--onnx FILE is missing");
   RETURN_IF_ERROR(
       CheckOutputs({{"--onnx", given.onnx}}, {given.net.File(), {"--weights", given.weights}}));

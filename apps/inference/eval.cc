@@ -63,10 +63,7 @@ absl::StatusOr<int> RunEval(const std::vector<std::string>& args) {
   flags.OptionalPositional("NET", kOptionalNetHelp, &given.net.name);
   given.AddTo(flags);
   RETURN_IF_ERROR(flags.Parse(args));
-  if (flags.help()) {
-    Print(flags.HelpText());
-    return 0;
-  }
+  if (flags.help()) return PrintHelp(flags);
   ASSIGN_OR_RETURN(Inference inference, OpenInference(given, flags));
   RETURN_IF_ERROR(MatchClassesOf(given, inference));
   WatchForInterrupt();

@@ -215,10 +215,7 @@ absl::StatusOr<int> RunPredict(const std::vector<std::string>& args) {
             Integer(1, int64_t{1} << 40, &given.images));
   flags.Add("out", "FILE", "write to a file instead of the standard output", Text(&given.out));
   RETURN_IF_ERROR(flags.Parse(args));
-  if (flags.help()) {
-    Print(flags.HelpText());
-    return 0;
-  }
+  if (flags.help()) return PrintHelp(flags);
   DivideArguments(std::move(arguments), given.inference);
   if (!given.inference.images.empty() && flags.Given("data"))
     return BadUsage("--data and images as arguments exclude each other");

@@ -231,10 +231,7 @@ absl::StatusOr<int> RunDevices(const std::vector<std::string>& args) {
                 "Lists the devices to train on, and published cards to plan for.");
   AddFlags(command, flags);
   RETURN_IF_ERROR(flags.Parse(args));
-  if (flags.help()) {
-    Print(flags.HelpText());
-    return 0;
-  }
+  if (flags.help()) return PrintHelp(flags);
   if (command.database == "none")
     return BadUsage("--database none: the times that are measured are kept in a file");
   if (!command.described.empty()) {

@@ -54,10 +54,7 @@ absl::StatusOr<int> RunNets(const std::vector<std::string>& args) {
       "change them.");
   flags.Add("json", "print one JSON object", &json);
   RETURN_IF_ERROR(flags.Parse(args));
-  if (flags.help()) {
-    Print(flags.HelpText());
-    return 0;
-  }
+  if (flags.help()) return PrintHelp(flags);
   const std::vector<nets::Network> networks = nets::Networks();
   json ? PrintJson(ToJson(networks)) : Print(ToText(networks));
   return 0;

@@ -193,10 +193,7 @@ absl::StatusOr<int> RunPaper(const std::vector<std::string>& args) {
                 "plans or\nmeasures. neap paper list names them, and says what each needs.");
   AddFlags(command, flags);
   RETURN_IF_ERROR(flags.Parse(args));
-  if (flags.help()) {
-    Print(flags.HelpText());
-    return 0;
-  }
+  if (flags.help()) return PrintHelp(flags);
   if (command.name != kList) {
     WatchForInterrupt();
     const absl::Status shown = Show(command);

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "apps/cli/numbers.h"
 #include "apps/cli/outcome.h"
-#include "apps/cli/output.h"
 #include "apps/peak/growth.h"
 #include "apps/peak/peak_command.h"
 #include "apps/peak/peak_flags.h"
@@ -49,10 +48,7 @@ absl::StatusOr<int> RunPeakBatch(const std::vector<std::string>& args) {
             "measures the part",
             KeepPercent(&given.keep_percent));
   RETURN_IF_ERROR(flags.Parse(args));
-  if (flags.help()) {
-    Print(flags.HelpText());
-    return 0;
-  }
+  if (flags.help()) return PrintHelp(flags);
   RETURN_IF_ERROR(given.optimizer.Check(flags));
   std::vector<GrowingNet> growing;
   for (const std::string& net : nets) growing.push_back({net, GrowingBatch()});

@@ -3,7 +3,6 @@
 #include <utility>
 #include <vector>
 
-#include "apps/cli/output.h"
 #include "apps/peak/growth.h"
 #include "apps/peak/peak_command.h"
 #include "apps/peak/peak_flags.h"
@@ -31,10 +30,7 @@ absl::StatusOr<int> RunPeakDepth(const std::vector<std::string>& args) {
   given.net.AddShapesTo(flags);
   given.AddTo(flags);
   RETURN_IF_ERROR(flags.Parse(args));
-  if (flags.help()) {
-    Print(flags.HelpText());
-    return 0;
-  }
+  if (flags.help()) return PrintHelp(flags);
   std::vector<GrowingNet> growing;
   for (const std::string& net : nets) {
     ASSIGN_OR_RETURN(Growth depth, GrowingDepth(net));

@@ -275,10 +275,7 @@ absl::StatusOr<int> RunProfile(const std::vector<std::string>& args) {
       "interruption,\nthe same command continues.");
   AddFlags(command, flags);
   RETURN_IF_ERROR(flags.Parse(args));
-  if (flags.help()) {
-    Print(flags.HelpText());
-    return 0;
-  }
+  if (flags.help()) return PrintHelp(flags);
   RETURN_IF_ERROR(CheckFiles(command));
   RETURN_IF_ERROR(command.optimizer.Check(flags));
   RETURN_IF_ERROR(command.net.CheckEngines(command.measuring.engines));

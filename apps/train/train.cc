@@ -382,10 +382,7 @@ absl::StatusOr<int> RunTrain(const std::vector<std::string>& args) {
       "Trains a network in one planned and verified arena that is no larger than the budget.");
   given.AddTo(flags);
   RETURN_IF_ERROR(flags.Parse(args));
-  if (flags.help()) {
-    Print(flags.HelpText());
-    return 0;
-  }
+  if (flags.help()) return PrintHelp(flags);
   RETURN_IF_ERROR(given.Check(flags));
   RETURN_IF_ERROR(TakeClasses(given));
   return RunRanks(given.ranks, given.planning.device,

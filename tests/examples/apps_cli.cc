@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "apps/cli/flag_names.h"
 #include "apps/cli/flags.h"
 #include "apps/cli/interrupt.h"
@@ -21,15 +22,15 @@
 
 namespace neap::apps {
 
-absl::Status FlagsExample(const std::vector<std::string>& args, std::string& net,
-                          std::optional<int64_t>& budget_bytes, bool& json) {
+absl::StatusOr<int> FlagsExample(const std::vector<std::string>& args, std::string& net,
+                                 std::optional<int64_t>& budget_bytes, bool& json) {
   FlagSet flags("neap plan NET [flags]", "Plans one training iteration.");
   flags.Positional("NET", "a network", &net);
   flags.Add("budget", "BYTES", "device memory for everything", ReadBytes(&budget_bytes));
   flags.Add("json", "print one JSON object", &json);
   RETURN_IF_ERROR(flags.Parse(args));
-  if (flags.help()) Print(flags.HelpText());
-  return absl::OkStatus();
+  if (flags.help()) return PrintHelp(flags);
+  return 0;
 }
 
 void FlagNamesExample() {

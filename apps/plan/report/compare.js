@@ -7,16 +7,9 @@ const lineStyle = (k) => ({ fill: "none", stroke: color(lineColor(k)), "stroke-w
 const dashedSwatch = (name) => el("i", { class: "swatch thin",
   style: `background:repeating-linear-gradient(90deg, ${color(name)} 0 6px, transparent 6px 9px)` });
 
-class LineChart {
-  left = 66;
-  right = 12;
-  upper = 12;
-  bottom = 26;
-  height = 250;
-
-  constructor(id, hidden, valuesOf, text, binary) {
-    Object.assign(this, { chart: byId(id), hidden, valuesOf, text, binary });
-    this.steps = report.steps.length;
+// A chart of lines, whose draw() draws it, and whose describe(event) tells what is under the pointer and marks it.
+class Lines {
+  start() {
     this.marker = svg("line", { class: "cursor", y1: this.upper, y2: this.height - this.bottom, visibility: "hidden" });
     this.chart.addEventListener("pointermove", (event) => this.describe(event));
     this.chart.addEventListener("pointerleave", () => {
@@ -27,8 +20,29 @@ class LineChart {
     this.draw();
   }
 
-  x(step) { return this.left + ((step + 0.5) / this.steps) * this.plot; }
+  mark(x) {
+    for (const end of ["x1", "x2"]) this.marker.setAttribute(end, x);
+    this.marker.setAttribute("visibility", "visible");
+  }
+
   y(value) { return this.upper + (this.height - this.upper - this.bottom) * (1 - value / this.top); }
+}
+
+class LineChart extends Lines {
+  left = 66;
+  right = 12;
+  upper = 12;
+  bottom = 26;
+  height = 250;
+
+  constructor(id, hidden, valuesOf, text, binary) {
+    super();
+    Object.assign(this, { chart: byId(id), hidden, valuesOf, text, binary });
+    this.steps = report.steps.length;
+    this.start();
+  }
+
+  x(step) { return this.left + ((step + 0.5) / this.steps) * this.plot; }
   shown() { return report.comparison.map((plan, k) => [plan, k]).filter(([plan]) => !this.hidden.has(plan)); }
 
   draw() {
@@ -60,8 +74,7 @@ class LineChart {
   describe(event) {
     const x = event.clientX - this.chart.getBoundingClientRect().left - this.left;
     const step = Math.min(this.steps - 1, Math.max(0, Math.floor((x / this.plot) * this.steps)));
-    for (const end of ["x1", "x2"]) this.marker.setAttribute(end, this.x(step));
-    this.marker.setAttribute("visibility", "visible");
+    this.mark(this.x(step));
     const { layer, phase } = report.steps[step];
     tip.show(event, `step ${step + 1}: ${layer} ${phase}`,
       this.shown().map(([plan, k]) => [plan.policy, this.text(this.valuesOf(plan)[step], 3), lineColor(k)]));

@@ -3,7 +3,7 @@
 const gibText = (bytes) => `${Number((bytes / 2 ** 30).toPrecision(4))}`;
 const speedText = (speed) => (speed === null ? "does not fit" : `${Number(speed.toPrecision(4))} images/s`);
 
-class CurveChart {
+class CurveChart extends Lines {
   left = 82;
   right = 24;
   upper = 12;
@@ -11,22 +11,15 @@ class CurveChart {
   height = 320;
 
   constructor(id, hidden) {
+    super();
     Object.assign(this, { chart: byId(id), hidden, budgets: report.curve.budgets_bytes });
-    this.marker = svg("line", { class: "cursor", y1: this.upper, y2: this.height - this.bottom, visibility: "hidden" });
-    this.chart.addEventListener("pointermove", (event) => this.describe(event));
-    this.chart.addEventListener("pointerleave", () => {
-      tip.hide();
-      this.marker.setAttribute("visibility", "hidden");
-    });
-    new ResizeObserver(() => this.draw()).observe(this.chart);
-    this.draw();
+    this.start();
   }
 
   x(bytes) {
     const [first, last] = [this.budgets[0], this.budgets[this.budgets.length - 1]].map(Math.log);
     return this.left + (this.plot * (Math.log(bytes) - first)) / Math.max(last - first, 1e-9);
   }
-  y(speed) { return this.upper + (this.height - this.upper - this.bottom) * (1 - speed / this.top); }
   shown() { return report.curve.policies.map((line, k) => [line, k]).filter(([line]) => !this.hidden.has(line)); }
 
   draw() {
@@ -71,8 +64,7 @@ class CurveChart {
     const at = event.clientX - this.chart.getBoundingClientRect().left;
     const distance = (bytes) => Math.abs(this.x(bytes) - at);
     const i = this.budgets.reduce((best, bytes, j) => (distance(bytes) < distance(this.budgets[best]) ? j : best), 0);
-    for (const end of ["x1", "x2"]) this.marker.setAttribute(end, this.x(this.budgets[i]));
-    this.marker.setAttribute("visibility", "visible");
+    this.mark(this.x(this.budgets[i]));
     tip.show(event, `a budget of ${bytesText(this.budgets[i])}`,
       this.shown().map(([line, k]) => [line.policy, speedText(line.points[i].images_per_second), lineColor(k)]));
   }

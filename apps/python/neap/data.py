@@ -1,5 +1,5 @@
 """Batches for training: from a dataset, or from any arrays."""
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy
@@ -132,3 +132,15 @@ def to_labels(labels) -> numpy.ndarray:
         raise OverflowError("a label does not fit into 32 bits")
     narrow = wide.astype(numpy.int32)
     return numpy.where(narrow == IGNORE_INDEX, NO_LABEL, narrow) if (narrow == IGNORE_INDEX).any() else narrow
+
+
+def arrays_of_step(feeds: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The inputs of a step: floats where they are, integers on the host."""
+    arrays = []
+    for name, values in feeds.items():
+        if is_on_gpu(values) and "float" in str(values.dtype):
+            arrays.append((name, without_gradient(values)))
+            continue
+        array = to_array(values, None)
+        arrays.append((name, to_labels(array) if array.dtype.kind in "iu" else to_array(array, numpy.float32)))
+    return arrays

@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 
 from neap import _neap
-from neap.data import Loader, are_arrays, images_of_step, is_on_gpu, to_array, to_images, to_labels, to_targets, without_gradient
+from neap.data import Loader, are_arrays, arrays_of_step, images_of_step, to_array, to_images, to_labels, to_targets
 from neap.errors import Error, NonFiniteLossError
 from neap.progress import progress_bar
 from neap.rate import Rate, rate_at, schedule_of
@@ -159,7 +159,7 @@ class Session(_neap.Session):
         Arrays of integers are for inputs of "int32", others for those of floats; -1 and -100 are no label, NaN is no target.
         Raises NonFiniteLossError if the sum of the losses is infinite or not a number.
         """
-        arrays = _arrays(feeds)
+        arrays = arrays_of_step(feeds)
         self._follow_schedule()
         result = self._step_feeds(arrays)
         _check_loss(result)
@@ -171,7 +171,7 @@ class Session(_neap.Session):
         The network has outputs of which the caller computes a loss of its own (Graph.output_with_gradient). backward() or
         skip_backward() comes next.
         """
-        arrays = _arrays(feeds)
+        arrays = arrays_of_step(feeds)
         self._follow_schedule()
         outputs = self._forward(arrays)
         self._output_shapes = {name: output.shape for name, output in outputs.items()}
@@ -188,7 +188,7 @@ class Session(_neap.Session):
             given = tuple(numpy.shape(gradient))
             if expected is not None and given != expected:
                 raise ValueError(f"the gradient of output '{name}' has the shape {given}, not {expected}")
-        result = self._backward(_arrays(gradients))
+        result = self._backward(arrays_of_step(gradients))
         _check_loss(result, may_be_skipped=True)
         return result
 
@@ -206,7 +206,7 @@ class Session(_neap.Session):
 
     def accumulate_feeds(self, feeds: Mapping[str, Any]) -> _neap.StepResult:
         """Like accumulate(), with an array for each input of the network, by name. Returns the losses and outputs."""
-        arrays = _arrays(feeds)
+        arrays = arrays_of_step(feeds)
         self._follow_schedule()
         result = self._accumulate_feeds(arrays)
         _check_loss(result, may_be_skipped=True)
@@ -217,7 +217,7 @@ class Session(_neap.Session):
 
         There may be fewer examples than in a batch, and inputs that only losses read may be missing.
         """
-        return self._evaluate_feeds(_arrays(feeds))
+        return self._evaluate_feeds(arrays_of_step(feeds))
 
     def begin(self, images: Any, labels: Any) -> None:
         """The first half of a step: sends the batch and returns. Two steps may be in flight."""
@@ -370,18 +370,6 @@ class Session(_neap.Session):
             images, classes = to_images(images), self._answers(classes)
             for first in range(0, max(1, len(images)), self.batch):
                 yield images[first:first + self.batch], classes[first:first + self.batch]
-
-
-def _arrays(feeds: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """The inputs of a step: floats where they are, integers on the host."""
-    arrays = []
-    for name, values in feeds.items():
-        if is_on_gpu(values) and "float" in str(values.dtype):
-            arrays.append((name, without_gradient(values)))
-            continue
-        array = to_array(values, None)
-        arrays.append((name, to_labels(array) if array.dtype.kind in "iu" else to_array(array, numpy.float32)))
-    return arrays
 
 
 def _check_loss(result: _neap.StepResult, may_be_skipped: bool = False) -> None:

@@ -6,26 +6,6 @@
 namespace neap::kernels {
 namespace {
 
-template <typename Function, typename T>
-struct ForwardOp {
-  const T* x;
-  T* y;
-  Function function;
-  template <int kVec>
-  using Registers = Packed<T, kVec>;
-  template <int kVec>
-  __device__ Packed<T, kVec> Load(size_t i) const {
-    return Read<kVec>(x, i);
-  }
-  template <int kVec>
-  __device__ void Store(size_t i, const Packed<T, kVec>& in) const {
-    Vec<kVec> v = Unpack(in);
-#pragma unroll
-    for (float& f : v.v) f = function.Value(f);
-    Write<kVec>(y, i, v);
-  }
-};
-
 template <typename V>
 struct Pair {
   V a, b;
@@ -57,7 +37,7 @@ template <typename Function>
 cudaError_t Forward(ConstArray x, Array y, int64_t n, cudaStream_t stream,
                     const Function& function = {}) {
   const auto run = [&]<typename T>() {
-    return Map<T>(ForwardOp<Function, T>{As<T>(x), As<T>(y), function}, n, AllAligned16(x, y),
+    return Map<T>(FunctionOp<Function, T>{As<T>(x), As<T>(y), function}, n, AllAligned16(x, y),
                   stream);
   };
   return WithElement(run, x, y);

@@ -133,4 +133,25 @@ cudaError_t Map(const Op& op, int64_t n, bool aligned, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
+// y = function.Value(x) of every element.
+template <typename Function, typename T>
+struct FunctionOp {
+  const T* x;
+  T* y;
+  Function function;
+  template <int kVec>
+  using Registers = Packed<T, kVec>;
+  template <int kVec>
+  __device__ Packed<T, kVec> Load(size_t i) const {
+    return Read<kVec>(x, i);
+  }
+  template <int kVec>
+  __device__ void Store(size_t i, const Packed<T, kVec>& in) const {
+    Vec<kVec> v = Unpack(in);
+#pragma unroll
+    for (float& f : v.v) f = function.Value(f);
+    Write<kVec>(y, i, v);
+  }
+};
+
 }  // namespace neap::kernels

@@ -5,24 +5,9 @@
 namespace neap::kernels {
 namespace {
 
-template <typename T>
-struct ScaleShiftOp {
-  const T* x;
-  T* y;
+struct ScaleShiftFunction {
   float scale, shift;
-  template <int kVec>
-  using Registers = Packed<T, kVec>;
-  template <int kVec>
-  __device__ Packed<T, kVec> Load(size_t i) const {
-    return Read<kVec>(x, i);
-  }
-  template <int kVec>
-  __device__ void Store(size_t i, const Packed<T, kVec>& in) const {
-    Vec<kVec> v = Unpack(in);
-#pragma unroll
-    for (float& f : v.v) f = f * scale + shift;
-    Write<kVec>(y, i, v);
-  }
+  __device__ float Value(float x) const { return x * scale + shift; }
 };
 
 }  // namespace
@@ -30,7 +15,8 @@ struct ScaleShiftOp {
 cudaError_t ScaleShift(ConstArray x, Array y, int64_t n, float scale, float shift,
                        cudaStream_t stream) {
   const auto run = [&]<typename T>() {
-    return Map<T>(ScaleShiftOp<T>{As<T>(x), As<T>(y), scale, shift}, n, AllAligned16(x, y), stream);
+    return Map<T>(FunctionOp<ScaleShiftFunction, T>{As<T>(x), As<T>(y), {scale, shift}}, n,
+                  AllAligned16(x, y), stream);
   };
   return WithElement(run, x, y);
 }

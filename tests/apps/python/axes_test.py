@@ -5,6 +5,7 @@ import numpy
 import pytest
 
 import neap
+from doubling import Double
 
 BATCH = 4
 
@@ -103,21 +104,10 @@ def test_shapes_of_other_lengths_are_refused():
             neap.Graph("n").input(wrong)
 
 
-class Doubled(neap.CustomLayer):
-    def output(self, x):
-        return x
-
-    def forward(self, x, y):
-        y[...] = 2 * x
-
-    def backward_data(self, dy, dx):
-        dx[...] = 2 * dy
-
-
 @pytest.mark.parametrize("shape", [(2, 6), (2, 3, 4, 5)])
 def test_layers_in_python_take_any_axes(shape):
     net = neap.Graph("custom", batch=BATCH, layout="channels_last")
-    net.output(net.add("doubled", Doubled(), net.input(shape)))
+    net.output(net.add("doubled", Double(), net.input(shape)))
     net.loss(net.add("scores", neap.FullyConnected(3), "doubled"))
     x = numpy.random.default_rng(3).normal(size=(BATCH, *shape)).astype("float32")
     with neap.Session(net, device="cpu") as session:

@@ -9,6 +9,7 @@ import pytest
 
 import neap
 from conftest import COMMAND
+from doubling import Double
 
 QUICK = {"device": "cpu", "divisions": "undivided", "samples": 1}
 
@@ -87,17 +88,6 @@ def test_a_network_from_a_file_is_measured(tmp_path, small_net):
     assert profile.measured > 0 and profile.failed == 0
     plan = neap.plan(net, device="cpu", database=tmp_path / "profile.db")
     assert plan.measured_runs == plan.runs
-
-
-class Double(neap.CustomLayer):
-    def output(self, x):
-        return x
-
-    def forward(self, x, y):
-        y[...] = 2 * x
-
-    def backward_data(self, dy, dx):
-        dx[...] = 2 * dy
 
 
 def test_kernels_in_python_are_measured(tmp_path):

@@ -21,6 +21,20 @@ using testing::SameBits;
 using testing::TrainedState;
 using testing::TrainRandom;
 
+constexpr DType kTypes[] = {DType::kFp32, DType::kBf16, DType::kFp16};
+
+// Calls train(seed, device) for so many seeds, or as many as testing::RandomSeeds() says.
+template <typename Train>
+void ForSeeds(uint32_t usual, const Train& train) {
+  const auto device = CpuDevice::Open();
+  REQUIRE(device.ok());
+  const uint32_t seeds = testing::RandomSeeds(usual);
+  for (uint32_t seed = 0; seed < seeds; ++seed) {
+    CAPTURE(seed);
+    train(seed, **device);
+  }
+}
+
 // keep-all and liveness are trained for every seed.
 std::vector<std::string> PoliciesThatMoveOrRebuild() {
   std::vector<std::string> names;
@@ -44,6 +58,14 @@ TrainingOptions TrainingOf(uint32_t seed) {
   return training;
 }
 
+// What the network trains to if nothing is fused, overwritten or freed.
+TrainedState PlainlyTrained(uint32_t seed, testing::RandomGraphOptions of, Device& device,
+                            const TrainingOptions& training = kRandomTraining) {
+  of.fusion = false;
+  return TrainRandom(testing::RandomGraph(seed, of), device,
+                     {.policy = "keep-all", .in_place = false}, nullptr, 3, training);
+}
+
 // Trains under the minimum budget, where everything movable is moved or recomputed, or under one
 // halfway to the peak of the plan without a budget, where some of it is.
 void CheckPolicy(const Graph& graph, Device& device, const TrainingOptions& training,
@@ -63,31 +85,22 @@ void CheckPolicy(const Graph& graph, Device& device, const TrainingOptions& trai
 }  // namespace
 
 TEST_CASE("random networks of all types train to the same bits whatever the plan") {
-  const auto opened = CpuDevice::Open();
-  REQUIRE(opened.ok());
-  Device& device = **opened;
-  constexpr DType kTypes[] = {DType::kFp32, DType::kBf16, DType::kFp16};
   const std::vector<std::string> policies = PoliciesThatMoveOrRebuild();
-  const uint32_t seeds = testing::RandomSeeds(500);
-  for (uint32_t seed = 0; seed < seeds; ++seed) {
-    CAPTURE(seed);
+  ForSeeds(500, [&](uint32_t seed, Device& device) {
     const Layout layout = seed / 6 % 4 == 3 ? Layout::kChannelsLast
                                             : Layout::kChannelsFirst;  // with every other choice
     const DType dtype = kTypes[seed / 5 % 3];
-    testing::RandomGraphOptions of = {.dtype = dtype,
-                                      .layout = layout,
-                                      .residual = seed / 7 % 4 == 1,
-                                      .dense = seed / 7 % 4 == 2,
-                                      .mobile = seed / 7 % 4 == 3,
-                                      .auxiliary = seed / 4 % 3 == 1,
-                                      .ports = seed % 2 == 1,
-                                      .shares = seed % 3 == 1};
+    const testing::RandomGraphOptions of = {.dtype = dtype,
+                                            .layout = layout,
+                                            .residual = seed / 7 % 4 == 1,
+                                            .dense = seed / 7 % 4 == 2,
+                                            .mobile = seed / 7 % 4 == 3,
+                                            .auxiliary = seed / 4 % 3 == 1,
+                                            .ports = seed % 2 == 1,
+                                            .shares = seed % 3 == 1};
     const Graph graph = testing::RandomGraph(seed, of);
     const TrainingOptions training = TrainingOf(seed);
-    of.fusion = false;
-    const Graph unfused = testing::RandomGraph(seed, of);
-    const TrainedState reference = TrainRandom(
-        unfused, device, {.policy = "keep-all", .in_place = false}, nullptr, 3, training);
+    const TrainedState reference = PlainlyTrained(seed, of, device, training);
     for (float loss : reference.at("loss")) REQUIRE(std::isfinite(loss));
 
     // Placements and in-place settings alternate over the seeds, with bytes to spare and with
@@ -112,19 +125,13 @@ TEST_CASE("random networks of all types train to the same bits whatever the plan
         graph, device, training,
         {.peer_budget_bytes = kPeers[seed / 2 % 3], .policy = policies[seed % policies.size()]},
         seed / policies.size() % 2 == 0, reference);
-  }
+  });
 }
 
 TEST_CASE("networks of sequences and volumes train to the same bits whatever the plan") {
-  const auto opened = CpuDevice::Open();
-  REQUIRE(opened.ok());
-  Device& device = **opened;
-  constexpr DType kTypes[] = {DType::kFp32, DType::kBf16, DType::kFp16};
   const std::vector<std::string> policies = PoliciesThatMoveOrRebuild();
-  const uint32_t seeds = testing::RandomSeeds(48);
-  for (uint32_t seed = 0; seed < seeds; ++seed) {
-    CAPTURE(seed);
-    testing::RandomGraphOptions of = {
+  ForSeeds(48, [&](uint32_t seed, Device& device) {
+    const testing::RandomGraphOptions of = {
         .axes = seed % 2 == 0 ? 1 : 3,
         .image = seed % 2 == 0 ? 12 : 4,
         .dtype = kTypes[seed / 2 % 3],
@@ -136,10 +143,7 @@ TEST_CASE("networks of sequences and volumes train to the same bits whatever the
         .shares = seed % 5 == 1};
     const Graph graph = testing::RandomGraph(seed, of);
     const TrainingOptions training = TrainingOf(seed);
-    of.fusion = false;
-    const TrainedState reference =
-        TrainRandom(testing::RandomGraph(seed, of), device,
-                    {.policy = "keep-all", .in_place = false}, nullptr, 3, training);
+    const TrainedState reference = PlainlyTrained(seed, of, device, training);
     for (float loss : reference.at("loss")) REQUIRE(std::isfinite(loss));
     CHECK(SameBits(reference,
                    TrainRandom(graph, device, {.policy = "liveness"}, nullptr, 3, training)));
@@ -147,19 +151,13 @@ TEST_CASE("networks of sequences and volumes train to the same bits whatever the
       CheckPolicy(graph, device, training, {.policy = policies[turn % policies.size()]},
                   /*tight=*/turn % 4 < 2, reference);
     }
-  }
+  });
 }
 
 TEST_CASE("sums that several layers read train to the same bits fused and unfused") {
-  const auto opened = CpuDevice::Open();
-  REQUIRE(opened.ok());
-  Device& device = **opened;
-  constexpr DType kTypes[] = {DType::kFp32, DType::kBf16, DType::kFp16};
   const std::vector<std::string> policies = PoliciesThatMoveOrRebuild();
-  const uint32_t seeds = testing::RandomSeeds(48);
-  for (uint32_t seed = 0; seed < seeds; ++seed) {
-    CAPTURE(seed);
-    testing::RandomGraphOptions of = {
+  ForSeeds(48, [&](uint32_t seed, Device& device) {
+    const testing::RandomGraphOptions of = {
         .max_blocks = 4,
         .dtype = kTypes[seed % 3],
         .layout = seed / 3 % 2 == 1 ? Layout::kChannelsLast : Layout::kChannelsFirst,
@@ -168,13 +166,11 @@ TEST_CASE("sums that several layers read train to the same bits fused and unfuse
         .auxiliary = seed / 6 % 2 == 1,
         .shares = seed % 2 == 1};
     const Graph graph = testing::RandomGraph(seed, of);
-    of.fusion = false;
-    const TrainedState reference = TrainRandom(testing::RandomGraph(seed, of), device,
-                                               {.policy = "keep-all", .in_place = false}, nullptr);
+    const TrainedState reference = PlainlyTrained(seed, of, device);
     CHECK(SameBits(reference, TrainRandom(graph, device, {.policy = "liveness"}, nullptr)));
     CheckPolicy(graph, device, kRandomTraining, {.policy = policies[seed % policies.size()]},
                 /*tight=*/true, reference);
-  }
+  });
 }
 
 }  // namespace neap

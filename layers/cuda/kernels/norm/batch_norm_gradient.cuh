@@ -97,19 +97,26 @@ __device__ __forceinline__ void AddGradient(bool relu, const Packed<T, kVec>& dy
   }
 }
 
+// What is loaded for a vector of dx; `sum`, what is there already, if the gradient is added to it.
+template <typename T, int kVec>
+struct LoadedGradient {
+  Packed<T, kVec> x, dy, sum;
+};
 // dx.
 template <typename T, int kVec>
-__device__ __forceinline__ Vec<kVec> GradientOf(bool relu, const Packed<T, kVec>& dy,
-                                                const Vec<kVec>& x, const Derivative<kVec>& of,
-                                                const Vec<kVec>& beta, float inverse_count) {
-  Vec<kVec> d = Before<T>(relu, dy, x, of.centred.mean, of.scale, beta);
+__device__ __forceinline__ Vec<kVec> GradientOf(bool relu, const LoadedGradient<T, kVec>& loaded,
+                                                const Derivative<kVec>& of, const Vec<kVec>& beta,
+                                                float inverse_count) {
+  const Vec<kVec> x = Unpack(loaded.x);
+  Vec<kVec> d = Before<T>(relu, loaded.dy, x, of.centred.mean, of.scale, beta);
 #pragma unroll
   for (int k = 0; k < kVec; ++k) d.v[k] = of.Of(x.v[k], d.v[k], inverse_count, k);
   return d;
 }
-// Adds to d, as if that had been stored before, what is there already.
+// Adds the sum to d, as if d had been stored before.
 template <typename T, int kVec>
-__device__ __forceinline__ void AddRounded(const Vec<kVec>& sum, Vec<kVec>& d) {
+__device__ __forceinline__ void AddSum(const LoadedGradient<T, kVec>& loaded, Vec<kVec>& d) {
+  const Vec<kVec> sum = Unpack(loaded.sum);
 #pragma unroll
   for (int k = 0; k < kVec; ++k) d.v[k] = __fadd_rn(Rounded<T>(d.v[k]), sum.v[k]);
 }

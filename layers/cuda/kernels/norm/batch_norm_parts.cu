@@ -124,9 +124,7 @@ struct PartsBackwardOp {
   BatchNormSums sums;
   float inverse_count;
   template <int kVec>
-  struct Registers {
-    Packed<T, kVec> x, dy, sum;
-  };
+  using Registers = LoadedGradient<T, kVec>;
   template <int kVec>
   struct Constants {
     Derivative<kVec> derivative;
@@ -156,9 +154,8 @@ struct PartsBackwardOp {
   template <int kVec>
   __device__ __forceinline__ void Store(const RowPosition& at, const Constants<kVec>& of,
                                         const Registers<kVec>& loaded) const {
-    Vec<kVec> d =
-        GradientOf<T>(relu, loaded.dy, Unpack(loaded.x), of.derivative, of.beta, inverse_count);
-    if (of.adds) AddRounded<T>(Unpack(loaded.sum), d);
+    Vec<kVec> d = GradientOf(relu, loaded, of.derivative, of.beta, inverse_count);
+    if (of.adds) AddSum(loaded, d);
     Write<kVec>(Row(of, at), at.within, d);
   }
 };

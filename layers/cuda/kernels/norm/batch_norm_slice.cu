@@ -114,9 +114,7 @@ struct SliceBackwardOp {
   T* dx;
   bool adds;
   template <int kVec>
-  struct Registers {
-    Packed<T, kVec> x, dy, sum;
-  };
+  using Registers = LoadedGradient<T, kVec>;
   template <int kVec>
   struct Constants {
     Derivative<kVec> derivative;
@@ -138,9 +136,8 @@ struct SliceBackwardOp {
   template <int kVec>
   __device__ __forceinline__ void Store(const RowPosition& at, const Constants<kVec>& of,
                                         const Registers<kVec>& loaded) const {
-    Vec<kVec> d =
-        GradientOf<T>(relu, loaded.dy, Unpack(loaded.x), of.derivative, of.beta, inverse_count);
-    if (adds) AddRounded<T>(Unpack(loaded.sum), d);
+    Vec<kVec> d = GradientOf(relu, loaded, of.derivative, of.beta, inverse_count);
+    if (adds) AddSum(loaded, d);
     Write<kVec>(dx, at.i, d);
   }
 };

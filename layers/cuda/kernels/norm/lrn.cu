@@ -134,11 +134,24 @@ __device__ __forceinline__ uint32_t LoadTile(const Tile& tile, size_t begin,
   return count;
 }
 
-// k + alpha / size * sum of squares around channel c of the pixel at `x`.
-__device__ __forceinline__ float Denominator(const float* x, int c, int channels, int radius,
-                                             const Scale& scale) {
+// The sum of term(v) over the values v of a tile around value i of a pixel.
+template <typename Term>
+__device__ __forceinline__ float SumAround(const Tile& tile, const float* values, uint32_t i,
+                                           int radius, const Term& term) {
+  uint32_t channel = 0;
+  tile.channels.Split(i, channel);
+  const int c = static_cast<int>(channel);
+  const float* const pixel = values + (i - channel);
   float sum = 0;
-  for (int i = max(c - radius, 0); i <= min(c + radius, channels - 1); ++i) sum += x[i] * x[i];
+  for (int j = max(c - radius, 0); j <= min(c + radius, tile.channel_count - 1); ++j)
+    sum += term(pixel[j]);
+  return sum;
+}
+
+// k + alpha / size * sum of squares around value i of x.
+__device__ __forceinline__ float Denominator(const Tile& tile, const float* x, uint32_t i,
+                                             int radius, const Scale& scale) {
+  const float sum = SumAround(tile, x, i, radius, [](float v) { return v * v; });
   return scale.k + scale.alpha_over_size * sum;
 }
 
@@ -150,10 +163,7 @@ __global__ void __launch_bounds__(kThreads)
   const uint32_t count = LoadTile(tile, begin, x, tile_x);
   __syncthreads();
   for (uint32_t i = threadIdx.x; i < count; i += kThreads) {
-    uint32_t c = 0;
-    tile.channels.Split(i, c);
-    const float s =
-        Denominator(tile_x + (i - c), static_cast<int>(c), tile.channel_count, radius, scale);
+    const float s = Denominator(tile, tile_x, i, radius, scale);
     y[begin + i] = RoundTo<T>(tile_x[i] * NegativePower(s, scale.beta));
   }
 }
@@ -170,23 +180,14 @@ __global__ void __launch_bounds__(kThreads)
   LoadTile(tile, begin, dy, direct);
   __syncthreads();
   for (uint32_t i = threadIdx.x; i < count; i += kThreads) {
-    uint32_t c = 0;
-    tile.channels.Split(i, c);
-    const float s =
-        Denominator(tile_x + (i - c), static_cast<int>(c), tile.channel_count, radius, scale);
+    const float s = Denominator(tile, tile_x, i, radius, scale);
     direct[i] *= NegativePower(s, scale.beta);
     ratio[i] = direct[i] * tile_x[i] / s;
   }
   __syncthreads();
   const float factor = 2.0F * scale.beta * scale.alpha_over_size;
   for (uint32_t i = threadIdx.x; i < count; i += kThreads) {
-    uint32_t channel = 0;
-    tile.channels.Split(i, channel);
-    const int c = static_cast<int>(channel);
-    float sum = 0;
-    const float* const pixel = ratio + (i - channel);
-    for (int j = max(c - radius, 0); j <= min(c + radius, tile.channel_count - 1); ++j)
-      sum += pixel[j];
+    const float sum = SumAround(tile, ratio, i, radius, [](float v) { return v; });
     dx[begin + i] = RoundTo<T>(direct[i] - factor * tile_x[i] * sum);
   }
 }
