@@ -151,10 +151,10 @@ TEST_CASE("gradients that wait are dropped once the device has room again, and n
     FaultyDevice device(*cpu);
     Session session = Opened(net, device, {.budget_bytes = least}, training);
     REQUIRE(session.Accumulate(MakeBatch(1)).ok());
-    device.FailPinned(k, kForGood);
+    device.FailCopies(k, kForGood);
     session.SetBudget(kUnlimited).IgnoreError();
-    calls = device.pinned_calls();
-    device.FailPinned(0, 0);
+    calls = device.copy_calls();
+    device.FailCopies(0, 0);
     if (const absl::Status early = session.Discard(); !early.ok()) {
       CHECK(early.code() == kWaiting);
       CHECK(session.accumulated() == 1);
