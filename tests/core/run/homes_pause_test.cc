@@ -40,7 +40,8 @@ void TrainGivenUp(Pair& pair, const GivenLosses& losses, const Batch& batch) {
   REQUIRE(pair.plain.SkipBackward().ok());
   REQUIRE(pair.homes->SkipBackward().ok());
   int states = 0;
-  for (const auto& [name, values] : before) {
+  for (const auto& [tensor, values] : before) {
+    const std::string& name = tensor;
     CAPTURE(name);
     const bool is_state = name.starts_with("bn1.running_");
     CHECK(SameBits(pair.memory.Read(name), values) != is_state);
@@ -123,7 +124,8 @@ TEST_CASE("a fp16 step that is skipped restores external states, also after one 
       REQUIRE(session->Forward(feeds).ok());
       CHECK(session->Backward({{.name = "fc", .floats = infinite}})->skipped);
     }
-    for (const auto& [name, values] : before) {
+    for (const auto& [tensor, values] : before) {
+      const std::string& name = tensor;
       CAPTURE(name);
       CHECK(SameBits(pair.memory.Read(name), values) == (name != "loss_scale"));
     }
