@@ -67,8 +67,8 @@ function(neap_precompile target)
 endfunction()
 
 # Compiles up to NEAP_UNITY of the target's C++ sources in a folder as one: their headers, which take most of the time, are then read
-# once. Names in unnamed namespaces must be unique in a folder. Kernels of the CPU are compiled alone, so that what the compiler makes of their
-# sums does not depend on their neighbours, and those of CUDA, with options of their own, are left to neap_joined_sources.
+# once. Names in unnamed namespaces must be unique in a folder. Kernels of the CPU are compiled alone, so that what the compiler makes of
+# their sums does not depend on their neighbours. CUDA's, which have options of their own, are left to neap_joined_sources.
 function(neap_unity target)
   if(NEAP_UNITY LESS_EQUAL 1)
     return()

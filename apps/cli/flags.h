@@ -23,9 +23,13 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "apps/cli/outcome.h"
 
 namespace neap::apps {
 
@@ -46,6 +50,19 @@ FlagValue BytesList(size_t most_values, std::vector<int64_t>* values);
 FlagValue IntegerList(int64_t least, int64_t most, size_t most_values,
                       std::vector<int64_t>* values);
 FlagValue OneOf(std::vector<std::string> choices, std::string* value);
+// One of these values of an enum, by its Name(). `parse` has the error for any other text.
+template <typename T>
+FlagValue OneOf(absl::Span<const T> known, absl::StatusOr<T> (*parse)(std::string_view), T* value) {
+  const auto read = [parse, value](const std::string& text) {
+    const absl::StatusOr<T> parsed = parse(text);
+    if (!parsed.ok()) return AsBadUsage(parsed.status());
+    *value = *parsed;
+    return absl::OkStatus();
+  };
+  std::vector<std::string> choices;
+  for (const T one : known) choices.emplace_back(Name(one));
+  return {.read = read, .default_text = std::string(Name(*value)), .choices = choices};
+}
 // [least, most], both included.
 FlagValue Integer(int64_t least, int64_t most, std::optional<int64_t>* value);
 FlagValue Integer(int64_t least, int64_t most, int64_t* value);

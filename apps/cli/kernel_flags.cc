@@ -72,17 +72,9 @@ void AddEnginesTo(FlagSet& flags, EngineOptions* engines) {
 }
 
 FlagValue ReadDivisions(DivisionPolicy* policy) {
-  const auto read = [policy](const std::string& text) {
-    const absl::StatusOr<DivisionPolicy> parsed = ParseDivisionPolicy(text);
-    if (!parsed.ok()) return AsBadUsage(parsed.status());
-    *policy = *parsed;
-    return absl::OkStatus();
-  };
-  std::vector<std::string> choices;
-  for (DivisionPolicy known :
-       {DivisionPolicy::kUndivided, DivisionPolicy::kPowerOfTwo, DivisionPolicy::kAll})
-    choices.emplace_back(Name(known));
-  return {.read = read, .default_text = std::string(Name(*policy)), .choices = choices};
+  constexpr DivisionPolicy kKnown[] = {DivisionPolicy::kUndivided, DivisionPolicy::kPowerOfTwo,
+                                       DivisionPolicy::kAll};
+  return OneOf<DivisionPolicy>(kKnown, ParseDivisionPolicy, policy);
 }
 
 FlagValue ReadWorkspaceRule(std::string* rule) {

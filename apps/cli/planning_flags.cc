@@ -68,18 +68,6 @@ FlagValue OneOrSeveral(const std::function<absl::Status(const std::string&, T*)>
   return {.read = read};
 }
 
-FlagValue ReadPlacement(PlacementMethod* placement) {
-  const auto read = [placement](const std::string& text) {
-    const absl::StatusOr<PlacementMethod> parsed = ParsePlacementMethod(text);
-    if (!parsed.ok()) return AsBadUsage(parsed.status());
-    *placement = *parsed;
-    return absl::OkStatus();
-  };
-  std::vector<std::string> choices;
-  for (const PlacementMethod known : kPlacementMethods) choices.emplace_back(Name(known));
-  return {.read = read, .default_text = std::string(Name(*placement)), .choices = choices};
-}
-
 absl::Status ReadOneBudget(const std::string& text, Budget* budget) {
   return ReadBudget(BudgetUnits::kBytesOrPercent, budget).read(text);
 }
@@ -170,7 +158,8 @@ void PlanningFlags::AddTo(FlagSet& flags, const std::string& device_help, Budget
             absl::StrCat("which tensors are kept, offloaded or recomputed",
                          for_sizes ? "; several, with commas, have a row each" : ""),
             std::move(one_policy));
-  flags.Add("placement", "NAME", "how tensors are placed in the arena", ReadPlacement(&placement));
+  flags.Add("placement", "NAME", "how tensors are placed in the arena",
+            OneOf<PlacementMethod>(kPlacementMethods, ParsePlacementMethod, &placement));
   AddSubBatches(units == BudgetUnits::kBytes ? "1, in peak-batch as many as allow larger batches"
                                              : "1, or as many as are faster in the budget",
                 &sub_batches, &batch_norm_in_parts, flags);

@@ -216,15 +216,10 @@ absl::StatusOr<std::vector<EntryToLoad>> EntriesToLoad(const std::string& path,
   return entries;
 }
 
-// An entry under another name of a parameter, which has it under its owner's, too.
-struct SharedEntry {
-  SharedParam names;
-  const Tensor* owner;
-  SafetensorsEntry entry;
-};
+// A shared parameter's names, and its owner's tensor with the entry under the other name.
+using SharedEntry = std::pair<SharedParam, EntryToLoad>;
 
-// Those of the file. A layer of another type may have another shape for the same values, such as
-// {O, C} and {O, C, 1, 1}.
+// Another layer may have another shape for the same values, such as {O, C} and {O, C, 1, 1}.
 absl::StatusOr<std::vector<SharedEntry>> SharedEntries(const std::string& path,
                                                        const Program& program,
                                                        const SafetensorsReader& reader) {
@@ -247,7 +242,7 @@ absl::StatusOr<std::vector<SharedEntry>> SharedEntries(const std::string& path,
                        absl::StrJoin(entry->shape, "x"), ", but the network shares it with '",
                        names.owner, "', F32 ", ShapeInFile(*owner).ToString()));
     }
-    entries.push_back({names, owner, *entry});
+    entries.push_back({names, {owner, *entry}});
   }
   return entries;
 }
@@ -357,7 +352,8 @@ absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& path, const P
   absl::flat_hash_map<const Tensor*, const std::vector<float>*> owners;
   for (size_t i = 0; i < entries.size() && !shared.empty(); ++i)
     owners[entries[i].first] = &loaded.tensors[i].second;
-  for (const auto& [names, owner, entry] : shared) {
+  for (const auto& [names, to_load] : shared) {
+    const auto& [owner, entry] = to_load;
     ASSIGN_OR_RETURN(const std::vector<float> values, ReadTensor(path, *owner, reader, entry));
     const auto of_owner = owners.find(owner);
     if (of_owner == owners.end()) continue;

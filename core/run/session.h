@@ -172,18 +172,18 @@ class Session {
   ~Session();
 
   // That of the training program; a change of the budget, the graph or the size ends the reference.
-  // If gradients are summed (TrainingOptions::accumulate), the plan is that of the first batch of
-  // an update, and planning() and predicted() are of that plan.
+  // If gradients are summed (TrainingOptions::accumulate), this is the plan of the first batch of
+  // an update, and planning() and predicted() describe that plan.
   const Plan& plan() const;
   // Statistics of that plan, except the minimum budget, which suffices for evaluation too.
   const PlanningStats& planning() const;
   // When each of the plan's actions runs, as the planner predicts.
   Timeline predicted() const;
   MemoryUse memory() const;
-  // Whether the kernels of training iterations are replayed as CUDA graphs; if gradients are
-  // summed, those of all batches and of the update. Errors:
-  // FAILED_PRECONDITION before the second one; CANCELLED if that is switched off; otherwise why the
-  // device did not record, UNIMPLEMENTED if it never does.
+  // Whether the kernels of training iterations are replayed as CUDA graphs. If gradients are
+  // summed, this is true only if those of every batch and of the update are. Errors:
+  // FAILED_PRECONDITION before the second iteration; CANCELLED if replaying is switched off;
+  // otherwise why the device did not record, UNIMPLEMENTED if it never does.
   absl::Status recording() const;
   int64_t step() const;   // training steps begun so far, including those before a Save and Load
   uint64_t seed() const;  // TrainingOptions::seed, or that of a loaded checkpoint
@@ -225,8 +225,9 @@ class Session {
   // (core/program/feeds.h), after which the step is still paused.
   absl::StatusOr<StepResult> Backward(const Feeds& gradients);
   // Gives up a step after Forward(): no parameter has changed, and step() does not count it.
-  // Running statistics keep what forward has changed, as in PyTorch, except in fp16 if the Update()
-  // of the batches among which it came is skipped. Errors: FAILED_PRECONDITION without a Forward().
+  // Running statistics keep what forward has changed, as in PyTorch. In fp16, an Update() that is
+  // skipped restores those from before its first batch, and so undoes this change, too. Errors:
+  // FAILED_PRECONDITION without a Forward().
   absl::Status SkipBackward();
 
   // Of a session whose gradients are summed (TrainingOptions::accumulate), in place of steps: adds
