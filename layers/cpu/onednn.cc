@@ -206,6 +206,11 @@ dnnl::primitive_attr UserScratchpad() {
   return attributes;
 }
 
+std::mutex& DescriptorMutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
 absl::Status OnednnError(const dnnl::error& error, std::string_view what,
                          const StepSignature& signature) {
   const std::string message =

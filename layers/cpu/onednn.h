@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <dnnl.hpp>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -94,9 +95,16 @@ void AppendImplementations(const StepSignature& signature, const Origin& origin,
   } while (desc.next_impl());
 }
 
-// Calls `list`, and converts a dnnl::error that it throws to a Status.
+// Held while descriptors are made. oneDNN before 3.0 keeps a block size of the type (1 channel in
+// fp32, 2 in bf16) in a variable of the process while it makes the descriptor of a convolution
+// (last_ic_block_size in jit_brgemm_conv_utils.cpp): descriptors of two types that two threads make
+// at once may be of kernels that read weights in another format than they state.
+std::mutex& DescriptorMutex();
+
+// Calls `list` under DescriptorMutex(), and converts a dnnl::error that it throws to a Status.
 template <typename List>
 absl::StatusOr<Candidates> GuardOnednn(const StepSignature& signature, List list) {
+  const std::lock_guard lock(DescriptorMutex());
   try {
     return list();
   } catch (const dnnl::error& error) {
