@@ -51,7 +51,7 @@ TEST_CASE("a network learns handwritten digits in 16 bits: at least 96% of the t
                        "--channels", "1",
                        "--data",     "idx:" + Digits(),
                        "--batch",    "32",
-                       "--epochs",   "6",
+                       "--epochs",   "9",
                        "--lr",       "0.1",
                        "--augment",  "--warmup",
                        "20",         "--device",
