@@ -78,7 +78,6 @@ set(NEAP_INSTALLED_HEADERS
   layers/devices/device_file.h
   layers/dropout.h
   layers/fully_connected.h
-  layers/initial_weights.h
   layers/join.h
   layers/lrn.h
   layers/multiply.h
@@ -94,6 +93,7 @@ set(NEAP_INSTALLED_HEADERS
   layers/profile/sqlite.h
   layers/scale_shift.h
   layers/softmax_cross_entropy.h
+  layers/steps/initial_weights.h
   layers/target_loss.h
   layers/transposed_convolution.h
   layers/zero_pad.h

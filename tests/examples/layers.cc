@@ -4,12 +4,12 @@
 #include "neap/core/graph/graph.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/convolution.h"
-#include "neap/layers/initial_weights.h"
 #include "neap/layers/multiply.h"
+#include "neap/layers/steps/initial_weights.h"
 
 namespace neap::examples {
 
-// layers/initial_weights.h
+// layers/steps/initial_weights.h
 Convolution BeginsByHe() {
   Convolution conv = {.out_channels = 64, .kernel = 7};
   conv.init = {.weight = InitialWeights::Rule::kHeFanOut, .zero_bias = true};
