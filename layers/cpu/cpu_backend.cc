@@ -26,7 +26,9 @@
 #include "neap/layers/fusion/fused_relu.h"
 #include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/fusion/sync_batch_norm.h"
+#include "neap/layers/group_norm.h"
 #include "neap/layers/join.h"
+#include "neap/layers/layer_norm.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
@@ -71,6 +73,9 @@ std::vector<KernelRow> Rows() {
       {kLayer<SoftmaxCrossEntropy>, Phase::kBackwardData, cpu::SoftmaxBackward},
       {kLayer<MeanSquaredError>, std::nullopt, cpu::MeanSquaredErrorSteps},
       {kLayer<BinaryCrossEntropy>, std::nullopt, cpu::BinaryCrossEntropySteps},
+      {kLayer<GroupNorm>, std::nullopt, cpu::ImageNormSteps},
+      {kLayer<InstanceNorm>, std::nullopt, cpu::ImageNormSteps},
+      {kLayer<LayerNorm>, std::nullopt, cpu::ImageNormSteps},
       {kLayer<BatchNormStatistics>, Phase::kForward, cpu::BatchNormStatisticsForward},
       {kLayer<BatchNormStatistics>, Phase::kBackwardData, cpu::BatchNormStatisticsBackward},
       {kLayer<BatchNormApply>, Phase::kForward, cpu::BatchNormApplyForward},
