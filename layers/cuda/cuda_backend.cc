@@ -28,7 +28,9 @@
 #include "neap/layers/fusion/fused_relu.h"
 #include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/fusion/sync_batch_norm.h"
+#include "neap/layers/group_norm.h"
 #include "neap/layers/join.h"
+#include "neap/layers/layer_norm.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
@@ -61,6 +63,9 @@ constexpr TableEntry kTable[] = {
     {kLayer<FullyConnected>, FullyConnectedCandidates},
     {kLayer<BatchNorm>, NormPassCandidates},
     {kLayer<NormPass>, NormPassCandidates},
+    {kLayer<GroupNorm>, GroupNormCandidates},
+    {kLayer<InstanceNorm>, GroupNormCandidates},
+    {kLayer<LayerNorm>, LayerNormCandidates},
     {kLayer<BatchNormStatistics>, BatchNormStatisticsCandidates},
     {kLayer<BatchNormApply>, BatchNormApplyCandidates},
     {kLayer<ConcatBatchNorms>, ConcatBatchNormsCandidates},
