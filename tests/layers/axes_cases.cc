@@ -30,6 +30,7 @@ void CaseList::AddPointwise(const Shape& shape) {
   AddFusedNorms(shape);
   AddAveragedNorms(shape);
   AddSyncNorms(2, shape);
+  AddImageNorms(shape);
   Add("add", neap::Add{}, {shape, shape});
   Add("multiply", Multiply{}, {shape, shape});
   const std::vector<int64_t> ones(shape.spatial().size(), 1);

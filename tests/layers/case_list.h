@@ -54,6 +54,7 @@ class CaseList {
   void ConcatNorms();
   void Norms();
   void SyncNorms();
+  void ImageNorms();
   // cases.cc
   void Elementwise();
   void Dense();
@@ -79,6 +80,8 @@ class CaseList {
   void AddAveragedNorms(const Shape& shape);
   // Batch norm over ranks, as one of them runs it.
   void AddSyncNorms(int ranks, const Shape& shape);
+  // Norms that do not couple images.
+  void AddImageNorms(const Shape& shape);
   // Of parts with these channels.
   void AddConcatenatedNorms(const Shape& image, const std::vector<int64_t>& channels);
   // Of a part of these channels in each position, of which the second is not normalised.

@@ -142,6 +142,7 @@ std::vector<LayerCase> AllLayerCases(uint32_t seed) {
   list.DilatedPools();
   list.Sequences();
   list.Volumes();
+  list.ImageNorms();
   return list.Take();
 }
 

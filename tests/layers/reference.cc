@@ -17,6 +17,7 @@
 #include "tests/layers/reference_channels.h"
 #include "tests/layers/reference_concat_batch_norms.h"
 #include "tests/layers/reference_folded_convolution.h"
+#include "tests/layers/reference_image_norms.h"
 #include "tests/layers/reference_loss.h"
 #include "tests/layers/reference_sync_batch_norm.h"
 #include "tests/layers/reference_window.h"
@@ -336,6 +337,9 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"lrn", Lrn},
                               {"batch_norm", ReferenceBatchNorm},
                               {"norm_pass", ReferenceBatchNorm},
+                              {"group_norm", ReferenceImageNorm},
+                              {"instance_norm", ReferenceImageNorm},
+                              {"layer_norm", ReferenceImageNorm},
                               {"concat_batch_norms", ReferenceConcatBatchNorms},
                               {"batch_norm_statistics", ReferenceBatchNormStatistics},
                               {"batch_norm_apply", ReferenceBatchNormApply},

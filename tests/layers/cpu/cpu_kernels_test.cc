@@ -190,6 +190,11 @@ TEST_CASE("fully connected layers add up the gradients of sub-batches") {
     CheckFullyConnectedInSubBatches(*MakeCpuBackend(), HostAccess(), dtype);
 }
 
+TEST_CASE("norms of each image compute the same in sub-batches, and add up gradients") {
+  for (const DType dtype : {DType::kFp32, DType::kBf16})
+    CheckNormsInSubBatches(*MakeCpuBackend(), HostAccess(), dtype);
+}
+
 TEST_CASE("the optimizer's steps take the tensors of many layers") {
   CheckManyUpdates(*MakeCpuBackend(), HostAccess());
   CheckManyGradients(*MakeCpuBackend(), HostAccess());

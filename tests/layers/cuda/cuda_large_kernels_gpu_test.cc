@@ -12,6 +12,8 @@
 #include "neap/layers/cpu/cpu_backend.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/fusion/norm_pass.h"
+#include "neap/layers/group_norm.h"
+#include "neap/layers/layer_norm.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
 #include "tests/gpu_test.h"
@@ -110,6 +112,11 @@ TEST_CASE("CUDA kernels agree with the CPU's at sizes of real networks") {
        {NormPass{.concatenates = true}, {{16, 64, 28, 28}, {16, 32, 28, 28}, {16, 32, 28, 28}}},
        {NormPass{.addend = NormPass::Raw{}, .sink = GlobalAveragePool{}},
         {{32, 512, 7, 7}, {32, 512, 7, 7}}},
+       {GroupNorm{.groups = 32}, {{16, 64, 56, 56}}},
+       {GroupNorm{.groups = 32}, {{32, 2048, 7, 7}}},
+       {InstanceNorm{.affine = true}, {{1, 8, 64, 64, 64}}},
+       {LayerNorm{}, {{16, 96, 56, 56}}},
+       {LayerNorm{}, {{8, 768, 197}}},
        {Relu{}, {{16, 64, 56, 56}}},
        {Silu{}, {{16, 64, 56, 56}}},
        {Multiply{}, {{16, 96, 56, 56}, {16, 96, 1, 1}}},

@@ -18,7 +18,7 @@ __device__ __forceinline__ Vec<kVec> PerChannelOr(const float* p, size_t c, floa
 }
 
 // dx = invstd * (gamma * dy - a - xhat * b), where a and b are the means of gamma * dy and of gamma *
-// dy * xhat over the values that are normalised together.
+// dy * xhat over the values that are normalised together. It is 0 for a single one.
 template <int kVec>
 __device__ __forceinline__ Vec<kVec> ImageNormGradient(const Centred<kVec>& centred,
                                                        const Vec<kVec>& gamma, const Vec<kVec>& a,
@@ -28,7 +28,7 @@ __device__ __forceinline__ Vec<kVec> ImageNormGradient(const Centred<kVec>& cent
 #pragma unroll
   for (int k = 0; k < kVec; ++k) {
     const float centre = a.v[k] + centred.Of(x.v[k], k) * b.v[k];
-    d.v[k] = centred.invstd.v[k] * (gamma.v[k] * dy.v[k] - centre);
+    d.v[k] = centred.invstd.v[k] * (__fmul_rn(gamma.v[k], dy.v[k]) - centre);
   }
   return d;
 }
