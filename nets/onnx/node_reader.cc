@@ -83,7 +83,12 @@ std::optional<Stored> NodeReader::IfStored(int i) const {
   return stored == nullptr ? std::nullopt : std::optional<Stored>(*stored);
 }
 
-absl::StatusOr<ImageValue> NodeReader::PaddedImage(int i) const {
+const NormPart* NodeReader::IfNormPart(int i) const {
+  const Value* const value = InputValue(i);
+  return value == nullptr ? nullptr : std::get_if<NormPart>(value);
+}
+
+absl::StatusOr<ImageValue> NodeReader::AnyImage(int i) const {
   const ImageValue* const image = IfImage(i);
   if (image == nullptr) {
     if (InputValue(i) == nullptr)
@@ -92,12 +97,8 @@ absl::StatusOr<ImageValue> NodeReader::PaddedImage(int i) const {
     return absl::UnimplementedError(absl::StrCat(Input(i), " is a constant"));
   }
   if (image->groups != 0) {
-    return absl::UnimplementedError(
-        absl::StrCat(Input(i), " has groups of channels, which neap can only shuffle"));
-  }
-  if (image->is_channels_last) {
-    return absl::UnimplementedError(
-        absl::StrCat(Input(i), " has its channels as the last axis, not as the second"));
+    return absl::UnimplementedError(absl::StrCat(
+        Input(i), " has groups of channels, which neap can only shuffle or normalise"));
   }
   if (!image->softmax.empty()) {
     return absl::UnimplementedError(
@@ -106,8 +107,22 @@ absl::StatusOr<ImageValue> NodeReader::PaddedImage(int i) const {
   return *image;
 }
 
+absl::StatusOr<ImageValue> NodeReader::PaddedImage(int i) const {
+  ASSIGN_OR_RETURN(ImageValue image, AnyImage(i));
+  if (!image.is_channels_last) return image;
+  return absl::UnimplementedError(
+      absl::StrCat(Input(i), " has its channels as the last axis, not as the second"));
+}
+
 absl::StatusOr<ImageValue> NodeReader::Image(int i) const {
   ASSIGN_OR_RETURN(ImageValue image, PaddedImage(i));
+  image.padding = {};
+  image.unpadded.clear();
+  return image;
+}
+
+absl::StatusOr<ImageValue> NodeReader::ImageOfAnyLayout(int i) const {
+  ASSIGN_OR_RETURN(ImageValue image, AnyImage(i));
   image.padding = {};
   image.unpadded.clear();
   return image;

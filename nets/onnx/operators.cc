@@ -34,10 +34,13 @@ constexpr Entry kOperators[] = {
     {"Flatten", ChangeAxes, true},
     {"Gemm", Gemm, true},
     {"GlobalAveragePool", operators::GlobalAveragePool},
+    {"GroupNormalization", GroupNormalization},
     {"HardSigmoid", operators::HardSigmoid},
     {"HardSwish", Activation},
     {"Identity", Same},
+    {"InstanceNormalization", InstanceNormalization},
     {"LRN", Lrn},
+    {"LayerNormalization", LayerNormalization, true},
     {"LeakyRelu", operators::LeakyRelu},
     {"LogSoftmax", Softmax, true},
     {"MatMul", MatMul, true},
@@ -75,6 +78,13 @@ bool IsOfConstants(const NodeReader& node) {
   return node.op() == "Constant" || node.ReadsConstants();
 }
 
+bool IsStepOfNorm(const NodeReader& node) {
+  for (int i = 0; i < node.input_count(); ++i) {
+    if (node.IfNormPart(i) != nullptr) return true;
+  }
+  return false;
+}
+
 absl::Status CheckAll(const NodeReader& node) {
   RETURN_IF_ERROR(node.Attributes());
   return node.Unasked();
@@ -86,6 +96,10 @@ absl::Status AddKnown(NodeReader& node, NetworkBuilder& network) {
     return absl::UnimplementedError("the operator's domain is not ONNX's own");
   if (IsOfConstants(node)) {
     RETURN_IF_ERROR(Fold(node, network));
+    return CheckAll(node);
+  }
+  if (IsStepOfNorm(node)) {
+    RETURN_IF_ERROR(StepOfNorm(node, network));
     return CheckAll(node);
   }
   const Entry* const entry = FindOperator(node.op());

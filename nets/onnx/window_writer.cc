@@ -1,11 +1,10 @@
-// Writes layers with weights, and layers with windows.
+// Writes linear layers, and layers with windows.
 #include <algorithm>
 #include <cstddef>
 #include <utility>
 
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/specify.h"
-#include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/fully_connected.h"
@@ -97,13 +96,7 @@ absl::Status NodeWriter::WriteLinear(const ResolvedLayer& layer) {
     SetInt(node, "transB", 1);
     return AddWeights(layer, node);
   }
-  if (const auto* const norm = layer.layer.As<BatchNorm>()) {
-    Node& node = AddNode(layer, "BatchNormalization", Axes::kEither);
-    SetFloat(node, "epsilon", norm->epsilon);
-    SetFloat(node, "momentum", 1 - norm->momentum);
-    return AddWeights(layer, node);
-  }
-  return absl::UnimplementedError("no operator");
+  return WriteNorm(layer);
 }
 
 void NodeWriter::WriteAverage(const ResolvedLayer& layer, const AveragePool& pool) {
