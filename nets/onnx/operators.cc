@@ -11,57 +11,55 @@
 namespace neap::nets {
 namespace {
 
-using namespace operators;
-
 struct Entry {
   std::string_view op;
-  Operator* add;
+  operators::Operator* add;
   // Whether it may refuse extents that another operator computes.
   bool depends_on_shape = false;
 };
 
 constexpr Entry kOperators[] = {
-    {"Add", Sum, true},
-    {"AveragePool", AveragePool},
-    {"BatchNormalization", BatchNormalization},
-    {"Cast", Same},
+    {"Add", operators::Sum, true},
+    {"AveragePool", operators::AveragePool},
+    {"BatchNormalization", operators::BatchNormalization},
+    {"Cast", operators::Same},
     {"Clip", operators::Clip},
     {"Concat", operators::Concat, true},
-    {"Conv", Conv},
-    {"ConvTranspose", ConvTranspose},
-    {"Div", Div, true},
+    {"Conv", operators::Conv},
+    {"ConvTranspose", operators::ConvTranspose},
+    {"Div", operators::Div, true},
     {"Dropout", operators::Dropout},
-    {"Flatten", ChangeAxes, true},
-    {"Gemm", Gemm, true},
+    {"Flatten", operators::ChangeAxes, true},
+    {"Gemm", operators::Gemm, true},
     {"GlobalAveragePool", operators::GlobalAveragePool},
-    {"GroupNormalization", GroupNormalization},
+    {"GroupNormalization", operators::GroupNormalization},
     {"HardSigmoid", operators::HardSigmoid},
-    {"HardSwish", Activation},
-    {"Identity", Same},
-    {"InstanceNormalization", InstanceNormalization},
-    {"LRN", Lrn},
-    {"LayerNormalization", LayerNormalization, true},
+    {"HardSwish", operators::Activation},
+    {"Identity", operators::Same},
+    {"InstanceNormalization", operators::InstanceNormalization},
+    {"LRN", operators::Lrn},
+    {"LayerNormalization", operators::LayerNormalization, true},
     {"LeakyRelu", operators::LeakyRelu},
-    {"LogSoftmax", Softmax, true},
-    {"MatMul", MatMul, true},
+    {"LogSoftmax", operators::Softmax, true},
+    {"MatMul", operators::MatMul, true},
     {"MaxPool", operators::MaxPool},
-    {"Mul", Mul, true},
-    {"Neg", Neg},
-    {"Pad", Pad},
-    {"ReduceMean", ReduceMean, true},
-    {"Relu", Activation},
-    {"Reshape", ChangeAxes, true},
+    {"Mul", operators::Mul, true},
+    {"Neg", operators::Neg},
+    {"Pad", operators::Pad},
+    {"ReduceMean", operators::ReduceMean, true},
+    {"Relu", operators::Activation},
+    {"Reshape", operators::ChangeAxes, true},
     {"Shape", operators::Shape},
-    {"Sigmoid", Activation},
+    {"Sigmoid", operators::Activation},
     {"Slice", operators::Slice, true},
-    {"Softmax", Softmax, true},
+    {"Softmax", operators::Softmax, true},
     {"Split", operators::Split, true},
-    {"Squeeze", ChangeAxes, true},
-    {"Sub", Sub, true},
-    {"Sum", Sum, true},
-    {"Tanh", Activation},
+    {"Squeeze", operators::ChangeAxes, true},
+    {"Sub", operators::Sub, true},
+    {"Sum", operators::Sum, true},
+    {"Tanh", operators::Activation},
     {"Transpose", operators::Transpose, true},
-    {"Unsqueeze", ChangeAxes, true},
+    {"Unsqueeze", operators::ChangeAxes, true},
 };
 
 const Entry* FindOperator(std::string_view op) {
@@ -99,7 +97,7 @@ absl::Status AddKnown(NodeReader& node, NetworkBuilder& network) {
     return CheckAll(node);
   }
   if (IsStepOfNorm(node)) {
-    RETURN_IF_ERROR(StepOfNorm(node, network));
+    RETURN_IF_ERROR(operators::StepOfNorm(node, network));
     return CheckAll(node);
   }
   const Entry* const entry = FindOperator(node.op());

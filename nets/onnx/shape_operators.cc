@@ -70,7 +70,7 @@ bool TakesForm(Form form, std::vector<int64_t> dims, ImageValue& x) {
 absl::Status SetDims(NodeReader& node, NetworkBuilder& network, ImageValue x,
                      const std::vector<int64_t>& dims) {
   const std::vector<int64_t> before = x.dims();
-  bool is_taken = dims == before;
+  bool is_taken = dims == before && !x.joins_positions;
   for (const Form form : {Form::kFlat, Form::kImage, Form::kJoined, Form::kChannelsLast})
     is_taken = is_taken || TakesForm(form, dims, x);
   if (is_taken) {

@@ -14,6 +14,8 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/cpu/cpu_device.h"
 #include "neap/layers/crop.h"
+#include "neap/layers/group_norm.h"
+#include "neap/layers/layer_norm.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
@@ -75,7 +77,9 @@ TEST_CASE("layers of sequences are read as they were written") {
            .ceil_mode = true},
            AveragePool{
                .kernel = Extents::Of({4}), .stride = Extents::Of({2}), .padding = Extents::Of({0})},
-           GlobalAveragePool{}, BatchNorm{},
+           GlobalAveragePool{}, BatchNorm{}, GroupNorm{.groups = 2}, GroupNorm{.groups = 6},
+           GroupNorm{.groups = 3, .affine = false}, InstanceNorm{.epsilon = 0.1F},
+           InstanceNorm{.affine = true}, LayerNorm{}, LayerNorm{.affine = false},
            Crop{.size = Extents::Of({7}), .offset = Extents::Of({3})},
            ZeroPad{.left = 2, .right = 1}, ChannelShuffle{.groups = 3},
            ChannelSlice{.first = 0, .count = 4}}) {
@@ -95,7 +99,9 @@ TEST_CASE("layers of volumes are read as they were written") {
                .out_channels = 3, .kernel = {2, 2, 2}, .stride = {2, 2, 2}, .padding = {0, 0, 0}},
            MaxPool{.kernel = {3, 2, 3}, .stride = {2, 2, 1}, .padding = {1, 0, 1}},
            AveragePool{.kernel = {2, 2, 2}, .stride = {1, 2, 2}, .padding = {0, 0, 1}},
-           GlobalAveragePool{}, BatchNorm{}, Crop{.size = {2, 3, 4}, .offset = {0, 1, 2}},
+           GlobalAveragePool{}, BatchNorm{}, GroupNorm{.groups = 6}, GroupNorm{.groups = 3},
+           InstanceNorm{}, InstanceNorm{.affine = true}, LayerNorm{.epsilon = 0.1F},
+           Crop{.size = {2, 3, 4}, .offset = {0, 1, 2}},
            ZeroPad{.top = 1, .left = 2, .bottom = 3, .right = 4, .front = 5, .back = 6},
            ChannelShuffle{.groups = 2}, ChannelSlice{.first = 2, .count = 3}}) {
     CAPTURE(layer.type());
