@@ -78,7 +78,9 @@ set(NEAP_INSTALLED_HEADERS
   layers/devices/device_file.h
   layers/dropout.h
   layers/fully_connected.h
+  layers/group_norm.h
   layers/join.h
+  layers/layer_norm.h
   layers/lrn.h
   layers/multiply.h
   layers/pooling.h

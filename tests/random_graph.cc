@@ -1,7 +1,6 @@
 #include "tests/random_graph.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <random>
 #include <string>
@@ -21,6 +20,7 @@
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
+#include "tests/random_norms.h"
 
 namespace neap::testing {
 namespace {
@@ -93,7 +93,12 @@ class Generator {
     return Same("pool", Pool{window.kernel, window.stride, window.padding}, x);
   }
 
+  Value ImageNorm(const Value& x) {
+    return Same("norm", ImageNormOf(count_, x.channels, x.size), x);
+  }
+
   Value Normalised(const Value& x) {
+    if (options_.image_norms && count_ % 2 == 0) return ImageNorm(x);
     return options_.batch_norm ? Same("bn", BatchNorm{}, x) : Same("tanh", Tanh{}, x);
   }
 
@@ -112,7 +117,7 @@ class Generator {
       case 1:
         return Same("sigmoid", Sigmoid{}, x);
       case 2:
-        return Same("tanh", Tanh{}, x);
+        return options_.image_norms ? ImageNorm(x) : Same("tanh", Tanh{}, x);
       case 3:
         return Dropped(Dropout{.probability = 0.25F}, x);
       case 4:
@@ -387,14 +392,6 @@ class Generator {
 
 Graph RandomGraph(uint32_t seed, const RandomGraphOptions& options) {
   return Generator(seed, options).Build();
-}
-
-uint32_t RandomSeeds(uint32_t usual) { return RandomSeeds(usual, usual); }
-
-uint32_t RandomSeeds(uint32_t usual, uint32_t most) {
-  const char* given = std::getenv("NEAP_RANDOM_SEEDS");
-  if (given == nullptr) return usual;
-  return static_cast<uint32_t>(std::clamp(std::strtoul(given, nullptr, 10), 1UL, 0UL + most));
 }
 
 }  // namespace neap::testing

@@ -12,6 +12,7 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/devices/device_description.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/layer_norm.h"
 #include "neap/layers/pooling.h"
 
 namespace neap {
@@ -154,7 +155,7 @@ TEST_CASE("a fully connected layer is a product of matrices") {
   CHECK(At(features, F::kRaggedOutputChannels) == 1);
 }
 
-TEST_CASE("reruns of batch norms and passes of inference have kinds of their own") {
+TEST_CASE("reruns of norms and passes of inference have kinds of their own") {
   const TensorSpec x = {{16, 32, 28, 28}, DType::kFp32, Layout::kChannelsFirst};
   const DeviceDescription device = DescribedDevice("h200").value();
   const auto group_of = [&](const Layer& layer, bool rerun, Mode mode) {
@@ -165,6 +166,7 @@ TEST_CASE("reruns of batch norms and passes of inference have kinds of their own
   };
   CHECK(group_of(Relu{}, true, Mode::kTraining) == "relu forward");
   CHECK(group_of(BatchNorm{}, true, Mode::kTraining) == "batch_norm forward rerun");
+  CHECK(group_of(LayerNorm{}, true, Mode::kTraining) == "layer_norm forward rerun");
   CHECK(group_of(Relu{}, false, Mode::kInference) == "relu forward inference");
 }
 

@@ -14,7 +14,9 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/group_norm.h"
 #include "neap/layers/join.h"
+#include "neap/layers/layer_norm.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
@@ -224,6 +226,10 @@ TEST_CASE("layers without windows keep all axes") {
     const std::string same = x.ToString();
     CHECK(OutputOf(BatchNorm{}, {x}) == same);
     CHECK(Specify(BatchNorm{}, {x})->values_per_variance == 2 * shape.positions());
+    CHECK(OutputOf(GroupNorm{.groups = 3}, {x}) == same);
+    CHECK(OutputOf(LayerNorm{}, {x}) == same);
+    CHECK(Specify(LayerNorm{}, {x})->saved[0].tensor.shape == SpatialShape(2, 1, shape.spatial()));
+    CHECK(Specify(InstanceNorm{}, {x})->values_per_variance == shape.positions());
     CHECK(OutputOf(Add{}, {x, x}) == same);
     CHECK(OutputOf(Multiply{}, {x, x}) == same);
     CHECK(OutputOf(Multiply{}, {x, Floats({2, 6, 1, 1}, Layout::kChannelsLast)}) == same);

@@ -21,7 +21,9 @@
 #include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/group_norm.h"
 #include "neap/layers/join.h"
+#include "neap/layers/layer_norm.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/scale_shift.h"
@@ -212,6 +214,18 @@ auto Fields(FullyConnected& d) {
   static_cast<void>(init);
   return std::tie(a, b);
 }
+auto Fields(GroupNorm& d) {
+  auto& [a, b, c] = d;
+  return std::tie(a, b, c);
+}
+auto Fields(InstanceNorm& d) {
+  auto& [a, b] = d;
+  return std::tie(a, b);
+}
+auto Fields(LayerNorm& d) {
+  auto& [a, b] = d;
+  return std::tie(a, b);
+}
 auto Fields(LocalResponseNorm& d) {
   auto& [a, b, c, e] = d;
   return std::tie(a, b, c, e);
@@ -305,6 +319,9 @@ TEST_CASE("two definitions never have the same text, whichever field they differ
   all.AddVariants(ScaleShift{});
   all.AddVariants(Dropout{});
   all.AddVariants(FullyConnected{});
+  all.AddVariants(GroupNorm{});
+  all.AddVariants(InstanceNorm{});
+  all.AddVariants(LayerNorm{});
   all.AddVariants(LocalResponseNorm{});
   all.AddVariants(MaxPool{});
   all.AddVariants(AveragePool{});
@@ -353,6 +370,7 @@ TEST_CASE("in random networks steps with one text and one batch are the same but
     CAPTURE(seed);
     const Graph graph = testing::RandomGraph(
         seed, {.batch = i % 2 == 0 ? 2 : 8,
+               .image_norms = seed % 2 == 1,
                .layout = i % 4 < 2 ? Layout::kChannelsFirst : Layout::kChannelsLast});
     const Program program = BuildProgram(graph, {}).value();
     for (const Step& step : program.steps) {

@@ -21,7 +21,9 @@
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/fusion/norm_pass.h"
+#include "neap/layers/group_norm.h"
 #include "neap/layers/join.h"
+#include "neap/layers/layer_norm.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
@@ -116,6 +118,9 @@ const std::vector<std::pair<std::string, Layer>> kLayers = {
     {"TransposedConvolution", TransposedConvolution{.out_channels = 4, .kernel = 2}},
     {"FullyConnected", FullyConnected{.out_features = 3}},
     {"BatchNorm", BatchNorm{}},
+    {"GroupNorm", GroupNorm{}},
+    {"InstanceNorm", InstanceNorm{}},
+    {"LayerNorm", LayerNorm{}},
     {"LocalResponseNorm", LocalResponseNorm{}},
     {"Relu", Relu{}},
     {"Sigmoid", Sigmoid{}},
