@@ -24,6 +24,7 @@ void CaseList::AddPointwise(const Shape& shape) {
   Add("leaky_relu", LeakyRelu{0.2F}, {shape});
   Add("clip", Clip{-0.7123F, 1.0591F}, {shape});
   Add("hard_swish", HardSwish{}, {shape});
+  Add("gelu", Gelu{}, {shape});
   Add("scale_shift", ScaleShift{.scale = -0.7F, .shift = 0.3F}, {shape});
   Add("dropout", Dropout{0.3F}, {shape});
   Add("batch_norm", BatchNorm{}, {shape});

@@ -35,6 +35,11 @@ void CaseList::Elementwise() {
     Add("hard_sigmoid", HardSigmoid{}, {shape});
     Add("hard_swish", HardSwish{}, {shape});
     Add("silu", Silu{}, {shape});
+    Add("gelu", Gelu{}, {shape});
+    Add("gelu by tanh", Gelu{Gelu::Approximation::kTanh}, {shape});
+    Add("elu", Elu{0.6F}, {shape});
+    Add("softplus", Softplus{.beta = 1.7F, .threshold = 1.2841F}, {shape});
+    Add("mish", Mish{}, {shape});
     Add("scale_shift", ScaleShift{.scale = -0.7F, .shift = 0.3F}, {shape});
     const float probability = static_cast<float>(dice_.Between(0, 9)) / 10.0F;
     Add(absl::StrCat("dropout ", probability), Dropout{probability}, {shape});

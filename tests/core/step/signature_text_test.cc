@@ -203,6 +203,26 @@ auto Fields(ScaleShift& d) {
   auto& [a, b] = d;
   return std::tie(a, b);
 }
+auto Fields(LeakyRelu& d) {
+  auto& [a] = d;
+  return std::tie(a);
+}
+auto Fields(Clip& d) {
+  auto& [a, b] = d;
+  return std::tie(a, b);
+}
+auto Fields(Gelu& d) {
+  auto& [a] = d;
+  return std::tie(a);
+}
+auto Fields(Elu& d) {
+  auto& [a] = d;
+  return std::tie(a);
+}
+auto Fields(Softplus& d) {
+  auto& [a, b] = d;
+  return std::tie(a, b);
+}
 auto Fields(Dropout& d) {
   auto& [a] = d;
   return std::tie(a);
@@ -255,6 +275,9 @@ std::vector<bool> Others(bool v) { return {!v}; }
 std::vector<float> Others(float v) {
   return {std::nextafter(v, 1e9F), std::nextafter(v, -1e9F), v + 1};
 }
+std::vector<Gelu::Approximation> Others(Gelu::Approximation) {
+  return {Gelu::Approximation::kTanh};
+}
 std::vector<Extents> Others(Extents v) {
   const int64_t h = v.h(), w = v.w();
   return {{h + 1, w}, {h, w + 1}, {h + 1, w + 1}, {h + 10, w}, {1, h, w}, Extents::Of({w})};
@@ -303,6 +326,11 @@ TEST_CASE("two definitions never have the same text, whichever field they differ
   all.AddVariants(ChannelSlice{});
   all.AddVariants(ChannelSplit{});
   all.AddVariants(ScaleShift{});
+  all.AddVariants(LeakyRelu{});
+  all.AddVariants(Clip{});
+  all.AddVariants(Gelu{});
+  all.AddVariants(Elu{});
+  all.AddVariants(Softplus{});
   all.AddVariants(Dropout{});
   all.AddVariants(FullyConnected{});
   all.AddVariants(LocalResponseNorm{});

@@ -45,6 +45,9 @@ TEST_CASE("options outside their range are refused") {
   CheckRefused(LeakyRelu{nan}, x, "negative_slope nan must be finite and not negative");
   CheckRefused(Clip{.low = 6, .high = 6}, x, "low 6 must be less than high 6");
   CheckRefused(Clip{.low = nan}, x, "low nan must be less than high 6");
+  CheckRefused(Elu{-0.5F}, x, "alpha -0.5 must be finite and not negative");
+  CheckRefused(Softplus{.beta = 0}, x, "beta 0 must be finite and positive");
+  CheckRefused(Softplus{.threshold = nan}, x, "threshold nan must be finite");
 }
 
 TEST_CASE("an optimizer's options outside their range are refused by name") {

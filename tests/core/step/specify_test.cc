@@ -68,11 +68,13 @@ TEST_CASE("relu needs y, not x, and is in place both ways") {
 
 TEST_CASE("an activation's backward reads y where its gradient follows from that, otherwise x") {
   const std::vector<TensorSpec> x = {Image({2, 3, 4, 4})};
-  for (const Layer& layer : {Layer(LeakyRelu{}), Layer(Clip{}), Layer(Sigmoid{}), Layer(Tanh{})}) {
+  for (const Layer& layer :
+       {Layer(LeakyRelu{}), Layer(Clip{}), Layer(Sigmoid{}), Layer(Tanh{}), Layer(Elu{})}) {
     CAPTURE(layer.type());
     CHECK(StepsText(Specified(layer, x)) == StepsText(Specified(Relu{}, x)));
   }
-  for (const Layer& layer : {Layer(HardSigmoid{}), Layer(HardSwish{}), Layer(Silu{})}) {
+  for (const Layer& layer : {Layer(HardSigmoid{}), Layer(HardSwish{}), Layer(Silu{}), Layer(Gelu{}),
+                             Layer(Softplus{}), Layer(Mish{})}) {
     CAPTURE(layer.type());
     CHECK(StepsText(Specified(layer, x)) ==
           "forward: input[0] -> output[0] output[0] over input[0]\n"
@@ -169,11 +171,13 @@ TEST_CASE("layers declare the traits that the papers' policies and accounting us
     CHECK(Specified(layer, x).traits ==
           LayerTraits{.independent_images = true, .paper_in_place = true});
   for (const Layer& layer :
-       {Layer(Sigmoid{}), Layer(Tanh{}), Layer(Dropout{}), Layer(MaxPool{}), Layer(AveragePool{}),
-        Layer(GlobalAveragePool{}), Layer(Concat{}), Layer(Crop{}), Layer(ZeroPad{}),
+       {Layer(Sigmoid{}),    Layer(Tanh{}),         Layer(Dropout{}),
+        Layer(MaxPool{}),    Layer(AveragePool{}),  Layer(GlobalAveragePool{}),
+        Layer(Concat{}),     Layer(Crop{}),         Layer(ZeroPad{}),
         Layer(ScaleShift{}), Layer(ChannelSlice{}), Layer(ChannelShuffle{.groups = 1}),
-        Layer(LeakyRelu{}), Layer(Clip{}), Layer(HardSigmoid{}), Layer(HardSwish{}),
-        Layer(Silu{})}) {
+        Layer(LeakyRelu{}),  Layer(Clip{}),         Layer(HardSigmoid{}),
+        Layer(HardSwish{}),  Layer(Silu{}),         Layer(Gelu{}),
+        Layer(Elu{}),        Layer(Softplus{}),     Layer(Mish{})}) {
     CAPTURE(layer.type());
     CHECK(Specified(layer, x).traits == LayerTraits{.independent_images = true});
   }
