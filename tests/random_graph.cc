@@ -19,6 +19,7 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/prelu.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 
@@ -147,7 +148,7 @@ class Generator {
   }
 
   Value Activated(const Value& x) {
-    switch (Between(0, 9)) {
+    switch (Between(0, 10)) {
       case 0:
         return Same("leaky_relu", LeakyRelu{0.1F}, x);
       case 1:
@@ -166,6 +167,8 @@ class Generator {
         return Same("softplus", Softplus{.beta = 2}, x);
       case 8:
         return Same("mish", Mish{}, x);
+      case 9:
+        return Same("prelu", Prelu{.slopes = Chance(2) ? 1 : x.channels}, x);
       default:
         return Same("silu", Silu{}, x);
     }

@@ -30,6 +30,7 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/prelu.h"
 #include "neap/layers/scale_shift.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
@@ -66,6 +67,7 @@ std::vector<KernelRow> Rows() {
       {kLayer<Elu>, std::nullopt, cpu::ActivationSteps},
       {kLayer<Softplus>, std::nullopt, cpu::ActivationSteps},
       {kLayer<Mish>, std::nullopt, cpu::ActivationSteps},
+      {kLayer<Prelu>, std::nullopt, cpu::PreluSteps},
       {kLayer<ScaleShift>, std::nullopt, cpu::ScaleShiftSteps},
       {kLayer<LocalResponseNorm>, Phase::kForward, cpu::LrnForward},
       {kLayer<LocalResponseNorm>, Phase::kBackwardData, cpu::LrnBackward},

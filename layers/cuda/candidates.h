@@ -131,6 +131,8 @@ absl::StatusOr<Candidates> FusedReluCandidates(const StepSignature& signature,
                                                const SharedRuntime& runtime);
 absl::StatusOr<Candidates> ActivationCandidates(const StepSignature& signature,
                                                 const SharedRuntime& runtime);
+absl::StatusOr<Candidates> PreluCandidates(const StepSignature& signature,
+                                           const SharedRuntime& runtime);
 absl::StatusOr<Candidates> ScaleShiftCandidates(const StepSignature& signature,
                                                 const SharedRuntime& runtime);
 absl::StatusOr<Candidates> DropoutCandidates(const StepSignature& signature,

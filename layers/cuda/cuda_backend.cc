@@ -32,6 +32,7 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/prelu.h"
 #include "neap/layers/scale_shift.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
@@ -67,6 +68,7 @@ constexpr TableEntry kTable[] = {
     {kLayer<FusedRelu>, FusedReluCandidates},
     {kLayer<Relu>, ActivationCandidates},
     {kLayer<LeakyRelu>, ActivationCandidates},
+    {kLayer<Prelu>, PreluCandidates},
     {kLayer<ScaleShift>, ScaleShiftCandidates},
     {kLayer<Clip>, ActivationCandidates},
     {kLayer<Sigmoid>, ActivationCandidates},

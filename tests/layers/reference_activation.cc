@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "neap/layers/activation.h"
+#include "tests/layers/reference_channels.h"
 
 namespace neap::testing {
 namespace {
@@ -116,6 +117,26 @@ Values ReferenceActivation(const StepSignature& signature, const Values& given) 
   const std::vector<double>& dy = given.at(Dy());
   for (size_t i = 0; i < dy.size(); ++i) result.push_back(dy[i] * function.slope(values[i]));
   return {{Dx(), result}};
+}
+
+Values ReferencePrelu(const StepSignature& signature, const Values& given) {
+  const Shape& shape = signature.Spec(X()).shape;
+  const std::vector<double>& x = given.at(X());
+  const std::vector<double>& slopes = given.at(Param(0));
+  const auto slope_of = [&](size_t i) { return slopes.size() == 1 ? 0 : ChannelOf(shape, i); };
+  if (signature.phase == Phase::kForward) {
+    std::vector<double> y = x;
+    for (size_t i = 0; i < y.size(); ++i) y[i] *= x[i] > 0 ? 1 : slopes[slope_of(i)];
+    return {{Y(), y}};
+  }
+  const std::vector<double>& dy = given.at(Dy());
+  std::vector<double> dx = dy, gradient(slopes.size());
+  for (size_t i = 0; i < dx.size(); ++i) {
+    if (x[i] > 0) continue;
+    dx[i] *= slopes[slope_of(i)];
+    gradient[slope_of(i)] += dy[i] * x[i];
+  }
+  return {{Dx(), dx}, {ParamGrad(0), gradient}};
 }
 
 }  // namespace neap::testing

@@ -24,6 +24,7 @@
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/prelu.h"
 #include "neap/layers/scale_shift.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
@@ -223,6 +224,10 @@ auto Fields(Softplus& d) {
   auto& [a, b] = d;
   return std::tie(a, b);
 }
+auto Fields(Prelu& d) {
+  auto& [a] = d;
+  return std::tie(a);
+}
 auto Fields(Dropout& d) {
   auto& [a] = d;
   return std::tie(a);
@@ -331,6 +336,7 @@ TEST_CASE("two definitions never have the same text, whichever field they differ
   all.AddVariants(Gelu{});
   all.AddVariants(Elu{});
   all.AddVariants(Softplus{});
+  all.AddVariants(Prelu{});
   all.AddVariants(Dropout{});
   all.AddVariants(FullyConnected{});
   all.AddVariants(LocalResponseNorm{});

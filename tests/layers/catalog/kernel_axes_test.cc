@@ -25,6 +25,7 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/prelu.h"
 #include "neap/layers/scale_shift.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
@@ -128,6 +129,7 @@ const std::vector<std::pair<std::string, Layer>> kLayers = {
     {"Softplus", Softplus{}},
     {"Mish", Mish{}},
     {"LeakyRelu", LeakyRelu{}},
+    {"Prelu", Prelu{}},
     {"ScaleShift", ScaleShift{}},
     {"Clip", Clip{}},
     {"Dropout", Dropout{}},
