@@ -83,6 +83,8 @@ class NodeWriter {
   void WriteShuffle(const ResolvedLayer& layer, const ChannelShuffle& shuffle);
   void WriteScaleShift(const ResolvedLayer& layer, const ScaleShift& linear);
   bool WriteActivation(const ResolvedLayer& layer);
+  bool WriteParts(const ResolvedLayer& layer);
+  absl::Status WritePrelu(const ResolvedLayer& layer);
   bool WriteElementwise(const ResolvedLayer& layer);
   bool WriteBorder(const ResolvedLayer& layer);
 

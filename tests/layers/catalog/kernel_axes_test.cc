@@ -25,6 +25,7 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/prelu.h"
 #include "neap/layers/scale_shift.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
@@ -123,7 +124,12 @@ const std::vector<std::pair<std::string, Layer>> kLayers = {
     {"HardSigmoid", HardSigmoid{}},
     {"HardSwish", HardSwish{}},
     {"Silu", Silu{}},
+    {"Gelu", Gelu{}},
+    {"Elu", Elu{}},
+    {"Softplus", Softplus{}},
+    {"Mish", Mish{}},
     {"LeakyRelu", LeakyRelu{}},
+    {"Prelu", Prelu{}},
     {"ScaleShift", ScaleShift{}},
     {"Clip", Clip{}},
     {"Dropout", Dropout{}},
