@@ -32,6 +32,8 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/resize/pixel_shuffle.h"
+#include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
@@ -78,6 +80,7 @@ constexpr TableEntry kTable[] = {
     {kLayer<MaxPool>, MaxPoolCandidates},
     {kLayer<AveragePool>, AveragePoolCandidates},
     {kLayer<GlobalAveragePool>, GlobalAveragePoolCandidates},
+    {kLayer<AdaptiveAveragePool>, ResampleCandidates},
     {kLayer<LocalResponseNorm>, LrnCandidates},
     {kLayer<SoftmaxCrossEntropy>, SoftmaxCandidates},
     {kLayer<MeanSquaredError>, TargetLossCandidates},
@@ -85,7 +88,10 @@ constexpr TableEntry kTable[] = {
     {kLayer<Add>, AddCandidates},
     {kLayer<Multiply>, MultiplyCandidates},
     {kLayer<Concat>, ConcatCandidates},
-    {kLayer<ChannelShuffle>, ChannelShuffleCandidates},
+    {kLayer<ChannelShuffle>, PermutationCandidates},
+    {kLayer<PixelShuffle>, PermutationCandidates},
+    {kLayer<PixelUnshuffle>, PermutationCandidates},
+    {kLayer<Resize>, ResampleCandidates},
     {kLayer<ChannelSlice>, ChannelSliceCandidates},
     {kLayer<ChannelSplit>, ChannelSplitCandidates},
     {kLayer<Crop>, CropCandidates},

@@ -88,7 +88,7 @@ Fraction FractionOf(float scale) {
 
 absl::Status CheckResampled(std::string_view what, const Shape& x, const Extents& out) {
   for (int i = 0; i < x.spatial_axes(); ++i) {
-    const auto [least, most] = std::minmax(x[2 + i], out[i]);
+    const auto [least, most] = std::minmax({x[2 + i], out[i]});
     if (least >= 1 && most <= kMaxResampledExtent) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(std::string(what), " makes ", out[i], " positions of ", x[2 + i],

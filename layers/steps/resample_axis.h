@@ -85,6 +85,18 @@ struct ResampleAxis {
     return {j == 0 ? 0 : range.first, j == in - 1 ? out : std::min(range.last, out)};
   }
 
+  // The length of the longest range of each kind, or a little more.
+  constexpr Int MaxInputs() const {
+    if (kind == Resampling::kNearest) return 1;
+    return std::min(kind == Resampling::kAverage ? MaxAveraged(step, unit) : 2 * Radius(), in);
+  }
+  constexpr Int MaxOutputs() const {
+    Int most =
+        kind == Resampling::kAverage ? MaxAveraged(unit, step) : (Width() * unit + step - 1) / step;
+    for (const Int j : {Int{0}, in - 1}) most = std::max(most, Outputs(j).last - Outputs(j).first);
+    return std::min(most, out);
+  }
+
   // The weight of input j, which is one of Inputs(i), in output i.
   constexpr float Weight(Int i, Int j) const {
     switch (kind) {
@@ -103,6 +115,12 @@ struct ResampleAxis {
  private:
   // Inputs at this distance and beyond have no weight.
   constexpr Int Radius() const { return kind == Resampling::kCubic ? 2 : 1; }
+  // The distance between the ends of an input's reach.
+  constexpr Int Width() const { return kind == Resampling::kNearest ? 1 : 2 * Radius(); }
+  // The integers from floor(i * step / unit) to ceil((i + 1) * step / unit).
+  static constexpr Int MaxAveraged(Int step, Int unit) {
+    return (step + unit - 1) / unit + (step % unit == 0 ? 0 : 1);
+  }
   template <typename Divide>
   static constexpr Int FromZero(Int n, const Divide& divide) {
     return n < 0 ? 0 : divide(n);

@@ -98,11 +98,13 @@ int FaultsOf(const ResampleAxis<int64_t>& axis, const std::function<Row(int64_t)
     const Row row = row_of(i);
     const IndexRange<int64_t> inputs = axis.Inputs(i);
     if (inputs.first < 0 || inputs.first >= inputs.last || inputs.last > axis.in) ++faults;
+    if (inputs.last - inputs.first > axis.MaxInputs()) ++faults;
     for (int64_t j = 0; j < axis.in; ++j) {
       const bool is_read = Contains(inputs, j);
       const double weight = is_read ? static_cast<double>(axis.Weight(i, j)) : 0;
       if (std::abs(weight - row[static_cast<size_t>(j)]) > 1e-6) ++faults;
       if (Contains(axis.Outputs(j), i) != is_read) ++faults;
+      if (axis.Outputs(j).last - axis.Outputs(j).first > axis.MaxOutputs()) ++faults;
     }
   }
   return faults;
@@ -178,6 +180,21 @@ TEST_CASE("positions follow from a given scale, not from the rounded number of o
   CHECK(axis.Weight(6, 4) == doctest::Approx(5.0 / 6));
   const ResampleAxis<int64_t> of_sizes = AxisOf(resize, nullptr, 5, 7);
   CHECK(of_sizes.Weight(6, 4) == 1);  // at 4 + 1 / 7
+}
+
+TEST_CASE("the longest ranges of doubled and halved axes are known") {
+  const auto most = [](const Resize& resize, int64_t in, int64_t out) {
+    const ResampleAxis<int64_t> axis = AxisOf(resize, nullptr, in, out);
+    return std::pair(axis.MaxInputs(), axis.MaxOutputs());
+  };
+  using Pair = std::pair<int64_t, int64_t>;
+  CHECK(most({}, 8, 16) == Pair(1, 2));
+  CHECK(most({.mode = Resize::Mode::kLinear}, 8, 16) == Pair(2, 4));
+  CHECK(most({.mode = Resize::Mode::kLinear}, 16, 8) == Pair(2, 1));
+  CHECK(most({.mode = Resize::Mode::kLinear}, 1, 5) == Pair(1, 5));
+  CHECK(most({.mode = Resize::Mode::kCubic}, 8, 16) == Pair(4, 8));
+  CHECK(AveragedAxis(8, 4).MaxInputs() == 2);
+  CHECK(AveragedAxis(8, 4).MaxOutputs() == 1);
 }
 
 TEST_CASE("an axis of the largest extents has exact positions") {

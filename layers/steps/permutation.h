@@ -1,0 +1,24 @@
+// The elements of a tensor in another order: layers that only move elements are one copy each.
+//
+//   {2, 3} transposed to {3, 2}: axes {{.extent = 3, .stride = 1}, {.extent = 2, .stride = 3}}
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace neap {
+
+struct Permutation {
+  // Of the result, which is contiguous. `stride` is the distance in the source between neighbours.
+  struct Axis {
+    int64_t extent = 1, stride = 1;
+  };
+  static constexpr int kMaxAxes = 8;
+  std::array<Axis, kMaxAxes> axes = {};  // outermost first
+  int count = 1;
+
+  const Axis& innermost() const { return axes[static_cast<size_t>(count) - 1]; }
+};
+
+}  // namespace neap
