@@ -70,27 +70,36 @@ struct HeldRange {
 #pragma unroll
     for (int k = 0; k < kHeld; ++k) weights[k] = k < count ? axis.Weight(at, first + k) : 0.0F;
   }
+  // weights[k] without memory, where k is known when it runs.
+  __device__ __forceinline__ float WeightAt(int k) const {
+    float weight = weights[0];
+#pragma unroll
+    for (int other = 1; other < kHeld; ++other) weight = k == other ? weights[other] : weight;
+    return weight;
+  }
 };
 
-// One element of the result, whose image begins at `from`.
+// One element of the result, whose image begins at `from`. Loops over more than two rows are not
+// unrolled, because the weights of all of them would be too many registers.
 template <int kHeld, int kVec, typename T>
 __device__ __forceinline__ Vec<kVec> SumHeld(const ImageGather<int32_t>& g,
                                              const HeldRange<int32_t, kHeld>& depth,
                                              const HeldRange<int32_t, kHeld>& height,
                                              const HeldRange<int32_t, kHeld>& width,
                                              const T* from) {
+  constexpr int kRows = kHeld <= 2 ? kHeld : 1;
   const size_t pixel = g.PixelStride();
   Vec<kVec> sum = {};
-#pragma unroll
+#pragma unroll kRows
   for (int d = 0; d < kHeld; ++d) {
     if (d >= depth.count) break;
-#pragma unroll
+#pragma unroll kRows
     for (int h = 0; h < kHeld; ++h) {
       if (h >= height.count) break;
       const uint32_t row = static_cast<uint32_t>(depth.first + d) * g.axes[1].read +
                            static_cast<uint32_t>(height.first + h);
       const uint32_t first = row * g.axes[2].read + static_cast<uint32_t>(width.first);
-      const float weight = depth.weights[d] * height.weights[h];
+      const float weight = depth.WeightAt(d) * height.WeightAt(h);
       Packed<T, kVec> loaded[kHeld];
 #pragma unroll
       for (int w = 0; w < kHeld; ++w) {
