@@ -35,8 +35,10 @@ absl::StatusOr<Enum> ParseIn(const std::array<std::string_view, kCount>& names,
 }
 
 std::string SizeText(const Resize& resize) {
-  if (resize.sizes.has_value()) return ParameterText({{"sizes", *resize.sizes}});
-  return ParameterText({{"scales", absl::MakeConstSpan(resize.scales)}});
+  const std::string scales = ParameterText({{"scales", absl::MakeConstSpan(resize.scales)}});
+  if (!resize.sizes.has_value()) return scales;
+  const std::string sizes = ParameterText({{"sizes", *resize.sizes}});
+  return resize.scales.empty() ? sizes : absl::StrCat(sizes, " ", scales);
 }
 
 absl::Status CheckScales(const Resize& resize, int axes) {

@@ -117,10 +117,9 @@ struct ResampleAxis {
   constexpr Int Radius() const { return kind == Resampling::kCubic ? 2 : 1; }
   // The distance between the ends of an input's reach.
   constexpr Int Width() const { return kind == Resampling::kNearest ? 1 : 2 * Radius(); }
-  // The integers from floor(i * step / unit) to ceil((i + 1) * step / unit).
-  static constexpr Int MaxAveraged(Int step, Int unit) {
-    return (step + unit - 1) / unit + (step % unit == 0 ? 0 : 1);
-  }
+  // The most integers from floor(i * step / unit) to ceil((i + 1) * step / unit), for any i. The
+  // numbers have no common divisor, so some i * step has the remainder unit - 1.
+  static constexpr Int MaxAveraged(Int step, Int unit) { return (step + 2 * unit - 2) / unit; }
   template <typename Divide>
   static constexpr Int FromZero(Int n, const Divide& divide) {
     return n < 0 ? 0 : divide(n);
