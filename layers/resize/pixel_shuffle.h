@@ -5,13 +5,12 @@
 //   forward        x      y
 //   backward_data  dy     dx      the inverse permutation
 //
-//   PixelShuffle, factor r   {N, C r r, H, W} -> {N, C, H r, W r}
-//   PixelUnshuffle           {N, C, H r, W r} -> {N, C r r, H, W}
+// With factor r, PixelShuffle makes {N, C, H r, W r} of {N, C r r, H, W}, and PixelUnshuffle the
+// other way round. Sequences have r channels for one, volumes r r r.
 //
-// Of r r channels (r of sequences, r r r of volumes) each is one pixel of a block, the last axis
-// fastest. Those of one channel of the large image are neighbours, c r r + i r + j, or with
-// `blocks_first` those of one pixel of the blocks, (i r + j) C + c: the order of ONNX's
-// SpaceToDepth, and of its DepthToSpace in mode DCR.
+// Each of r r channels is one pixel (i, j) of a block. The channels of one channel c of the large
+// image are neighbours, c r r + i r + j, or with `blocks_first` those of one pixel are, (i r + j) C
+// + c: the order of ONNX's SpaceToDepth, and of its DepthToSpace in mode DCR.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,9 @@
 // The elements of a tensor in another order: layers that only move elements are one copy each.
 //
-//   {2, 3} transposed to {3, 2}: axes {{.extent = 3, .stride = 1}, {.extent = 2, .stride = 3}}
+//   a {2, 3} matrix   its transpose has the axes {extent 3, stride 1} and {extent 2, stride 3}:
+//   0 1 2             0 3
+//   3 4 5             1 4
+//                     2 5
 #pragma once
 
 #include <array>

@@ -6,6 +6,7 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/initial_weights.h"
 #include "neap/layers/multiply.h"
+#include "neap/layers/resize/resize.h"
 
 namespace neap::examples {
 
@@ -29,6 +30,17 @@ std::string AddByHe(Graph& net, std::string x) {
 void AddMultiply(Graph& net, std::string x, const std::string& squeezed) {
   const std::string weights = net.Add("scale", Sigmoid{}, {squeezed});  // N x C x 1 x 1
   x = net.Add("mul", Multiply{}, {x, weights});
+}
+
+// docs/own-network.md
+std::string Upsample(Graph& net, std::string x) {
+  x = net.Add("up", neap::Resize{.scales = {2}, .mode = neap::Resize::Mode::kLinear}, {x});
+  return x;
+}
+
+// layers/resize/resize.h
+void AddResize(Graph& net, const std::string& x) {
+  net.Add("up", Resize{.scales = {2}, .mode = Resize::Mode::kLinear}, {x});
 }
 
 }  // namespace neap::examples
