@@ -93,6 +93,8 @@ set(NEAP_INSTALLED_HEADERS
   layers/profile/profiled_timings.h
   layers/profile/profiler.h
   layers/profile/sqlite.h
+  layers/resize/pixel_shuffle.h
+  layers/resize/resize.h
   layers/scale_shift.h
   layers/softmax_cross_entropy.h
   layers/target_loss.h

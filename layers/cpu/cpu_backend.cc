@@ -31,6 +31,8 @@
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
+#include "neap/layers/resize/pixel_shuffle.h"
+#include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
@@ -89,8 +91,11 @@ std::vector<KernelRow> Rows() {
       {kLayer<Concat>, Phase::kBackwardData, cpu::ConcatBackward},
       {kLayer<Crop>, Phase::kForward, cpu::CropForward},
       {kLayer<Crop>, Phase::kBackwardData, cpu::CropBackward},
-      {kLayer<ChannelShuffle>, Phase::kForward, cpu::ChannelShuffleSteps},
-      {kLayer<ChannelShuffle>, Phase::kBackwardData, cpu::ChannelShuffleSteps},
+      {kLayer<ChannelShuffle>, std::nullopt, cpu::PermutationSteps},
+      {kLayer<PixelShuffle>, std::nullopt, cpu::PermutationSteps},
+      {kLayer<PixelUnshuffle>, std::nullopt, cpu::PermutationSteps},
+      {kLayer<Resize>, std::nullopt, cpu::ResampleSteps},
+      {kLayer<AdaptiveAveragePool>, std::nullopt, cpu::ResampleSteps},
       {kLayer<ChannelSlice>, Phase::kForward, cpu::ChannelSliceForward},
       {kLayer<ChannelSlice>, Phase::kBackwardData, cpu::ChannelSliceBackward},
       {kLayer<ChannelSplit>, std::nullopt, cpu::ChannelSplitSteps},

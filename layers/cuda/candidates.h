@@ -157,8 +157,10 @@ absl::StatusOr<Candidates> ConcatCandidates(const StepSignature& signature,
                                             const SharedRuntime& runtime);
 absl::StatusOr<Candidates> CropCandidates(const StepSignature& signature,
                                           const SharedRuntime& runtime);
-absl::StatusOr<Candidates> ChannelShuffleCandidates(const StepSignature& signature,
-                                                    const SharedRuntime& runtime);
+absl::StatusOr<Candidates> PermutationCandidates(const StepSignature& signature,
+                                                 const SharedRuntime& runtime);
+absl::StatusOr<Candidates> ResampleCandidates(const StepSignature& signature,
+                                              const SharedRuntime& runtime);
 absl::StatusOr<Candidates> ChannelSliceCandidates(const StepSignature& signature,
                                                   const SharedRuntime& runtime);
 absl::StatusOr<Candidates> ChannelSplitCandidates(const StepSignature& signature,

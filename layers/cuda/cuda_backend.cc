@@ -33,6 +33,8 @@
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
+#include "neap/layers/resize/pixel_shuffle.h"
+#include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
@@ -84,6 +86,7 @@ constexpr TableEntry kTable[] = {
     {kLayer<MaxPool>, MaxPoolCandidates},
     {kLayer<AveragePool>, AveragePoolCandidates},
     {kLayer<GlobalAveragePool>, GlobalAveragePoolCandidates},
+    {kLayer<AdaptiveAveragePool>, ResampleCandidates},
     {kLayer<LocalResponseNorm>, LrnCandidates},
     {kLayer<SoftmaxCrossEntropy>, SoftmaxCandidates},
     {kLayer<MeanSquaredError>, TargetLossCandidates},
@@ -91,7 +94,10 @@ constexpr TableEntry kTable[] = {
     {kLayer<Add>, AddCandidates},
     {kLayer<Multiply>, MultiplyCandidates},
     {kLayer<Concat>, ConcatCandidates},
-    {kLayer<ChannelShuffle>, ChannelShuffleCandidates},
+    {kLayer<ChannelShuffle>, PermutationCandidates},
+    {kLayer<PixelShuffle>, PermutationCandidates},
+    {kLayer<PixelUnshuffle>, PermutationCandidates},
+    {kLayer<Resize>, ResampleCandidates},
     {kLayer<ChannelSlice>, ChannelSliceCandidates},
     {kLayer<ChannelSplit>, ChannelSplitCandidates},
     {kLayer<Crop>, CropCandidates},

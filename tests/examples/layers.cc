@@ -7,6 +7,7 @@
 #include "neap/layers/initial_weights.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/prelu.h"
+#include "neap/layers/resize/resize.h"
 
 namespace neap::examples {
 
@@ -35,6 +36,17 @@ void AddMultiply(Graph& net, std::string x, const std::string& squeezed) {
 // layers/prelu.h
 void AddPrelu(Graph& net, std::string x) {
   x = net.Add("prelu", Prelu{.slopes = 64}, {x});  // x has 64 channels
+}
+
+// docs/own-network.md
+std::string Upsample(Graph& net, std::string x) {
+  x = net.Add("up", neap::Resize{.scales = {2}, .mode = neap::Resize::Mode::kLinear}, {x});
+  return x;
+}
+
+// layers/resize/resize.h
+void AddResize(Graph& net, const std::string& x) {
+  net.Add("up", Resize{.scales = {2}, .mode = Resize::Mode::kLinear}, {x});
 }
 
 }  // namespace neap::examples

@@ -155,6 +155,11 @@ std::vector<LayerCase> AllLayerCases(uint32_t seed) {
   list.DilatedPools();
   list.Sequences();
   list.Volumes();
+  list.Resizes();
+  list.AdaptivePools();
+  list.PixelShuffles();
+  list.ResizedSequences();
+  list.ResizedVolumes();
   return list.Take();
 }
 

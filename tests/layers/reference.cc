@@ -18,6 +18,7 @@
 #include "tests/layers/reference_concat_batch_norms.h"
 #include "tests/layers/reference_folded_convolution.h"
 #include "tests/layers/reference_loss.h"
+#include "tests/layers/reference_resize.h"
 #include "tests/layers/reference_sync_batch_norm.h"
 #include "tests/layers/reference_window.h"
 
@@ -325,6 +326,10 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"max_pool", ReferenceMaxPool},
                               {"average_pool", ReferenceAveragePool},
                               {"global_average_pool", ReferenceAveragePool},
+                              {"adaptive_average_pool", ReferenceAdaptiveAveragePool},
+                              {"resize", ReferenceResize},
+                              {"pixel_shuffle", ReferencePixelShuffle},
+                              {"pixel_unshuffle", ReferencePixelShuffle},
                               {"relu", ReferenceActivation},
                               {"leaky_relu", ReferenceActivation},
                               {"clip", ReferenceActivation},

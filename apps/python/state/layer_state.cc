@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,6 +31,8 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/resize/pixel_shuffle.h"
+#include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
@@ -49,6 +52,13 @@ nb::object ToPython(const Extents& value) {
   if (value.is_one_number()) return nb::cast(value[0]);
   return nb::tuple(nb::cast(std::vector<int64_t>(value.values().begin(), value.values().end())));
 }
+nb::object ToPython(const std::optional<Extents>& value) {
+  return value.has_value() ? ToPython(*value) : nb::none();
+}
+// Values of enumerations by their names.
+nb::object ToPython(Resize::Mode value) { return nb::cast(std::string(Name(value))); }
+nb::object ToPython(Resize::Coordinates value) { return nb::cast(std::string(Name(value))); }
+nb::object ToPython(Resize::Rounding value) { return nb::cast(std::string(Name(value))); }
 nb::object ToPython(const InitialWeights& value) {
   return nb::make_tuple(static_cast<int>(value.weight), value.scale, value.zero_bias);
 }
@@ -70,6 +80,19 @@ void Read(nb::handle given, Extents& value) {
   if (each.empty() || each.size() > kMaxSpatialAxes)
     throw nb::type_error("an extent has one to three numbers");
   value = Extents::Of(each);
+}
+void Read(nb::handle given, std::optional<Extents>& value) {
+  value.reset();
+  if (!given.is_none()) Read(given, value.emplace(1));
+}
+void Read(nb::handle given, Resize::Mode& value) {
+  value = Checked(ParseResizeMode(nb::cast<std::string>(given)));
+}
+void Read(nb::handle given, Resize::Coordinates& value) {
+  value = Checked(ParseResizeCoordinates(nb::cast<std::string>(given)));
+}
+void Read(nb::handle given, Resize::Rounding& value) {
+  value = Checked(ParseResizeRounding(nb::cast<std::string>(given)));
 }
 void Read(nb::handle given, InitialWeights& value) {
   using Rule = InitialWeights::Rule;
@@ -135,6 +158,11 @@ constexpr std::array kRows = {
     RowOf<AveragePool, &AveragePool::kernel, &AveragePool::stride, &AveragePool::padding,
           &AveragePool::count_padding, &AveragePool::ceil_mode, &AveragePool::dilation>(),
     RowOf<GlobalAveragePool>(),
+    RowOf<AdaptiveAveragePool, &AdaptiveAveragePool::size>(),
+    RowOf<Resize, &Resize::sizes, &Resize::scales, &Resize::mode, &Resize::coordinates,
+          &Resize::rounding, &Resize::cubic_coefficient>(),
+    RowOf<PixelShuffle, &PixelShuffle::factor, &PixelShuffle::blocks_first>(),
+    RowOf<PixelUnshuffle, &PixelUnshuffle::factor, &PixelUnshuffle::blocks_first>(),
     RowOf<Crop, &Crop::size, &Crop::offset>(),
     RowOf<ChannelShuffle, &ChannelShuffle::groups>(),
     RowOf<ChannelSlice, &ChannelSlice::first, &ChannelSlice::count>(),

@@ -19,6 +19,8 @@
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
+#include "neap/layers/resize/pixel_shuffle.h"
+#include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/transposed_convolution.h"
@@ -185,15 +187,32 @@ TEST_CASE("layers declare the traits that the papers' policies and accounting us
   for (const Layer& layer : {Layer(Relu{}), Layer(LocalResponseNorm{})})
     CHECK(Specified(layer, x).traits ==
           LayerTraits{.independent_images = true, .paper_in_place = true});
-  for (const Layer& layer :
-       {Layer(Sigmoid{}),    Layer(Tanh{}),         Layer(Dropout{}),
-        Layer(MaxPool{}),    Layer(AveragePool{}),  Layer(GlobalAveragePool{}),
-        Layer(Concat{}),     Layer(Crop{}),         Layer(ZeroPad{}),
-        Layer(ScaleShift{}), Layer(ChannelSlice{}), Layer(ChannelShuffle{.groups = 1}),
-        Layer(LeakyRelu{}),  Layer(Clip{}),         Layer(HardSigmoid{}),
-        Layer(HardSwish{}),  Layer(Silu{}),         Layer(Gelu{}),
-        Layer(Elu{}),        Layer(Softplus{}),     Layer(Mish{}),
-        Layer(Prelu{})}) {
+  for (const Layer& layer : {Layer(Sigmoid{}),
+                             Layer(Tanh{}),
+                             Layer(Dropout{}),
+                             Layer(MaxPool{}),
+                             Layer(AveragePool{}),
+                             Layer(GlobalAveragePool{}),
+                             Layer(Concat{}),
+                             Layer(Crop{}),
+                             Layer(ZeroPad{}),
+                             Layer(ScaleShift{}),
+                             Layer(ChannelSlice{}),
+                             Layer(ChannelShuffle{.groups = 1}),
+                             Layer(Resize{.scales = {2}}),
+                             Layer(PixelShuffle{}),
+                             Layer(PixelUnshuffle{}),
+                             Layer(AdaptiveAveragePool{.size = 2}),
+                             Layer(LeakyRelu{}),
+                             Layer(Clip{}),
+                             Layer(HardSigmoid{}),
+                             Layer(HardSwish{}),
+                             Layer(Silu{}),
+                             Layer(Gelu{}),
+                             Layer(Elu{}),
+                             Layer(Softplus{}),
+                             Layer(Mish{}),
+                             Layer(Prelu{})}) {
     CAPTURE(layer.type());
     CHECK(Specified(layer, x).traits == LayerTraits{.independent_images = true});
   }

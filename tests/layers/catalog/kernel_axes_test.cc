@@ -26,6 +26,8 @@
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
+#include "neap/layers/resize/pixel_shuffle.h"
+#include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
@@ -62,6 +64,18 @@ TEST_CASE("a step of images stays as it is") {
       Forward(SoftmaxCrossEntropy{},
               {{.shape = {2, 3, 5, 6}}, {.shape = {2, 5, 6}, .dtype = DType::kInt32}});
   CHECK(*AsImages(labelled, "a device") == labelled);
+}
+
+TEST_CASE("a step whose kernels take all axes stays as it is") {
+  for (const Layer& layer : {Layer(Resize{.scales = {2}}), Layer(AdaptiveAveragePool{.size = 2}),
+                             Layer(PixelShuffle{}), Layer(PixelUnshuffle{})}) {
+    for (const Shape& shape : {Shape{2, 8, 6}, Shape{2, 8, 4, 6, 2}}) {
+      for (const Phase phase : {Phase::kForward, Phase::kBackwardData}) {
+        const StepSignature step = *SignatureOf(layer, phase, {{.shape = shape}});
+        CHECK(*AsImages(step, "a device") == step);
+      }
+    }
+  }
 }
 
 TEST_CASE("sequences are images of one row, and their windows have one row") {
@@ -136,6 +150,10 @@ const std::vector<std::pair<std::string, Layer>> kLayers = {
     {"MaxPool", MaxPool{}},
     {"AveragePool", AveragePool{}},
     {"GlobalAveragePool", GlobalAveragePool{}},
+    {"AdaptiveAveragePool", AdaptiveAveragePool{.size = 2}},
+    {"Resize", Resize{.scales = {2}}},
+    {"PixelShuffle", PixelShuffle{.factor = 1}},
+    {"PixelUnshuffle", PixelUnshuffle{}},
     {"Crop", Crop{.size = 2}},
     {"ChannelShuffle", ChannelShuffle{}},
     {"ChannelSlice", ChannelSlice{}},
