@@ -6,10 +6,10 @@ _passive = not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys()
 if _passive:
     os.environ["OMP_WAIT_POLICY"] = "passive"
 from neap._neap import (Add, AveragePool, BatchNorm, BinaryCrossEntropy, ChannelShuffle, ChannelSlice, ChannelSplit, Clip, Concat,
-                        Convolution, Crop, Dataset, Dropout, FullyConnected, GlobalAveragePool, Graph, HardSigmoid, HardSwish,
-                        Layer, LeakyRelu, LearningRate, LocalResponseNorm, MaxPool, MeanSquaredError, MemoryUse, Multiply,
-                        OnnxGraph, Plan, Profile, Relu, ScaleShift, Sigmoid, Silu, SoftmaxCrossEntropy, StepResult, Tanh,
-                        TransposedConvolution, ZeroPad, curve, from_onnx, open_dataset, peak_batch, plan,
+                        Convolution, Crop, Dataset, Dropout, Elu, FullyConnected, Gelu, GlobalAveragePool, Graph, HardSigmoid,
+                        HardSwish, Layer, LeakyRelu, LearningRate, LocalResponseNorm, MaxPool, MeanSquaredError, MemoryUse, Mish,
+                        Multiply, OnnxGraph, Plan, Prelu, Profile, Relu, ScaleShift, Sigmoid, Silu, SoftmaxCrossEntropy, Softplus,
+                        StepResult, Tanh, TransposedConvolution, ZeroPad, curve, from_onnx, open_dataset, peak_batch, plan,
                         profile)
 
 if _passive:
@@ -23,9 +23,9 @@ from neap.session import Accuracy, History, LoadedKeys, Session
 from neap.torch_export import from_torch
 
 __all__ = ["Accuracy", "Add", "AveragePool", "BatchNorm", "BinaryCrossEntropy", "BudgetError", "ChannelShuffle", "ChannelSlice", "ChannelSplit",
-           "Clip", "Concat", "Convolution", "Crop", "CustomLayer", "Dataset", "Dropout", "Error", "FullyConnected",
+           "Clip", "Concat", "Convolution", "Crop", "CustomLayer", "Dataset", "Dropout", "Elu", "Error", "FullyConnected", "Gelu",
            "GlobalAveragePool", "Graph", "HardSigmoid", "HardSwish", "History", "Layer", "LeakyRelu", "LearningRate",
-           "LoadedKeys", "Loader", "LocalResponseNorm", "MaxPool", "MeanSquaredError", "MemoryUse", "Multiply",
-           "NonFiniteLossError", "OnnxGraph", "Parameter", "Plan", "Profile", "Relu", "ScaleShift", "Session", "Sigmoid", "Silu",
-           "SoftmaxCrossEntropy", "StepResult", "Tanh", "TransposedConvolution", "ZeroPad", "curve", "from_onnx", "from_torch",
-           "nets", "open_dataset", "peak_batch", "plan", "profile"]
+           "LoadedKeys", "Loader", "LocalResponseNorm", "MaxPool", "MeanSquaredError", "MemoryUse", "Mish", "Multiply",
+           "NonFiniteLossError", "OnnxGraph", "Parameter", "Plan", "Prelu", "Profile", "Relu", "ScaleShift", "Session", "Sigmoid",
+           "Silu", "SoftmaxCrossEntropy", "Softplus", "StepResult", "Tanh", "TransposedConvolution", "ZeroPad", "curve",
+           "from_onnx", "from_torch", "nets", "open_dataset", "peak_batch", "plan", "profile"]

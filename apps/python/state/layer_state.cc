@@ -30,6 +30,7 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/prelu.h"
 #include "neap/layers/scale_shift.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
@@ -52,6 +53,7 @@ nb::object ToPython(const Extents& value) {
 nb::object ToPython(const InitialWeights& value) {
   return nb::make_tuple(static_cast<int>(value.weight), value.scale, value.zero_bias);
 }
+nb::object ToPython(const Gelu::Approximation& value) { return nb::cast(std::string(Name(value))); }
 nb::object ToPython(const TensorSpec& value) {
   return nb::make_tuple(std::vector<int64_t>(value.shape.dims().begin(), value.shape.dims().end()),
                         std::string(Name(value.dtype)), std::string(value.layout_name()));
@@ -79,6 +81,9 @@ void Read(nb::handle given, InitialWeights& value) {
   value = {.weight = static_cast<Rule>(rule),
            .scale = nb::cast<float>(given[1]),
            .zero_bias = nb::cast<bool>(given[2])};
+}
+void Read(nb::handle given, Gelu::Approximation& value) {
+  value = Checked(ParseApproximation(nb::cast<std::string>(given)));
 }
 void Read(nb::handle given, TensorSpec& value) {
   const auto dims = nb::cast<std::vector<int64_t>>(given[0]);
@@ -150,6 +155,11 @@ constexpr std::array kRows = {
     RowOf<HardSigmoid>(),
     RowOf<HardSwish>(),
     RowOf<Silu>(),
+    RowOf<Gelu, &Gelu::approximation>(),
+    RowOf<Elu, &Elu::alpha>(),
+    RowOf<Softplus, &Softplus::beta, &Softplus::threshold>(),
+    RowOf<Mish>(),
+    RowOf<Prelu, &Prelu::slopes>(),
     RowOf<Add>(),
     RowOf<Concat>(),
     RowOf<Multiply>(),
