@@ -6,9 +6,9 @@
 //   backward_data  x, weight, dy  dx, dweight  dx over dy
 //
 // dx is dy where x > 0, else weight * dy; dweight is the sum of x * dy over all other elements, in
-// fp32 and in a fixed order. Backward accumulates natively: it adds to a dweight that already holds
-// a partial sum, such as that of other images. It reads x, because a slope may become negative or 0,
-// and then y does not tell x.
+// fp32 or better and in a fixed order. Backward accumulates natively: it adds to a dweight that
+// already holds a partial sum, such as that of other images. It reads x, because a slope may become
+// negative or 0, and then y does not tell x.
 //
 // params: 0 weight {slopes}, fp32 whatever the type of x, which begins at 0.25.
 //

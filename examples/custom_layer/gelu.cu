@@ -1,4 +1,5 @@
-// The layer of gelu.h on a GPU. These are plain functions: this file needs no header of neap, its callers no nvcc.
+// The layer of gelu.h on a GPU. These are plain functions: this file needs no header of neap, its
+// callers no nvcc.
 #include <cuda_runtime.h>
 
 #include <algorithm>

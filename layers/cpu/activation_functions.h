@@ -149,8 +149,8 @@ struct MishFunction : FunctionOf<Mish> {
     const float t = gate.numerator / gate.denominator;
     return dy * (t + x * s.value * (gate.complement / gate.denominator) * (1 + t));
   }
-  // t = tanh(log(1 + exp(x))) is numerator / denominator, and 1 - t is complement / denominator. All
-  // are polynomials in e = exp(-|x|).
+  // t = tanh(log(1 + exp(x))) is numerator / denominator, and 1 - t is complement / denominator.
+  // All are polynomials in e = exp(-|x|).
   struct Gate {
     Gate(float e, bool is_negative)
         : numerator(is_negative ? e * (e + 2) : 1 + 2 * e),
