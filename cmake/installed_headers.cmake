@@ -78,12 +78,14 @@ set(NEAP_INSTALLED_HEADERS
   layers/devices/device_file.h
   layers/dropout.h
   layers/fully_connected.h
-  layers/group_norm.h
+  layers/initial_weights.h
   layers/join.h
-  layers/layer_norm.h
   layers/lrn.h
   layers/multiply.h
+  layers/norm/group_norm.h
+  layers/norm/layer_norm.h
   layers/pooling.h
+  layers/prelu.h
   layers/profile/kept_engine_lists.h
   layers/profile/kernel_bench.h
   layers/profile/kernel_timer.h
@@ -93,9 +95,10 @@ set(NEAP_INSTALLED_HEADERS
   layers/profile/profiled_timings.h
   layers/profile/profiler.h
   layers/profile/sqlite.h
+  layers/resize/pixel_shuffle.h
+  layers/resize/resize.h
   layers/scale_shift.h
   layers/softmax_cross_entropy.h
-  layers/steps/initial_weights.h
   layers/target_loss.h
   layers/transposed_convolution.h
   layers/zero_pad.h

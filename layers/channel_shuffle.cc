@@ -20,14 +20,4 @@ absl::StatusOr<LayerSpec> ChannelShuffle::Specify(const LayerContext& context) c
   return CopySteps(WithShape(x, x.shape), context.mode);
 }
 
-ChannelMatrix MatrixOf(const ChannelShuffle& shuffle, const TensorSpec& images, bool backward) {
-  const bool last = images.layout == Layout::kChannelsLast;
-  const int64_t pixels = images.shape.positions();
-  const int64_t others = images.shape.c() / shuffle.groups;
-  return {.outer = images.shape.n() * (last ? pixels : 1),
-          .rows = backward ? others : shuffle.groups,
-          .columns = backward ? shuffle.groups : others,
-          .run = last ? 1 : pixels};
-}
-
 }  // namespace neap

@@ -25,14 +25,4 @@ struct ChannelShuffle {
   friend bool operator==(const ChannelShuffle&, const ChannelShuffle&) = default;
 };
 
-// The channels of images in memory as a matrix {rows, columns} of runs of elements, in each of
-// `outer` parts. A step writes its transpose.
-struct ChannelMatrix {
-  int64_t outer = 1;
-  int64_t rows = 1, columns = 1;
-  int64_t run = 1;
-};
-// The matrix of the images that the step reads: x or, `backward`, dy.
-ChannelMatrix MatrixOf(const ChannelShuffle& shuffle, const TensorSpec& images, bool backward);
-
 }  // namespace neap

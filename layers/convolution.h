@@ -15,7 +15,7 @@
 
 #include "neap/core/step/layer.h"
 #include "neap/core/step/window.h"
-#include "neap/layers/steps/initial_weights.h"
+#include "neap/layers/initial_weights.h"
 
 namespace neap {
 

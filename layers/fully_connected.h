@@ -12,7 +12,7 @@
 #pragma once
 
 #include "neap/core/step/layer.h"
-#include "neap/layers/steps/initial_weights.h"
+#include "neap/layers/initial_weights.h"
 
 namespace neap {
 

@@ -10,6 +10,7 @@
 #include "neap/core/step/operands.h"
 #include "neap/core/step/parameter_text.h"
 #include "neap/core/step/specify.h"
+#include "neap/layers/resize/resample_axes.h"
 #include "neap/layers/steps/copy_steps.h"
 
 namespace neap {
@@ -181,6 +182,21 @@ absl::StatusOr<LayerSpec> GlobalAveragePool::Specify(const LayerContext& context
                              context.mode, static_cast<double>(x.elements()));
   if (context.mode == Mode::kTraining) spec.steps[1].accumulates_natively = {Slot::kInputGrad};
   return spec;
+}
+
+std::string AdaptiveAveragePool::Parameters() const { return ParameterText({{"size", size}}); }
+
+absl::StatusOr<LayerSpec> AdaptiveAveragePool::Specify(const LayerContext& context) const {
+  RETURN_IF_ERROR(CheckSpatialInputs(context, 1));
+  const TensorSpec& x = context.inputs[0];
+  const int axes = x.shape.spatial_axes();
+  RETURN_IF_ERROR(CheckSuits("size", size, axes));
+  const Extents out = size.Along(axes);
+  RETURN_IF_ERROR(CheckResampled(ParameterText({{"size", out}}), x.shape, out));
+  if (out.AllAre(1))
+    return absl::InvalidArgumentError("one window along every axis is a global_average_pool");
+  return CopySteps(WithShape(x, SpatialShape(x.shape.n(), x.shape.c(), out.values())), context.mode,
+                   static_cast<double>(x.elements()));
 }
 
 }  // namespace neap

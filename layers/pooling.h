@@ -1,6 +1,6 @@
-// Max and average pooling along 1 to 3 spatial axes, as torch.nn.MaxPool2d and AvgPool2d, and
-// global average pooling. Both may have windows with dilation, as the average pooling of ONNX does
-// and that of torch does not.
+// Max and average pooling along 1 to 3 spatial axes, as torch.nn.MaxPool2d and AvgPool2d, global
+// average pooling, and average pooling to a given size, as torch.nn.AdaptiveAvgPool2d. The first two
+// may have windows with dilation, as the average pooling of ONNX does and that of torch does not.
 //
 //   step                     reads      writes
 //   max:     forward         x          y, index
@@ -32,6 +32,15 @@
 //
 // Backward of global average pooling accumulates natively: it adds to a dx that already holds a
 // partial sum, as where squeeze and excitation pools what it multiplies (layers/multiply.h).
+//
+// Windows of adaptive average pooling are as many as asked for and cover the image, with one pixel
+// in common where they would end within it: window i is [floor(i * in / out), ceil((i + 1) * in /
+// out)).
+//
+//   7 pixels to 3
+//   |0 1 2|
+//       |2 3 4|
+//           |4 5 6|
 //
 // Max pooling of a ReLU's result can run in the ReLU's pass (layers/fusion/fused_relu.h,
 // layers/fusion/norm_pass.h). Its index then also says where the ReLU passes no gradient.
@@ -105,6 +114,16 @@ struct GlobalAveragePool {
   static constexpr std::string_view kType = "global_average_pool";
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
   friend bool operator==(const GlobalAveragePool&, const GlobalAveragePool&) = default;
+};
+
+// Means of `size` windows along each axis. INVALID_ARGUMENT for one window along every axis, which
+// is a GlobalAveragePool: that joins the pass of the layer before it.
+struct AdaptiveAveragePool {
+  static constexpr std::string_view kType = "adaptive_average_pool";
+  Extents size = 1;
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  std::string Parameters() const;
+  friend bool operator==(const AdaptiveAveragePool&, const AdaptiveAveragePool&) = default;
 };
 
 }  // namespace neap

@@ -7,7 +7,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/parameter_text.h"
 #include "neap/core/step/specify.h"
-#include "neap/layers/steps/initial_weights.h"
+#include "neap/layers/initial_weights.h"
 #include "neap/layers/steps/linear_steps.h"
 
 namespace neap {

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "neap/core/graph/graph.h"
-#include "neap/layers/steps/initial_weights.h"
+#include "neap/layers/initial_weights.h"
 
 namespace neap::nets {
 

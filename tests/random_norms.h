@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "neap/core/step/layer.h"
-#include "neap/layers/group_norm.h"
-#include "neap/layers/layer_norm.h"
+#include "neap/layers/norm/group_norm.h"
+#include "neap/layers/norm/layer_norm.h"
 
 namespace neap::testing {
 

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "apps/python/bindings.h"
+#include "apps/python/errors.h"
 #include "apps/python/state/layer_state.h"
 #include "neap/core/step/layer.h"
 #include "neap/core/step/window.h"
@@ -28,6 +29,9 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/prelu.h"
+#include "neap/layers/resize/pixel_shuffle.h"
+#include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
@@ -49,6 +53,15 @@ Extents ToExtent(const Extent& extent) {
   if (each.empty() || each.size() > kMaxSpatialAxes)
     throw nb::type_error("an extent is one number, or one for each of 1 to 3 axes");
   return Extents::Of(each);
+}
+
+// The same for scales.
+using Scale = std::variant<float, std::vector<float>>;
+
+std::vector<float> ToScales(const std::optional<Scale>& scale) {
+  if (!scale.has_value()) return {};
+  const auto* const every = std::get_if<float>(&*scale);
+  return every != nullptr ? std::vector<float>{*every} : std::get<std::vector<float>>(*scale);
 }
 
 template <typename Definition>
@@ -190,6 +203,56 @@ void BindPools(nb::module_& module) {
       "also a front and a back.");
 }
 
+void BindResizes(nb::module_& module) {
+  const Resize usual;
+  module.def(
+      "Resize",
+      [](const std::optional<Extent>& sizes, const std::optional<Scale>& scales,
+         const std::string& mode, const std::string& coordinates, const std::string& rounding,
+         float cubic_coefficient) {
+        Resize resize = {.scales = ToScales(scales),
+                         .mode = Checked(ParseResizeMode(mode)),
+                         .coordinates = Checked(ParseResizeCoordinates(coordinates)),
+                         .rounding = Checked(ParseResizeRounding(rounding)),
+                         .cubic_coefficient = cubic_coefficient};
+        if (sizes.has_value()) resize.sizes = ToExtent(*sizes);
+        return Layer(resize);
+      },
+      "sizes"_a = nb::none(), "scales"_a = nb::none(), "mode"_a = std::string(Name(usual.mode)),
+      "coordinates"_a = std::string(Name(usual.coordinates)),
+      "rounding"_a = std::string(Name(usual.rounding)),
+      "cubic_coefficient"_a = usual.cubic_coefficient,
+      "As torch.nn.Upsample, to `sizes` or by `scales`. Modes are 'nearest', 'linear' and 'cubic', "
+      "coordinates 'half_pixel', 'align_corners' and 'asymmetric', roundings of 'nearest' 'floor', "
+      "'ceil', 'prefer_floor' and 'prefer_ceil'. By default torch's 'nearest-exact'; its 'nearest' "
+      "is 'asymmetric' and 'floor'.");
+  module.def(
+      "AdaptiveAveragePool",
+      [](const Extent& size) {
+        const Extents windows = ToExtent(size);
+        return windows.AllAre(1) ? Layer(GlobalAveragePool{})
+                                 : Layer(AdaptiveAveragePool{.size = windows});
+      },
+      "size"_a,
+      "As torch.nn.AdaptiveAvgPool1d, 2d and 3d. One window along every axis is a "
+      "GlobalAveragePool.");
+  module.def(
+      "PixelShuffle",
+      [](int64_t factor, bool blocks_first) {
+        return Layer(PixelShuffle{.factor = factor, .blocks_first = blocks_first});
+      },
+      "factor"_a = PixelShuffle{}.factor, "blocks_first"_a = false,
+      "As torch.nn.PixelShuffle: channels become blocks of pixels. With `blocks_first`, those of "
+      "one pixel of the blocks are neighbours, as in ONNX's DepthToSpace with mode DCR.");
+  module.def(
+      "PixelUnshuffle",
+      [](int64_t factor, bool blocks_first) {
+        return Layer(PixelUnshuffle{.factor = factor, .blocks_first = blocks_first});
+      },
+      "factor"_a = PixelUnshuffle{}.factor, "blocks_first"_a = false,
+      "As torch.nn.PixelUnshuffle, the inverse of PixelShuffle.");
+}
+
 void BindActivations(nb::module_& module) {
   module.def(
       "LeakyRelu",
@@ -199,6 +262,25 @@ void BindActivations(nb::module_& module) {
       "Clip", [](float low, float high) { return Layer(Clip{.low = low, .high = high}); },
       "low"_a = Clip{}.low, "high"_a = Clip{}.high,
       "As torch.nn.Hardtanh; by default torch.nn.ReLU6.");
+  module.def(
+      "Gelu",
+      [](const std::string& approximation) {
+        return Layer(Gelu{.approximation = Checked(ParseApproximation(approximation))});
+      },
+      "approximation"_a = "none", "As torch.nn.GELU, exact or approximated by 'tanh'.");
+  module.def(
+      "Elu", [](float alpha) { return Layer(Elu{.alpha = alpha}); }, "alpha"_a = Elu{}.alpha,
+      "As torch.nn.ELU; `alpha` is not negative.");
+  module.def(
+      "Softplus",
+      [](float beta, float threshold) {
+        return Layer(Softplus{.beta = beta, .threshold = threshold});
+      },
+      "beta"_a = Softplus{}.beta, "threshold"_a = Softplus{}.threshold, "As torch.nn.Softplus.");
+  module.def(
+      "Prelu", [](int64_t slopes) { return Layer(Prelu{.slopes = slopes}); },
+      "slopes"_a = Prelu{}.slopes,
+      "As torch.nn.PReLU, with one slope or one for each channel, which training changes.");
   module.def(
       "ScaleShift",
       [](float scale, float shift) { return Layer(ScaleShift{.scale = scale, .shift = shift}); },
@@ -210,6 +292,7 @@ void BindActivations(nb::module_& module) {
   BindWithoutFields<HardSigmoid>(module, "HardSigmoid", "As torch.nn.Hardsigmoid.");
   BindWithoutFields<HardSwish>(module, "HardSwish", "As torch.nn.Hardswish.");
   BindWithoutFields<Silu>(module, "Silu", "As torch.nn.SiLU.");
+  BindWithoutFields<Mish>(module, "Mish", "As torch.nn.Mish.");
 }
 
 std::string ToText(const Layer& layer) {
@@ -235,6 +318,7 @@ void BindLayers(nb::module_& module) {
   BindConvolutions(module);
   BindNorms(module);
   BindPools(module);
+  BindResizes(module);
   BindActivations(module);
   BindWithoutFields<GlobalAveragePool>(module, "GlobalAveragePool",
                                        "As torch.nn.AdaptiveAvgPool2d(1), over all spatial axes.");

@@ -18,14 +18,21 @@ std::string ShortestText(float value) {
 
 }  // namespace
 
-Parameter::Parameter(std::string_view name, const std::string& value)
-    : text_(absl::StrCat(std::string(name), "=", value)) {}
-Parameter::Parameter(std::string_view name, int64_t value) : Parameter(name, absl::StrCat(value)) {}
+Parameter::Parameter(std::string_view name, std::string_view value)
+    : text_(absl::StrCat(std::string(name), "=", std::string(value))) {}
+Parameter::Parameter(std::string_view name, int64_t value)
+    : Parameter(name, std::string_view(absl::StrCat(value))) {}
 Parameter::Parameter(std::string_view name, bool value)
-    : Parameter(name, std::string(value ? "true" : "false")) {}
-Parameter::Parameter(std::string_view name, float value) : Parameter(name, ShortestText(value)) {}
+    : Parameter(name, std::string_view(value ? "true" : "false")) {}
+Parameter::Parameter(std::string_view name, float value)
+    : Parameter(name, std::string_view(ShortestText(value))) {}
 Parameter::Parameter(std::string_view name, const Extents& value)
-    : Parameter(name, value.ToString()) {}
+    : Parameter(name, std::string_view(value.ToString())) {}
+Parameter::Parameter(std::string_view name, absl::Span<const float> value)
+    : Parameter(name,
+                std::string_view(absl::StrJoin(value, "x", [](std::string* out, float number) {
+                  out->append(ShortestText(number));
+                }))) {}
 
 std::string ParameterText(std::initializer_list<Parameter> parameters) {
   return absl::StrJoin(parameters, " ", [](std::string* out, const Parameter& parameter) {

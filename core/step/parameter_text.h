@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "absl/types/span.h"
 #include "neap/core/step/window.h"
 
 namespace neap {
@@ -22,10 +23,13 @@ class Parameter {
   Parameter(std::string_view name, bool value);
   Parameter(std::string_view name, float value);
   Parameter(std::string_view name, const Extents& value);
+  // Numbers for each axis, as extents: "1.5x2".
+  Parameter(std::string_view name, absl::Span<const float> value);
+  // The name of an enumeration's value.
+  Parameter(std::string_view name, std::string_view value);
   const std::string& text() const { return text_; }
 
  private:
-  Parameter(std::string_view name, const std::string& value);
   std::string text_;
 };
 

@@ -14,6 +14,8 @@
 #include "neap/layers/fusion/fused_relu.h"
 #include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/resize/pixel_shuffle.h"
+#include "neap/layers/resize/resize.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
 
@@ -64,6 +66,11 @@ void ChangeExtents(Layer& layer, F f) {
       ChangeIfIs<MaxPool>(layer, f) || ChangeIfIs<AveragePool>(layer, f) ||
       ChangeIfIs<FusedConvolution>(layer, f) || ChangeIfIs<FusedRelu>(layer, f) ||
       ChangeIfIs<NormPass>(layer, f) || ChangeIfIs<Crop>(layer, f);
+}
+
+bool TakesAllAxes(const Layer& layer) {
+  return layer.As<Resize>() != nullptr || layer.As<AdaptiveAveragePool>() != nullptr ||
+         layer.As<PixelShuffle>() != nullptr || layer.As<PixelUnshuffle>() != nullptr;
 }
 
 bool IsIdle(Layer layer, int axis) {
@@ -126,6 +133,7 @@ absl::StatusOr<StepSignature> AsImages(StepSignature signature, std::string_view
   if (other == signature.operands.end()) return signature;
   const int axes = other->tensor.shape.spatial_axes();
   const bool is_of_layer = IsOfLayer(signature.phase);
+  if (is_of_layer && TakesAllAxes(signature.layer)) return signature;
   const std::optional<View> view =
       is_of_layer || axes == 1 ? ViewOf(signature.layer, axes) : View::kDhByW;
   if (!view.has_value()) {

@@ -6,8 +6,9 @@
 //                                          have one element and do not move along D and H
 //                        {N, C, D, H W}    such windows along H and W
 //
-// There are no kernels for other windows over volumes. They are refused when engines are listed, so
-// no session or plan is made with them. Both backends give their rows such signatures
+// The kernels of Resize, AdaptiveAveragePool, PixelShuffle and PixelUnshuffle take all axes as they
+// are. There are no kernels for other windows over volumes. They are refused when engines are
+// listed, so no session or plan is made with them. Both backends give their rows such signatures
 // (KernelTable::view, layers/catalog/table_backend.h).
 #pragma once
 
@@ -18,8 +19,8 @@
 
 namespace neap {
 
-// The signature of the same step with two spatial axes; unchanged if it has two, or none. `device`
-// is named in messages. Errors: UNIMPLEMENTED as above.
+// The signature of the same step with two spatial axes; unchanged if it has two, or none, or if its
+// kernels take all axes. `device` is named in messages. Errors: UNIMPLEMENTED as above.
 absl::StatusOr<StepSignature> AsImages(StepSignature signature, std::string_view device);
 
 }  // namespace neap

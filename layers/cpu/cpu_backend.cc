@@ -26,12 +26,15 @@
 #include "neap/layers/fusion/fused_relu.h"
 #include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/fusion/sync_batch_norm.h"
-#include "neap/layers/group_norm.h"
 #include "neap/layers/join.h"
-#include "neap/layers/layer_norm.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
+#include "neap/layers/norm/group_norm.h"
+#include "neap/layers/norm/layer_norm.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/prelu.h"
+#include "neap/layers/resize/pixel_shuffle.h"
+#include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
@@ -57,13 +60,18 @@ std::vector<KernelRow> Rows() {
       {kLayer<GlobalAveragePool>, Phase::kBackwardData, cpu::GlobalAveragePoolBackward},
       {kLayer<MaxPool>, Phase::kForward, cpu::MaxPoolForward},
       {kLayer<MaxPool>, Phase::kBackwardData, cpu::MaxPoolBackward},
-      {kLayer<Relu>, std::nullopt, cpu::ReluSteps},
-      {kLayer<LeakyRelu>, std::nullopt, cpu::LeakyReluSteps},
+      {kLayer<Relu>, std::nullopt, cpu::ActivationSteps},
+      {kLayer<LeakyRelu>, std::nullopt, cpu::ActivationSteps},
       {kLayer<Sigmoid>, std::nullopt, cpu::SigmoidSteps},
       {kLayer<Tanh>, std::nullopt, cpu::TanhSteps},
-      {kLayer<HardSigmoid>, std::nullopt, cpu::HardSigmoidSteps},
-      {kLayer<HardSwish>, std::nullopt, cpu::HardSwishSteps},
-      {kLayer<Silu>, std::nullopt, cpu::SiluSteps},
+      {kLayer<HardSigmoid>, std::nullopt, cpu::ActivationSteps},
+      {kLayer<HardSwish>, std::nullopt, cpu::ActivationSteps},
+      {kLayer<Silu>, std::nullopt, cpu::ActivationSteps},
+      {kLayer<Gelu>, std::nullopt, cpu::ActivationSteps},
+      {kLayer<Elu>, std::nullopt, cpu::ActivationSteps},
+      {kLayer<Softplus>, std::nullopt, cpu::ActivationSteps},
+      {kLayer<Mish>, std::nullopt, cpu::ActivationSteps},
+      {kLayer<Prelu>, std::nullopt, cpu::PreluSteps},
       {kLayer<ScaleShift>, std::nullopt, cpu::ScaleShiftSteps},
       {kLayer<LocalResponseNorm>, Phase::kForward, cpu::LrnForward},
       {kLayer<LocalResponseNorm>, Phase::kBackwardData, cpu::LrnBackward},
@@ -88,8 +96,11 @@ std::vector<KernelRow> Rows() {
       {kLayer<Concat>, Phase::kBackwardData, cpu::ConcatBackward},
       {kLayer<Crop>, Phase::kForward, cpu::CropForward},
       {kLayer<Crop>, Phase::kBackwardData, cpu::CropBackward},
-      {kLayer<ChannelShuffle>, Phase::kForward, cpu::ChannelShuffleSteps},
-      {kLayer<ChannelShuffle>, Phase::kBackwardData, cpu::ChannelShuffleSteps},
+      {kLayer<ChannelShuffle>, std::nullopt, cpu::PermutationSteps},
+      {kLayer<PixelShuffle>, std::nullopt, cpu::PermutationSteps},
+      {kLayer<PixelUnshuffle>, std::nullopt, cpu::PermutationSteps},
+      {kLayer<Resize>, std::nullopt, cpu::ResampleSteps},
+      {kLayer<AdaptiveAveragePool>, std::nullopt, cpu::ResampleSteps},
       {kLayer<ChannelSlice>, Phase::kForward, cpu::ChannelSliceForward},
       {kLayer<ChannelSlice>, Phase::kBackwardData, cpu::ChannelSliceBackward},
       {kLayer<ChannelSplit>, std::nullopt, cpu::ChannelSplitSteps},
@@ -102,7 +113,7 @@ std::vector<KernelRow> Rows() {
 // the results between them, or they round a layer's bounds.
 std::vector<KernelRow> RoundingRows() {
   return {
-      {kLayer<Clip>, std::nullopt, cpu::ClipSteps},
+      {kLayer<Clip>, std::nullopt, cpu::ActivationSteps},
       {kLayer<BatchNorm>, Phase::kForward, cpu::NormPassForward},
       {kLayer<BatchNorm>, Phase::kBackwardData, cpu::NormPassBackward},
       {kLayer<NormPass>, Phase::kForward, cpu::NormPassForward},

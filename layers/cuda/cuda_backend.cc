@@ -28,12 +28,15 @@
 #include "neap/layers/fusion/fused_relu.h"
 #include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/fusion/sync_batch_norm.h"
-#include "neap/layers/group_norm.h"
 #include "neap/layers/join.h"
-#include "neap/layers/layer_norm.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
+#include "neap/layers/norm/group_norm.h"
+#include "neap/layers/norm/layer_norm.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/prelu.h"
+#include "neap/layers/resize/pixel_shuffle.h"
+#include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
@@ -70,19 +73,25 @@ constexpr TableEntry kTable[] = {
     {kLayer<BatchNormApply>, BatchNormApplyCandidates},
     {kLayer<ConcatBatchNorms>, ConcatBatchNormsCandidates},
     {kLayer<FusedRelu>, FusedReluCandidates},
-    {kLayer<Relu>, ReluCandidates},
-    {kLayer<LeakyRelu>, LeakyReluCandidates},
+    {kLayer<Relu>, ActivationCandidates},
+    {kLayer<LeakyRelu>, ActivationCandidates},
+    {kLayer<Prelu>, PreluCandidates},
     {kLayer<ScaleShift>, ScaleShiftCandidates},
-    {kLayer<Clip>, ClipCandidates},
-    {kLayer<Sigmoid>, SigmoidCandidates},
-    {kLayer<Tanh>, TanhCandidates},
-    {kLayer<HardSigmoid>, HardSigmoidCandidates},
-    {kLayer<HardSwish>, HardSwishCandidates},
-    {kLayer<Silu>, SiluCandidates},
+    {kLayer<Clip>, ActivationCandidates},
+    {kLayer<Sigmoid>, ActivationCandidates},
+    {kLayer<Tanh>, ActivationCandidates},
+    {kLayer<HardSigmoid>, ActivationCandidates},
+    {kLayer<HardSwish>, ActivationCandidates},
+    {kLayer<Silu>, ActivationCandidates},
+    {kLayer<Gelu>, ActivationCandidates},
+    {kLayer<Elu>, ActivationCandidates},
+    {kLayer<Softplus>, ActivationCandidates},
+    {kLayer<Mish>, ActivationCandidates},
     {kLayer<Dropout>, DropoutCandidates},
     {kLayer<MaxPool>, MaxPoolCandidates},
     {kLayer<AveragePool>, AveragePoolCandidates},
     {kLayer<GlobalAveragePool>, GlobalAveragePoolCandidates},
+    {kLayer<AdaptiveAveragePool>, ResampleCandidates},
     {kLayer<LocalResponseNorm>, LrnCandidates},
     {kLayer<SoftmaxCrossEntropy>, SoftmaxCandidates},
     {kLayer<MeanSquaredError>, TargetLossCandidates},
@@ -90,7 +99,10 @@ constexpr TableEntry kTable[] = {
     {kLayer<Add>, AddCandidates},
     {kLayer<Multiply>, MultiplyCandidates},
     {kLayer<Concat>, ConcatCandidates},
-    {kLayer<ChannelShuffle>, ChannelShuffleCandidates},
+    {kLayer<ChannelShuffle>, PermutationCandidates},
+    {kLayer<PixelShuffle>, PermutationCandidates},
+    {kLayer<PixelUnshuffle>, PermutationCandidates},
+    {kLayer<Resize>, ResampleCandidates},
     {kLayer<ChannelSlice>, ChannelSliceCandidates},
     {kLayer<ChannelSplit>, ChannelSplitCandidates},
     {kLayer<Crop>, CropCandidates},

@@ -18,7 +18,7 @@
 #include "neap/nets/onnx/constant_arrays.h"
 #include "neap/nets/onnx/constant_math.h"
 #include "neap/nets/onnx/network_builder.h"
-#include "neap/nets/onnx/norm_layers.h"
+#include "neap/nets/onnx/norms/norm_layers.h"
 
 namespace neap::nets {
 namespace {
@@ -129,6 +129,11 @@ absl::StatusOr<ImageValue> NetworkBuilder::Predictions() const {
         "the output '", graph_.output(0).name(), "' is a ", output.softmax,
         ", which neap has only as a part of the softmax cross-entropy, not of the loss ",
         std::string(options_.loss.type())));
+  }
+  if (output.formula.has_value()) {
+    return absl::UnimplementedError(
+        absl::StrCat("the output '", graph_.output(0).name(),
+                     "' is a step of a formula, which neap only has as a whole, as in GELU"));
   }
   const GraphLayer& last = LayerOf(output);
   const bool takes_sigmoid = options_.loss.As<BinaryCrossEntropy>() != nullptr;

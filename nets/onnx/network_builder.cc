@@ -15,7 +15,7 @@
 #include "neap/core/base/utf8.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/convolution.h"
-#include "neap/nets/onnx/norm_layers.h"
+#include "neap/nets/onnx/norms/norm_layers.h"
 
 namespace neap::nets {
 namespace {
@@ -387,8 +387,8 @@ std::optional<ImageValue> NetworkBuilder::StatedShape(const std::string& name) c
   return value;
 }
 
-const GraphLayer& NetworkBuilder::LayerOf(const ImageValue& images) const {
-  return drafts_[draft_of_.at(images.layer)].layer;
+const GraphLayer& NetworkBuilder::LayerOf(const std::string& output) const {
+  return drafts_[draft_of_.at(output)].layer;
 }
 
 }  // namespace neap::nets

@@ -14,6 +14,17 @@ namespace neap::nets {
 using onnx_schema::Attribute;
 using onnx_schema::Node;
 
+namespace {
+
+// The image with the zeros of the Pad that computes it, which its reader does not add itself.
+ImageValue WithPadding(ImageValue image) {
+  image.padding = {};
+  image.unpadded.clear();
+  return image;
+}
+
+}  // namespace
+
 int64_t ToInteger(double value) {
   constexpr double kLimit = static_cast<double>(int64_t{1} << 62);
   if (std::isnan(value)) return 0;
@@ -64,6 +75,14 @@ bool NodeReader::ReadsGuess() const {
   return false;
 }
 
+bool NodeReader::ReadsFormula() const {
+  for (int i = 0; i < input_count(); ++i) {
+    const ImageValue* const image = IfImage(i);
+    if (image != nullptr && image->formula.has_value()) return true;
+  }
+  return false;
+}
+
 bool NodeReader::ReadsUnsupported() const {
   for (int i = 0; i < input_count(); ++i) {
     const Value* const value = InputValue(i);
@@ -107,25 +126,40 @@ absl::StatusOr<ImageValue> NodeReader::AnyImage(int i) const {
   return *image;
 }
 
-absl::StatusOr<ImageValue> NodeReader::PaddedImage(int i) const {
-  ASSIGN_OR_RETURN(ImageValue image, AnyImage(i));
-  if (!image.is_channels_last) return image;
+absl::Status NodeReader::CheckNoFormula(int i) const {
+  if (!IfImage(i)->formula.has_value()) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat(
+      Input(i), " is a step of a formula, which neap only has as a whole, as in GELU"));
+}
+
+absl::Status NodeReader::CheckChannelsSecond(int i) const {
+  if (!IfImage(i)->is_channels_last) return absl::OkStatus();
   return absl::UnimplementedError(
       absl::StrCat(Input(i), " has its channels as the last axis, not as the second"));
 }
 
+absl::StatusOr<ImageValue> NodeReader::PaddedImage(int i) const {
+  ASSIGN_OR_RETURN(ImageValue image, AnyImage(i));
+  RETURN_IF_ERROR(CheckNoFormula(i));
+  RETURN_IF_ERROR(CheckChannelsSecond(i));
+  return image;
+}
+
+absl::StatusOr<ImageValue> NodeReader::FormulaImage(int i) const {
+  ASSIGN_OR_RETURN(ImageValue image, AnyImage(i));
+  RETURN_IF_ERROR(CheckChannelsSecond(i));
+  return WithPadding(std::move(image));
+}
+
 absl::StatusOr<ImageValue> NodeReader::Image(int i) const {
   ASSIGN_OR_RETURN(ImageValue image, PaddedImage(i));
-  image.padding = {};
-  image.unpadded.clear();
-  return image;
+  return WithPadding(std::move(image));
 }
 
 absl::StatusOr<ImageValue> NodeReader::ImageOfAnyLayout(int i) const {
   ASSIGN_OR_RETURN(ImageValue image, AnyImage(i));
-  image.padding = {};
-  image.unpadded.clear();
-  return image;
+  RETURN_IF_ERROR(CheckNoFormula(i));
+  return WithPadding(std::move(image));
 }
 
 absl::StatusOr<std::vector<ImageValue>> NodeReader::AllImages() const {

@@ -24,8 +24,8 @@
 #include "neap/core/graph/graph.h"
 #include "neap/core/step/window.h"
 #include "neap/layers/channel_shuffle.h"
-#include "neap/layers/group_norm.h"
-#include "neap/layers/layer_norm.h"
+#include "neap/layers/norm/group_norm.h"
+#include "neap/layers/norm/layer_norm.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/scale_shift.h"
 #include "neap/nets/onnx/onnx_file.h"
@@ -86,7 +86,7 @@ class NodeWriter {
                            onnx_schema::Node& node);
 
   absl::Status WriteLinear(const ResolvedLayer& layer);
-  // nets/onnx/norm_writer.cc
+  // nets/onnx/norms/norm_writer.cc
   absl::Status WriteNorm(const ResolvedLayer& layer);
   absl::Status WriteGroupNorm(const ResolvedLayer& layer, const GroupNorm& norm);
   absl::Status WriteInstanceNorm(const ResolvedLayer& layer, const InstanceNorm& norm);
@@ -96,6 +96,8 @@ class NodeWriter {
   void WriteShuffle(const ResolvedLayer& layer, const ChannelShuffle& shuffle);
   void WriteScaleShift(const ResolvedLayer& layer, const ScaleShift& linear);
   bool WriteActivation(const ResolvedLayer& layer);
+  bool WriteParts(const ResolvedLayer& layer);
+  absl::Status WritePrelu(const ResolvedLayer& layer);
   bool WriteElementwise(const ResolvedLayer& layer);
   bool WriteBorder(const ResolvedLayer& layer);
 

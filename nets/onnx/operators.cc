@@ -9,64 +9,78 @@
 #include "neap/nets/onnx/constant_folding.h"
 
 namespace neap::nets {
+namespace operators {
 namespace {
 
-struct Entry {
+struct OperatorEntry {
   std::string_view op;
-  operators::Operator* add;
+  Operator* add;
   // Whether it may refuse extents that another operator computes.
   bool depends_on_shape = false;
 };
 
-constexpr Entry kOperators[] = {
-    {"Add", operators::Sum, true},
-    {"AveragePool", operators::AveragePool},
-    {"BatchNormalization", operators::BatchNormalization},
-    {"Cast", operators::Same},
-    {"Clip", operators::Clip},
-    {"Concat", operators::Concat, true},
-    {"Conv", operators::Conv},
-    {"ConvTranspose", operators::ConvTranspose},
-    {"Div", operators::Div, true},
-    {"Dropout", operators::Dropout},
-    {"Flatten", operators::ChangeAxes, true},
-    {"Gemm", operators::Gemm, true},
-    {"GlobalAveragePool", operators::GlobalAveragePool},
-    {"GroupNormalization", operators::GroupNormalization},
-    {"HardSigmoid", operators::HardSigmoid},
-    {"HardSwish", operators::Activation},
-    {"Identity", operators::Same},
-    {"InstanceNormalization", operators::InstanceNormalization},
-    {"LRN", operators::Lrn},
-    {"LayerNormalization", operators::LayerNormalization, true},
-    {"LeakyRelu", operators::LeakyRelu},
-    {"LogSoftmax", operators::Softmax, true},
-    {"MatMul", operators::MatMul, true},
-    {"MaxPool", operators::MaxPool},
-    {"Mul", operators::Mul, true},
-    {"Neg", operators::Neg},
-    {"Pad", operators::Pad},
-    {"ReduceMean", operators::ReduceMean, true},
-    {"Relu", operators::Activation},
-    {"Reshape", operators::ChangeAxes, true},
-    {"Shape", operators::Shape},
-    {"Sigmoid", operators::Activation},
-    {"Slice", operators::Slice, true},
-    {"Softmax", operators::Softmax, true},
-    {"Split", operators::Split, true},
-    {"Squeeze", operators::ChangeAxes, true},
-    {"Sub", operators::Sub, true},
-    {"Sum", operators::Sum, true},
-    {"Tanh", operators::Activation},
-    {"Transpose", operators::Transpose, true},
-    {"Unsqueeze", operators::ChangeAxes, true},
+constexpr OperatorEntry kOperators[] = {
+    {"Add", Sum, true},
+    {"AveragePool", AveragePool},
+    {"BatchNormalization", BatchNormalization},
+    {"Cast", Same},
+    {"Clip", Clip},
+    {"Concat", Concat, true},
+    {"Conv", Conv},
+    {"ConvTranspose", ConvTranspose},
+    {"Div", Div, true},
+    {"Dropout", Dropout},
+    {"Elu", Elu},
+    {"Erf", Erf},
+    {"Flatten", ChangeAxes, true},
+    {"Gelu", Gelu},
+    {"Gemm", Gemm, true},
+    {"GlobalAveragePool", GlobalAveragePool},
+    {"GroupNormalization", GroupNormalization},
+    {"HardSigmoid", HardSigmoid},
+    {"HardSwish", Activation},
+    {"Identity", Same},
+    {"InstanceNormalization", InstanceNormalization},
+    {"LRN", Lrn},
+    {"LayerNormalization", LayerNormalization, true},
+    {"LeakyRelu", LeakyRelu},
+    {"LogSoftmax", Softmax, true},
+    {"MatMul", MatMul, true},
+    {"MaxPool", MaxPool},
+    {"Mish", Activation},
+    {"Mul", Mul, true},
+    {"Neg", Neg},
+    {"PRelu", PRelu, true},
+    {"Pad", Pad},
+    {"Pow", Pow},
+    {"ReduceMean", ReduceMean, true},
+    {"Relu", Activation},
+    {"Reshape", ChangeAxes, true},
+    {"Shape", Shape},
+    {"Sigmoid", Activation},
+    {"Slice", Slice, true},
+    {"Softmax", Softmax, true},
+    {"Softplus", Activation},
+    {"Split", Split, true},
+    {"Squeeze", ChangeAxes, true},
+    {"Sub", Sub, true},
+    {"Sum", Sum, true},
+    {"Tanh", Activation},
+    {"Transpose", Transpose, true},
+    {"Unsqueeze", ChangeAxes, true},
 };
 
-const Entry* FindOperator(std::string_view op) {
-  const auto* const found = std::find_if(std::begin(kOperators), std::end(kOperators),
-                                         [&](const Entry& known) { return known.op == op; });
+const OperatorEntry* FindOperator(std::string_view op) {
+  const auto* const found =
+      std::find_if(std::begin(kOperators), std::end(kOperators),
+                   [&](const OperatorEntry& known) { return known.op == op; });
   return found == std::end(kOperators) ? nullptr : found;
 }
+
+}  // namespace
+}  // namespace operators
+
+namespace {
 
 bool IsOfOnnx(const onnx_schema::Node& node) {
   return node.domain().empty() || node.domain() == "ai.onnx";
@@ -100,7 +114,7 @@ absl::Status AddKnown(NodeReader& node, NetworkBuilder& network) {
     RETURN_IF_ERROR(operators::StepOfNorm(node, network));
     return CheckAll(node);
   }
-  const Entry* const entry = FindOperator(node.op());
+  const auto* const entry = operators::FindOperator(node.op());
   if (entry == nullptr) {
     return absl::UnimplementedError(CanFold(node.op()) ? "neap has this operator only for constants"
                                                        : "neap has no layer for this operator");
@@ -130,7 +144,7 @@ void SetGuesses(const NodeReader& node, NetworkBuilder& network) {
 
 // A node that reads what has no shape is not looked at, if neap has its operator.
 bool IsUnreadable(const NodeReader& node) {
-  const bool is_known = FindOperator(node.op()) != nullptr || CanFold(node.op());
+  const bool is_known = operators::FindOperator(node.op()) != nullptr || CanFold(node.op());
   return node.ReadsUnsupported() && IsOfOnnx(node.proto()) && is_known;
 }
 
@@ -147,7 +161,7 @@ absl::StatusOr<std::optional<Refusal>> AddNode(NodeReader& node, NetworkBuilder&
     refusal.is_invalid = absl::IsInvalidArgument(added);
     if (!refusal.is_invalid && !absl::IsUnimplemented(added)) return added;
     refusal.reason = std::string(added.message());
-    const Entry* const entry = FindOperator(node.op());
+    const auto* const entry = operators::FindOperator(node.op());
     const bool depends_on_shape = entry != nullptr && entry->depends_on_shape;
     refusal.is_consequence = reads_guess && (refusal.is_invalid || depends_on_shape);
   }

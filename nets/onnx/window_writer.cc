@@ -9,6 +9,7 @@
 #include "neap/layers/crop.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/prelu.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
 #include "neap/nets/onnx/even_window.h"
@@ -96,6 +97,7 @@ absl::Status NodeWriter::WriteLinear(const ResolvedLayer& layer) {
     SetInt(node, "transB", 1);
     return AddWeights(layer, node);
   }
+  if (layer.layer.As<Prelu>() != nullptr) return WritePrelu(layer);
   return WriteNorm(layer);
 }
 

@@ -11,6 +11,7 @@
 #include "neap/core/step/window.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/resize/resize.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/transposed_convolution.h"
 #include "tests/layers/cases.h"
@@ -46,6 +47,12 @@ class CaseList {
   void RoundedUpAverages();
   void DilatedPools();
   void ZeroPads();
+  // resize_cases.cc
+  void Resizes();
+  void AdaptivePools();
+  void PixelShuffles();
+  void ResizedSequences();
+  void ResizedVolumes();
   // axes_cases.cc
   void Sequences();
   void Volumes();
@@ -71,6 +78,10 @@ class CaseList {
   void AddDilated(const MaxPool& pool, const Shape& shape);
   // In ceil_mode, with and without padding in the mean.
   void AddRoundedUpAverages(AveragePool pool, const Shape& shape);
+  void AddResize(const Resize& resize, const Shape& shape);
+  void AddAdaptive(const Extents& size, const Shape& shape);
+  // In both orders, and the inverse.
+  void AddPixelShuffles(int64_t factor, const Shape& large);
   void AddRandomConvolution();
   void AddRandomDepthwise();
   void AddTransposed(const TransposedConvolution& t, const Shape& shape);

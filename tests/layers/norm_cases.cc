@@ -7,9 +7,9 @@
 #include "neap/layers/fusion/folded_convolution.h"
 #include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/fusion/sync_batch_norm.h"
-#include "neap/layers/group_norm.h"
-#include "neap/layers/layer_norm.h"
 #include "neap/layers/lrn.h"
+#include "neap/layers/norm/group_norm.h"
+#include "neap/layers/norm/layer_norm.h"
 #include "tests/layers/case_list.h"
 
 namespace neap::testing {

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <vector>
 
-#include "neap/layers/group_norm.h"
-#include "neap/layers/layer_norm.h"
+#include "neap/layers/norm/group_norm.h"
+#include "neap/layers/norm/layer_norm.h"
 #include "tests/layers/reference_channels.h"
 
 namespace neap::testing {

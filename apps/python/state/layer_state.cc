@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,13 +26,16 @@
 #include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/initial_weights.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/prelu.h"
+#include "neap/layers/resize/pixel_shuffle.h"
+#include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
 #include "neap/layers/softmax_cross_entropy.h"
-#include "neap/layers/steps/initial_weights.h"
 #include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
@@ -49,9 +53,17 @@ nb::object ToPython(const Extents& value) {
   if (value.is_one_number()) return nb::cast(value[0]);
   return nb::tuple(nb::cast(std::vector<int64_t>(value.values().begin(), value.values().end())));
 }
+nb::object ToPython(const std::optional<Extents>& value) {
+  return value.has_value() ? ToPython(*value) : nb::none();
+}
+// Values of enumerations by their names.
+nb::object ToPython(Resize::Mode value) { return nb::cast(std::string(Name(value))); }
+nb::object ToPython(Resize::Coordinates value) { return nb::cast(std::string(Name(value))); }
+nb::object ToPython(Resize::Rounding value) { return nb::cast(std::string(Name(value))); }
 nb::object ToPython(const InitialWeights& value) {
   return nb::make_tuple(static_cast<int>(value.weight), value.scale, value.zero_bias);
 }
+nb::object ToPython(const Gelu::Approximation& value) { return nb::cast(std::string(Name(value))); }
 nb::object ToPython(const TensorSpec& value) {
   return nb::make_tuple(std::vector<int64_t>(value.shape.dims().begin(), value.shape.dims().end()),
                         std::string(Name(value.dtype)), std::string(value.layout_name()));
@@ -71,6 +83,19 @@ void Read(nb::handle given, Extents& value) {
     throw nb::type_error("an extent has one to three numbers");
   value = Extents::Of(each);
 }
+void Read(nb::handle given, std::optional<Extents>& value) {
+  value.reset();
+  if (!given.is_none()) Read(given, value.emplace(1));
+}
+void Read(nb::handle given, Resize::Mode& value) {
+  value = Checked(ParseResizeMode(nb::cast<std::string>(given)));
+}
+void Read(nb::handle given, Resize::Coordinates& value) {
+  value = Checked(ParseResizeCoordinates(nb::cast<std::string>(given)));
+}
+void Read(nb::handle given, Resize::Rounding& value) {
+  value = Checked(ParseResizeRounding(nb::cast<std::string>(given)));
+}
 void Read(nb::handle given, InitialWeights& value) {
   using Rule = InitialWeights::Rule;
   const int rule = nb::cast<int>(given[0]);
@@ -79,6 +104,9 @@ void Read(nb::handle given, InitialWeights& value) {
   value = {.weight = static_cast<Rule>(rule),
            .scale = nb::cast<float>(given[1]),
            .zero_bias = nb::cast<bool>(given[2])};
+}
+void Read(nb::handle given, Gelu::Approximation& value) {
+  value = Checked(ParseApproximation(nb::cast<std::string>(given)));
 }
 void Read(nb::handle given, TensorSpec& value) {
   const auto dims = nb::cast<std::vector<int64_t>>(given[0]);
@@ -135,6 +163,11 @@ constexpr std::array kRows = {
     RowOf<AveragePool, &AveragePool::kernel, &AveragePool::stride, &AveragePool::padding,
           &AveragePool::count_padding, &AveragePool::ceil_mode, &AveragePool::dilation>(),
     RowOf<GlobalAveragePool>(),
+    RowOf<AdaptiveAveragePool, &AdaptiveAveragePool::size>(),
+    RowOf<Resize, &Resize::sizes, &Resize::scales, &Resize::mode, &Resize::coordinates,
+          &Resize::rounding, &Resize::cubic_coefficient>(),
+    RowOf<PixelShuffle, &PixelShuffle::factor, &PixelShuffle::blocks_first>(),
+    RowOf<PixelUnshuffle, &PixelUnshuffle::factor, &PixelUnshuffle::blocks_first>(),
     RowOf<Crop, &Crop::size, &Crop::offset>(),
     RowOf<ChannelShuffle, &ChannelShuffle::groups>(),
     RowOf<ChannelSlice, &ChannelSlice::first, &ChannelSlice::count>(),
@@ -150,6 +183,11 @@ constexpr std::array kRows = {
     RowOf<HardSigmoid>(),
     RowOf<HardSwish>(),
     RowOf<Silu>(),
+    RowOf<Gelu, &Gelu::approximation>(),
+    RowOf<Elu, &Elu::alpha>(),
+    RowOf<Softplus, &Softplus::beta, &Softplus::threshold>(),
+    RowOf<Mish>(),
+    RowOf<Prelu, &Prelu::slopes>(),
     RowOf<Add>(),
     RowOf<Concat>(),
     RowOf<Multiply>(),

@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "neap/layers/cpu/candidates.h"
-#include "neap/layers/group_norm.h"
-#include "neap/layers/layer_norm.h"
+#include "neap/layers/norm/group_norm.h"
+#include "neap/layers/norm/layer_norm.h"
 
 namespace neap::cpu {
 namespace {

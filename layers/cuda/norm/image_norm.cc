@@ -3,8 +3,8 @@
 
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/cuda/candidates.h"
-#include "neap/layers/group_norm.h"
-#include "neap/layers/layer_norm.h"
+#include "neap/layers/norm/group_norm.h"
+#include "neap/layers/norm/layer_norm.h"
 
 namespace neap::cuda {
 namespace {

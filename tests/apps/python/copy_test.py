@@ -18,14 +18,18 @@ def test_layers_are_copied_with_their_fields():
               neap.TransposedConvolution(3, kernel=2, stride=2, bilinear=True), neap.FullyConnected(7, bias=False),
               neap.BatchNorm(epsilon=1e-3, momentum=0.3), neap.LocalResponseNorm(3, alpha=0.1), neap.Dropout(0.1),
               neap.MaxPool(3, ceil_mode=True, dilation=(2, 3)), neap.AveragePool(3, count_padding=False, dilation=2),
-              neap.GlobalAveragePool(),
+              neap.GlobalAveragePool(), neap.AdaptiveAveragePool((3, 7)),
+              neap.Resize((3, 4), mode="linear", coordinates="align_corners"), neap.PixelShuffle(3),
+              neap.PixelUnshuffle(blocks_first=True),
               neap.Crop((3, 4), offset=1), neap.ChannelSlice(2, 3), neap.ChannelSplit([2, 3]), neap.ChannelShuffle(3),
               neap.ScaleShift(2, shift=0.1),
               neap.ZeroPad(top=1, right=2), neap.Relu(), neap.LeakyRelu(0.3), neap.Clip(-1, 1),
-              neap.Sigmoid(), neap.Tanh(), neap.HardSigmoid(), neap.HardSwish(), neap.Silu(), neap.Add(), neap.Concat(),
+              neap.Sigmoid(), neap.Tanh(), neap.HardSigmoid(), neap.HardSwish(), neap.Silu(), neap.Gelu("tanh"),
+              neap.Elu(0.5), neap.Softplus(2, threshold=10), neap.Mish(), neap.Prelu(3), neap.Add(), neap.Concat(),
               neap.Multiply(), neap.SoftmaxCrossEntropy(0.1), neap.MeanSquaredError(0.5), neap.BinaryCrossEntropy()]
     assert len({layer.type for layer in layers}) == len(layers)
-    for layer in layers:
+    more = [neap.Resize(scales=(1, 1.5), mode="cubic", cubic_coefficient=-0.5), neap.Resize(scales=0.7, rounding="floor")]
+    for layer in layers + more:
         assert all(other == layer for other in copies(layer)), layer
 
 

@@ -12,7 +12,7 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/devices/device_description.h"
 #include "neap/layers/fully_connected.h"
-#include "neap/layers/layer_norm.h"
+#include "neap/layers/norm/layer_norm.h"
 #include "neap/layers/pooling.h"
 
 namespace neap {

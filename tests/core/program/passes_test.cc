@@ -10,7 +10,7 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/fusion/rules.h"
-#include "neap/layers/group_norm.h"
+#include "neap/layers/norm/group_norm.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "tests/random_graph.h"
 #include "tests/small_net.h"

@@ -149,6 +149,7 @@ TEST_CASE("random networks in sub-batches train to the same bits whatever the pl
                .residual = seed % 7 == 1,
                .dense = seed % 7 == 2,
                .mobile = seed % 7 == 3,
+               .decoders = seed % 7 == 4,
                .auxiliary = seed % 4 == 1,
                .shares = seed % 3 == 1});
     const State whole = Train(graph, *cpu, {.policy = "keep-all", .sub_batches = 1});

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <tuple>
 
 #include "absl/container/flat_hash_map.h"
@@ -21,11 +22,14 @@
 #include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
-#include "neap/layers/group_norm.h"
 #include "neap/layers/join.h"
-#include "neap/layers/layer_norm.h"
 #include "neap/layers/lrn.h"
+#include "neap/layers/norm/group_norm.h"
+#include "neap/layers/norm/layer_norm.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/prelu.h"
+#include "neap/layers/resize/pixel_shuffle.h"
+#include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
@@ -205,6 +209,30 @@ auto Fields(ScaleShift& d) {
   auto& [a, b] = d;
   return std::tie(a, b);
 }
+auto Fields(LeakyRelu& d) {
+  auto& [a] = d;
+  return std::tie(a);
+}
+auto Fields(Clip& d) {
+  auto& [a, b] = d;
+  return std::tie(a, b);
+}
+auto Fields(Gelu& d) {
+  auto& [a] = d;
+  return std::tie(a);
+}
+auto Fields(Elu& d) {
+  auto& [a] = d;
+  return std::tie(a);
+}
+auto Fields(Softplus& d) {
+  auto& [a, b] = d;
+  return std::tie(a, b);
+}
+auto Fields(Prelu& d) {
+  auto& [a] = d;
+  return std::tie(a);
+}
 auto Fields(Dropout& d) {
   auto& [a] = d;
   return std::tie(a);
@@ -238,6 +266,22 @@ auto Fields(AveragePool& d) {
   auto& [a, b, c, e, f, g] = d;
   return std::tie(a, b, c, e, f, g);
 }
+auto Fields(AdaptiveAveragePool& d) {
+  auto& [a] = d;
+  return std::tie(a);
+}
+auto Fields(Resize& d) {
+  auto& [a, b, c, e, f, g] = d;
+  return std::tie(a, b, c, e, f, g);
+}
+auto Fields(PixelShuffle& d) {
+  auto& [a, b] = d;
+  return std::tie(a, b);
+}
+auto Fields(PixelUnshuffle& d) {
+  auto& [a, b] = d;
+  return std::tie(a, b);
+}
 auto Fields(SoftmaxCrossEntropy& d) {
   auto& [a, b] = d;
   return std::tie(a, b);
@@ -269,9 +313,27 @@ std::vector<bool> Others(bool v) { return {!v}; }
 std::vector<float> Others(float v) {
   return {std::nextafter(v, 1e9F), std::nextafter(v, -1e9F), v + 1};
 }
+std::vector<Gelu::Approximation> Others(Gelu::Approximation) {
+  return {Gelu::Approximation::kTanh};
+}
 std::vector<Extents> Others(Extents v) {
   const int64_t h = v.h(), w = v.w();
   return {{h + 1, w}, {h, w + 1}, {h + 1, w + 1}, {h + 10, w}, {1, h, w}, Extents::Of({w})};
+}
+std::vector<std::optional<Extents>> Others(const std::optional<Extents>&) {
+  return {Extents(1), Extents(11), Extents(1, 11), Extents(1, 1, 1)};
+}
+std::vector<std::vector<float>> Others(const std::vector<float>&) {
+  return {{1}, {2}, {1.5F}, {std::nextafter(1.5F, 2.0F)}, {1, 1}, {1, 1.5F}, {1, 1, 1}};
+}
+std::vector<Resize::Mode> Others(Resize::Mode) {
+  return {Resize::Mode::kLinear, Resize::Mode::kCubic};
+}
+std::vector<Resize::Coordinates> Others(Resize::Coordinates) {
+  return {Resize::Coordinates::kAlignCorners, Resize::Coordinates::kAsymmetric};
+}
+std::vector<Resize::Rounding> Others(Resize::Rounding) {
+  return {Resize::Rounding::kFloor, Resize::Rounding::kCeil, Resize::Rounding::kPreferFloor};
 }
 std::vector<std::vector<int64_t>> Others(const std::vector<int64_t>&) {
   return {{1}, {11}, {1, 1}, {1, 10}, {11, 1}};
@@ -317,6 +379,12 @@ TEST_CASE("two definitions never have the same text, whichever field they differ
   all.AddVariants(ChannelSlice{});
   all.AddVariants(ChannelSplit{});
   all.AddVariants(ScaleShift{});
+  all.AddVariants(LeakyRelu{});
+  all.AddVariants(Clip{});
+  all.AddVariants(Gelu{});
+  all.AddVariants(Elu{});
+  all.AddVariants(Softplus{});
+  all.AddVariants(Prelu{});
   all.AddVariants(Dropout{});
   all.AddVariants(FullyConnected{});
   all.AddVariants(GroupNorm{});
@@ -325,6 +393,11 @@ TEST_CASE("two definitions never have the same text, whichever field they differ
   all.AddVariants(LocalResponseNorm{});
   all.AddVariants(MaxPool{});
   all.AddVariants(AveragePool{});
+  all.AddVariants(AdaptiveAveragePool{.size = 7});
+  all.AddVariants(Resize{});
+  all.AddVariants(Resize{.sizes = 5, .mode = Resize::Mode::kCubic});
+  all.AddVariants(PixelShuffle{});
+  all.AddVariants(PixelUnshuffle{});
   all.AddVariants(SoftmaxCrossEntropy{});
   all.AddVariants(SoftmaxCrossEntropy{.label_smoothing = 0.1F});
   all.AddVariants(MeanSquaredError{});

@@ -21,12 +21,15 @@
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/fusion/norm_pass.h"
-#include "neap/layers/group_norm.h"
 #include "neap/layers/join.h"
-#include "neap/layers/layer_norm.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
+#include "neap/layers/norm/group_norm.h"
+#include "neap/layers/norm/layer_norm.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/prelu.h"
+#include "neap/layers/resize/pixel_shuffle.h"
+#include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
@@ -63,6 +66,18 @@ TEST_CASE("a step of images stays as it is") {
       Forward(SoftmaxCrossEntropy{},
               {{.shape = {2, 3, 5, 6}}, {.shape = {2, 5, 6}, .dtype = DType::kInt32}});
   CHECK(*AsImages(labelled, "a device") == labelled);
+}
+
+TEST_CASE("a step whose kernels take all axes stays as it is") {
+  for (const Layer& layer : {Layer(Resize{.scales = {2}}), Layer(AdaptiveAveragePool{.size = 2}),
+                             Layer(PixelShuffle{}), Layer(PixelUnshuffle{})}) {
+    for (const Shape& shape : {Shape{2, 8, 6}, Shape{2, 8, 4, 6, 2}}) {
+      for (const Phase phase : {Phase::kForward, Phase::kBackwardData}) {
+        const StepSignature step = *SignatureOf(layer, phase, {{.shape = shape}});
+        CHECK(*AsImages(step, "a device") == step);
+      }
+    }
+  }
 }
 
 TEST_CASE("sequences are images of one row, and their windows have one row") {
@@ -128,13 +143,22 @@ const std::vector<std::pair<std::string, Layer>> kLayers = {
     {"HardSigmoid", HardSigmoid{}},
     {"HardSwish", HardSwish{}},
     {"Silu", Silu{}},
+    {"Gelu", Gelu{}},
+    {"Elu", Elu{}},
+    {"Softplus", Softplus{}},
+    {"Mish", Mish{}},
     {"LeakyRelu", LeakyRelu{}},
+    {"Prelu", Prelu{}},
     {"ScaleShift", ScaleShift{}},
     {"Clip", Clip{}},
     {"Dropout", Dropout{}},
     {"MaxPool", MaxPool{}},
     {"AveragePool", AveragePool{}},
     {"GlobalAveragePool", GlobalAveragePool{}},
+    {"AdaptiveAveragePool", AdaptiveAveragePool{.size = 2}},
+    {"Resize", Resize{.scales = {2}}},
+    {"PixelShuffle", PixelShuffle{.factor = 1}},
+    {"PixelUnshuffle", PixelUnshuffle{}},
     {"Crop", Crop{.size = 2}},
     {"ChannelShuffle", ChannelShuffle{}},
     {"ChannelSlice", ChannelSlice{}},

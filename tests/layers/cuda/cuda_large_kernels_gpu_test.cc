@@ -12,10 +12,11 @@
 #include "neap/layers/cpu/cpu_backend.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/fusion/norm_pass.h"
-#include "neap/layers/group_norm.h"
-#include "neap/layers/layer_norm.h"
 #include "neap/layers/multiply.h"
+#include "neap/layers/norm/group_norm.h"
+#include "neap/layers/norm/layer_norm.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/prelu.h"
 #include "tests/gpu_test.h"
 #include "tests/layers/conformance.h"
 #include "tests/layers/cuda/device_arena.h"
@@ -119,6 +120,9 @@ TEST_CASE("CUDA kernels agree with the CPU's at sizes of real networks") {
        {LayerNorm{}, {{8, 768, 197}}},
        {Relu{}, {{16, 64, 56, 56}}},
        {Silu{}, {{16, 64, 56, 56}}},
+       {Gelu{}, {{16, 64, 56, 56}}},
+       {Prelu{}, {{16, 64, 56, 56}}},
+       {Prelu{.slopes = 64}, {{16, 64, 56, 56}}},
        {Multiply{}, {{16, 96, 56, 56}, {16, 96, 1, 1}}},
        {MaxPool{.kernel = 3, .stride = 2, .padding = 1}, {{8, 64, 112, 112}}},
        {GlobalAveragePool{}, {{32, 2048, 7, 7}}}},

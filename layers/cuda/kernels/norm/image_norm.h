@@ -1,5 +1,5 @@
 // Launchers of the kernels of norms that do not couple images: group norm and layer norm
-// (layers/group_norm.h, layers/layer_norm.h).
+// (layers/norm/group_norm.h, layers/norm/layer_norm.h).
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,4 +1,4 @@
-#include "neap/layers/steps/initial_weights.h"
+#include "neap/layers/initial_weights.h"
 
 #include <cmath>
 

@@ -1,5 +1,5 @@
 // Norms of each image, as operators of their own and step by step.
-#include "neap/nets/onnx/norm_operators.h"
+#include "neap/nets/onnx/norms/norm_operators.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -12,11 +12,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/layers/group_norm.h"
-#include "neap/layers/layer_norm.h"
+#include "neap/layers/norm/group_norm.h"
+#include "neap/layers/norm/layer_norm.h"
 #include "neap/nets/onnx/constant_arrays.h"
 #include "neap/nets/onnx/node_axes.h"
-#include "neap/nets/onnx/norm_layers.h"
+#include "neap/nets/onnx/norms/norm_layers.h"
 #include "neap/nets/onnx/operators.h"
 
 namespace neap::nets {
@@ -111,7 +111,8 @@ absl::Status NotANorm() {
 
 // Whether both are of the same images.
 bool IsSame(const ImageValue& a, const ImageValue& b) {
-  return a.layer == b.layer && a.dims() == b.dims() && a.is_channels_last == b.is_channels_last;
+  return a.layer == b.layer && a.dims() == b.dims() && a.is_channels_last == b.is_channels_last &&
+         a.formula.has_value() == b.formula.has_value() && a.softmax == b.softmax;
 }
 
 // What an operator with one argument makes of a part, if it is a step of a norm.

@@ -1,4 +1,4 @@
-#include "neap/layers/group_norm.h"
+#include "neap/layers/norm/group_norm.h"
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"

@@ -1,4 +1,4 @@
-#include "neap/layers/layer_norm.h"
+#include "neap/layers/norm/layer_norm.h"
 
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/parameter_text.h"

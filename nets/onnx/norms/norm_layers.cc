@@ -1,7 +1,7 @@
-#include "neap/nets/onnx/norm_layers.h"
+#include "neap/nets/onnx/norms/norm_layers.h"
 
-#include "neap/layers/group_norm.h"
-#include "neap/layers/layer_norm.h"
+#include "neap/layers/norm/group_norm.h"
+#include "neap/layers/norm/layer_norm.h"
 
 namespace neap::nets {
 namespace {

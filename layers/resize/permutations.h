@@ -1,0 +1,12 @@
+// The layers that only move elements, as kernels take them (layers/steps/permutation.h).
+#pragma once
+
+#include "neap/core/step/step_signature.h"
+#include "neap/layers/steps/permutation.h"
+
+namespace neap {
+
+// What a step of ChannelShuffle, PixelShuffle or PixelUnshuffle makes of the tensor that it reads.
+Permutation PermutationOf(const StepSignature& signature);
+
+}  // namespace neap

@@ -1,0 +1,79 @@
+// Resize: images of another size, interpolated, as torch.nn.Upsample, torch.nn.functional.
+// interpolate and ONNX's Resize. Sequences and volumes, too; N and C stay.
+//
+//   step           reads  writes
+//   forward        x      y
+//   backward_data  dy     dx      each element is the sum of the dy that it is part of
+//
+//   {N, C, in...} -> {N, C, out...}   out = sizes, or in * scales rounded down
+//
+// Position of output i among the inputs, along each axis:
+//
+//   kHalfPixel     (i + 1/2) * ratio - 1/2            pixels are squares around their positions
+//   kAlignCorners  i * (in - 1) / (out - 1)           0 if there is one output
+//   kAsymmetric    i * ratio                          ratio = in / out, or 1 / scale if that is given
+//
+// There, kNearest takes the input at the rounded position, kLinear the mean of the inputs on both
+// sides, weighted by distance, and kCubic sums four (Keys 1981, with a cubic_coefficient). What is
+// beyond the first or last input is equal to that.
+//
+//   PyTorch                             mode      coordinates                           rounding
+//   mode="nearest"                      kNearest  kAsymmetric                           kFloor
+//   mode="nearest-exact"                kNearest  kHalfPixel                            kPreferCeil
+//   "linear", "bilinear", "trilinear"   kLinear   kHalfPixel, or with align_corners     -
+//   "bicubic"                           kCubic      kAlignCorners                       -
+//
+// The two of kNearest differ unless x becomes a whole number of times as large. PyTorch and ONNX
+// Runtime compute positions in fp32. Here they are exact: a scale stands for the simplest fraction
+// that rounds to it, so 0.7 is 7/10.
+//
+//   net.Add("up", Resize{.scales = {2}, .mode = Resize::Mode::kLinear}, {x});
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "neap/core/step/layer.h"
+#include "neap/core/step/window.h"
+
+namespace neap {
+
+// INVALID_ARGUMENT unless exactly one of `sizes` and `scales` is given, for the axes of x, and all
+// extents are between 1 and 2^30.
+struct Resize {
+  static constexpr std::string_view kType = "resize";
+  enum class Mode : uint8_t { kNearest, kLinear, kCubic };
+  enum class Coordinates : uint8_t { kHalfPixel, kAlignCorners, kAsymmetric };
+  enum class Rounding : uint8_t { kFloor, kCeil, kPreferFloor, kPreferCeil };  // Prefer: of halves
+
+  std::optional<Extents> sizes = std::nullopt;
+  std::vector<float> scales = {};  // one for every axis, or one for each
+  Mode mode = Mode::kNearest;
+  Coordinates coordinates = Coordinates::kHalfPixel;
+  Rounding rounding = Rounding::kPreferCeil;  // of kNearest
+  float cubic_coefficient = -0.75F;
+
+  // That along an axis of x; null if there are sizes.
+  const float* ScaleOf(int axis) const {
+    if (scales.empty()) return nullptr;
+    return &scales[scales.size() == 1 ? 0 : static_cast<size_t>(axis)];
+  }
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  // `rounding` and `cubic_coefficient` only where they matter or are not the default.
+  std::string Parameters() const;
+  friend bool operator==(const Resize&, const Resize&) = default;
+};
+
+// "nearest", "half_pixel", "prefer_ceil"
+std::string_view Name(Resize::Mode mode);
+std::string_view Name(Resize::Coordinates coordinates);
+std::string_view Name(Resize::Rounding rounding);
+absl::StatusOr<Resize::Mode> ParseResizeMode(std::string_view text);
+absl::StatusOr<Resize::Coordinates> ParseResizeCoordinates(std::string_view text);
+absl::StatusOr<Resize::Rounding> ParseResizeRounding(std::string_view text);
+
+}  // namespace neap
