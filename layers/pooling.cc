@@ -96,7 +96,7 @@ int64_t ElementsIn(const Extents& kernel, const TensorSpec& tensor) {
 template <typename Pool>
 std::string WithRareFields(std::string text, const Pool& pool) {
   if (pool.ceil_mode) absl::StrAppend(&text, " ", ParameterText({{"ceil_mode", true}}));
-  if (!pool.dilation.AllAre(1))
+  if (pool.dilation != Extents(1))
     absl::StrAppend(&text, " ", ParameterText({{"dilation", pool.dilation}}));
   return text;
 }

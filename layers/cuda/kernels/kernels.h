@@ -118,8 +118,8 @@ cudaError_t BiasGradient(const ChannelShape& shape, ConstArray dy, float* dbias,
 // The index of a window whose maximum a ReLU made 0: kNotPositive (layers/pooling.h).
 inline constexpr uint8_t kStopsAtRelu = 255;
 
-// pooling.cu. Images are {outer, h, w, channels}, volumes {outer, d, h, w, channels}; channels first
-// is outer = N * C, channels = 1.
+// pooling.cu. Images are {outer, h, w, channels}, volumes {outer, d, h, w, channels}; channels
+// first is outer = N * C, channels = 1.
 struct PoolShape {
   int64_t outer = 1;
   int64_t channels = 1;
@@ -211,8 +211,8 @@ struct RowCopy {
 };
 cudaError_t CopyRows(const RowCopy& copy, ConstArray in, Array out, cudaStream_t stream);
 
-// crop.cu. Images and volumes as in PoolShape; the part has depth x height x width pixels and begins
-// at (front, top, left). An image is a volume of one plane.
+// crop.cu. Images and volumes as in PoolShape; the part has depth x height x width pixels and
+// begins at (front, top, left). An image is a volume of one plane.
 struct CropShape {
   int64_t outer = 1;
   int64_t channels = 1;

@@ -107,13 +107,13 @@ TEST_CASE("other windows keep three axes, with a number for each") {
             on_x);
   CHECK(kept(TransposedConvolution{.out_channels = 4, .kernel = {3, 1, 3}}) ==
         "out_channels=4 kernel=3x1x3 stride=1x1x1 padding=0x0x0 bias=true bilinear=false" + on_x);
-  CHECK(kept(MaxPool{}) == "kernel=2x2x2 stride=2x2x2 padding=0x0x0" + on_x);
+  CHECK(kept(MaxPool{}) == "kernel=2x2x2 stride=2x2x2 padding=0x0x0 dilation=1x1x1" + on_x);
   CHECK(kept(AveragePool{.kernel = 3}) ==
-        "kernel=3x3x3 stride=2x2x2 padding=0x0x0 count_padding=true" + on_x);
+        "kernel=3x3x3 stride=2x2x2 padding=0x0x0 count_padding=true dilation=1x1x1" + on_x);
   CHECK(kept(FusedRelu{.pool = {.kernel = {2, 3, 2}}}) ==
-        "bias=false pool=(kernel=2x3x2 stride=2x2x2 padding=0x0x0)" + on_x);
+        "bias=false pool=(kernel=2x3x2 stride=2x2x2 padding=0x0x0 dilation=1x1x1)" + on_x);
   CHECK(absl::StrContains(kept(NormPass{.activation = Relu{}, .sink = MaxPool{}}),
-                          "pool=(kernel=2x2x2 stride=2x2x2 padding=0x0x0)"));
+                          "pool=(kernel=2x2x2 stride=2x2x2 padding=0x0x0 dilation=1x1x1)"));
   // A part that is smaller than the volume is no window that does not move.
   CHECK(kept(Crop{.size = {1, 1, 4}}) == "size=1x1x4 offset=0x0x0" + on_x);
   CHECK(kept(ZeroPad{.right = 1}) == ZeroPad{.right = 1}.Parameters() + on_x);

@@ -78,8 +78,8 @@ class PooledGradient {
   const uint8_t* index_;
 };
 
-// The same for images with wide vectors of channels and windows without dilation, where at most kMax
-// windows cover a row, and kMax a column: they are read without a loop, so the loads of several
+// The same for images with wide vectors of channels and windows without dilation, where at most
+// kMax windows cover a row, and kMax a column: they are read without a loop, so the loads of several
 // vectors overlap.
 template <typename T, int kMax>
 class FewWindowsGradient {

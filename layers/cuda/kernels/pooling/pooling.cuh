@@ -1,10 +1,10 @@
 // The loops of pooling, which kernels that compute its input or use its gradient share.
 //
-// Images are {outer, h, w, channels}, volumes {outer, d, h, w, channels}; channels first is the case
-// of one channel and N * C images, so both layouts share a kernel. Each kernel exists for two axes
-// and for three, where an image is a volume of one plane: what is 0 or 1 along d falls away when the
-// kernel is compiled. Gradients are gathered: a thread owns elements of dx and reads every window
-// that covers them, so the order of additions is fixed.
+// Images are {outer, h, w, channels}, volumes {outer, d, h, w, channels}; channels first is the
+// case of one channel and N * C images, so both layouts share a kernel. Each kernel exists for two
+// axes and for three. With two, an image is a volume of one plane, and what is 0 or 1 along d falls
+// away when the kernel is compiled. Gradients are gathered: a thread owns elements of dx and reads
+// every window that covers them, so the order of additions is fixed.
 #pragma once
 
 #include <algorithm>
