@@ -79,8 +79,8 @@ class PooledGradient {
 };
 
 // The same for images with wide vectors of channels and windows without dilation, where at most
-// kMax windows cover a row, and kMax a column: they are read without a loop, so the loads of several
-// vectors overlap.
+// kMax windows cover a row, and kMax a column: they are read without a loop, so the loads of
+// several vectors overlap.
 template <typename T, int kMax>
 class FewWindowsGradient {
  public:
