@@ -113,7 +113,8 @@ struct MomentsSource {
 };
 
 cudaError_t GroupStatistics(const GroupNormShape& s, ConstArray x, float epsilon,
-                       const ImageNormStatistics& statistics, void* scratch, cudaStream_t stream) {
+                            const ImageNormStatistics& statistics, void* scratch,
+                            cudaStream_t stream) {
   const auto run = [&]<typename T>() {
     ImagePartials<Moments> moments;
     const TensorMomentsOp<T> op = {As<T>(x)};
