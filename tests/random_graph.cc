@@ -59,7 +59,7 @@ class Generator {
       if (Chance(6)) x = SkipFromAfar(passed, x);
       if (options_.ports && Chance(2)) x = Gated(x);
       passed.push_back(x);
-      x = Chance(3) && x.size >= 4 && options_.axes < 3 ? Shrink(x) : Block(x, 0);
+      x = Chance(3) && x.size >= 4 ? Shrink(x) : Block(x, 0);
     }
     if (options_.ports) x = Gated(x);
     Classify(x);
@@ -83,12 +83,20 @@ class Generator {
     return {net_.Add(Named(kind), layer, {x.name}), x.channels, x.size};
   }
 
-  // A window with the same numbers along each axis. Kernels for volumes have windows along the
-  // first or the last axis only (layers/catalog/kernel_axes.h).
+  // A window with the same numbers along each axis, or along some axes of volumes: those along the
+  // first or the last one alone have the kernels of images (layers/catalog/kernel_axes.h).
   Window Along(int64_t kernel, int64_t padding, int64_t dilation = 1) {
     if (options_.axes < 3) return {kernel, 1, padding, dilation};
-    if (Chance(2)) return {{kernel, 1, 1}, 1, {padding, 0, 0}, {dilation, 1, 1}};
-    return {{1, 1, kernel}, 1, {0, 0, padding}, {1, 1, dilation}};
+    switch (Between(0, 3)) {
+      case 0:
+        return {{kernel, 1, 1}, 1, {padding, 0, 0}, {dilation, 1, 1}};
+      case 1:
+        return {{1, 1, kernel}, 1, {0, 0, padding}, {1, 1, dilation}};
+      case 2:
+        return {{1, kernel, kernel}, 1, {0, padding, padding}, {1, dilation, dilation}};
+      default:
+        return {kernel, 1, padding, dilation};
+    }
   }
   template <typename Pool>
   Value Pooled(const Value& x) {
@@ -125,8 +133,7 @@ class Generator {
       case 3:
         return Dropped(Dropout{.probability = 0.25F}, x);
       case 4:
-        return options_.axes == 2 ? Same("lrn", LocalResponseNorm{.size = 3}, x)
-                                  : Same("tanh", Tanh{}, x);
+        return Same("lrn", LocalResponseNorm{.size = 3}, x);
       case 5:
         return Pooled<MaxPool>(x);
       case 6:
@@ -211,7 +218,7 @@ class Generator {
     return {net_.Add(Named("multiply"), Multiply{}, {x.name, y.name}), x.channels, x.size};
   }
 
-  // Halves the extents of sequences and images.
+  // Halves the extents.
   Value Shrink(const Value& x) {
     const int64_t size = (x.size - 2) / 2 + 1;
     switch (Between(0, 2)) {

@@ -155,7 +155,7 @@ std::string LibraryVersions() {
 
 KernelTable Table() {
   KernelTable table = {
-      .device = "the CPU", .versions = LibraryVersions(), .rows = {}, .view = AsImages};
+      .device = "the CPU", .versions = LibraryVersions(), .rows = {}, .view = WithKernelAxes};
   const auto add = [&](std::vector<KernelRow> rows, auto convert) {
     for (KernelRow& row : rows) {
       if (row.phase != Phase::kAddGradients) row.list = convert(std::move(row.list));

@@ -144,7 +144,7 @@ KernelTable Table(const SharedRuntime& runtime, const EngineOptions& options) {
   KernelTable table = {.device = "CUDA",
                        .versions = LibraryVersions(*runtime),
                        .adds_parts = true,
-                       .view = AsImages};
+                       .view = WithKernelAxes};
   for (const TableEntry& entry : kTable) {
     KernelRow row = {entry.layer, entry.phase, Checked(entry.candidates, runtime)};
     if (entry.half != nullptr) {

@@ -100,11 +100,20 @@ class CaseList {
   void AddLoss(const Shape& logits, Layout layout, const SoftmaxCrossEntropy& layer);
   // Losses of predictions of this shape, in both layouts.
   void AddLosses(const Shape& shape);
-  // The layers that have kernels for any number of spatial axes.
+  // The layers without windows.
   void AddPointwise(const Shape& shape);
+  // Of volumes.
+  void AddConvolutionsOfVolumes();
+  void AddPoolsOfVolumes();
+  void AddRandomVolume();
   Extents Extent(int64_t low, int64_t high) {
     const int64_t h = dice_.Between(low, high);
     return {h, dice_.Between(low, high)};
+  }
+  Extents ExtentOfVolume(int64_t low, int64_t high) {
+    const int64_t d = dice_.Between(low, high);
+    const int64_t h = dice_.Between(low, high);
+    return {d, h, dice_.Between(low, high)};
   }
   Shape RandomShape() {
     const int64_t n = dice_.Between(1, 4);

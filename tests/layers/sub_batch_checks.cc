@@ -193,6 +193,8 @@ void CheckLossInSubBatches(Backend& backend, const DeviceAccess& access) {
        {SoftmaxCrossEntropy{}, SoftmaxCrossEntropy{.weight = 0.3F}}) {
     CheckLoss(backend, access, softmax, {5, 3, 1, 1}, {.shape = {5}, .dtype = DType::kInt32});
     CheckLoss(backend, access, softmax, {5, 3, 5, 7}, {.shape = {5, 5, 7}, .dtype = DType::kInt32});
+    CheckLoss(backend, access, softmax, {5, 3, 2, 4, 3},
+              {.shape = {5, 2, 4, 3}, .dtype = DType::kInt32});
   }
   for (const Shape& shape : {Shape{5, 3, 1, 1}, Shape{5, 3, 5, 7}}) {
     CheckLoss(backend, access, MeanSquaredError{}, shape, {.shape = shape});

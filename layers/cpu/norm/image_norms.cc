@@ -166,8 +166,9 @@ void StoreSums(const LoopArgs& args, Operand operand, const double* sums) {
   }
 }
 
-// dbeta = sum dy and dgamma = sum dy * xhat per channel, where xhat is the normalised x; dx = invstd
-// (gamma dy - a - xhat b), where a and b are the means of gamma dy and of gamma dy xhat over a set.
+// dbeta = sum dy and dgamma = sum dy * xhat per channel, where xhat is the normalised x; dx =
+// invstd (gamma dy - a - xhat b), where a and b are the means of gamma dy and of gamma dy xhat over
+// a set.
 void ImageNormBackward(const LoopArgs& args) {
   const NormSets sets = NormSetsOf(args.signature);
   const float* const x = args.Get<float>(X());

@@ -60,7 +60,8 @@ absl::Status NodeWriter::WriteInstanceNorm(const ResolvedLayer& layer, const Ins
 }
 
 // An InstanceNormalization of groups as if each were a channel, which has the layer's name, since a
-// reader makes the layer of it, and the parameters behind it. Opset 17 has no other operator for it.
+// reader makes the layer of it, and the parameters behind it. Opset 17 has no other operator for
+// it.
 absl::Status NodeWriter::WriteGroupNorm(const ResolvedLayer& layer, const GroupNorm& norm) {
   const Shape& shape = layer.spec.output.shape;
   const std::string ones = WriteConstant(absl::StrCat(layer.name, ".ones"), norm.groups, 1);

@@ -71,6 +71,22 @@ TEST_CASE("the features of a convolution are those computed by hand") {
   CHECK(At(features, F::kWork) == Approx(std::log2(2 * 576)));
 }
 
+TEST_CASE("windows and pixels of volumes count along all axes") {
+  const TensorSpec x = {{4, 64, 16, 24, 32}, DType::kBf16, Layout::kChannelsLast};
+  const CostFeatures cubic = Of(
+      Convolution{.out_channels = 64, .kernel = 3, .stride = 2, .padding = 1}, Phase::kForward, x);
+  CHECK(At(cubic, F::kTaps) == Approx(std::log2(27)));
+  CHECK(At(cubic, F::kStride) == Approx(1));
+  CHECK(At(cubic, F::kAsymmetric) == 0);
+  CHECK(At(cubic, F::kPixels) == Approx(std::log2(4 * 8 * 12 * 16)));
+  const CostFeatures flat =
+      Of(Convolution{.out_channels = 64, .kernel = {1, 3, 3}, .padding = {0, 1, 1}},
+         Phase::kForward, x);
+  CHECK(At(flat, F::kTaps) == Approx(std::log2(9)));
+  CHECK(At(flat, F::kStride) == 0);
+  CHECK(At(flat, F::kAsymmetric) == 1);
+}
+
 TEST_CASE("few and ragged channels, windows that are no squares and many bytes are told apart") {
   const Convolution stem = {.out_channels = 24, .kernel = {7, 1}, .padding = {3, 0}, .bias = false};
   const CostFeatures features =

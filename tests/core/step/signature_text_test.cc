@@ -83,6 +83,10 @@ TEST_CASE("sequences and volumes have the names of their layouts, and images tho
         "convolution forward training out_channels=4 kernel=5 stride=1x1 padding=0x0 dilation=1x1"
         " groups=1 bias=true input[0]=Nx3x16:fp32:ncw output[0]:=Nx4x12:fp32:ncw"
         " param[0]=4x3x5:fp32:ncw param[1]=4:fp32:nchw");
+  CHECK(text(MaxPool{.kernel = {3, 2, 1}, .stride = 1}, Fp32({2, 3, 4, 5, 6})) ==
+        "max_pool forward training kernel=3x2x1 stride=1x1 padding=0x0"
+        " input[0]=Nx3x4x5x6:fp32:ncdhw output[0]:=Nx3x2x4x6:fp32:ncdhw"
+        " saved[0]:=2x3x2x4x6:uint8:ncdhw");
   CHECK(text(Relu{}, {{2, 3, 4, 5, 6}, DType::kBf16, Layout::kChannelsLast}) ==
         "relu forward training input[0]=Nx3x4x5x6:bf16:ndhwc output[0]:=Nx3x4x5x6:bf16:ndhwc");
   CHECK(text(Relu{}, Fp32({2, 3, 4, 5})) ==

@@ -125,6 +125,8 @@ TEST_CASE("CUDA kernels agree with the CPU's at sizes of real networks") {
        {Prelu{.slopes = 64}, {{16, 64, 56, 56}}},
        {Multiply{}, {{16, 96, 56, 56}, {16, 96, 1, 1}}},
        {MaxPool{.kernel = 3, .stride = 2, .padding = 1}, {{8, 64, 112, 112}}},
+       {MaxPool{}, {{1, 32, 24, 48, 48}}},
+       {AveragePool{.kernel = 3, .stride = 2, .padding = 1}, {{1, 16, 24, 48, 48}}},
        {GlobalAveragePool{}, {{32, 2048, 7, 7}}}},
       {DType::kFp32});
 }
@@ -137,7 +139,10 @@ TEST_CASE("convolutions and products agree with the CPU's at sizes of real netwo
         {{4, 3, 112, 112}}},
        {Convolution{.out_channels = 64, .kernel = 11, .stride = 4, .padding = 2},
         {{4, 3, 224, 224}}},
-       {Convolution{.out_channels = 64, .kernel = 3, .padding = 1}, {{4, 3, 56, 56}}}},
+       {Convolution{.out_channels = 64, .kernel = 3, .padding = 1}, {{4, 3, 56, 56}}},
+       {Convolution{.out_channels = 32, .kernel = 3, .padding = 1}, {{2, 16, 16, 32, 32}}},
+       {Convolution{.out_channels = 32, .kernel = 2, .stride = 2, .bias = false},
+        {{2, 16, 16, 32, 32}}}},
       {DType::kFp32, DType::kTf32});
 }
 

@@ -1,6 +1,6 @@
-// Group norm: moments of each image and channel, which are merged to those of groups, and then a map
-// that applies them; backward, sums of each image and channel, those of groups and of all images,
-// and a map that uses them.
+// Group norm: moments of each image and channel, which are merged to those of groups, and then a
+// map that applies them; backward, sums of each image and channel, those of groups and of all
+// images, and a map that uses them.
 #include "neap/layers/cuda/kernels/channel_map.cuh"
 #include "neap/layers/cuda/kernels/channel_reduce.cuh"
 #include "neap/layers/cuda/kernels/norm/batch_norm.cuh"
@@ -113,7 +113,8 @@ struct MomentsSource {
 };
 
 cudaError_t GroupStatistics(const GroupNormShape& s, ConstArray x, float epsilon,
-                       const ImageNormStatistics& statistics, void* scratch, cudaStream_t stream) {
+                            const ImageNormStatistics& statistics, void* scratch,
+                            cudaStream_t stream) {
   const auto run = [&]<typename T>() {
     ImagePartials<Moments> moments;
     const TensorMomentsOp<T> op = {As<T>(x)};

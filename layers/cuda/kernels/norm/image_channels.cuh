@@ -44,8 +44,8 @@ inline int64_t ImagePartialBytes(const ChannelShape& s, Element type) {
   return splits * s.outer * s.channels * kPartBytes;
 }
 
-// partial[split * planes + plane], where kWidth threads, a warp or a block, reduce a part of a plane
-// of so many vectors. Grid (planes, splits).
+// partial[split * planes + plane], where kWidth threads, a warp or a block, reduce a part of a
+// plane of so many vectors. Grid (planes, splits).
 template <typename Op, int kVec, int kWidth>
 __global__ void __launch_bounds__(kThreads, Op::Total::kResident)
     ReduceImagePlanes(Op op, uint32_t planes, uint32_t vectors, uint32_t per_split,
@@ -70,8 +70,8 @@ __global__ void __launch_bounds__(kThreads, Op::Total::kResident)
     partial[static_cast<size_t>(blockIdx.y) * planes + plane] = part[0];
 }
 
-// partial[split * all channels + channel], block (channel vectors, rows), grid (tiles of channels of
-// each image, splits). An image has `rows` rows.
+// partial[split * all channels + channel], block (channel vectors, rows), grid (tiles of channels
+// of each image, splits). An image has `rows` rows.
 template <typename Op, int kVec>
 __global__ void __launch_bounds__(kThreads)
     ReduceImageRows(Op op, Divider<uint32_t> tiles, uint32_t channel_vectors, uint32_t rows,
@@ -131,8 +131,8 @@ cudaError_t LaunchImageReduction(const ChannelShape& s, const Op& op, void* scra
              : launch(ReduceImagePlanes<Op, kVec, kThreads>, kThreads);
 }
 
-// Reduces a tensor of elements of type T. The scratch memory is ImagePartialBytes(). There are fewer
-// than 2^31 channels in all images, and positions.
+// Reduces a tensor of elements of type T. The scratch memory is ImagePartialBytes(). There are
+// fewer than 2^31 channels in all images, and positions.
 template <typename T, typename Op>
 cudaError_t ReduceImages(const ChannelShape& s, bool aligned, const Op& op, void* scratch,
                          ImagePartials<typename Op::Total>& result, cudaStream_t stream) {

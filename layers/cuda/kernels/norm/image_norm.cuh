@@ -17,8 +17,8 @@ __device__ __forceinline__ Vec<kVec> PerChannelOr(const float* p, size_t c, floa
   return p == nullptr ? Broadcast<kVec>(absent) : PerChannel<kLast, kVec>(p, c);
 }
 
-// dx = invstd * (gamma * dy - a - xhat * b), where a and b are the means of gamma * dy and of gamma *
-// dy * xhat over the values that are normalised together. It is 0 for a single one.
+// dx = invstd * (gamma * dy - a - xhat * b), where a and b are the means of gamma * dy and of gamma
+// * dy * xhat over the values that are normalised together. It is 0 for a single one.
 template <int kVec>
 __device__ __forceinline__ Vec<kVec> ImageNormGradient(const Centred<kVec>& centred,
                                                        const Vec<kVec>& gamma, const Vec<kVec>& a,

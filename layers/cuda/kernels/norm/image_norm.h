@@ -27,8 +27,8 @@ struct ImageNormSums {
   bool adds_dgamma = false, adds_dbeta = false;  // to what is there
 };
 
-// group_norm.cu. There are fewer than 2^31 channels in all images, and positions. The scratch memory
-// is GroupNormScratchBytes().
+// group_norm.cu. There are fewer than 2^31 channels in all images, and positions. The scratch
+// memory is GroupNormScratchBytes().
 struct GroupNormShape {
   ChannelShape images;
   int64_t groups = 1;

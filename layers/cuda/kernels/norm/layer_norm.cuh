@@ -5,10 +5,10 @@
 //   NCHW: threads {positions, channels} have vectors of positions, and every kColumnRows-th channel
 //
 // An Op has a Total (channel_reduce.cuh) and
-//   Begin<kLast>(row, loaded)     what the sums depend on, for a vector of positions or, with kLast,
+//   Begin<kLast>(row, loaded)     what sums depend on, for a vector of positions or, with kLast,
 //                                 of channels of one; `loaded` is the thread's first vector
 //   Accumulate<kLast>(of, c, loaded, sums)
-//   HasGiven(), Given(row)        whether two values per position are known without a sum, and these
+//   HasGiven(), Given(row)        whether two values per position are known without sums; these
 //   End(row, total)               these values from the sums
 //   Store<kLast>(of, a, b, c, i, loaded)
 #pragma once
@@ -39,8 +39,8 @@ __device__ __forceinline__ Vec<kVec> PerPosition(const float* p, size_t row) {
 inline constexpr int kHeldVectors =
     4;  // of a row, by a thread, in registers; it reads others again
 
-// The total of `width` threads of a warp or, if there are as many, of a block. The first of them has
-// it.
+// The total of `width` threads of a warp or, if there are as many, of a block. The first of them
+// has it.
 template <typename Part>
 __device__ __forceinline__ Part MergeRow(Part part, uint32_t width) {
   if (width == kThreads) return MergeBlock(part);
