@@ -28,6 +28,8 @@
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
+#include "neap/layers/norm/group_norm.h"
+#include "neap/layers/norm/layer_norm.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
@@ -124,6 +126,27 @@ void BindNorms(nb::module_& module) {
       },
       "epsilon"_a = BatchNorm{}.epsilon, "momentum"_a = BatchNorm{}.momentum,
       "As torch.nn.BatchNorm1d, 2d and 3d.");
+  module.def(
+      "GroupNorm",
+      [](int64_t groups, float epsilon, bool affine) {
+        return Layer(GroupNorm{.groups = groups, .epsilon = epsilon, .affine = affine});
+      },
+      "groups"_a, "epsilon"_a = GroupNorm{}.epsilon, "affine"_a = GroupNorm{}.affine,
+      "As torch.nn.GroupNorm.");
+  module.def(
+      "InstanceNorm",
+      [](float epsilon, bool affine) {
+        return Layer(InstanceNorm{.epsilon = epsilon, .affine = affine});
+      },
+      "epsilon"_a = InstanceNorm{}.epsilon, "affine"_a = InstanceNorm{}.affine,
+      "As torch.nn.InstanceNorm1d, 2d and 3d without running statistics.");
+  module.def(
+      "LayerNorm",
+      [](float epsilon, bool affine) {
+        return Layer(LayerNorm{.epsilon = epsilon, .affine = affine});
+      },
+      "epsilon"_a = LayerNorm{}.epsilon, "affine"_a = LayerNorm{}.affine,
+      "As torch.nn.LayerNorm over the channels at each position, which it reads as the last axis.");
   module.def(
       "LocalResponseNorm",
       [](int64_t size, float alpha, float beta, float k) {

@@ -113,6 +113,11 @@ absl::Status NetworkBuilder::CheckOutputs() const {
 absl::StatusOr<ImageValue> NetworkBuilder::Output() const {
   RETURN_IF_ERROR(CheckOutputs());
   const Value* const value = Find(graph_.output(0).name());
+  if (value != nullptr && std::holds_alternative<NormPart>(*value)) {
+    return absl::UnimplementedError(
+        absl::StrCat("the output '", graph_.output(0).name(),
+                     "' is a step of a layer norm, which neap only has as a whole"));
+  }
   const auto* const images = value == nullptr ? nullptr : std::get_if<ImageValue>(value);
   if (images == nullptr) {
     return absl::InvalidArgumentError(

@@ -30,6 +30,8 @@
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
+#include "neap/layers/norm/group_norm.h"
+#include "neap/layers/norm/layer_norm.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
@@ -155,6 +157,9 @@ constexpr std::array kRows = {
     RowOf<FullyConnected, &FullyConnected::out_features, &FullyConnected::bias,
           &FullyConnected::init>(),
     RowOf<BatchNorm, &BatchNorm::epsilon, &BatchNorm::momentum>(),
+    RowOf<GroupNorm, &GroupNorm::groups, &GroupNorm::epsilon, &GroupNorm::affine>(),
+    RowOf<InstanceNorm, &InstanceNorm::epsilon, &InstanceNorm::affine>(),
+    RowOf<LayerNorm, &LayerNorm::epsilon, &LayerNorm::affine>(),
     RowOf<LocalResponseNorm, &LocalResponseNorm::size, &LocalResponseNorm::alpha,
           &LocalResponseNorm::beta, &LocalResponseNorm::k>(),
     RowOf<Dropout, &Dropout::probability>(),
