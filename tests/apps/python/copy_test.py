@@ -16,7 +16,9 @@ def copies(thing):
 def test_layers_are_copied_with_their_fields():
     layers = [neap.Convolution(8, kernel=(1, 7), stride=2, padding=(0, 3), dilation=2, groups=2, bias=False),
               neap.TransposedConvolution(3, kernel=2, stride=2, bilinear=True), neap.FullyConnected(7, bias=False),
-              neap.BatchNorm(epsilon=1e-3, momentum=0.3), neap.LocalResponseNorm(3, alpha=0.1), neap.Dropout(0.1),
+              neap.BatchNorm(epsilon=1e-3, momentum=0.3), neap.GroupNorm(4, epsilon=1e-3, affine=False),
+              neap.InstanceNorm(epsilon=1e-3, affine=True), neap.LayerNorm(epsilon=1e-3, affine=False),
+              neap.LocalResponseNorm(3, alpha=0.1), neap.Dropout(0.1),
               neap.MaxPool(3, ceil_mode=True, dilation=(2, 3)), neap.AveragePool(3, count_padding=False, dilation=2),
               neap.GlobalAveragePool(), neap.AdaptiveAveragePool((3, 7)),
               neap.Resize((3, 4), mode="linear", coordinates="align_corners"), neap.PixelShuffle(3),

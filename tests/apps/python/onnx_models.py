@@ -20,6 +20,9 @@ class Model:
     def pick(self, *choices):
         return choices[self.random.integers(len(choices))]
 
+    def divisor(self, count):
+        return self.pick(*[divisor for divisor in range(1, count + 1) if count % divisor == 0])
+
     def values(self, *shape):
         return self.random.uniform(-1, 1, shape).astype("f4")
 

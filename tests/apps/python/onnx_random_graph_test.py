@@ -29,6 +29,9 @@ class RandomGraph:
     def pick(self, *choices):
         return choices[self.random.integers(len(choices))]
 
+    def divisor(self, count):
+        return self.pick(*[divisor for divisor in range(1, count + 1) if count % divisor == 0])
+
     def node(self, op, *inputs, **attributes):
         name = f"{op.lower()}{len(self.nodes)}"
         self.nodes.append(helper.make_node(op, list(inputs), [name], name, **attributes))
@@ -80,7 +83,7 @@ class RandomGraph:
     def layer(self):
         x, (channels, height, width) = self.value()
         op = self.pick("Conv", "Conv", "Relu", "Sigmoid", "MaxPool", "BatchNormalization", "HardSigmoid", "Clip", "Split", "Shuffle",
-                       "PRelu", "Gelu", "Mish")
+                       "PRelu", "Gelu", "Mish", "InstanceNormalization", "GroupNorm", "LayerNorm")
         if op == "Conv":
             outputs = int(self.random.integers(2, 6))
             bias = [self.weight(outputs)] if self.pick(True, False) else []
@@ -103,8 +106,18 @@ class RandomGraph:
             vectors = [self.weight(channels) for _ in range(3)]
             variance = self.tensor(self.random.uniform(0.5, 1.5, channels).astype("f4"))
             return self.node(op, x, *vectors, variance), (channels, height, width)
+        # A large epsilon, so that values that are all alike stay so.
+        if op == "InstanceNormalization":
+            return self.node(op, x, self.weight(channels), self.weight(channels), epsilon=0.1), (channels, height, width)
+        if op == "GroupNorm":
+            groups = self.divisor(channels)
+            ones, zeros = (self.tensor(numpy.full(groups, value, "f4")) for value in (1, 0))
+            norm = self.node("InstanceNormalization", self.reshape(x, groups, -1), ones, zeros, epsilon=0.1)
+            return self.scaled(self.reshape(norm, channels, height, width), channels, 1, 1), (channels, height, width)
+        if op == "LayerNorm":
+            return self.layer_norm(x, channels), (channels, height, width)
         if op == "Shuffle":
-            groups = self.pick(*[count for count in range(1, channels + 1) if channels % count == 0])
+            groups = self.divisor(channels)
             axes, last = [groups, channels // groups], self.pick(True, False)
             if last:
                 x = self.node("Transpose", x, perm=[0, 2, 3, 1])
@@ -137,6 +150,23 @@ class RandomGraph:
             side = self.pick(0, 1)
             return names[side], (parts[side], height, width)
         return self.node(self.pick("Relu", "Sigmoid", "Tanh", "Elu", "Softplus"), x), (channels, height, width)
+
+    def scaled(self, norm, *shape):
+        """A norm with its weight and bias, of which it may have none."""
+        for op in self.pick((), ("Mul",), ("Mul", "Add")):
+            norm = self.node(op, norm, self.weight(*shape))
+        return norm
+
+    def layer_norm(self, x, channels):
+        """Over the channels, step by step before opset 17."""
+        if self.opset >= 17:
+            last = self.node("Transpose", x, perm=[0, 2, 3, 1])
+            norm = self.node("LayerNormalization", last, self.weight(channels), self.weight(channels), epsilon=0.1)
+            return self.node("Transpose", norm, perm=[0, 3, 1, 2])
+        centred = self.node("Sub", x, self.node("ReduceMean", x, axes=[1]))
+        variance = self.node("ReduceMean", self.node("Pow", centred, self.tensor(numpy.float32(2))), axes=[1])
+        deviation = self.node("Sqrt", self.node("Add", variance, self.tensor(numpy.float32(0.1))))
+        return self.scaled(self.node("Div", centred, deviation), channels, 1, 1)
 
     def computed_weight(self, *shape):
         """A weight that is computed of another tensor."""

@@ -69,6 +69,38 @@ def batch_normalization(model):
     return model.add("BatchNormalization", "x", *vectors, epsilon=model.pick(1e-5, 1e-3), momentum=model.pick(0.9, 0.99))
 
 
+@case("InstanceNormalization")
+def instance_normalization(model):
+    """Of the images, or of groups of their channels, behind which are constants for each channel."""
+    channels = model.shape[1]
+    attributes = model.pick({}, {"epsilon": 1e-3})
+    if model.pick(True, False):
+        return model.add("InstanceNormalization", "x", model.weight(channels), model.weight(channels), **attributes)
+    groups = model.divisor(channels)
+    x = model.add("Reshape", "x", model.vector(0, groups, -1))
+    ones, zeros = (model.tensor(numpy.full(groups, value, "f4")) for value in (1, 0))
+    x = model.add("InstanceNormalization", x, ones, zeros, **attributes)
+    x = model.add("Reshape", x, model.add("Shape", "x"))
+    return model.add("Add", model.add("Mul", x, model.weight(channels, 1, 1)), model.weight(channels, 1, 1))
+
+
+@case("GroupNormalization")
+def group_normalization(model):
+    model.opset, model.ir_version = 21, 10  # before, parameters are those of groups
+    channels = model.shape[1]
+    return model.add("GroupNormalization", "x", model.weight(channels), model.weight(channels),
+                     num_groups=model.divisor(channels), **model.pick({}, {"epsilon": 1e-3}))
+
+
+@case("LayerNormalization")
+def layer_normalization(model):
+    model.opset, model.ir_version = model.pick((17, 8), (21, 10))
+    inputs = [model.weight(model.shape[1]) for _ in range(model.pick(1, 2))]
+    x = model.add("Transpose", "x", perm=[0, 2, 3, 1])
+    x = model.add("LayerNormalization", x, *inputs, axis=model.pick(-1, 3), **model.pick({}, {"epsilon": 1e-3}))
+    return model.add("Transpose", x, perm=[0, 3, 1, 2])
+
+
 @case("Relu", "Sigmoid", "Tanh", "HardSwish")
 def activation(model):
     scaled = model.add("Conv", "x", model.tensor(5 * model.values(4, model.shape[1], 1, 1)))
@@ -172,12 +204,21 @@ def global_average_pool(model):
     return model.add("Flatten", model.pooled()) if model.pick(True, False) else model.pooled()
 
 
+def mean(model, x, axes, keep=1):
+    if model.opset < 18:
+        return model.add("ReduceMean", x, axes=axes, keepdims=keep)
+    return model.add("ReduceMean", x, model.vector(*axes), keepdims=keep)
+
+
 @case("ReduceMean")
 def reduce_mean(model):
-    axes, keep = model.pick([2, 3], [-1, -2]), model.pick(0, 1)
-    if model.opset < 18:
-        return model.add("ReduceMean", "x", axes=axes, keepdims=keep)
-    return model.add("ReduceMean", "x", model.vector(*axes), keepdims=keep)
+    """Over height and width, or over the channels as in a layer norm."""
+    if model.pick(True, False):
+        return mean(model, "x", model.pick([2, 3], [-1, -2]), model.pick(0, 1))
+    centred = model.add("Sub", "x", mean(model, "x", [1]))
+    variance = mean(model, model.add("Pow", centred, model.tensor(numpy.float32(2))), [1])
+    shifted = model.add("Add", variance, model.tensor(numpy.float32(model.pick(1e-5, 1e-3))))
+    return model.add("Div", centred, model.add("Sqrt", shifted))
 
 
 @case("Add", "Sum")

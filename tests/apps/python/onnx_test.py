@@ -204,6 +204,33 @@ def test_an_activation_of_pytorch_is_one_layer_and_trains_as_it_would_there(name
     check_trains_as_in_pytorch(torch, activation)
 
 
+@pytest.mark.parametrize("name, arguments, fields, kind", [
+    ("GroupNorm", (2, 4), {"eps": 1e-3}, "group_norm"), ("GroupNorm", (1, 4), {"affine": False}, "group_norm"),
+    ("InstanceNorm2d", (4,), {"affine": True}, "instance_norm"), ("InstanceNorm2d", (4,), {}, "instance_norm"),
+    ("LayerNorm", (4,), {}, "layer_norm"), ("LayerNorm", (4,), {"eps": 1e-3, "elementwise_affine": False}, "layer_norm")])
+def test_a_norm_of_pytorch_is_one_layer_and_trains_as_it_would_there(name, arguments, fields, kind):
+    torch = pytest.importorskip("torch")
+
+    class Permute(torch.nn.Module):
+        def __init__(self, *order):
+            super().__init__()
+            self.order = order
+
+        def forward(self, x):
+            return x.permute(self.order)
+
+    torch.manual_seed(1)
+    layers = [getattr(torch.nn, name)(*arguments, **fields)]
+    for parameter in layers[0].parameters():
+        torch.nn.init.uniform_(parameter, 0.5, 1.5)
+    if name == "LayerNorm":
+        layers = [Permute(0, 2, 3, 1), *layers, Permute(0, 3, 1, 2)]
+    net = neap.from_torch(torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3), *layers, torch.nn.AdaptiveAvgPool2d(1)),
+                          torch.rand(2, 1, 8, 8))
+    assert [layer.type for _, layer, _ in net.layers][2:4] == [kind, "global_average_pool"]
+    check_trains_as_in_pytorch(torch, *layers)
+
+
 def test_a_prelu_of_pytorch_that_is_applied_twice_has_one_parameter():
     torch = pytest.importorskip("torch")
     torch.manual_seed(1)

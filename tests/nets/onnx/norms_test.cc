@@ -71,9 +71,8 @@ class NormModel {
     const std::string ones = model_.Floats("ones", {2}, {static_cast<float>(scale), 1});
     x = Node("InstanceNormalization", {x, ones, Constant(0, 2)}, {{"epsilon", 1e-3F}});
     x = Node("Reshape", {x, Node("Shape", {"x"})});
-    if (!has_parameters) return x;
-    x = Node("Mul", {x, Spread(Weight())});
-    return Node("Add", {x, Spread(Bias())});
+    x = Node("Mul", {x, Spread(has_parameters ? Weight() : Constant(1, 1))});
+    return Node("Add", {x, Spread(has_parameters ? Bias() : Constant(0, 1))});
   }
   // What PyTorch exports of a layer norm over the axis before opset 17.
   std::string LayerNormInSteps(const std::string& x, int64_t axis, bool multiplies = false) {
@@ -226,6 +225,9 @@ TEST_CASE("norms over other axes, of which neap has none, are refused") {
   const std::string of_channels = mean.Node("ReduceMean", {"x"}, {{"axes", Ints{1}}});
   mean.End(mean.Node("Mul", {"x", of_channels}));
   CHECK(NormRefusal(mean.model()).find("neap has in a layer norm only") != std::string::npos);
+  NormModel ends;
+  ends.model().Output(ends.Node("ReduceMean", {"x"}, {{"axes", Ints{1}}}));
+  CHECK(NormRefusal(ends.model()).find("is a step of a layer norm") != std::string::npos);
   NormModel cubes;
   const std::string centred =
       cubes.Node("Sub", {"x", cubes.Node("ReduceMean", {"x"}, {{"axes", Ints{1}}})});
