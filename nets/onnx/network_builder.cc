@@ -122,6 +122,7 @@ ImageValue ImageValue::Unpadded() const {
 
 std::vector<int64_t> ImageValue::dims() const {
   const Shape& shape = spec.shape;
+  if (!blocks.empty()) return blocks;
   if (is_flat) return {shape.n(), elements()};
   std::vector<int64_t> channels = {shape.c()};
   if (groups != 0) channels = {groups, shape.c() / groups};
@@ -351,6 +352,7 @@ ImageValue NetworkBuilder::Guess(const std::string& name, const ImageValue& like
                       .is_flat = like.is_flat,
                       .is_channels_last = like.is_channels_last,
                       .groups = like.groups,
+                      .blocks = like.blocks,
                       .is_guess = true};
   draft_of_[guess.layer] = drafts_.size();
   drafts_.push_back({.layer = {.name = guess.layer, .layer = Relu{}, .inputs = {"input"}},

@@ -62,6 +62,9 @@ struct ImageValue {
   bool is_channels_last = false;  // {N, H, W, C} in the ONNX graph
   // Unless it is 0, C is two axes in the ONNX graph: {N, groups, C / groups, H, W}, for example.
   int64_t groups = 0;
+  // Unless it is empty, the extents in the ONNX graph, in which axes are divided into blocks of
+  // pixels (nets/onnx/pixel_blocks.h).
+  std::vector<int64_t> blocks = {};
   bool is_guess = false;  // the result of a refused node, or of one that reads a guess
   // The output of `unpadded`.
   ImageValue Unpadded() const;

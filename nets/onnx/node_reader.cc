@@ -95,6 +95,10 @@ absl::StatusOr<ImageValue> NodeReader::PaddedImage(int i) const {
     return absl::UnimplementedError(
         absl::StrCat(Input(i), " has groups of channels, which neap can only shuffle"));
   }
+  if (!image->blocks.empty()) {
+    return absl::UnimplementedError(
+        absl::StrCat(Input(i), " has its pixels in blocks, which neap can only shuffle"));
+  }
   if (image->is_channels_last) {
     return absl::UnimplementedError(
         absl::StrCat(Input(i), " has its channels as the last axis, not as the second"));

@@ -29,6 +29,7 @@ constexpr Entry kOperators[] = {
     {"Concat", operators::Concat, true},
     {"Conv", Conv},
     {"ConvTranspose", ConvTranspose},
+    {"DepthToSpace", DepthToSpace},
     {"Div", Div, true},
     {"Dropout", operators::Dropout},
     {"Flatten", ChangeAxes, true},
@@ -48,10 +49,12 @@ constexpr Entry kOperators[] = {
     {"ReduceMean", ReduceMean, true},
     {"Relu", Activation},
     {"Reshape", ChangeAxes, true},
+    {"Resize", operators::Resize},
     {"Shape", operators::Shape},
     {"Sigmoid", Activation},
     {"Slice", operators::Slice, true},
     {"Softmax", Softmax, true},
+    {"SpaceToDepth", SpaceToDepth},
     {"Split", operators::Split, true},
     {"Squeeze", ChangeAxes, true},
     {"Sub", Sub, true},
@@ -59,6 +62,7 @@ constexpr Entry kOperators[] = {
     {"Tanh", Activation},
     {"Transpose", operators::Transpose, true},
     {"Unsqueeze", ChangeAxes, true},
+    {"Upsample", operators::Resize},
 };
 
 const Entry* FindOperator(std::string_view op) {

@@ -33,6 +33,8 @@ Operator Activation, LeakyRelu, Clip, Dropout, Softmax, Concat;
 Operator Sum, Sub, Mul, Div, Neg, HardSigmoid;
 // nets/onnx/shape_operators.cc
 Operator ChangeAxes, Transpose, ReduceMean, Slice, Split, Same, Shape;
+// nets/onnx/resize_operators.cc
+Operator Resize, DepthToSpace, SpaceToDepth;
 
 }  // namespace operators
 }  // namespace neap::nets

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "neap/layers/pooling.h"
 #include "neap/nets/onnx/node_axes.h"
 #include "neap/nets/onnx/operators.h"
+#include "neap/nets/onnx/pixel_blocks.h"
 
 namespace neap::nets::operators {
 namespace {
@@ -55,8 +57,16 @@ absl::Status SetDims(NodeReader& node, NetworkBuilder& network, ImageValue x,
     x.is_flat = is_flat;
     x.is_channels_last = is_last;
     x.groups = groups;
+    x.blocks = {};
     // With more than one pixel, the elements have another order if the channels move.
     if ((is_last != was_last && !HasOnePixel(x)) || dims != x.dims()) continue;
+    network.Set(node.proto().output(0), std::move(x));
+    return absl::OkStatus();
+  }
+  if (!was_last && AreBlocks(x.spec.shape, dims)) {
+    x.is_flat = x.is_channels_last = false;
+    x.groups = 0;
+    x.blocks = dims;
     network.Set(node.proto().output(0), std::move(x));
     return absl::OkStatus();
   }
@@ -140,10 +150,21 @@ absl::Status ShuffleChannels(NodeReader& node, NetworkBuilder& network, const Im
   return absl::OkStatus();
 }
 
+// What the Transpose makes of blocks of pixels is the output of a layer, in other blocks.
+absl::Status ShufflePixels(NodeReader& node, NetworkBuilder& network, const ImageValue& x,
+                           const Layer& shuffle, const std::vector<int64_t>& order) {
+  RETURN_IF_ERROR(network.AddLayer(node.proto(), shuffle, {x}));
+  ImageValue shuffled = std::get<ImageValue>(*network.Find(node.proto().output(0)));
+  const std::vector<int64_t> dims = x.dims();
+  for (const int64_t axis : order) shuffled.blocks.push_back(dims[static_cast<size_t>(axis)]);
+  network.Set(node.proto().output(0), std::move(shuffled));
+  return absl::OkStatus();
+}
+
 // Whether a reduction to a mean has all spatial axes.
 absl::StatusOr<bool> ReducesSpatialAxes(NodeReader& node, const ImageValue& x) {
   ASSIGN_OR_RETURN(const std::vector<int64_t> given, node.IntsOrInput("axes", 1));
-  if (x.is_flat || x.groups != 0) return false;
+  if (x.is_flat || x.groups != 0 || !x.blocks.empty()) return false;
   ASSIGN_OR_RETURN(const std::vector<int64_t> axes, CheckedAxes(given, x.spec.shape.rank()));
   std::vector<int64_t> spatial(x.spec.shape.spatial().size());
   std::iota(spatial.begin(), spatial.end(), x.is_channels_last ? 1 : 2);
@@ -163,6 +184,10 @@ absl::Status Transpose(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(ImageValue x, AnyImage(node));
   ASSIGN_OR_RETURN(const std::vector<int64_t> order, ReadOrder(node, std::ssize(x.dims())));
   if (SwapsGroups(x, order)) return ShuffleChannels(node, network, x);
+  const auto shuffle = x.is_channels_last
+                           ? std::nullopt
+                           : ShuffleOf(x.spec.shape, {.dims = x.dims(), .order = order});
+  if (shuffle.has_value()) return ShufflePixels(node, network, x, *shuffle, order);
   if (!std::is_sorted(order.begin(), order.end())) {
     if (order != ChannelOrder(x.spec.shape.rank(), !x.is_channels_last)) {
       return absl::UnimplementedError(

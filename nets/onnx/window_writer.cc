@@ -1,8 +1,11 @@
-// Writes layers with weights, and layers with windows.
+// Writes layers with weights, layers with windows, and those that give images other extents.
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/specify.h"
 #include "neap/layers/batch_norm.h"
@@ -10,11 +13,14 @@
 #include "neap/layers/crop.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/resize/pixel_shuffle.h"
+#include "neap/layers/resize/resize.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
 #include "neap/nets/onnx/even_window.h"
 #include "neap/nets/onnx/node_attributes.h"
 #include "neap/nets/onnx/node_writer.h"
+#include "neap/nets/onnx/pixel_blocks.h"
 
 namespace neap::nets {
 namespace {
@@ -132,7 +138,7 @@ void NodeWriter::WriteAverage(const ResolvedLayer& layer, const AveragePool& poo
   }
   SetPool(*node, written, windows, axes);
   SetInt(*node, "count_include_pad", written.count_padding ? 1 : 0);
-  if (!pool.dilation.AllAre(1)) opset_ = kOpsetOfDilatedAverages;
+  if (!pool.dilation.AllAre(1)) NeedOpset(kOpsetOfDilatedAverages);
 }
 
 bool NodeWriter::WritePooling(const ResolvedLayer& layer) {
@@ -150,7 +156,21 @@ bool NodeWriter::WritePooling(const ResolvedLayer& layer) {
     AddNode(layer, "GlobalAveragePool", Axes::kImages);
     return true;
   }
-  return false;
+  return layer.layer.As<AdaptiveAveragePool>() != nullptr && WriteAdaptive(layer);
+}
+
+// ONNX's poolings have windows of one size.
+bool NodeWriter::WriteAdaptive(const ResolvedLayer& layer) {
+  const Shape& x = network_.SpecOf(layer.inputs[0]).shape;
+  const Shape& y = layer.spec.output.shape;
+  std::vector<int64_t> window;
+  for (int axis = 2; axis < x.rank(); ++axis) {
+    if (x[axis] % y[axis] != 0) return false;
+    window.push_back(x[axis] / y[axis]);
+  }
+  const Extents extents = Extents::Of(window);
+  WriteAverage(layer, {.kernel = extents, .stride = extents});
+  return true;
 }
 
 // Parts of images, and images with zeros around them.
@@ -178,6 +198,63 @@ bool NodeWriter::WriteBorder(const ResolvedLayer& layer) {
       pads.insert(pads.end(), side.begin(), side.begin() + axes);
     }
     AddIntegers("pads", pads, node);
+    return true;
+  }
+  return false;
+}
+
+void NodeWriter::WriteResize(const ResolvedLayer& layer, const Resize& resize) {
+  const int axes = layer.spec.output.shape.spatial_axes();
+  Node& node = AddNode(layer, "Resize", Axes::kImages);
+  node.add_input("");  // the region of interest, of tf_crop_and_resize alone
+  if (resize.sizes.has_value()) {
+    const Extents sizes = resize.sizes->Along(axes);
+    std::vector<int64_t> resized(static_cast<size_t>(axes));
+    std::iota(resized.begin(), resized.end(), 2);
+    node.add_input("");  // the scales
+    AddIntegers("sizes", {sizes.values().begin(), sizes.values().end()}, node);
+    SetInts(node, "axes", resized);
+    NeedOpset(kOpsetOfResizedAxes);
+  } else {
+    std::vector<float> scales = {1, 1};
+    for (int i = 0; i < axes; ++i) scales.push_back(*resize.ScaleOf(i));
+    AddNumbers("scales", scales, node);
+  }
+  SetString(node, "mode", Name(resize.mode));
+  SetString(node, "coordinate_transformation_mode", Name(resize.coordinates));
+  if (resize.mode == Resize::Mode::kCubic)
+    SetFloat(node, "cubic_coeff_a", resize.cubic_coefficient);
+  if (resize.mode != Resize::Mode::kNearest) return;
+  const bool rounds_halves = resize.rounding == Resize::Rounding::kPreferFloor ||
+                             resize.rounding == Resize::Rounding::kPreferCeil;
+  SetString(node, "nearest_mode",
+            absl::StrCat(rounds_halves ? "round_" : "", std::string(Name(resize.rounding))));
+}
+
+bool NodeWriter::WriteResized(const ResolvedLayer& layer) {
+  const Shape& x = layer.inputs.empty() ? Shape() : network_.SpecOf(layer.inputs[0]).shape;
+  if (const auto* const resize = layer.layer.As<Resize>()) {
+    WriteResize(layer, *resize);
+    return true;
+  }
+  if (const auto* const shuffle = layer.layer.As<PixelShuffle>()) {
+    if (x.spatial_axes() == 2) {
+      Node& node = AddNode(layer, "DepthToSpace", Axes::kImages);
+      SetInt(node, "blocksize", shuffle->factor);
+      SetString(node, "mode", shuffle->blocks_first ? "DCR" : "CRD");
+    } else {
+      const PixelBlocks blocks = BlocksOf(*shuffle, x);
+      WriteTransposed(layer, blocks.dims, blocks.order);
+    }
+    return true;
+  }
+  if (const auto* const unshuffle = layer.layer.As<PixelUnshuffle>()) {
+    if (x.spatial_axes() == 2 && unshuffle->blocks_first) {
+      SetInt(AddNode(layer, "SpaceToDepth", Axes::kImages), "blocksize", unshuffle->factor);
+    } else {
+      const PixelBlocks blocks = BlocksOf(*unshuffle, x);
+      WriteTransposed(layer, blocks.dims, blocks.order);
+    }
     return true;
   }
   return false;
