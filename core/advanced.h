@@ -7,8 +7,9 @@
 //                                    device_file.h, for devices that are not here; file_planner.h
 //   several ranks                    local_ranks.h, mpi_ranks.h, nccl_ranks.h, parallel_session.h
 //   single convolutions              plan_convolution.h, divided_kernel.h (docs/convolutions.md)
-//   measured times                   profiler.h, profile_database.h, profiled_timings.h,
-//                                    kept_engine_lists.h (docs/profile-database.md)
+//   databases of measured times      profiler.h, profile_database.h, profiled_timings.h,
+//                                    kept_engine_lists.h (docs/profile-database.md),
+//                                    measure_kernels.h is in neap.h
 #pragma once
 
 #include "neap/core/neap.h"

@@ -20,14 +20,14 @@ constexpr std::array<const char*, 8> kHeadings = {
 constexpr std::array<const char*, kHeadings.size() - 1> kNames = {
     "batch batches image channels classes dtype layout no-fusion depth blocks growth-rate dropout "
     "aux-logits loss label-smoothing compare-batch keep",
-    "data split=NAME val batch-file repeat-batch augment color-jitter allow-empty exif-orientation "
-    "workers skip-bad eval images top",
+    "data split=NAME val batch-file sizes repeat-batch augment color-jitter allow-empty "
+    "exif-orientation workers skip-bad eval images top",
     "budget budgets host-budget peer-budget policy placement sub-batches batch-norm-in-parts evict "
     "no-in-place offload-params strict plan accounting",
-    "device peer database no-installed-times divisions nondeterministic half-accumulation "
+    "device peer database no-installed-times measure divisions nondeterministic half-accumulation "
     "workspace-limit engines workspace-rule no-cuda-graph samples again retry-failed limits",
-    "steps epochs lr lr-schedule lr-period lr-factor lr-min warmup warmup-start optimizer momentum "
-    "nesterov beta1 beta2 epsilon weight-decay clip-norm ema seed run",
+    "steps epochs accumulate lr lr-schedule lr-period lr-factor lr-min warmup warmup-start "
+    "optimizer momentum nesterov beta1 beta2 epsilon weight-decay clip-norm ema seed run",
     "split=RULE ranks link hop sync-batch-norm shard-optimizer collective-timeout",
     "save save-every save-best resume weights weights-in weights-out weights-dtype onnx out output "
     "log-dir plan-out trace-out report csv merge"};
@@ -44,8 +44,8 @@ constexpr Synonym kSynonyms[] = {
     {"micro-batch", "sub-batches"},
     {"micro-batches", "sub-batches"},
     {"accumulate", "sub-batches"},
-    {"accumulation-steps", "sub-batches"},
-    {"gradient-accumulation-steps", "sub-batches"},
+    {"accumulation-steps", "accumulate sub-batches"},
+    {"gradient-accumulation-steps", "accumulate sub-batches"},
     {"learning-rate", "lr"},
     {"lr-scheduler", "lr-schedule"},
     {"scheduler", "lr-schedule"},

@@ -49,11 +49,14 @@ std::shared_ptr<Dataset> Open(const std::string& spec, const std::string& split,
                             .classes = classes,
                             .size = size,
                             .seed = seed};
-  if (split != "train" && split != "test" && split != "val") {
+  if (split == "test") {
+    options.split = Split::kTest;
+  } else if (split == "val") {
+    options.split = Split::kValidation;
+  } else if (split != "train") {
     Raise(absl::InvalidArgumentError(
         absl::StrCat("split: '", split.substr(0, 64), "' is none of 'train', 'test' and 'val'")));
   }
-  options.split = split == "train" ? Split::kTrain : Split::kTest;
   if (shape.has_value()) options.shape = {(*shape)[0], (*shape)[1], (*shape)[2]};
   return Checked(Released([&] { return OpenDataset(spec, options); }));
 }

@@ -159,7 +159,7 @@ void TrainFlags::AddTo(FlagSet& flags) {
   flags.Add(
       "accumulate", "K",
       "sum the gradients of K batches before each update: a step has K times as many images, in "
-      "the memory of one batch and of the gradients (1)",
+      "the memory of one batch and of the gradients",
       Integer(1, kMaxAccumulated, &accumulate));
   AddRateFlags(flags, rate);
   optimizer.AddTo(flags);

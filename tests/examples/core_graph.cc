@@ -7,7 +7,9 @@
 #include "neap/core/graph/sizes.h"
 #include "neap/core/graph/with_options.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/batch_norm.h"
 #include "neap/layers/channel_split.h"
+#include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/softmax_cross_entropy.h"
@@ -64,6 +66,18 @@ void DoubleBatch(const Graph& net) {
   GraphOptions options = net.options();
   options.batch = 2 * options.batch;
   const Graph twice = WithOptions(net, options);
+}
+
+// docs/own-network.md
+neap::Graph TaggerNet() {
+  neap::Graph net({.name = "tagger", .batch = 16, .layout = neap::Layout::kChannelsLast});
+  std::string x = net.Input({16, 400});  // channels, positions
+  x = net.Add("conv1", neap::Convolution{.out_channels = 32, .kernel = 5, .padding = 2}, {x});
+  x = net.Add("bn1", neap::BatchNorm{}, {x});
+  x = net.Add("relu1", neap::Relu{}, {x});
+  x = net.Add("tags", neap::Convolution{.out_channels = 3}, {x});  // linear, at each position
+  net.PixelLoss(x, neap::SoftmaxCrossEntropy{}, {400});
+  return net;
 }
 
 // docs/own-network.md

@@ -1,4 +1,5 @@
 """Datasets and loaders."""
+import shutil
 import struct
 import zlib
 
@@ -41,7 +42,7 @@ def png(shade):
 
 
 def test_folders_of_images_have_splits_and_may_have_empty_classes(tmp_path):
-    for split, shades in (("train", (10, 20, 30)), ("val", (40,))):
+    for split, shades in (("train", (10, 20, 30)), ("val", (40,)), ("test", (50, 60))):
         for number, shade in enumerate(shades):
             folder = tmp_path / split / "grey"
             folder.mkdir(parents=True, exist_ok=True)
@@ -53,12 +54,14 @@ def test_folders_of_images_have_splits_and_may_have_empty_classes(tmp_path):
     options = {"shape": (3, 4, 4), "allow_empty_classes": True}
     train = neap.open_dataset(spec, apply_orientation=True, **options)
     assert len(train) == 3 and train.classes == 2 and train.shape == (3, 4, 4)
-    for split in ("test", "val"):
+    for split, size, shade in (("test", 2, 50), ("val", 1, 40)):
         held_out = neap.open_dataset(spec, split, **options)
         image, label = held_out[0]
-        assert len(held_out) == 1 and label == 0
+        assert len(held_out) == size and label == 0
         # torchvision's normalisation of the first channel
-        assert image[0] == pytest.approx(numpy.full((4, 4), (40 / 255 - 0.485) / 0.229), abs=1e-5)
+        assert image[0] == pytest.approx(numpy.full((4, 4), (shade / 255 - 0.485) / 0.229), abs=1e-5)
+    shutil.rmtree(tmp_path / "val")
+    assert len(neap.open_dataset(spec, "val", **options)) == 2  # which is then that of "test"
     with pytest.raises(neap.Error, match="'train', 'test' and 'val'"):
         neap.open_dataset(spec, "validation")
 
