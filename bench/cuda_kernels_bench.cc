@@ -23,6 +23,7 @@
 #include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
 #include "neap/nets/resnet.h"
@@ -279,6 +280,8 @@ const bool kRegistered = [] {
   RegisterMemoryBound("depthwise", Depthwise(144, 1), {kBatch, 144, 56, 56});
   RegisterMemoryBound("depthwise_stride_2", Depthwise(96, 2), {kBatch, 96, 112, 112});
   RegisterMemoryBound("relu", Relu{}, {kBatch, 64, 112, 112});
+  RegisterMemoryBound("gelu", Gelu{}, {kBatch, 64, 112, 112});
+  RegisterMemoryBound("prelu", Prelu{.slopes = 64}, {kBatch, 64, 112, 112});
   RegisterMemoryBound("add", Add{}, {kBatch, 256, 56, 56}, 2);
   RegisterMemoryBound("max_pool", MaxPool{.kernel = 3, .stride = 2, .padding = 1},
                       {kBatch, 64, 112, 112});

@@ -83,6 +83,7 @@ set(NEAP_INSTALLED_HEADERS
   layers/lrn.h
   layers/multiply.h
   layers/pooling.h
+  layers/prelu.h
   layers/profile/kept_engine_lists.h
   layers/profile/kernel_bench.h
   layers/profile/kernel_timer.h

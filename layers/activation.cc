@@ -86,4 +86,48 @@ absl::StatusOr<LayerSpec> Silu::Specify(const LayerContext& context) const {
   return SpecifyElementwise(context, 5, X());
 }
 
+std::string_view Name(Gelu::Approximation approximation) {
+  return approximation == Gelu::Approximation::kTanh ? "tanh" : "none";
+}
+
+absl::StatusOr<Gelu::Approximation> ParseApproximation(std::string_view name) {
+  for (const auto approximation : {Gelu::Approximation::kNone, Gelu::Approximation::kTanh}) {
+    if (Name(approximation) == name) return approximation;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("approximation '", std::string(name), "' is neither 'none' nor 'tanh'"));
+}
+
+std::string Gelu::Parameters() const {
+  return absl::StrCat("approximation=", std::string(Name(approximation)));
+}
+
+absl::StatusOr<LayerSpec> Gelu::Specify(const LayerContext& context) const {
+  return SpecifyElementwise(context, 10, X());
+}
+
+std::string Elu::Parameters() const { return ParameterText({{"alpha", alpha}}); }
+
+absl::StatusOr<LayerSpec> Elu::Specify(const LayerContext& context) const {
+  if (std::isfinite(alpha) && alpha >= 0) return SpecifyElementwise(context, 4);
+  return absl::InvalidArgumentError(
+      absl::StrCat("alpha ", alpha, " must be finite and not negative"));
+}
+
+std::string Softplus::Parameters() const {
+  return ParameterText({{"beta", beta}, {"threshold", threshold}});
+}
+
+absl::StatusOr<LayerSpec> Softplus::Specify(const LayerContext& context) const {
+  if (!std::isfinite(beta) || beta <= 0) {
+    return absl::InvalidArgumentError(absl::StrCat("beta ", beta, " must be finite and positive"));
+  }
+  if (std::isfinite(threshold)) return SpecifyElementwise(context, 6, X());
+  return absl::InvalidArgumentError(absl::StrCat("threshold ", threshold, " must be finite"));
+}
+
+absl::StatusOr<LayerSpec> Mish::Specify(const LayerContext& context) const {
+  return SpecifyElementwise(context, 10, X());
+}
+
 }  // namespace neap

@@ -10,14 +10,35 @@
 //   HardSwish          x * HardSigmoid(x)         dy * (x / 3 + 1/2) where -3 < x < 3; 0 below it,
 //                                                 dy above it
 //   Silu (swish)       x * s, s = Sigmoid(x)      dy * s * (1 + x * (1 - s))
+//   Gelu               x * p, p = Phi(x)          dy * (p + x * p'(x))
+//   Elu                x > 0 ? x :                dy where y > 0, else dy * (y + alpha)
+//                      alpha * (exp(x) - 1)
+//   Softplus           log(1 + exp(b * x)) / b    dy * Sigmoid(b * x)
+//   Mish               x * t,                     dy * (t + x * s * (1 - t^2))
+//                      t = tanh(Softplus(x))
+//
+// Phi is the standard normal distribution function, (1 + erf(x / sqrt(2))) / 2, or, as an
+// approximation, (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2. In Softplus b is `beta`, and
+// where b * x exceeds the threshold, y is x and dx is dy.
 //
 //   step               reads  writes   in place
 //   forward            x      y        y over x
-//   backward_data      y, dy  dx       dx over dy   HardSigmoid, HardSwish and Silu: x, dy
+//   backward_data      y, dy  dx       dx over dy   HardSigmoid, HardSwish, Silu, Gelu, Softplus
+//                                                   and Mish: x, dy
 //
-// Where backward reads y, x need not outlive forward. HardSigmoid's gradient follows from y, too,
-// but near its corners y may be rounded to 0 or 1 where the gradient is not 0. A NaN stays a NaN.
+// Where backward reads y, x need not outlive forward. For Elu, y is positive where x is, and y +
+// alpha is alpha * exp(x) with an error of y's rounding, as in the gradient of Tanh. HardSigmoid's
+// gradient follows from y, too, but near its corners y may be rounded to 0 or 1 where the gradient
+// is not 0; and Softplus's does, but for the side of the threshold. HardSwish, Silu, Gelu and Mish
+// have two x for some y.
+//
+// A NaN stays a NaN, and a finite x is never so large that one is made of it. An infinity times 0
+// is one, as in PyTorch: Silu, Gelu and Mish at -infinity, and their gradients at both infinities.
 #pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
 
 #include "neap/core/step/layer.h"
 
@@ -79,6 +100,43 @@ struct Silu {
   static constexpr std::string_view kType = "silu";
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
   friend bool operator==(const Silu&, const Silu&) = default;
+};
+
+struct Gelu {
+  static constexpr std::string_view kType = "gelu";
+  enum class Approximation : uint8_t { kNone, kTanh };  // torch.nn.GELU's `approximate`
+  Approximation approximation = Approximation::kNone;
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  std::string Parameters() const;
+  friend bool operator==(const Gelu&, const Gelu&) = default;
+};
+std::string_view Name(Gelu::Approximation approximation);  // "none", "tanh"
+absl::StatusOr<Gelu::Approximation> ParseApproximation(std::string_view name);
+
+// torch.nn.ELU. INVALID_ARGUMENT for an alpha that is negative or not finite: the sign of y must be
+// that of x.
+struct Elu {
+  static constexpr std::string_view kType = "elu";
+  float alpha = 1;
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  std::string Parameters() const;
+  friend bool operator==(const Elu&, const Elu&) = default;
+};
+
+// torch.nn.Softplus. INVALID_ARGUMENT unless beta is positive and both numbers are finite.
+struct Softplus {
+  static constexpr std::string_view kType = "softplus";
+  float beta = 1;
+  float threshold = 20;
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  std::string Parameters() const;
+  friend bool operator==(const Softplus&, const Softplus&) = default;
+};
+
+struct Mish {
+  static constexpr std::string_view kType = "mish";
+  absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
+  friend bool operator==(const Mish&, const Mish&) = default;
 };
 
 }  // namespace neap

@@ -19,6 +19,7 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/prelu.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 
@@ -147,7 +148,7 @@ class Generator {
   }
 
   Value Activated(const Value& x) {
-    switch (Between(0, 4)) {
+    switch (Between(0, 10)) {
       case 0:
         return Same("leaky_relu", LeakyRelu{0.1F}, x);
       case 1:
@@ -156,6 +157,18 @@ class Generator {
         return Same("hard_sigmoid", HardSigmoid{}, x);
       case 3:
         return Same("hard_swish", HardSwish{}, x);
+      case 4:
+        return Same("gelu", Gelu{}, x);
+      case 5:
+        return Same("gelu", Gelu{Gelu::Approximation::kTanh}, x);
+      case 6:
+        return Same("elu", Elu{0.7F}, x);
+      case 7:
+        return Same("softplus", Softplus{.beta = 2}, x);
+      case 8:
+        return Same("mish", Mish{}, x);
+      case 9:
+        return Same("prelu", Prelu{.slopes = Chance(2) ? 1 : x.channels}, x);
       default:
         return Same("silu", Silu{}, x);
     }

@@ -29,6 +29,7 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
@@ -262,6 +263,25 @@ void BindActivations(nb::module_& module) {
       "low"_a = Clip{}.low, "high"_a = Clip{}.high,
       "As torch.nn.Hardtanh; by default torch.nn.ReLU6.");
   module.def(
+      "Gelu",
+      [](const std::string& approximation) {
+        return Layer(Gelu{.approximation = Checked(ParseApproximation(approximation))});
+      },
+      "approximation"_a = "none", "As torch.nn.GELU, exact or approximated by 'tanh'.");
+  module.def(
+      "Elu", [](float alpha) { return Layer(Elu{.alpha = alpha}); }, "alpha"_a = Elu{}.alpha,
+      "As torch.nn.ELU; `alpha` is not negative.");
+  module.def(
+      "Softplus",
+      [](float beta, float threshold) {
+        return Layer(Softplus{.beta = beta, .threshold = threshold});
+      },
+      "beta"_a = Softplus{}.beta, "threshold"_a = Softplus{}.threshold, "As torch.nn.Softplus.");
+  module.def(
+      "Prelu", [](int64_t slopes) { return Layer(Prelu{.slopes = slopes}); },
+      "slopes"_a = Prelu{}.slopes,
+      "As torch.nn.PReLU, with one slope or one for each channel, which training changes.");
+  module.def(
       "ScaleShift",
       [](float scale, float shift) { return Layer(ScaleShift{.scale = scale, .shift = shift}); },
       "scale"_a = 1.0F, "shift"_a = 0.0F,
@@ -272,6 +292,7 @@ void BindActivations(nb::module_& module) {
   BindWithoutFields<HardSigmoid>(module, "HardSigmoid", "As torch.nn.Hardsigmoid.");
   BindWithoutFields<HardSwish>(module, "HardSwish", "As torch.nn.Hardswish.");
   BindWithoutFields<Silu>(module, "Silu", "As torch.nn.SiLU.");
+  BindWithoutFields<Mish>(module, "Mish", "As torch.nn.Mish.");
 }
 
 std::string ToText(const Layer& layer) {

@@ -6,7 +6,7 @@
 
 using namespace neap::operands;
 
-absl::StatusOr<neap::LayerSpec> Gelu::Specify(const neap::LayerContext& context) const {
+absl::StatusOr<neap::LayerSpec> QuickGelu::Specify(const neap::LayerContext& context) const {
   RETURN_IF_ERROR(neap::CheckSpatialInputs(context, 1));
   const neap::TensorSpec& x = context.inputs[0];
   const double flops = 10 * static_cast<double>(x.elements());
@@ -27,14 +27,13 @@ absl::StatusOr<neap::LayerSpec> Gelu::Specify(const neap::LayerContext& context)
 
 namespace {
 
-float Phi(float x) { return 0.5F * std::erfc(-0.70710678F * x); }
-float Density(float x) { return 0.39894228F * std::exp(-0.5F * x * x); }
+float Gate(float x) { return 1 / (1 + std::exp(-1.702F * x)); }
 
 absl::Status Forward(const neap::CustomRun& step) {
   const float* const x = step.Get<float>(X());
   float* const y = step.Get<float>(Y());
   const int64_t elements = step.Elements(Y());
-  for (int64_t i = 0; i < elements; ++i) y[i] = x[i] * Phi(x[i]);
+  for (int64_t i = 0; i < elements; ++i) y[i] = x[i] * Gate(x[i]);
   return absl::OkStatus();
 }
 
@@ -43,14 +42,17 @@ absl::Status Backward(const neap::CustomRun& step) {
   const float* const dy = step.Get<float>(Dy());
   float* const dx = step.Get<float>(Dx());
   const int64_t elements = step.Elements(Dx());
-  for (int64_t i = 0; i < elements; ++i) dx[i] = dy[i] * (Phi(x[i]) + x[i] * Density(x[i]));
+  for (int64_t i = 0; i < elements; ++i) {
+    const float gate = Gate(x[i]);
+    dx[i] = dy[i] * gate * (1 + 1.702F * x[i] * (1 - gate));
+  }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-std::vector<neap::CustomKernel> CpuGeluKernels() {
-  const std::string type(Gelu::kType);
+std::vector<neap::CustomKernel> CpuQuickGeluKernels() {
+  const std::string type(QuickGelu::kType);
   return {{.layer_type = type, .phase = neap::Phase::kForward, .run = Forward},
           {.layer_type = type, .phase = neap::Phase::kBackwardData, .run = Backward}};
 }

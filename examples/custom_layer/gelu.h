@@ -1,5 +1,6 @@
-// GELU (Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016) as a layer that a program adds
-// to neap: y = x Phi(x), where Phi is the standard normal distribution function.
+// The approximation of GELU by a sigmoid (Hendrycks and Gimpel, "Gaussian Error Linear Units",
+// 2016), as in CLIP, as a layer that a program adds to neap: y = x s(1.702 x), where s is the
+// sigmoid. neap's own Gelu has the exact function and the approximation by tanh.
 //
 //   step           reads  writes  in place
 //   forward        x      y       y over x
@@ -12,13 +13,13 @@
 #include <string_view>
 #include <vector>
 
-struct Gelu {
-  static constexpr std::string_view kType = "gelu";
+struct QuickGelu {
+  static constexpr std::string_view kType = "quick_gelu";
   absl::StatusOr<neap::LayerSpec> Specify(const neap::LayerContext& context) const;
-  friend bool operator==(const Gelu&, const Gelu&) = default;
+  friend bool operator==(const QuickGelu&, const QuickGelu&) = default;
 };
 
 // The kernels for CpuDevice::Open() and CudaDevice::Open(). In a build without CUDA, the CUDA
 // kernels only serve to plan for a GPU.
-std::vector<neap::CustomKernel> CpuGeluKernels();
-std::vector<neap::CustomKernel> CudaGeluKernels();
+std::vector<neap::CustomKernel> CpuQuickGeluKernels();
+std::vector<neap::CustomKernel> CudaQuickGeluKernels();

@@ -7,8 +7,9 @@
 using namespace neap::operands;
 
 // gelu.cu. They return a cudaError_t.
-int LaunchGelu(const float* x, float* y, int64_t elements, void* stream);
-int LaunchGeluBackward(const float* x, const float* dy, float* dx, int64_t elements, void* stream);
+int LaunchQuickGelu(const float* x, float* y, int64_t elements, void* stream);
+int LaunchQuickGeluBackward(const float* x, const float* dy, float* dx, int64_t elements,
+                            void* stream);
 
 namespace {
 
@@ -19,18 +20,18 @@ absl::Status Launched(int error) {
 
 absl::Status Forward(const neap::CustomRun& step) {
   return Launched(
-      LaunchGelu(step.Get<float>(X()), step.Get<float>(Y()), step.Elements(Y()), step.stream));
+      LaunchQuickGelu(step.Get<float>(X()), step.Get<float>(Y()), step.Elements(Y()), step.stream));
 }
 
 absl::Status Backward(const neap::CustomRun& step) {
-  return Launched(LaunchGeluBackward(step.Get<float>(X()), step.Get<float>(Dy()),
-                                     step.Get<float>(Dx()), step.Elements(Dx()), step.stream));
+  return Launched(LaunchQuickGeluBackward(step.Get<float>(X()), step.Get<float>(Dy()),
+                                          step.Get<float>(Dx()), step.Elements(Dx()), step.stream));
 }
 
 }  // namespace
 
-std::vector<neap::CustomKernel> CudaGeluKernels() {
-  const std::string type(Gelu::kType);
+std::vector<neap::CustomKernel> CudaQuickGeluKernels() {
+  const std::string type(QuickGelu::kType);
   return {{.layer_type = type, .phase = neap::Phase::kForward, .run = Forward},
           {.layer_type = type, .phase = neap::Phase::kBackwardData, .run = Backward}};
 }

@@ -3,8 +3,8 @@
 
 #include "gelu.h"
 
-std::vector<neap::CustomKernel> CudaGeluKernels() {
-  const std::string type(Gelu::kType);
+std::vector<neap::CustomKernel> CudaQuickGeluKernels() {
+  const std::string type(QuickGelu::kType);
   return {{.layer_type = type, .phase = neap::Phase::kForward},
           {.layer_type = type, .phase = neap::Phase::kBackwardData}};
 }

@@ -1,5 +1,5 @@
-// Trains a small network with GELU, a layer that neap does not have, on handwritten digits, on the
-// GPU if there is one. Then plans the network for an H200. docs/own-layers.md explains it.
+// Trains a small network with a layer that neap does not have on handwritten digits, on the GPU if
+// there is one. Then plans the network for an H200. docs/own-layers.md explains it.
 #include <neap/advanced.h>
 
 #include <iostream>
@@ -12,9 +12,9 @@ neap::Graph Net() {
   neap::Graph net({.name = "gelu-net", .batch = 64});
   std::string x = net.Input({1, 8, 8});
   x = net.Add("conv1", neap::Convolution{.out_channels = 16, .kernel = 3, .padding = 1}, {x});
-  x = net.Add("gelu1", Gelu{}, {x});
+  x = net.Add("gelu1", QuickGelu{}, {x});
   x = net.Add("conv2", neap::Convolution{.out_channels = 32, .kernel = 3, .padding = 1}, {x});
-  x = net.Add("gelu2", Gelu{}, {x});
+  x = net.Add("gelu2", QuickGelu{}, {x});
   x = net.Add("pool", neap::MaxPool{}, {x});
   x = net.Add("fc", neap::FullyConnected{.out_features = 10}, {x});
   net.Loss(x, neap::SoftmaxCrossEntropy{});
@@ -23,15 +23,15 @@ neap::Graph Net() {
 
 absl::StatusOr<std::unique_ptr<neap::Device>> OpenDevice() {
   absl::StatusOr<std::unique_ptr<neap::Device>> gpu =
-      neap::CudaDevice::Open(0, {.kernels = CudaGeluKernels()});
+      neap::CudaDevice::Open(0, {.kernels = CudaQuickGeluKernels()});
   if (gpu.ok()) return gpu;
-  return neap::CpuDevice::Open({.kernels = CpuGeluKernels()});
+  return neap::CpuDevice::Open({.kernels = CpuQuickGeluKernels()});
 }
 
 absl::StatusOr<neap::PlanResult> PlanForH200() {
   ASSIGN_OR_RETURN(const neap::DeviceDescription h200, neap::DescribedDevice("h200"));
   ASSIGN_OR_RETURN(const neap::Program program, neap::Lower(Net(), {}, h200));
-  ASSIGN_OR_RETURN(const auto catalog, neap::DescribedCatalog("h200", CudaGeluKernels()));
+  ASSIGN_OR_RETURN(const auto catalog, neap::DescribedCatalog("h200", CudaQuickGeluKernels()));
   return neap::MakePlan(program, {}, h200, *catalog);
 }
 

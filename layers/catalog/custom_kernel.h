@@ -6,10 +6,10 @@
 // layer declares. A kernel that touches other memory, or whose results differ between runs, breaks
 // training without any error. The kernel's obligations are listed at CustomKernel.
 //
-//   absl::Status GeluForward(const CustomRun& step) {
+//   absl::Status QuickGeluForward(const CustomRun& step) {
 //     const float* const x = step.Get<float>(operands::X());
 //     float* const y = step.Get<float>(operands::Y());
-//     for (int64_t i = 0; i < step.Elements(operands::Y()); ++i) y[i] = Gelu(x[i]);
+//     for (int64_t i = 0; i < step.Elements(operands::Y()); ++i) y[i] = QuickGelu(x[i]);
 //     return absl::OkStatus();
 //   }
 //
@@ -17,10 +17,10 @@
 //
 //   ASSIGN_OR_RETURN(
 //       auto device,
-//       CpuDevice::Open({.kernels = {{.layer_type = "gelu", .run = GeluForward},
-//                                    {.layer_type = "gelu",
+//       CpuDevice::Open({.kernels = {{.layer_type = "quick_gelu", .run = QuickGeluForward},
+//                                    {.layer_type = "quick_gelu",
 //                                     .phase = Phase::kBackwardData,
-//                                     .run = GeluBackward}}}));
+//                                     .run = QuickGeluBackward}}}));
 //
 // On a GPU (CudaDevice::Open) `run` enqueues its work on step.stream and returns without waiting.
 // Iterations are recorded and replayed there (TrainingOptions::records_iterations), so `run` is not

@@ -47,6 +47,19 @@ Candidates Loops(const StepSignature& signature) {
   return OwnLoop(signature, forward ? ForwardLoop<Function> : BackwardLoop<Function>);
 }
 
+// Those of the function whose layer the step is of.
+template <typename... Functions>
+Candidates LoopsOfAny(const StepSignature& signature) {
+  Candidates loops;
+  const auto try_one = [&]<typename Function>(Function* /*type*/) {
+    if (signature.layer.As<typename Function::Of>() == nullptr) return false;
+    loops = Loops<Function>(signature);
+    return true;
+  };
+  (try_one(static_cast<Functions*>(nullptr)) || ...);
+  return loops;
+}
+
 // A function of oneDNN's.
 struct Eltwise {
   algorithm forward;
@@ -89,26 +102,6 @@ absl::StatusOr<Candidates> Eltwises(const StepSignature& signature, const Eltwis
 
 }  // namespace
 
-absl::StatusOr<Candidates> ReluSteps(const StepSignature& signature) {
-  return Loops<ReluFunction>(signature);
-}
-
-absl::StatusOr<Candidates> LeakyReluSteps(const StepSignature& signature) {
-  return Loops<LeakyReluFunction>(signature);
-}
-
-absl::StatusOr<Candidates> ClipSteps(const StepSignature& signature) {
-  return Loops<ClipFunction>(signature);
-}
-
-absl::StatusOr<Candidates> HardSigmoidSteps(const StepSignature& signature) {
-  return Loops<HardSigmoidFunction>(signature);
-}
-
-absl::StatusOr<Candidates> HardSwishSteps(const StepSignature& signature) {
-  return Loops<HardSwishFunction>(signature);
-}
-
 absl::StatusOr<Candidates> SigmoidSteps(const StepSignature& signature) {
   return Eltwises(signature,
                   {algorithm::eltwise_logistic, algorithm::eltwise_logistic_use_dst_for_bwd});
@@ -118,8 +111,10 @@ absl::StatusOr<Candidates> TanhSteps(const StepSignature& signature) {
   return Eltwises(signature, {algorithm::eltwise_tanh, algorithm::eltwise_tanh_use_dst_for_bwd});
 }
 
-absl::StatusOr<Candidates> SiluSteps(const StepSignature& signature) {
-  return Loops<SiluFunction>(signature);
+absl::StatusOr<Candidates> ActivationSteps(const StepSignature& signature) {
+  return LoopsOfAny<ReluFunction, LeakyReluFunction, ClipFunction, HardSigmoidFunction,
+                    HardSwishFunction, SiluFunction, GeluFunction, EluFunction, SoftplusFunction,
+                    MishFunction>(signature);
 }
 
 }  // namespace neap::cpu

@@ -83,4 +83,81 @@ struct SiluFunction : FunctionOf<Silu> {
   }
 };
 
+// The sigmoid of x and its derivative, from an exponential that does not overflow.
+struct Logistic {
+  explicit Logistic(float x)
+      : e(std::exp(-std::abs(x))),
+        value((x < 0 ? e : 1) / (1 + e)),
+        slope(e / ((1 + e) * (1 + e))) {}
+  float e, value, slope;
+};
+
+struct GeluFunction {
+  using Of = Gelu;
+  GeluFunction(const Gelu& layer, DType)
+      : is_tanh(layer.approximation == Gelu::Approximation::kTanh) {}
+  float Value(float x) const { return x * (is_tanh ? Logistic(Argument(x)).value : Phi(x)); }
+  float Gradient(float x, float dy) const { return dy * (is_tanh ? TanhSlope(x) : Slope(x)); }
+
+  static float Phi(float x) { return 0.5F * std::erfc(x * -0.70710678F); }
+  static float Slope(float x) { return Phi(x) + x * (0.39894228F * std::exp(-0.5F * x * x)); }
+  // (1 + tanh(u)) / 2 is the sigmoid of 2 u.
+  static float Argument(float x) { return kTwice * x * (1 + kCubic * x * x); }
+  static float TanhSlope(float x) {
+    const Logistic p(Argument(x));
+    // The argument's derivative may overflow where the sigmoid is flat.
+    const float inner = p.e > 0 ? kTwice * (1 + 3 * kCubic * x * x) : 1;
+    return p.value + x * p.slope * inner;
+  }
+  static constexpr float kTwice = 1.59576912F;  // 2 sqrt(2 / pi)
+  static constexpr float kCubic = 0.044715F;
+  bool is_tanh;
+};
+
+struct EluFunction {
+  using Of = Elu;
+  EluFunction(const Elu& layer, DType) : alpha(layer.alpha) {}
+  float Value(float x) const { return x > 0 ? x : alpha * std::expm1(x); }
+  float Gradient(float y, float dy) const { return y > 0 ? dy : dy * (y + alpha); }
+  float alpha;
+};
+
+struct SoftplusFunction {
+  using Of = Softplus;
+  SoftplusFunction(const Softplus& layer, DType) : beta(layer.beta), threshold(layer.threshold) {}
+  float Value(float x) const {
+    const float t = beta * x;
+    const float above = t > 0 ? t : 0;
+    return t > threshold ? x : (above + std::log1p(std::exp(-std::abs(t)))) / beta;
+  }
+  float Gradient(float x, float dy) const {
+    const float t = beta * x;
+    return t > threshold ? dy : dy * Logistic(t).value;
+  }
+  float beta, threshold;
+};
+
+struct MishFunction : FunctionOf<Mish> {
+  using FunctionOf::FunctionOf;
+  float Value(float x) const {
+    const Gate t(std::exp(-std::abs(x)), x < 0);
+    return x * (t.numerator / t.denominator);
+  }
+  float Gradient(float x, float dy) const {
+    const Logistic s(x);
+    const Gate gate(s.e, x < 0);
+    const float t = gate.numerator / gate.denominator;
+    return dy * (t + x * s.value * (gate.complement / gate.denominator) * (1 + t));
+  }
+  // t = tanh(log(1 + exp(x))) is numerator / denominator, and 1 - t is complement / denominator.
+  // All are polynomials in e = exp(-|x|).
+  struct Gate {
+    Gate(float e, bool is_negative)
+        : numerator(is_negative ? e * (e + 2) : 1 + 2 * e),
+          complement(is_negative ? 2 : 2 * e * e),
+          denominator(numerator + complement) {}
+    float numerator, complement, denominator;
+  };
+};
+
 }  // namespace neap::cpu

@@ -36,15 +36,11 @@ absl::StatusOr<Candidates> GlobalAveragePoolForward(const StepSignature& signatu
 absl::StatusOr<Candidates> GlobalAveragePoolBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> MaxPoolForward(const StepSignature& signature);
 absl::StatusOr<Candidates> MaxPoolBackward(const StepSignature& signature);
-absl::StatusOr<Candidates> ReluSteps(const StepSignature& signature);
-absl::StatusOr<Candidates> LeakyReluSteps(const StepSignature& signature);
-absl::StatusOr<Candidates> ClipSteps(const StepSignature& signature);
+absl::StatusOr<Candidates> ActivationSteps(const StepSignature& signature);
+absl::StatusOr<Candidates> PreluSteps(const StepSignature& signature);
 absl::StatusOr<Candidates> ScaleShiftSteps(const StepSignature& signature);
 absl::StatusOr<Candidates> SigmoidSteps(const StepSignature& signature);
 absl::StatusOr<Candidates> TanhSteps(const StepSignature& signature);
-absl::StatusOr<Candidates> HardSigmoidSteps(const StepSignature& signature);
-absl::StatusOr<Candidates> HardSwishSteps(const StepSignature& signature);
-absl::StatusOr<Candidates> SiluSteps(const StepSignature& signature);
 absl::StatusOr<Candidates> LrnForward(const StepSignature& signature);
 absl::StatusOr<Candidates> LrnBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> NormPassForward(const StepSignature& signature);

@@ -11,7 +11,7 @@
 // input is computed apart and rounded before it is added: fusion may leave the same gradient a
 // tensor of its own (StepSpec::sums_output_grads).
 //
-//   KernelRow row = {kLayer<Relu>, std::nullopt, cpu::ReluSteps};
+//   KernelRow row = {kLayer<Relu>, std::nullopt, cpu::ActivationSteps};
 //   row.list = cpu::Converted(row.list);  // now also for fp16 and bf16
 #pragma once
 

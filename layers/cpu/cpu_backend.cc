@@ -30,6 +30,7 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
@@ -57,13 +58,18 @@ std::vector<KernelRow> Rows() {
       {kLayer<GlobalAveragePool>, Phase::kBackwardData, cpu::GlobalAveragePoolBackward},
       {kLayer<MaxPool>, Phase::kForward, cpu::MaxPoolForward},
       {kLayer<MaxPool>, Phase::kBackwardData, cpu::MaxPoolBackward},
-      {kLayer<Relu>, std::nullopt, cpu::ReluSteps},
-      {kLayer<LeakyRelu>, std::nullopt, cpu::LeakyReluSteps},
+      {kLayer<Relu>, std::nullopt, cpu::ActivationSteps},
+      {kLayer<LeakyRelu>, std::nullopt, cpu::ActivationSteps},
       {kLayer<Sigmoid>, std::nullopt, cpu::SigmoidSteps},
       {kLayer<Tanh>, std::nullopt, cpu::TanhSteps},
-      {kLayer<HardSigmoid>, std::nullopt, cpu::HardSigmoidSteps},
-      {kLayer<HardSwish>, std::nullopt, cpu::HardSwishSteps},
-      {kLayer<Silu>, std::nullopt, cpu::SiluSteps},
+      {kLayer<HardSigmoid>, std::nullopt, cpu::ActivationSteps},
+      {kLayer<HardSwish>, std::nullopt, cpu::ActivationSteps},
+      {kLayer<Silu>, std::nullopt, cpu::ActivationSteps},
+      {kLayer<Gelu>, std::nullopt, cpu::ActivationSteps},
+      {kLayer<Elu>, std::nullopt, cpu::ActivationSteps},
+      {kLayer<Softplus>, std::nullopt, cpu::ActivationSteps},
+      {kLayer<Mish>, std::nullopt, cpu::ActivationSteps},
+      {kLayer<Prelu>, std::nullopt, cpu::PreluSteps},
       {kLayer<ScaleShift>, std::nullopt, cpu::ScaleShiftSteps},
       {kLayer<LocalResponseNorm>, Phase::kForward, cpu::LrnForward},
       {kLayer<LocalResponseNorm>, Phase::kBackwardData, cpu::LrnBackward},
@@ -102,7 +108,7 @@ std::vector<KernelRow> Rows() {
 // the results between them, or they round a layer's bounds.
 std::vector<KernelRow> RoundingRows() {
   return {
-      {kLayer<Clip>, std::nullopt, cpu::ClipSteps},
+      {kLayer<Clip>, std::nullopt, cpu::ActivationSteps},
       {kLayer<BatchNorm>, Phase::kForward, cpu::NormPassForward},
       {kLayer<BatchNorm>, Phase::kBackwardData, cpu::NormPassBackward},
       {kLayer<NormPass>, Phase::kForward, cpu::NormPassForward},

@@ -4,7 +4,8 @@
 // Listing needs no GPU. The candidate's function that makes the kernel may use the whole runtime.
 //
 //   cudaError_t LaunchRelu(const LaunchArgs& a) {
-//     return kernels::Relu(a.Array(X()), a.Array(Y()), a.Elements(Y()), a.stream);
+//     return kernels::Activate(kernels::kRelu, a.Array(X()), a.Array(Y()), a.Elements(Y()),
+//                              a.stream);
 //   }
 //   absl::StatusOr<Candidates> ReluCandidates(const StepSignature& s,
 //                                             const SharedRuntime& runtime) {
@@ -128,24 +129,12 @@ absl::StatusOr<Candidates> ConcatBatchNormsCandidates(const StepSignature& signa
                                                       const SharedRuntime& runtime);
 absl::StatusOr<Candidates> FusedReluCandidates(const StepSignature& signature,
                                                const SharedRuntime& runtime);
-absl::StatusOr<Candidates> ReluCandidates(const StepSignature& signature,
-                                          const SharedRuntime& runtime);
+absl::StatusOr<Candidates> ActivationCandidates(const StepSignature& signature,
+                                                const SharedRuntime& runtime);
+absl::StatusOr<Candidates> PreluCandidates(const StepSignature& signature,
+                                           const SharedRuntime& runtime);
 absl::StatusOr<Candidates> ScaleShiftCandidates(const StepSignature& signature,
                                                 const SharedRuntime& runtime);
-absl::StatusOr<Candidates> LeakyReluCandidates(const StepSignature& signature,
-                                               const SharedRuntime& runtime);
-absl::StatusOr<Candidates> ClipCandidates(const StepSignature& signature,
-                                          const SharedRuntime& runtime);
-absl::StatusOr<Candidates> SigmoidCandidates(const StepSignature& signature,
-                                             const SharedRuntime& runtime);
-absl::StatusOr<Candidates> TanhCandidates(const StepSignature& signature,
-                                          const SharedRuntime& runtime);
-absl::StatusOr<Candidates> HardSigmoidCandidates(const StepSignature& signature,
-                                                 const SharedRuntime& runtime);
-absl::StatusOr<Candidates> HardSwishCandidates(const StepSignature& signature,
-                                               const SharedRuntime& runtime);
-absl::StatusOr<Candidates> SiluCandidates(const StepSignature& signature,
-                                          const SharedRuntime& runtime);
 absl::StatusOr<Candidates> DropoutCandidates(const StepSignature& signature,
                                              const SharedRuntime& runtime);
 absl::StatusOr<Candidates> MaxPoolCandidates(const StepSignature& signature,

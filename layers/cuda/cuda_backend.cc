@@ -32,6 +32,7 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
@@ -67,15 +68,20 @@ constexpr TableEntry kTable[] = {
     {kLayer<BatchNormApply>, BatchNormApplyCandidates},
     {kLayer<ConcatBatchNorms>, ConcatBatchNormsCandidates},
     {kLayer<FusedRelu>, FusedReluCandidates},
-    {kLayer<Relu>, ReluCandidates},
-    {kLayer<LeakyRelu>, LeakyReluCandidates},
+    {kLayer<Relu>, ActivationCandidates},
+    {kLayer<LeakyRelu>, ActivationCandidates},
+    {kLayer<Prelu>, PreluCandidates},
     {kLayer<ScaleShift>, ScaleShiftCandidates},
-    {kLayer<Clip>, ClipCandidates},
-    {kLayer<Sigmoid>, SigmoidCandidates},
-    {kLayer<Tanh>, TanhCandidates},
-    {kLayer<HardSigmoid>, HardSigmoidCandidates},
-    {kLayer<HardSwish>, HardSwishCandidates},
-    {kLayer<Silu>, SiluCandidates},
+    {kLayer<Clip>, ActivationCandidates},
+    {kLayer<Sigmoid>, ActivationCandidates},
+    {kLayer<Tanh>, ActivationCandidates},
+    {kLayer<HardSigmoid>, ActivationCandidates},
+    {kLayer<HardSwish>, ActivationCandidates},
+    {kLayer<Silu>, ActivationCandidates},
+    {kLayer<Gelu>, ActivationCandidates},
+    {kLayer<Elu>, ActivationCandidates},
+    {kLayer<Softplus>, ActivationCandidates},
+    {kLayer<Mish>, ActivationCandidates},
     {kLayer<Dropout>, DropoutCandidates},
     {kLayer<MaxPool>, MaxPoolCandidates},
     {kLayer<AveragePool>, AveragePoolCandidates},

@@ -13,6 +13,7 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/join.h"
 #include "neap/layers/multiply.h"
+#include "neap/layers/prelu.h"
 #include "neap/layers/scale_shift.h"
 #include "neap/nets/onnx/operators.h"
 
@@ -32,11 +33,30 @@ bool IsPerChannel(const std::vector<int64_t>& dims, const ImageValue& x) {
 }
 
 // The layer that x * gate(x) is, if there is one: x * sigmoid(x), for example.
-std::optional<Layer> GatedBy(const GraphLayer& gate, const ImageValue& x) {
-  if (gate.inputs.size() != 1 || gate.inputs[0] != x.layer) return std::nullopt;
-  if (gate.layer.As<Sigmoid>() != nullptr) return Silu{};
-  if (gate.layer.As<neap::HardSigmoid>() != nullptr) return HardSwish{};
-  return std::nullopt;
+std::optional<Layer> GatedBy(const ImageValue& gate, const ImageValue& x,
+                             const NetworkBuilder& network) {
+  const GraphLayer& last = network.LayerOf(gate);
+  if (last.inputs.size() != 1) return std::nullopt;
+  const bool reads_x = last.inputs[0] == x.layer;
+  if (reads_x && last.layer.As<Sigmoid>() != nullptr) return Silu{};
+  if (reads_x && last.layer.As<neap::HardSigmoid>() != nullptr) return HardSwish{};
+  if (last.layer.As<Tanh>() == nullptr) return std::nullopt;
+  const GraphLayer& first = network.LayerOf(last.inputs[0]);
+  const bool is_mish = first.layer == Layer(Softplus{}) && first.inputs[0] == x.layer;
+  return is_mish ? std::optional<Layer>(Mish{}) : std::nullopt;
+}
+
+// A Softplus of a product with `beta`, which is then divided by it, is one layer. Returns the layer
+// and its input.
+std::optional<std::pair<Softplus, std::string>> ScaledSoftplus(const ImageValue& x, double beta,
+                                                               const NetworkBuilder& network) {
+  const GraphLayer& softplus = network.LayerOf(x);
+  if (softplus.layer != Layer(Softplus{})) return std::nullopt;
+  const GraphLayer& product = network.LayerOf(softplus.inputs[0]);
+  const Softplus scaled = {.beta = static_cast<float>(beta)};
+  if (product.layer != Layer(ScaleShift{.scale = scaled.beta, .shift = 0}) || !(scaled.beta > 0))
+    return std::nullopt;
+  return std::pair(scaled, product.inputs[0]);
 }
 
 // Adds the layer, or makes it one with a product before it. Nothing is added for one that changes
@@ -58,6 +78,12 @@ absl::Status AddScaleShift(NodeReader& node, NetworkBuilder& network, ImageValue
   return network.AddLayer(node.proto(), layer, {std::move(x)});
 }
 
+absl::Status WrongConstant(std::string_view name, const std::vector<int64_t>& dims) {
+  return absl::UnimplementedError(absl::StrCat("its ", std::string(name), " is ",
+                                               absl::StrJoin(dims, "x"),
+                                               "; one value, or one for each channel, is needed"));
+}
+
 // x and the constant that the node combines with it, of which `x_is_first`.
 struct Operands {
   ImageValue x;
@@ -67,6 +93,12 @@ struct Operands {
 
 absl::Status AddScalar(NodeReader& node, NetworkBuilder& network, Operands operands) {
   const auto scalar = static_cast<float>(operands.constant.values[0]);
+  if (node.op() == "Div") {
+    if (auto softplus = ScaledSoftplus(operands.x, operands.constant.values[0], network)) {
+      operands.x.layer = std::move(softplus->second);
+      return network.AddLayer(node.proto(), softplus->first, {std::move(operands.x)});
+    }
+  }
   ScaleShift layer;
   if (node.op() == "Mul") {
     layer.scale = scalar;
@@ -109,8 +141,7 @@ absl::Status AddConstant(NodeReader& node, NetworkBuilder& network, bool x_is_fi
   Operands operands = {std::move(x), std::move(constant), x_is_first};
   if (is_scalar) return AddScalar(node, network, std::move(operands));
   if (is_per_channel) return AddPerChannel(node, network, std::move(operands));
-  return absl::UnimplementedError(absl::StrCat("its constant is ", absl::StrJoin(dims, "x"),
-                                               "; one value, or one for each channel, is needed"));
+  return WrongConstant("constant", dims);
 }
 
 // Whether one of two inputs is a constant.
@@ -121,6 +152,7 @@ bool HasConstant(const NodeReader& node) {
 }  // namespace
 
 absl::Status Sum(NodeReader& node, NetworkBuilder& network) {
+  if (node.ReadsFormula()) return Step(node, network);
   if (HasConstant(node)) return AddConstant(node, network, node.IsConstant(1));
   ASSIGN_OR_RETURN(const std::vector<ImageValue> inputs, node.AllImages());
   if (inputs.size() > 1) return network.AddLayer(node.proto(), Add{}, inputs);
@@ -129,6 +161,7 @@ absl::Status Sum(NodeReader& node, NetworkBuilder& network) {
 }
 
 absl::Status Sub(NodeReader& node, NetworkBuilder& network) {
+  if (node.ReadsFormula()) return Step(node, network);
   if (HasConstant(node)) return AddConstant(node, network, node.IsConstant(1));
   ASSIGN_OR_RETURN(std::vector<ImageValue> inputs, node.AllImages());
   if (inputs.size() != 2) return absl::InvalidArgumentError("it needs two inputs");
@@ -138,22 +171,26 @@ absl::Status Sub(NodeReader& node, NetworkBuilder& network) {
 }
 
 absl::Status Div(NodeReader& node, NetworkBuilder& network) {
+  if (node.ReadsFormula()) return Step(node, network);
   if (HasConstant(node)) return AddConstant(node, network, node.IsConstant(1));
   return absl::UnimplementedError("it divides by a layer's output");
 }
 
 absl::Status Neg(NodeReader& node, NetworkBuilder& network) {
+  if (node.ReadsFormula()) return Step(node, network);
   ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
   return AddScaleShift(node, network, std::move(x), {.scale = -1, .shift = 0});
 }
 
 absl::Status Mul(NodeReader& node, NetworkBuilder& network) {
+  if (node.ReadsFormula()) return Step(node, network);
   if (HasConstant(node)) return AddConstant(node, network, node.IsConstant(1));
   ASSIGN_OR_RETURN(const std::vector<ImageValue> factors, node.AllImages());
   if (factors.size() != 2) return absl::InvalidArgumentError("it needs two inputs");
+  if (factors[0].layer == factors[1].layer) return Step(node, network);
   for (const size_t gate : {size_t{0}, size_t{1}}) {
     const ImageValue& x = factors[1 - gate];
-    std::optional<Layer> gated = GatedBy(network.LayerOf(factors[gate]), x);
+    std::optional<Layer> gated = GatedBy(factors[gate], x, network);
     if (gated.has_value()) return network.AddLayer(node.proto(), *std::move(gated), {x});
   }
   // The smaller one comes second.
@@ -172,6 +209,21 @@ absl::Status HardSigmoid(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(x, network.AddExtra(node.proto(), {}, "_linear",
                                        ScaleShift{.scale = alpha, .shift = beta}, x));
   return network.AddLayer(node.proto(), neap::Clip{.low = 0, .high = 1}, {std::move(x)});
+}
+
+absl::Status PRelu(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
+  ASSIGN_OR_RETURN(Weight slopes, node.Tensor(1, "weight"));
+  // Behind a Reshape, the parameter has the name of the tensor, by which nodes share it.
+  if (const std::optional<Stored> stored = node.IfStored(1)) slopes.value = stored->name();
+  const std::vector<int64_t> dims = slopes.dims();
+  int64_t count = 1;
+  for (const int64_t extent : dims) count = SaturatingProduct(count, extent);
+  const bool is_one = count == 1 && dims.size() <= x.dims().size();
+  if (!is_one && !IsPerChannel(dims, x)) return WrongConstant("slope", dims);
+  slopes.Flatten(count);
+  return network.AddLayer(node.proto(), Prelu{.slopes = count}, {std::move(x)},
+                          {std::move(slopes)});
 }
 
 }  // namespace neap::nets::operators

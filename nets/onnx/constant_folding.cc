@@ -211,7 +211,10 @@ const Folded* FindFolded(std::string_view op) {
 absl::StatusOr<std::optional<Stored>> WithOtherAxes(NodeReader& node) {
   std::optional<Stored> stored = node.IfStored(0);
   if (!stored.has_value()) return std::nullopt;
-  if (node.op() == "Identity") return stored;
+  if (node.op() == "Identity") {
+    stored->alias = node.proto().output(0);
+    return stored;
+  }
   if (node.op() == "Transpose" && stored->dims().size() == 2) {
     ASSIGN_OR_RETURN(const Dims order, ReadOrder(node, 2));
     if (order[0] == 1) stored->is_transposed = !stored->is_transposed;

@@ -31,12 +31,32 @@ absl::Status Join(NodeReader& node, NetworkBuilder& network, Layer layer) {
 }  // namespace
 
 absl::Status Activation(NodeReader& node, NetworkBuilder& network) {
+  if (node.op() == "Tanh" && node.ReadsFormula()) return Step(node, network);
   ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
   const Layer layer = node.op() == "Relu"        ? Layer(Relu{})
                       : node.op() == "Sigmoid"   ? Layer(Sigmoid{})
                       : node.op() == "HardSwish" ? Layer(HardSwish{})
+                      : node.op() == "Softplus"  ? Layer(Softplus{})
+                      : node.op() == "Mish"      ? Layer(Mish{})
                                                  : Layer(Tanh{});
   return network.AddLayer(node.proto(), layer, {std::move(x)});
+}
+
+absl::Status Elu(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
+  const neap::Elu layer = {.alpha = node.Float("alpha", 1.0F)};
+  if (layer.alpha < 0) {
+    return absl::UnimplementedError(
+        absl::StrCat("attribute 'alpha' is ", layer.alpha, ", which must not be negative"));
+  }
+  return network.AddLayer(node.proto(), layer, {std::move(x)});
+}
+
+absl::Status Gelu(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
+  ASSIGN_OR_RETURN(const auto approximation,
+                   ParseApproximation(node.String("approximate", "none")));
+  return network.AddLayer(node.proto(), neap::Gelu{approximation}, {std::move(x)});
 }
 
 absl::Status LeakyRelu(NodeReader& node, NetworkBuilder& network) {

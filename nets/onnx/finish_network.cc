@@ -121,6 +121,11 @@ absl::StatusOr<ImageValue> NetworkBuilder::Predictions() const {
         ", which neap has only as a part of the softmax cross-entropy, not of the loss ",
         std::string(options_.loss.type())));
   }
+  if (output.formula.has_value()) {
+    return absl::UnimplementedError(
+        absl::StrCat("the output '", graph_.output(0).name(),
+                     "' is a step of a formula, which neap only has as a whole, as in GELU"));
+  }
   const GraphLayer& last = LayerOf(output);
   const bool takes_sigmoid = options_.loss.As<BinaryCrossEntropy>() != nullptr;
   if (takes_sigmoid && last.layer.As<Sigmoid>() != nullptr) output.layer = last.inputs[0];

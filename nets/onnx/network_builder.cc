@@ -380,8 +380,8 @@ std::optional<ImageValue> NetworkBuilder::StatedShape(const std::string& name) c
   return value;
 }
 
-const GraphLayer& NetworkBuilder::LayerOf(const ImageValue& images) const {
-  return drafts_[draft_of_.at(images.layer)].layer;
+const GraphLayer& NetworkBuilder::LayerOf(const std::string& output) const {
+  return drafts_[draft_of_.at(output)].layer;
 }
 
 }  // namespace neap::nets

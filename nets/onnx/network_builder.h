@@ -4,9 +4,9 @@
 // axes, layers' outputs {N, C} and 1 to 3 spatial axes, so a value also says whether its graph
 // takes it as flat, {N, C*H*W}. A sequence or a volume is an image here, too. Some nodes make no
 // layer: their values are the output of another layer together with what is still to be done, which
-// only some readers can do (ImageValue::softmax). Others make a layer that a reader may do without
-// (ImageValue::unpadded), or that joins the layer before it if that has no other reader, which is
-// known at the end (Constants). Layers that nothing needs are left out.
+// only some readers can do (ImageValue::softmax and formula). Others make a layer that a reader may
+// do without (ImageValue::unpadded), or that joins the layer before it if that has no other reader,
+// which is known at the end (Constants). Layers that nothing needs are left out.
 //
 // A node that is refused has a guess as its output (ImageValue::is_guess), so the nodes behind it
 // can be judged, too.
@@ -31,6 +31,7 @@
 #include "neap/core/graph/graph.h"
 #include "neap/core/step/layer.h"
 #include "neap/nets/onnx/constant_budget.h"
+#include "neap/nets/onnx/formula.h"
 #include "neap/nets/onnx/onnx_file.h"
 #include "neap/nets/onnx/onnx_tensor.h"
 #include "onnx_schema.pb.h"
@@ -65,6 +66,8 @@ struct ImageValue {
   // Unless it is empty, the extents in the ONNX graph, in which axes are divided into blocks of
   // pixels (nets/onnx/pixel_blocks.h).
   std::vector<int64_t> blocks = {};
+  // If so, the value is this function of each element of the layer's output.
+  std::optional<Formula> formula = std::nullopt;
   bool is_guess = false;  // the result of a refused node, or of one that reads a guess
   // The output of `unpadded`.
   ImageValue Unpadded() const;
@@ -78,7 +81,9 @@ struct Stored {
   const onnx_schema::Tensor* tensor = nullptr;
   std::optional<std::vector<int64_t>> reshaped = {};  // other extents than the file states
   bool is_transposed = false;                         // then, a matrix
+  std::string alias = "";  // the output of the last Identity on the way, if there is one
   std::vector<int64_t> dims() const;
+  const std::string& name() const { return alias.empty() ? tensor->name() : alias; }
 };
 
 // The result of a node that neap does not support, or of one that reads such a result.
@@ -155,7 +160,8 @@ class NetworkBuilder {
   ImageValue FurtherOutput(const ImageValue& first, int index) const;
 
   // The layer that computes a value.
-  const GraphLayer& LayerOf(const ImageValue& images) const;
+  const GraphLayer& LayerOf(const ImageValue& images) const { return LayerOf(images.layer); }
+  const GraphLayer& LayerOf(const std::string& output) const;
 
   int64_t batch() const { return batch_; }
   // The batch for which the file was written; 0 if it is for any.

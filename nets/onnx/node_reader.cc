@@ -64,6 +64,14 @@ bool NodeReader::ReadsGuess() const {
   return false;
 }
 
+bool NodeReader::ReadsFormula() const {
+  for (int i = 0; i < input_count(); ++i) {
+    const ImageValue* const image = IfImage(i);
+    if (image != nullptr && image->formula.has_value()) return true;
+  }
+  return false;
+}
+
 bool NodeReader::ReadsUnsupported() const {
   for (int i = 0; i < input_count(); ++i) {
     const Value* const value = InputValue(i);
@@ -84,6 +92,13 @@ std::optional<Stored> NodeReader::IfStored(int i) const {
 }
 
 absl::StatusOr<ImageValue> NodeReader::PaddedImage(int i) const {
+  const ImageValue* const image = IfImage(i);
+  if (image == nullptr || !image->formula.has_value()) return AnyImage(i);
+  return absl::UnimplementedError(absl::StrCat(
+      Input(i), " is a step of a formula, which neap only has as a whole, as in GELU"));
+}
+
+absl::StatusOr<ImageValue> NodeReader::AnyImage(int i) const {
   const ImageValue* const image = IfImage(i);
   if (image == nullptr) {
     if (InputValue(i) == nullptr)
@@ -110,11 +125,16 @@ absl::StatusOr<ImageValue> NodeReader::PaddedImage(int i) const {
   return *image;
 }
 
-absl::StatusOr<ImageValue> NodeReader::Image(int i) const {
-  ASSIGN_OR_RETURN(ImageValue image, PaddedImage(i));
+absl::StatusOr<ImageValue> NodeReader::FormulaImage(int i) const {
+  ASSIGN_OR_RETURN(ImageValue image, AnyImage(i));
   image.padding = {};
   image.unpadded.clear();
   return image;
+}
+
+absl::StatusOr<ImageValue> NodeReader::Image(int i) const {
+  RETURN_IF_ERROR(PaddedImage(i).status());
+  return FormulaImage(i);
 }
 
 absl::StatusOr<std::vector<ImageValue>> NodeReader::AllImages() const {

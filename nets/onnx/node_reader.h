@@ -44,12 +44,15 @@ class NodeReader {
   bool ReadsUnsupported() const;
   // Whether an input is a guess (ImageValue::is_guess).
   bool ReadsGuess() const;
+  bool ReadsFormula() const;
   bool IsConstant(int i) const;
 
   // A layer's output.
   absl::StatusOr<ImageValue> Image(int i) const;
   // The same, for an operator that can add the zeros of a Pad itself (ImageValue::unpadded).
   absl::StatusOr<ImageValue> PaddedImage(int i) const;
+  // The same, for a step of a formula (ImageValue::formula).
+  absl::StatusOr<ImageValue> FormulaImage(int i) const;
   // All inputs, at least one, with the same axes.
   absl::StatusOr<std::vector<ImageValue>> AllImages() const;
   // Null unless the input is a layer's output.
@@ -84,6 +87,7 @@ class NodeReader {
 
  private:
   const Value* InputValue(int i) const;
+  absl::StatusOr<ImageValue> AnyImage(int i) const;
   const onnx_schema::Attribute* Ask(std::string_view name, onnx_schema::Attribute::Type type);
   // "its input 1 ('x')"
   std::string Input(int i) const;

@@ -7,14 +7,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/layers/activation.h"
 #include "neap/layers/channel_slice.h"
 #include "neap/layers/channel_split.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
-#include "neap/layers/scale_shift.h"
 #include "neap/nets/onnx/node_attributes.h"
 
 namespace neap::nets {
@@ -22,17 +20,6 @@ namespace {
 
 using onnx_schema::Node;
 using onnx_schema::Tensor;
-
-// ONNX's name of a layer that has no fields.
-std::string_view PlainOperator(const Layer& layer) {
-  if (layer.As<Relu>() != nullptr) return "Relu";
-  if (layer.As<Sigmoid>() != nullptr) return "Sigmoid";
-  if (layer.As<Tanh>() != nullptr) return "Tanh";
-  if (layer.As<HardSwish>() != nullptr) return "HardSwish";
-  if (layer.As<Multiply>() != nullptr) return "Mul";
-  if (layer.As<Add>() != nullptr) return "Sum";
-  return "";
-}
 
 // The extents of a tensor behind those of N and C, after these.
 std::vector<int64_t> WithSpatial(std::vector<int64_t> dims, const Shape& shape) {
@@ -197,47 +184,6 @@ absl::Status NodeWriter::AddWeights(const ResolvedLayer& layer, Node& node) {
   return absl::OkStatus();
 }
 
-// A product, then a sum, of which one that changes nothing is left out.
-void NodeWriter::WriteScaleShift(const ResolvedLayer& layer, const ScaleShift& linear) {
-  const bool multiplies = linear.scale != 1;
-  Node& first = AddNode(layer, multiplies ? "Mul" : "Add", Axes::kEither);
-  if (!multiplies) return AddScalar("shift", linear.shift, first);
-  Node* const sum = linear.shift == 0 ? nullptr : &AddBehind(layer, first, ".scale", "Add");
-  AddScalar("factor", linear.scale, first);
-  if (sum != nullptr) AddScalar("shift", linear.shift, *sum);
-}
-
-bool NodeWriter::WriteActivation(const ResolvedLayer& layer) {
-  if (const auto* const linear = layer.layer.As<ScaleShift>()) {
-    WriteScaleShift(layer, *linear);
-    return true;
-  }
-  if (const auto* const leaky = layer.layer.As<LeakyRelu>()) {
-    SetFloat(AddNode(layer, "LeakyRelu", Axes::kEither), "alpha", leaky->negative_slope);
-    return true;
-  }
-  if (const auto* const clip = layer.layer.As<Clip>()) {
-    Node& node = AddNode(layer, "Clip", Axes::kEither);
-    AddScalar("min", clip->low, node);
-    AddScalar("max", clip->high, node);
-    return true;
-  }
-  if (layer.layer.As<HardSigmoid>() != nullptr) {
-    Node& node = AddNode(layer, "HardSigmoid", Axes::kEither);
-    SetFloat(node, "alpha", 1.0F / 6);
-    SetFloat(node, "beta", 0.5F);
-    return true;
-  }
-  if (layer.layer.As<Silu>() == nullptr) return false;
-  // x * sigmoid(x): ONNX has an operator for it only in later opsets.
-  Node& sigmoid = AddNode(layer, "Sigmoid", Axes::kEither);
-  sigmoid.set_name(absl::StrCat(layer.name, ".sigmoid"));
-  sigmoid.set_output(0, sigmoid.name());
-  Node& product = AddNode(layer, "Mul", Axes::kEither);
-  product.add_input(sigmoid.name());
-  return true;
-}
-
 // The Transpose has the layer's name, since a reader makes the layer of it.
 void NodeWriter::WriteTransposed(const ResolvedLayer& layer, std::vector<int64_t> dims,
                                  const std::vector<int64_t>& order) {
@@ -266,8 +212,8 @@ void NodeWriter::WriteShuffle(const ResolvedLayer& layer, const ChannelShuffle& 
 }
 
 bool NodeWriter::WriteElementwise(const ResolvedLayer& layer) {
-  if (const std::string_view op = PlainOperator(layer.layer); !op.empty()) {
-    AddNode(layer, op, Axes::kEither);
+  if (layer.layer.As<Multiply>() != nullptr || layer.layer.As<Add>() != nullptr) {
+    AddNode(layer, layer.layer.As<Add>() != nullptr ? "Sum" : "Mul", Axes::kEither);
     return true;
   }
   if (layer.layer.As<Concat>() != nullptr) {

@@ -96,6 +96,8 @@ class NodeWriter {
   bool WriteResized(const ResolvedLayer& layer);
   void WriteScaleShift(const ResolvedLayer& layer, const ScaleShift& linear);
   bool WriteActivation(const ResolvedLayer& layer);
+  bool WriteParts(const ResolvedLayer& layer);
+  absl::Status WritePrelu(const ResolvedLayer& layer);
   bool WriteElementwise(const ResolvedLayer& layer);
   bool WriteBorder(const ResolvedLayer& layer);
 

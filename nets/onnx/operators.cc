@@ -9,67 +9,79 @@
 #include "neap/nets/onnx/constant_folding.h"
 
 namespace neap::nets {
+namespace operators {
 namespace {
 
-using namespace operators;
-
-struct Entry {
+struct OperatorEntry {
   std::string_view op;
   Operator* add;
   // Whether it may refuse extents that another operator computes.
   bool depends_on_shape = false;
 };
 
-constexpr Entry kOperators[] = {
+constexpr OperatorEntry kOperators[] = {
     {"Add", Sum, true},
     {"AveragePool", AveragePool},
     {"BatchNormalization", BatchNormalization},
     {"Cast", Same},
-    {"Clip", operators::Clip},
-    {"Concat", operators::Concat, true},
+    {"Clip", Clip},
+    {"Concat", Concat, true},
     {"Conv", Conv},
     {"ConvTranspose", ConvTranspose},
     {"DepthToSpace", DepthToSpace},
     {"Div", Div, true},
-    {"Dropout", operators::Dropout},
+    {"Dropout", Dropout},
+    {"Elu", Elu},
+    {"Erf", Erf},
     {"Flatten", ChangeAxes, true},
+    {"Gelu", Gelu},
     {"Gemm", Gemm, true},
-    {"GlobalAveragePool", operators::GlobalAveragePool},
-    {"HardSigmoid", operators::HardSigmoid},
+    {"GlobalAveragePool", GlobalAveragePool},
+    {"HardSigmoid", HardSigmoid},
     {"HardSwish", Activation},
     {"Identity", Same},
     {"LRN", Lrn},
-    {"LeakyRelu", operators::LeakyRelu},
+    {"LeakyRelu", LeakyRelu},
     {"LogSoftmax", Softmax, true},
     {"MatMul", MatMul, true},
-    {"MaxPool", operators::MaxPool},
+    {"MaxPool", MaxPool},
+    {"Mish", Activation},
     {"Mul", Mul, true},
     {"Neg", Neg},
+    {"PRelu", PRelu, true},
     {"Pad", Pad},
+    {"Pow", Pow},
     {"ReduceMean", ReduceMean, true},
     {"Relu", Activation},
     {"Reshape", ChangeAxes, true},
-    {"Resize", operators::Resize},
-    {"Shape", operators::Shape},
+    {"Resize", Resize},
+    {"Shape", Shape},
     {"Sigmoid", Activation},
-    {"Slice", operators::Slice, true},
+    {"Slice", Slice, true},
     {"Softmax", Softmax, true},
+    {"Softplus", Activation},
     {"SpaceToDepth", SpaceToDepth},
-    {"Split", operators::Split, true},
+    {"Split", Split, true},
     {"Squeeze", ChangeAxes, true},
     {"Sub", Sub, true},
     {"Sum", Sum, true},
     {"Tanh", Activation},
-    {"Transpose", operators::Transpose, true},
+    {"Transpose", Transpose, true},
     {"Unsqueeze", ChangeAxes, true},
-    {"Upsample", operators::Resize},
+    {"Upsample", Resize},
 };
 
-const Entry* FindOperator(std::string_view op) {
-  const auto* const found = std::find_if(std::begin(kOperators), std::end(kOperators),
-                                         [&](const Entry& known) { return known.op == op; });
+const OperatorEntry* FindOperator(std::string_view op) {
+  const auto* const found =
+      std::find_if(std::begin(kOperators), std::end(kOperators),
+                   [&](const OperatorEntry& known) { return known.op == op; });
   return found == std::end(kOperators) ? nullptr : found;
 }
+
+}  // namespace
+}  // namespace operators
+
+namespace {
 
 bool IsOfOnnx(const onnx_schema::Node& node) {
   return node.domain().empty() || node.domain() == "ai.onnx";
@@ -92,7 +104,7 @@ absl::Status AddKnown(NodeReader& node, NetworkBuilder& network) {
     RETURN_IF_ERROR(Fold(node, network));
     return CheckAll(node);
   }
-  const Entry* const entry = FindOperator(node.op());
+  const auto* const entry = operators::FindOperator(node.op());
   if (entry == nullptr) {
     return absl::UnimplementedError(CanFold(node.op()) ? "neap has this operator only for constants"
                                                        : "neap has no layer for this operator");
@@ -122,7 +134,7 @@ void SetGuesses(const NodeReader& node, NetworkBuilder& network) {
 
 // A node that reads what has no shape is not looked at, if neap has its operator.
 bool IsUnreadable(const NodeReader& node) {
-  const bool is_known = FindOperator(node.op()) != nullptr || CanFold(node.op());
+  const bool is_known = operators::FindOperator(node.op()) != nullptr || CanFold(node.op());
   return node.ReadsUnsupported() && IsOfOnnx(node.proto()) && is_known;
 }
 
@@ -139,7 +151,7 @@ absl::StatusOr<std::optional<Refusal>> AddNode(NodeReader& node, NetworkBuilder&
     refusal.is_invalid = absl::IsInvalidArgument(added);
     if (!refusal.is_invalid && !absl::IsUnimplemented(added)) return added;
     refusal.reason = std::string(added.message());
-    const Entry* const entry = FindOperator(node.op());
+    const auto* const entry = operators::FindOperator(node.op());
     const bool depends_on_shape = entry != nullptr && entry->depends_on_shape;
     refusal.is_consequence = reads_guess && (refusal.is_invalid || depends_on_shape);
   }

@@ -28,9 +28,12 @@ Operator Conv, ConvTranspose, MaxPool, AveragePool, GlobalAveragePool, Pad;
 // nets/onnx/channel_operators.cc
 Operator Gemm, MatMul, BatchNormalization, Lrn;
 // nets/onnx/element_operators.cc
-Operator Activation, LeakyRelu, Clip, Dropout, Softmax, Concat;
+Operator Activation, LeakyRelu, Elu, Gelu, Clip, Dropout, Softmax, Concat;
 // nets/onnx/affine_operators.cc
-Operator Sum, Sub, Mul, Div, Neg, HardSigmoid;
+Operator Sum, Sub, Mul, Div, Neg, HardSigmoid, PRelu;
+// nets/onnx/formula_operators.cc. A Step reads a formula (NodeReader::ReadsFormula), or twice the
+// same value.
+Operator Step, Erf, Pow;
 // nets/onnx/shape_operators.cc
 Operator ChangeAxes, Transpose, ReduceMean, Slice, Split, Same, Shape;
 // nets/onnx/resize_operators.cc

@@ -13,6 +13,7 @@
 #include "neap/layers/crop.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
 #include "neap/layers/transposed_convolution.h"
@@ -109,6 +110,7 @@ absl::Status NodeWriter::WriteLinear(const ResolvedLayer& layer) {
     SetFloat(node, "momentum", 1 - norm->momentum);
     return AddWeights(layer, node);
   }
+  if (layer.layer.As<Prelu>() != nullptr) return WritePrelu(layer);
   return absl::UnimplementedError("no operator");
 }
 

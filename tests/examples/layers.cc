@@ -6,6 +6,7 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/initial_weights.h"
 #include "neap/layers/multiply.h"
+#include "neap/layers/prelu.h"
 #include "neap/layers/resize/resize.h"
 
 namespace neap::examples {
@@ -30,6 +31,11 @@ std::string AddByHe(Graph& net, std::string x) {
 void AddMultiply(Graph& net, std::string x, const std::string& squeezed) {
   const std::string weights = net.Add("scale", Sigmoid{}, {squeezed});  // N x C x 1 x 1
   x = net.Add("mul", Multiply{}, {x, weights});
+}
+
+// layers/prelu.h
+void AddPrelu(Graph& net, std::string x) {
+  x = net.Add("prelu", Prelu{.slopes = 64}, {x});  // x has 64 channels
 }
 
 // docs/own-network.md

@@ -29,21 +29,22 @@
 namespace neap::examples {
 
 // layers/catalog/custom_kernel.h
-float Gelu(float x);
-absl::Status GeluBackward(const CustomRun& step);
-absl::Status GeluForward(const CustomRun& step) {
+float QuickGelu(float x);
+absl::Status QuickGeluBackward(const CustomRun& step);
+absl::Status QuickGeluForward(const CustomRun& step) {
   const float* const x = step.Get<float>(operands::X());
   float* const y = step.Get<float>(operands::Y());
-  for (int64_t i = 0; i < step.Elements(operands::Y()); ++i) y[i] = Gelu(x[i]);
+  for (int64_t i = 0; i < step.Elements(operands::Y()); ++i) y[i] = QuickGelu(x[i]);
   return absl::OkStatus();
 }
 
 absl::Status OpenWithCustomKernels() {
-  ASSIGN_OR_RETURN(auto device,
-                   CpuDevice::Open({.kernels = {{.layer_type = "gelu", .run = GeluForward},
-                                                {.layer_type = "gelu",
-                                                 .phase = Phase::kBackwardData,
-                                                 .run = GeluBackward}}}));
+  ASSIGN_OR_RETURN(
+      auto device,
+      CpuDevice::Open({.kernels = {{.layer_type = "quick_gelu", .run = QuickGeluForward},
+                                   {.layer_type = "quick_gelu",
+                                    .phase = Phase::kBackwardData,
+                                    .run = QuickGeluBackward}}}));
   return absl::OkStatus();
 }
 

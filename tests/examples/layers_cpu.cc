@@ -16,7 +16,7 @@ namespace neap::examples {
 
 // layers/cpu/converted.h
 KernelRow ConvertedRow() {
-  KernelRow row = {kLayer<Relu>, std::nullopt, cpu::ReluSteps};
+  KernelRow row = {kLayer<Relu>, std::nullopt, cpu::ActivationSteps};
   row.list = cpu::Converted(row.list);  // now also for fp16 and bf16
   return row;
 }

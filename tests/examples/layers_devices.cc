@@ -44,7 +44,6 @@ void RulesOfADevice() { DeviceDescription device = {.kind = "cpu", .rules = CpuR
 
 // core/step/rewrite_rules.h
 using Scale = ScaleShift;
-using Gelu = Silu;
 std::vector<CustomKernel> Kernels() { return {}; }
 std::optional<Layer> ScaleGelu(const Scale& scale, const Gelu& gelu, int input);
 

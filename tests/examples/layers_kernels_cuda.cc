@@ -21,7 +21,7 @@ using namespace operands;
 
 // layers/cuda/candidates.h
 cudaError_t LaunchRelu(const LaunchArgs& a) {
-  return kernels::Relu(a.Array(X()), a.Array(Y()), a.Elements(Y()), a.stream);
+  return kernels::Activate(kernels::kRelu, a.Array(X()), a.Array(Y()), a.Elements(Y()), a.stream);
 }
 absl::StatusOr<Candidates> ReluCandidates(const StepSignature& s, const SharedRuntime& runtime) {
   return OwnKernel(s, runtime, LaunchRelu);
@@ -61,7 +61,7 @@ absl::Status ReadEngineId() {
 
 // layers/cuda/kernels/kernels.h
 void RunRelu(const float* x, float* y, int64_t elements, cudaStream_t stream) {
-  cudaError_t error = kernels::Relu(x, y, elements, stream);
+  cudaError_t error = kernels::Activate(kernels::kRelu, x, y, elements, stream);
 }
 
 // layers/cuda/matmul/matmul.h

@@ -1,4 +1,6 @@
 // The examples in the headers of nets/onnx/, which must compile. See scripts/check_examples.py.
+#include <cmath>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -8,6 +10,7 @@
 #include "neap/nets/onnx/constant_arrays.h"
 #include "neap/nets/onnx/constant_folding.h"
 #include "neap/nets/onnx/constant_math.h"
+#include "neap/nets/onnx/formula.h"
 #include "neap/nets/onnx/network_builder.h"
 #include "neap/nets/onnx/node_axes.h"
 #include "neap/nets/onnx/node_reader.h"
@@ -71,6 +74,15 @@ absl::Status ComputeConstants(const Constant& thirds, const Constant& a, const C
   ASSIGN_OR_RETURN(Constant halves, Cast(thirds, onnx_schema::Tensor::FLOAT16));
   ASSIGN_OR_RETURN(Constant sum, Elementwise("Add", {a, b}));
   return absl::OkStatus();
+}
+
+// nets/onnx/formula.h
+void FindGelu() {
+  const Formula x = Formula::Linear(1, 0);
+  const std::optional<Formula> inner = Product(x, Formula::Linear(0, std::sqrt(0.5)));
+  const std::optional<Formula> erf = Applied(Formula::Function::kErf, *inner);
+  const std::optional<Formula> twice = Product(x, *Sum(*erf, Formula::Linear(0, 1)));
+  GeluOf(*Product(*twice, Formula::Linear(0, 0.5)));  // Gelu{}
 }
 
 // nets/onnx/node_axes.h

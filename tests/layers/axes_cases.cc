@@ -12,6 +12,7 @@
 #include "neap/layers/join.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/prelu.h"
 #include "neap/layers/scale_shift.h"
 #include "neap/layers/zero_pad.h"
 #include "tests/layers/case_list.h"
@@ -24,6 +25,8 @@ void CaseList::AddPointwise(const Shape& shape) {
   Add("leaky_relu", LeakyRelu{0.2F}, {shape});
   Add("clip", Clip{-0.7123F, 1.0591F}, {shape});
   Add("hard_swish", HardSwish{}, {shape});
+  Add("gelu", Gelu{}, {shape});
+  Add("prelu", Prelu{.slopes = c}, {shape});
   Add("scale_shift", ScaleShift{.scale = -0.7F, .shift = 0.3F}, {shape});
   Add("dropout", Dropout{0.3F}, {shape});
   Add("batch_norm", BatchNorm{}, {shape});

@@ -7,6 +7,7 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/multiply.h"
+#include "neap/layers/prelu.h"
 #include "neap/layers/scale_shift.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
@@ -26,6 +27,10 @@ void CaseList::Add(const std::string& name, const Layer& layer, const std::vecto
 }
 
 void CaseList::Elementwise() {
+  const auto add_prelu = [&](const Shape& shape) {
+    Add("prelu", Prelu{}, {shape});
+    Add("prelu per channel", Prelu{.slopes = shape.c()}, {shape});
+  };
   const auto add_all = [&](const Shape& shape) {
     Add("relu", Relu{}, {shape});
     Add("leaky_relu", LeakyRelu{0.2F}, {shape});
@@ -35,6 +40,12 @@ void CaseList::Elementwise() {
     Add("hard_sigmoid", HardSigmoid{}, {shape});
     Add("hard_swish", HardSwish{}, {shape});
     Add("silu", Silu{}, {shape});
+    Add("gelu", Gelu{}, {shape});
+    Add("gelu by tanh", Gelu{Gelu::Approximation::kTanh}, {shape});
+    Add("elu", Elu{0.6F}, {shape});
+    Add("softplus", Softplus{.beta = 1.7F, .threshold = 1.2841F}, {shape});
+    Add("mish", Mish{}, {shape});
+    add_prelu(shape);
     Add("scale_shift", ScaleShift{.scale = -0.7F, .shift = 0.3F}, {shape});
     const float probability = static_cast<float>(dice_.Between(0, 9)) / 10.0F;
     Add(absl::StrCat("dropout ", probability), Dropout{probability}, {shape});
@@ -42,6 +53,8 @@ void CaseList::Elementwise() {
   add_all({1, 1, 1, 1});
   add_all({2, 3, 5, 7});
   for (int i = 0; i < kRandomCasesPerLayer; ++i) add_all(RandomShape());
+  add_prelu({2, 16, 8, 8});    // vectors, whatever the type
+  add_prelu({2, 40, 24, 24});  // several blocks, whatever the type
 }
 
 void CaseList::Dense() {

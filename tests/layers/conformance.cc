@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "neap/core/step/specify.h"
+#include "neap/core/step/step_signature.h"
 #include "neap/core/vision/batch.h"
 #include "tests/layers/reference.h"
 #include "tests/layers/reference_batch_norm.h"
@@ -63,6 +64,11 @@ bool EqualBits(const std::vector<double>& a, const std::vector<double>& b) {
   return true;
 }
 
+bool Accumulates(const StepSpec& step, Slot slot) {
+  const std::vector<Slot>& native = step.accumulates_natively;
+  return std::find(native.begin(), native.end(), slot) != native.end();
+}
+
 // Tests one case on one backend, and collects failures.
 class Conformance {
  public:
@@ -99,8 +105,9 @@ class Conformance {
         std::erase_if(signature.operands, [i](const auto& one) { return one.operand == Dy(i); });
         CheckSignature(signature, step.in_place);
       }
-      const std::vector<Slot>& native = step.accumulates_natively;
-      if (std::find(native.begin(), native.end(), Slot::kInputGrad) == native.end()) continue;
+      if (Accumulates(step, Slot::kParamGrad))
+        CheckSignature(AddingSignature(SignatureOf(step, of)), {});
+      if (!Accumulates(step, Slot::kInputGrad)) continue;
       of.accumulate = true;
       StepSignature signature = SignatureOf(step, of);
       CheckSignature(signature, {});

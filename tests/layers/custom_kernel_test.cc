@@ -37,7 +37,7 @@ namespace {
 
 using namespace operands;
 
-const std::string kGelu(Gelu::kType);
+const std::string kQuickGelu(QuickGelu::kType);
 
 std::unique_ptr<CpuDevice> OpenCpu(std::vector<CustomKernel> kernels) {
   absl::StatusOr<std::unique_ptr<CpuDevice>> device =
@@ -113,12 +113,12 @@ Graph ScaleNet() {
   return net;
 }
 
-absl::Status CreateGeluSession(Device& device, DType dtype = DType::kFp32) {
-  return CreateSession(GeluNet(dtype), device, {}).status();
+absl::Status CreateQuickGeluSession(Device& device, DType dtype = DType::kFp32) {
+  return CreateSession(QuickGeluNet(dtype), device, {}).status();
 }
 
 float LossOfOneStep(Device& device, DType dtype) {
-  absl::StatusOr<Session> session = CreateSession(GeluNet(dtype), device, {});
+  absl::StatusOr<Session> session = CreateSession(QuickGeluNet(dtype), device, {});
   REQUIRE_MESSAGE(session.ok(), session.status().ToString());
   const Batch batch = {.images = std::vector<float>(8 * 3 * 8 * 8, 0.5F),
                        .labels = std::vector<int32_t>(8, 1),
@@ -129,20 +129,20 @@ float LossOfOneStep(Device& device, DType dtype) {
 }  // namespace
 
 TEST_CASE("on the CPU the gradient of the example's GELU agrees with finite differences") {
-  CheckGeluGradient(*OpenCpu(CpuGeluKernels()));
+  CheckQuickGeluGradient(*OpenCpu(CpuQuickGeluKernels()));
 }
 
 TEST_CASE("a network with a custom layer trains to the same bits with every policy") {
-  CheckGeluTrainsTheSameUnderEveryPolicy(*OpenCpu(CpuGeluKernels()));
+  CheckQuickGeluTrainsTheSameUnderEveryPolicy(*OpenCpu(CpuQuickGeluKernels()));
 }
 
 TEST_CASE("kernels that take 16 bits train a network in bf16, to the same bits with every policy") {
-  const auto device = OpenCpu(CpuBf16GeluKernels());
-  CheckGeluTrainsTheSameUnderEveryPolicy(*device, DType::kBf16);
-  const auto fp32 = OpenCpu(CpuGeluKernels());
+  const auto device = OpenCpu(CpuBf16QuickGeluKernels());
+  CheckQuickGeluTrainsTheSameUnderEveryPolicy(*device, DType::kBf16);
+  const auto fp32 = OpenCpu(CpuQuickGeluKernels());
   CHECK(LossOfOneStep(*device, DType::kBf16) ==
         doctest::Approx(LossOfOneStep(*fp32, DType::kFp32)).epsilon(0.01));
-  const absl::Status refused = CreateGeluSession(*fp32, DType::kBf16);
+  const absl::Status refused = CreateQuickGeluSession(*fp32, DType::kBf16);
   CHECK(absl::IsUnimplemented(refused));
   CHECK(Says(refused, "does not take bf16 operands"));
 }
@@ -182,15 +182,15 @@ TEST_CASE("invalid kernels are refused when the device is opened") {
     CHECK(absl::IsInvalidArgument(status));
     CHECK(Says(status, why));
   };
-  const CustomKernel forward = {.layer_type = kGelu, .run = Nothing};
-  refused({forward, forward}, "registered for gelu forward: the step already has a kernel");
+  const CustomKernel forward = {.layer_type = kQuickGelu, .run = Nothing};
+  refused({forward, forward}, "registered for quick_gelu forward: the step already has a kernel");
   refused({{.layer_type = "relu", .run = Nothing}}, "of type relu, which neap has");
-  refused({{.layer_type = kGelu, .phase = Phase::kUpdate, .run = Nothing}},
-          "registered for gelu update: layers have no such phase");
+  refused({{.layer_type = kQuickGelu, .phase = Phase::kUpdate, .run = Nothing}},
+          "registered for quick_gelu update: layers have no such phase");
   refused({{.layer_type = "", .run = Nothing}}, "its layer_type is empty");
-  refused({{.layer_type = kGelu, .run = Nothing, .engine = ""}}, "its engine has no id");
+  refused({{.layer_type = kQuickGelu, .run = Nothing, .engine = ""}}, "its engine has no id");
   refused(
-      {{.layer_type = kGelu,
+      {{.layer_type = kQuickGelu,
         .run = Nothing,
         .make = [](const StepSignature&) -> absl::StatusOr<CustomFunction> { return Nothing; }}},
       "it has both run and make");
@@ -198,39 +198,39 @@ TEST_CASE("invalid kernels are refused when the device is opened") {
 
 TEST_CASE("a layer without a kernel is refused by name, with a hint at how to register one") {
   const auto device = OpenCpu({});
-  const absl::Status status = CreateGeluSession(*device);
+  const absl::Status status = CreateQuickGeluSession(*device);
   CHECK(absl::IsUnimplemented(status));
-  CHECK(Says(status, "gelu1 forward: the CPU has no kernel for gelu forward"));
+  CHECK(Says(status, "gelu1 forward: the CPU has no kernel for quick_gelu forward"));
   CHECK(Says(status, "layers/catalog/custom_kernel.h"));
   // If some steps have a kernel, the missing ones have the same error.
-  const auto half = OpenCpu({CpuGeluKernels()[0]});
-  CHECK(Says(CreateGeluSession(*half), "the CPU has no kernel for gelu backward_data"));
+  const auto half = OpenCpu({CpuQuickGeluKernels()[0]});
+  CHECK(Says(CreateQuickGeluSession(*half), "the CPU has no kernel for quick_gelu backward_data"));
 }
 
 TEST_CASE("a kernel that cannot be made fails the session with its step and its reason") {
-  std::vector<CustomKernel> kernels = CpuGeluKernels();
+  std::vector<CustomKernel> kernels = CpuQuickGeluKernels();
   kernels[1].run = nullptr;
-  absl::Status status = CreateGeluSession(*OpenCpu(kernels));
+  absl::Status status = CreateQuickGeluSession(*OpenCpu(kernels));
   CHECK(absl::IsFailedPrecondition(status));
-  CHECK(Says(status, "registered for gelu backward_data: it has neither run nor make"));
+  CHECK(Says(status, "registered for quick_gelu backward_data: it has neither run nor make"));
   kernels[1].make = [](const StepSignature&) -> absl::StatusOr<CustomFunction> {
     return absl::ResourceExhaustedError("no tables left");
   };
-  status = CreateGeluSession(*OpenCpu(kernels));
+  status = CreateQuickGeluSession(*OpenCpu(kernels));
   CHECK(absl::IsResourceExhausted(status));
-  CHECK(
-      Says(status, "backward_data: the kernel registered for gelu backward_data: no tables left"));
+  CHECK(Says(status,
+             "backward_data: the kernel registered for quick_gelu backward_data: no tables left"));
   kernels[1].make = [](const StepSignature&) { return CustomFunction(); };
-  CHECK(absl::IsInternal(CreateGeluSession(*OpenCpu(kernels))));
-  kernels = CpuGeluKernels();
+  CHECK(absl::IsInternal(CreateQuickGeluSession(*OpenCpu(kernels))));
+  kernels = CpuQuickGeluKernels();
   for (const int64_t bytes :
        {int64_t{-1}, std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::max() - 63,
         std::numeric_limits<int64_t>::min()}) {
     CAPTURE(bytes);
     kernels[0].workspace_bytes = [bytes](const StepSignature&) { return bytes; };
-    status = CreateGeluSession(*OpenCpu(kernels));
+    status = CreateQuickGeluSession(*OpenCpu(kernels));
     CHECK(absl::IsInvalidArgument(status));
-    CHECK(Says(status, "forward: the kernel registered for gelu forward wants " +
+    CHECK(Says(status, "forward: the kernel registered for quick_gelu forward wants " +
                            std::to_string(bytes) + " bytes of workspace"));
   }
 }
@@ -253,10 +253,10 @@ TEST_CASE("a run that fails ends the step with its layer's type and the reason")
 }
 
 TEST_CASE("a plan for an H200 uses custom kernels, and needs neither a GPU nor their functions") {
-  const Program program = BuildProgram(GeluNet(), {}).value();
+  const Program program = BuildProgram(QuickGeluNet(), {}).value();
   const DeviceDescription h200 = DescribedDevice("h200").value();
-  std::vector<CustomKernel> kernels = {{.layer_type = kGelu},
-                                       {.layer_type = kGelu, .phase = Phase::kBackwardData}};
+  std::vector<CustomKernel> kernels = {{.layer_type = kQuickGelu},
+                                       {.layer_type = kQuickGelu, .phase = Phase::kBackwardData}};
   kernels[1].workspace_bytes = [](const StepSignature&) { return 1000; };
   const std::unique_ptr<EngineCatalog> catalog = DescribedCatalog("h200", kernels).value();
   const absl::StatusOr<PlanResult> result = MakePlan(program, {}, h200, *catalog);
@@ -264,7 +264,7 @@ TEST_CASE("a plan for an H200 uses custom kernels, and needs neither a GPU nor t
   int64_t steps = 0;
   for (const StepMemory& memory : MemoryPerStep(result->plan)) {
     const PlanStep& step = result->plan.steps[memory.step.index()];
-    if (step.type != kGelu) continue;
+    if (step.type != kQuickGelu) continue;
     ++steps;
     CHECK(memory.engine == "custom");
     CHECK((memory.workspace_bytes >= 1000) == (step.phase == Phase::kBackwardData));
@@ -275,14 +275,14 @@ TEST_CASE("a plan for an H200 uses custom kernels, and needs neither a GPU nor t
 
 TEST_CASE("an H200's catalog names the layer that it has no kernel for") {
   const bool with_cudnn = ListsEnginesOf(DescribedDevice("h200").value()).ok();
-  const Program program = BuildProgram(GeluNet(), {}).value();
+  const Program program = BuildProgram(QuickGeluNet(), {}).value();
   const std::unique_ptr<EngineCatalog> catalog = DescribedCatalog("h200").value();
   const absl::Status status =
       MakePlan(program, {}, DescribedDevice("h200").value(), *catalog).status();
   CHECK(status.ok() == !with_cudnn);  // without cuDNN every step has its one default engine
   if (!with_cudnn) return;
   CHECK(absl::IsUnimplemented(status));
-  CHECK(Says(status, "gelu1 forward: CUDA has no kernel for gelu forward"));
+  CHECK(Says(status, "gelu1 forward: CUDA has no kernel for quick_gelu forward"));
   CHECK(absl::IsInvalidArgument(
       DescribedCatalog("h200", {{.layer_type = "relu", .run = Nothing}}).status()));
 }

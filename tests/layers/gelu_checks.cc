@@ -88,8 +88,8 @@ struct Trained {
 
 Session Create(Device& device, DType dtype, PlannerOptions options) {
   options.strict = true;
-  absl::StatusOr<Session> session =
-      CreateSession(GeluNet(dtype), device, std::move(options), {.learning_rate = {.base = 0.01F}});
+  absl::StatusOr<Session> session = CreateSession(QuickGeluNet(dtype), device, std::move(options),
+                                                  {.learning_rate = {.base = 0.01F}});
   REQUIRE_MESSAGE(session.ok(), session.status().ToString());
   return *std::move(session);
 }
@@ -113,15 +113,14 @@ bool SameState(const Trained& a, const Trained& b) {
   return std::equal(a.state.begin(), a.state.end(), b.state.begin(), b.state.end(), SameBits);
 }
 
-float Phi(float x) { return 0.5F * std::erfc(-0.70710678F * x); }
-float Density(float x) { return 0.39894228F * std::exp(-0.5F * x * x); }
+float Gate(float x) { return 1 / (1 + std::exp(-1.702F * x)); }
 
 absl::Status ForwardInBf16(const CustomRun& step) {
   const Bf16* const x = step.Get<Bf16>(X());
   Bf16* const y = step.Get<Bf16>(Y());
   for (int64_t i = 0; i < step.Elements(Y()); ++i) {
     const auto value = static_cast<float>(x[i]);
-    y[i] = Bf16(value * Phi(value));
+    y[i] = Bf16(value * Gate(value));
   }
   return absl::OkStatus();
 }
@@ -132,24 +131,25 @@ absl::Status BackwardInBf16(const CustomRun& step) {
   Bf16* const dx = step.Get<Bf16>(Dx());
   for (int64_t i = 0; i < step.Elements(Dx()); ++i) {
     const auto value = static_cast<float>(x[i]);
-    dx[i] = Bf16(static_cast<float>(dy[i]) * (Phi(value) + value * Density(value)));
+    const float gate = Gate(value);
+    dx[i] = Bf16(static_cast<float>(dy[i]) * gate * (1 + 1.702F * value * (1 - gate)));
   }
   return absl::OkStatus();
 }
 
-bool RerunsGelu(const Plan& plan) {
+bool RerunsQuickGelu(const Plan& plan) {
   for (const Action& action : plan.actions) {
     const auto* compute = std::get_if<ComputeAction>(&action);
     if (compute == nullptr || !compute->recompute) continue;
-    if (plan.steps[compute->step.index()].type == Gelu::kType) return true;
+    if (plan.steps[compute->step.index()].type == QuickGelu::kType) return true;
   }
   return false;
 }
 
 }  // namespace
 
-std::vector<CustomKernel> CpuBf16GeluKernels() {
-  const std::string type(Gelu::kType);
+std::vector<CustomKernel> CpuBf16QuickGeluKernels() {
+  const std::string type(QuickGelu::kType);
   return {
       {.layer_type = type, .phase = Phase::kForward, .run = ForwardInBf16, .takes_16_bits = true},
       {.layer_type = type,
@@ -158,27 +158,28 @@ std::vector<CustomKernel> CpuBf16GeluKernels() {
        .takes_16_bits = true}};
 }
 
-Graph GeluNet(DType dtype) {
+Graph QuickGeluNet(DType dtype) {
   Graph net({.name = "gelu-net", .batch = kBatch, .dtype = dtype});
   std::string x = net.Input({3, 8, 8});
   const std::string trunk =
       net.Add("conv1", Convolution{.out_channels = 8, .kernel = 3, .padding = 1}, {x});
-  x = net.Add("gelu1", Gelu{}, {trunk});
+  x = net.Add("gelu1", QuickGelu{}, {trunk});
   x = net.Add("conv2", Convolution{.out_channels = 8, .kernel = 3, .padding = 1}, {x});
   x = net.Add("add", Add{}, {x, trunk});
-  x = net.Add("gelu2", Gelu{}, {x});
+  x = net.Add("gelu2", QuickGelu{}, {x});
   x = net.Add("pool", MaxPool{}, {x});
-  x = net.Add("gelu3", Gelu{}, {x});
+  x = net.Add("gelu3", QuickGelu{}, {x});
   x = net.Add("fc", FullyConnected{.out_features = 4}, {x});
   net.Loss(x, SoftmaxCrossEntropy{});
   return net;
 }
 
-void CheckGeluGradient(Device& device) {
+void CheckQuickGeluGradient(Device& device) {
   constexpr double kShift = 1.0 / 64;
   const TensorSpec spec = {{2, 3, 11, 3}};
-  const StepSignature forward = neap::SignatureOf(Gelu{}, Phase::kForward, {spec}).value();
-  const StepSignature backward = neap::SignatureOf(Gelu{}, Phase::kBackwardData, {spec}).value();
+  const StepSignature forward = neap::SignatureOf(QuickGelu{}, Phase::kForward, {spec}).value();
+  const StepSignature backward =
+      neap::SignatureOf(QuickGelu{}, Phase::kBackwardData, {spec}).value();
   DeviceMemory memory(device);
   const DeviceAccess access = memory.Access();
   const std::vector<double> x = Points(spec.elements());
@@ -201,7 +202,7 @@ void CheckGeluGradient(Device& device) {
   }
 }
 
-void CheckGeluTrainsTheSameUnderEveryPolicy(Device& device, DType dtype) {
+void CheckQuickGeluTrainsTheSameUnderEveryPolicy(Device& device, DType dtype) {
   const Trained reference = Train(device, dtype, {.policy = "keep-all", .in_place = false});
   bool reruns = false, moves = false;
   for (const Policy& policy : Policies()) {
@@ -211,7 +212,7 @@ void CheckGeluTrainsTheSameUnderEveryPolicy(Device& device, DType dtype) {
     const Trained tight = Train(device, dtype, {.budget_bytes = minimum, .policy = name});
     CHECK(tight.plan.arena_bytes <= minimum);
     CHECK(SameState(tight, reference));
-    reruns = reruns || RerunsGelu(tight.plan);
+    reruns = reruns || RerunsQuickGelu(tight.plan);
     moves = moves || TotalMovement(tight.plan).offloaded_bytes > 0;
   }
   CHECK(reruns);

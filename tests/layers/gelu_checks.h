@@ -12,16 +12,16 @@ namespace neap::testing {
 
 // A residual block with GELU in its branch and after its join: the input of GELU must be kept,
 // moved or recomputed for backward.
-Graph GeluNet(DType dtype = DType::kFp32);
+Graph QuickGeluNet(DType dtype = DType::kFp32);
 
 // Kernels of the CPU that take operands of bf16. The example's take fp32 only.
-std::vector<CustomKernel> CpuBf16GeluKernels();
+std::vector<CustomKernel> CpuBf16QuickGeluKernels();
 
 // Checks that the backward step's gradient agrees with finite differences of the forward step.
-void CheckGeluGradient(Device& device);
+void CheckQuickGeluGradient(Device& device);
 
-// Checks that GeluNet() trains to the bits of keep-all with every policy in the least memory that
-// the policy needs, and that some of the plans recompute GELU or move its tensors.
-void CheckGeluTrainsTheSameUnderEveryPolicy(Device& device, DType dtype = DType::kFp32);
+// Checks that QuickGeluNet() trains to the bits of keep-all with every policy in the least memory
+// that the policy needs, and that some of the plans recompute GELU or move its tensors.
+void CheckQuickGeluTrainsTheSameUnderEveryPolicy(Device& device, DType dtype = DType::kFp32);
 
 }  // namespace neap::testing

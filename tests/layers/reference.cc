@@ -306,7 +306,8 @@ Values Update(const StepSignature& signature, const Values& given) {
 // Native accumulation: adds the given values to the result.
 void AddGiven(const StepSignature& signature, const Values& given, Values& result) {
   for (auto& [operand, values] : result) {
-    if (operand.slot != Slot::kInputGrad || !signature.Accumulates(operand)) continue;
+    const bool is_gradient = operand.slot == Slot::kInputGrad || operand.slot == Slot::kParamGrad;
+    if (!is_gradient || !signature.Accumulates(operand)) continue;
     for (size_t i = 0; i < values.size(); ++i) values[i] += given.at(operand)[i];
   }
 }
@@ -337,6 +338,10 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"hard_sigmoid", ReferenceActivation},
                               {"hard_swish", ReferenceActivation},
                               {"silu", ReferenceActivation},
+                              {"gelu", ReferenceActivation},
+                              {"elu", ReferenceActivation},
+                              {"softplus", ReferenceActivation},
+                              {"mish", ReferenceActivation},
                               {"fused_relu", FusedReluStep},
                               {"lrn", Lrn},
                               {"batch_norm", ReferenceBatchNorm},
@@ -352,6 +357,7 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"multiply", MultiplyStep},
                               {"concat", ConcatStep},
                               {"crop", CropStep},
+                              {"prelu", ReferencePrelu},
                               {"scale_shift", ReferenceScaleShift},
                               {"channel_shuffle", ReferenceChannelShuffle},
                               {"channel_slice", ReferenceChannelSlice},

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "neap/layers/activation.h"
+#include "tests/layers/reference_channels.h"
 
 namespace neap::testing {
 namespace {
@@ -42,6 +43,42 @@ Function SiluFunction() {
   return {[](double x) { return x * SigmoidOf(x); }, slope};
 }
 
+Function GeluFunction(const Gelu& layer) {
+  const double pi = std::acos(-1.0);
+  if (layer.approximation == Gelu::Approximation::kNone) {
+    const auto phi = [](double x) { return (1 + std::erf(x / std::sqrt(2.0))) / 2; };
+    return {[=](double x) { return x * phi(x); },
+            [=](double x) { return phi(x) + x * std::exp(-x * x / 2) / std::sqrt(2 * pi); }};
+  }
+  const double factor = std::sqrt(2 / pi);
+  const auto inner = [=](double x) { return factor * (x + 0.044715 * x * x * x); };
+  return {[=](double x) { return x * (1 + std::tanh(inner(x))) / 2; },
+          [=](double x) {
+            const double t = std::tanh(inner(x));
+            return (1 + t) / 2 + x * (1 - t * t) / 2 * factor * (1 + 3 * 0.044715 * x * x);
+          }};
+}
+
+Function EluFunction(const Elu& layer) {
+  const auto alpha = static_cast<double>(layer.alpha);
+  return {[=](double x) { return x > 0 ? x : alpha * std::expm1(x); },
+          [=](double y) { return y > 0 ? 1 : y + alpha; }};
+}
+
+Function SoftplusFunction(const Softplus& layer) {
+  const auto beta = static_cast<double>(layer.beta);
+  const auto threshold = static_cast<double>(layer.threshold);
+  return {
+      [=](double x) { return beta * x > threshold ? x : std::log1p(std::exp(beta * x)) / beta; },
+      [=](double x) { return beta * x > threshold ? 1 : SigmoidOf(beta * x); }};
+}
+
+Function MishFunction() {
+  const auto gate = [](double x) { return std::tanh(std::log1p(std::exp(x))); };
+  return {[=](double x) { return x * gate(x); },
+          [=](double x) { return gate(x) + x * SigmoidOf(x) * (1 - gate(x) * gate(x)); }};
+}
+
 Function FunctionOf(const StepSignature& signature) {
   const Layer& layer = signature.layer;
   if (const LeakyRelu* const leaky = layer.As<LeakyRelu>()) {
@@ -57,6 +94,10 @@ Function FunctionOf(const StepSignature& signature) {
   }
   if (layer.As<HardSwish>() != nullptr) return HardSwishFunction();
   if (layer.As<Silu>() != nullptr) return SiluFunction();
+  if (const Gelu* const gelu = layer.As<Gelu>()) return GeluFunction(*gelu);
+  if (const Elu* const elu = layer.As<Elu>()) return EluFunction(*elu);
+  if (const Softplus* const softplus = layer.As<Softplus>()) return SoftplusFunction(*softplus);
+  if (layer.As<Mish>() != nullptr) return MishFunction();
   if (layer.As<Sigmoid>() != nullptr) return {SigmoidOf, [](double y) { return y * (1 - y); }};
   if (layer.As<Tanh>() != nullptr)
     return {[](double x) { return std::tanh(x); }, [](double y) { return 1 - y * y; }};
@@ -76,6 +117,26 @@ Values ReferenceActivation(const StepSignature& signature, const Values& given) 
   const std::vector<double>& dy = given.at(Dy());
   for (size_t i = 0; i < dy.size(); ++i) result.push_back(dy[i] * function.slope(values[i]));
   return {{Dx(), result}};
+}
+
+Values ReferencePrelu(const StepSignature& signature, const Values& given) {
+  const Shape& shape = signature.Spec(X()).shape;
+  const std::vector<double>& x = given.at(X());
+  const std::vector<double>& slopes = given.at(Param(0));
+  const auto slope_of = [&](size_t i) { return slopes.size() == 1 ? 0 : ChannelOf(shape, i); };
+  if (signature.phase == Phase::kForward) {
+    std::vector<double> y = x;
+    for (size_t i = 0; i < y.size(); ++i) y[i] *= x[i] > 0 ? 1 : slopes[slope_of(i)];
+    return {{Y(), y}};
+  }
+  const std::vector<double>& dy = given.at(Dy());
+  std::vector<double> dx = dy, gradient(slopes.size());
+  for (size_t i = 0; i < dx.size(); ++i) {
+    if (x[i] > 0) continue;
+    dx[i] *= slopes[slope_of(i)];
+    gradient[slope_of(i)] += dy[i] * x[i];
+  }
+  return {{Dx(), dx}, {ParamGrad(0), gradient}};
 }
 
 }  // namespace neap::testing

@@ -1,4 +1,4 @@
-// Activations in float64, as layers/activation.h defines them.
+// Activations in float64, as layers/activation.h and layers/prelu.h define them.
 #pragma once
 
 #include "tests/layers/harness.h"
@@ -7,5 +7,6 @@ namespace neap::testing {
 
 // Forward or backward_data of any of the layers of layers/activation.h.
 Values ReferenceActivation(const StepSignature& signature, const Values& given);
+Values ReferencePrelu(const StepSignature& signature, const Values& given);
 
 }  // namespace neap::testing

@@ -1,4 +1,4 @@
-// Layers that neap does not know: a convolution by another name and a GELU, with kernels of the
+// Layers that neap does not know: a convolution and a GELU by other names, with kernels of the
 // test's own. They declare what they are (core/step/layer_traits.h), so they are planned,
 // offloaded, rebuilt, divided and trained under every policy, and no line outside this file knows
 // them.
@@ -52,8 +52,8 @@ struct OwnConvolution {
 };
 
 // y = x / 2 * (1 + erf(x / sqrt 2)). Its backward reads x, where Relu's reads y.
-struct Gelu {
-  static constexpr std::string_view kType = "gelu";
+struct OwnGelu {
+  static constexpr std::string_view kType = "own_gelu";
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const {
     RETURN_IF_ERROR(CheckImageInputs(context, 1));
     LayerSpec spec = {.output = context.inputs[0]};
@@ -65,12 +65,12 @@ struct Gelu {
                           .in_place = {{Dx(), Dy()}}});
     return spec;
   }
-  friend bool operator==(const Gelu&, const Gelu&) = default;
+  friend bool operator==(const OwnGelu&, const OwnGelu&) = default;
 };
 
-class GeluKernel final : public Kernel {
+class OwnGeluKernel final : public Kernel {
  public:
-  explicit GeluKernel(StepSignature signature) : signature_(std::move(signature)) {}
+  explicit OwnGeluKernel(StepSignature signature) : signature_(std::move(signature)) {}
   absl::Status Run(const KernelArgs& args) override {
     const auto values = [&](Operand operand) {
       return static_cast<float*>(args.operands[*signature_.Find(operand)]);
@@ -103,7 +103,7 @@ class OwnDevice final : public ForwardingDevice, public Backend {
   std::string Versions() const override { return "own"; }
 
   absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
-    if (IsGelu(signature)) return std::vector<Engine>{{.id = std::string(kOwnEngine)}};
+    if (IsOwnGelu(signature)) return std::vector<Engine>{{.id = std::string(kOwnEngine)}};
     ASSIGN_OR_RETURN(std::vector<Engine> engines, Cpu().Engines(Known(signature)));
     std::erase_if(engines, [](const Engine& engine) { return !engine.deterministic; });
     engines.resize(1);
@@ -113,7 +113,7 @@ class OwnDevice final : public ForwardingDevice, public Backend {
   }
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(const StepSignature& signature,
                                                      std::string_view engine) override {
-    if (IsGelu(signature)) return std::make_unique<GeluKernel>(signature);
+    if (IsOwnGelu(signature)) return std::make_unique<OwnGeluKernel>(signature);
     return Cpu().MakeKernel(Known(signature), engine);
   }
 
@@ -121,8 +121,8 @@ class OwnDevice final : public ForwardingDevice, public Backend {
   // More than the gradients of a convolution's parameters in SmallNet-like networks.
   static constexpr int64_t kWorkspaceBytesPerImage = 8 * kKiB;
 
-  static bool IsGelu(const StepSignature& signature) {
-    return signature.layer.As<Gelu>() != nullptr;
+  static bool IsOwnGelu(const StepSignature& signature) {
+    return signature.layer.As<OwnGelu>() != nullptr;
   }
   static StepSignature Known(StepSignature signature) {
     if (const auto* own = signature.layer.As<OwnConvolution>()) signature.layer = own->like;
@@ -162,14 +162,14 @@ Graph NetOf(const MakeConvolution& convolution) {
   const Convolution same = {.out_channels = 8, .kernel = 3, .padding = 1};
   Graph net({.name = "own", .batch = 8});
   const std::string conv1 = net.Add("conv1", convolution(same), {net.Input({3, 8, 8})});
-  const std::string trunk = net.Add("gelu1", Gelu{}, {conv1});
+  const std::string trunk = net.Add("gelu1", OwnGelu{}, {conv1});
   std::string x = net.Add("conv2", convolution(same), {trunk});
-  x = net.Add("gelu2", Gelu{}, {x});
+  x = net.Add("gelu2", OwnGelu{}, {x});
   x = net.Add("add", Add{}, {x, trunk});
-  x = net.Add("concat", Concat{}, {x, net.Add("gelu1b", Gelu{}, {conv1})});
-  x = net.Add("gelu3", Gelu{}, {net.Add("conv3", convolution(same), {x})});
+  x = net.Add("concat", Concat{}, {x, net.Add("gelu1b", OwnGelu{}, {conv1})});
+  x = net.Add("gelu3", OwnGelu{}, {net.Add("conv3", convolution(same), {x})});
   x = net.Add("pool", MaxPool{}, {x});
-  x = net.Add("gelu4", Gelu{}, {net.Add("conv4", convolution(same), {x})});
+  x = net.Add("gelu4", OwnGelu{}, {net.Add("conv4", convolution(same), {x})});
   net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {x}), SoftmaxCrossEntropy{});
   return net;
 }
@@ -236,7 +236,7 @@ TEST_CASE("layers of one's own train to the same bits under every policy") {
     CAPTURE(conv);
     CHECK(seen.offloaded.contains(conv));
   }
-  CHECK(seen.rebuilt.contains("gelu"));
+  CHECK(seen.rebuilt.contains("own_gelu"));
   CHECK(seen.rebuilt.contains("own_convolution"));  // by chen alone
 }
 
@@ -271,7 +271,7 @@ TEST_CASE("a layer's traits decide what is offloaded, rebuilt and divided") {
 
   for (const LayerTraits& traits : {kConvolutionTraits, LayerTraits{.checkpoint = true}}) {
     const std::set<std::string> rebuilt = seen_under("recompute-speed", traits).rebuilt;
-    CHECK(rebuilt.contains("gelu"));
+    CHECK(rebuilt.contains("own_gelu"));
     CHECK_FALSE(rebuilt.contains("own_convolution"));
   }
   CHECK(seen_under("recompute-speed", none).rebuilt.contains("own_convolution"));

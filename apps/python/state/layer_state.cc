@@ -31,6 +31,7 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
@@ -62,6 +63,7 @@ nb::object ToPython(Resize::Rounding value) { return nb::cast(std::string(Name(v
 nb::object ToPython(const InitialWeights& value) {
   return nb::make_tuple(static_cast<int>(value.weight), value.scale, value.zero_bias);
 }
+nb::object ToPython(const Gelu::Approximation& value) { return nb::cast(std::string(Name(value))); }
 nb::object ToPython(const TensorSpec& value) {
   return nb::make_tuple(std::vector<int64_t>(value.shape.dims().begin(), value.shape.dims().end()),
                         std::string(Name(value.dtype)), std::string(value.layout_name()));
@@ -102,6 +104,9 @@ void Read(nb::handle given, InitialWeights& value) {
   value = {.weight = static_cast<Rule>(rule),
            .scale = nb::cast<float>(given[1]),
            .zero_bias = nb::cast<bool>(given[2])};
+}
+void Read(nb::handle given, Gelu::Approximation& value) {
+  value = Checked(ParseApproximation(nb::cast<std::string>(given)));
 }
 void Read(nb::handle given, TensorSpec& value) {
   const auto dims = nb::cast<std::vector<int64_t>>(given[0]);
@@ -178,6 +183,11 @@ constexpr std::array kRows = {
     RowOf<HardSigmoid>(),
     RowOf<HardSwish>(),
     RowOf<Silu>(),
+    RowOf<Gelu, &Gelu::approximation>(),
+    RowOf<Elu, &Elu::alpha>(),
+    RowOf<Softplus, &Softplus::beta, &Softplus::threshold>(),
+    RowOf<Mish>(),
+    RowOf<Prelu, &Prelu::slopes>(),
     RowOf<Add>(),
     RowOf<Concat>(),
     RowOf<Multiply>(),

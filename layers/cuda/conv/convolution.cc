@@ -97,7 +97,7 @@ class ConvolutionKernel final : public StreamKernel {
     const kernels::Array y = args.Array(Y());
     return bias != nullptr
                ? kernels::BiasRelu(ChannelShapeOf(signature().Spec(Y())), y, bias, y, args.stream)
-               : kernels::Relu(y, y, args.Elements(Y()), args.stream);
+               : kernels::Activate(kernels::kRelu, y, y, args.Elements(Y()), args.stream);
   }
 
   cudaError_t Bias(const LaunchArgs& args) const {
@@ -216,8 +216,8 @@ absl::Status AddReluCandidates(ConvolutionProblem problem, const StepSignature& 
 cudaError_t BackwardActivation(const LaunchArgs& a) {
   float* const dbias = a.Find<float>(ParamGrad(1));
   if (dbias == nullptr)
-    return kernels::ReluBackward(a.Array(Y()), a.Array(Dy()), a.Array(Dz()), a.Elements(Dz()),
-                                 a.stream);
+    return kernels::ActivateBackward(kernels::kRelu, a.Array(Y()), a.Array(Dy()), a.Array(Dz()),
+                                     a.Elements(Dz()), a.stream);
   return kernels::BiasReluBackward(ChannelShapeOf(a.signature.Spec(Dz())), a.Array(Y()),
                                    a.Array(Dy()), a.Array(Dz()), dbias, a.Reduction(), a.stream);
 }

@@ -33,78 +33,63 @@ struct ActivationBackwardOp {
   }
 };
 
-template <typename Function>
-cudaError_t Forward(ConstArray x, Array y, int64_t n, cudaStream_t stream,
-                    const Function& function = {}) {
-  const auto run = [&]<typename T>() {
-    return Map<T>(FunctionOp<Function, T>{As<T>(x), As<T>(y), function}, n, AllAligned16(x, y),
-                  stream);
-  };
-  return WithElement(run, x, y);
-}
-template <typename Function>
-cudaError_t Backward(ConstArray value, ConstArray dy, Array dx, int64_t n, cudaStream_t stream,
-                     const Function& function = {}) {
-  const auto run = [&]<typename T>() {
-    return Map<T>(ActivationBackwardOp<Function, T>{As<T>(value), As<T>(dy), As<T>(dx), function},
-                  n, AllAligned16(value, dy, dx), stream);
-  };
-  return WithElement(run, value, dy, dx);
+// Calls run(function).
+template <typename Run>
+cudaError_t WithActivation(const Activation& of, const Run& run) {
+  using Function = Activation::Function;
+  switch (of.function) {
+    case Function::kRelu:
+      return run(ReluFunction{});
+    case Function::kLeakyRelu:
+      return run(LeakyReluFunction{of.a});
+    case Function::kClip:
+      return run(ClipFunction{of.a, of.b});
+    case Function::kSigmoid:
+      return run(SigmoidFunction{});
+    case Function::kTanh:
+      return run(TanhFunction{});
+    case Function::kHardSigmoid:
+      return run(HardSigmoidFunction{});
+    case Function::kHardSwish:
+      return run(HardSwishFunction{});
+    case Function::kSilu:
+      return run(SiluFunction{});
+    case Function::kGelu:
+      return run(GeluFunction{});
+    case Function::kTanhGelu:
+      return run(TanhGeluFunction{});
+    case Function::kElu:
+      return run(EluFunction{of.a});
+    case Function::kSoftplus:
+      return run(SoftplusFunction{of.a, of.b});
+    case Function::kMish:
+      return run(MishFunction{});
+  }
+  return cudaErrorInvalidValue;
 }
 
 }  // namespace
 
-cudaError_t Relu(ConstArray x, Array y, int64_t n, cudaStream_t stream) {
-  return Forward<ReluFunction>(x, y, n, stream);
+cudaError_t Activate(const Activation& activation, ConstArray x, Array y, int64_t n,
+                     cudaStream_t stream) {
+  return WithActivation(activation, [&]<typename Function>(const Function& function) {
+    const auto run = [&]<typename T>() {
+      return Map<T>(FunctionOp<Function, T>{As<T>(x), As<T>(y), function}, n, AllAligned16(x, y),
+                    stream);
+    };
+    return WithElement(run, x, y);
+  });
 }
-cudaError_t ReluBackward(ConstArray y, ConstArray dy, Array dx, int64_t n, cudaStream_t stream) {
-  return Backward<ReluFunction>(y, dy, dx, n, stream);
-}
-cudaError_t LeakyRelu(ConstArray x, Array y, int64_t n, float slope, cudaStream_t stream) {
-  return Forward<LeakyReluFunction>(x, y, n, stream, {slope});
-}
-cudaError_t LeakyReluBackward(ConstArray y, ConstArray dy, Array dx, int64_t n, float slope,
-                              cudaStream_t stream) {
-  return Backward<LeakyReluFunction>(y, dy, dx, n, stream, {slope});
-}
-cudaError_t Clip(ConstArray x, Array y, int64_t n, float low, float high, cudaStream_t stream) {
-  return Forward<ClipFunction>(x, y, n, stream, {low, high});
-}
-cudaError_t ClipBackward(ConstArray y, ConstArray dy, Array dx, int64_t n, float low, float high,
-                         cudaStream_t stream) {
-  return Backward<ClipFunction>(y, dy, dx, n, stream, {low, high});
-}
-cudaError_t Sigmoid(ConstArray x, Array y, int64_t n, cudaStream_t stream) {
-  return Forward<SigmoidFunction>(x, y, n, stream);
-}
-cudaError_t SigmoidBackward(ConstArray y, ConstArray dy, Array dx, int64_t n, cudaStream_t stream) {
-  return Backward<SigmoidFunction>(y, dy, dx, n, stream);
-}
-cudaError_t Tanh(ConstArray x, Array y, int64_t n, cudaStream_t stream) {
-  return Forward<TanhFunction>(x, y, n, stream);
-}
-cudaError_t TanhBackward(ConstArray y, ConstArray dy, Array dx, int64_t n, cudaStream_t stream) {
-  return Backward<TanhFunction>(y, dy, dx, n, stream);
-}
-cudaError_t HardSigmoid(ConstArray x, Array y, int64_t n, cudaStream_t stream) {
-  return Forward<HardSigmoidFunction>(x, y, n, stream);
-}
-cudaError_t HardSigmoidBackward(ConstArray x, ConstArray dy, Array dx, int64_t n,
-                                cudaStream_t stream) {
-  return Backward<HardSigmoidFunction>(x, dy, dx, n, stream);
-}
-cudaError_t HardSwish(ConstArray x, Array y, int64_t n, cudaStream_t stream) {
-  return Forward<HardSwishFunction>(x, y, n, stream);
-}
-cudaError_t HardSwishBackward(ConstArray x, ConstArray dy, Array dx, int64_t n,
-                              cudaStream_t stream) {
-  return Backward<HardSwishFunction>(x, dy, dx, n, stream);
-}
-cudaError_t Silu(ConstArray x, Array y, int64_t n, cudaStream_t stream) {
-  return Forward<SiluFunction>(x, y, n, stream);
-}
-cudaError_t SiluBackward(ConstArray x, ConstArray dy, Array dx, int64_t n, cudaStream_t stream) {
-  return Backward<SiluFunction>(x, dy, dx, n, stream);
+
+cudaError_t ActivateBackward(const Activation& activation, ConstArray value, ConstArray dy,
+                             Array dx, int64_t n, cudaStream_t stream) {
+  return WithActivation(activation, [&]<typename Function>(const Function& function) {
+    const auto run = [&]<typename T>() {
+      return Map<T>(ActivationBackwardOp<Function, T>{As<T>(value), As<T>(dy), As<T>(dx), function},
+                    n, AllAligned16(value, dy, dx), stream);
+    };
+    return WithElement(run, value, dy, dx);
+  });
 }
 
 }  // namespace neap::kernels

@@ -8,7 +8,7 @@
 // depends on the shape only, and gradients of windows are gathered, never scattered. Results may
 // alias operands if the layer's table says "in place".
 //
-//   cudaError_t error = kernels::Relu(x, y, elements, stream);
+//   cudaError_t error = kernels::Activate(kernels::kRelu, x, y, elements, stream);
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -36,28 +36,33 @@ struct ChannelShape {
 // pooling have only these.
 inline bool Fits32(int64_t n) { return n < (int64_t{1} << 31); }
 
-// activation.cu
-cudaError_t Relu(ConstArray x, Array y, int64_t n, cudaStream_t stream);
-cudaError_t ReluBackward(ConstArray y, ConstArray dy, Array dx, int64_t n, cudaStream_t stream);
-cudaError_t LeakyRelu(ConstArray x, Array y, int64_t n, float slope, cudaStream_t stream);
-cudaError_t LeakyReluBackward(ConstArray y, ConstArray dy, Array dx, int64_t n, float slope,
-                              cudaStream_t stream);
-// The bounds are numbers of the tensors' type.
-cudaError_t Clip(ConstArray x, Array y, int64_t n, float low, float high, cudaStream_t stream);
-cudaError_t ClipBackward(ConstArray y, ConstArray dy, Array dx, int64_t n, float low, float high,
-                         cudaStream_t stream);
-cudaError_t Sigmoid(ConstArray x, Array y, int64_t n, cudaStream_t stream);
-cudaError_t SigmoidBackward(ConstArray y, ConstArray dy, Array dx, int64_t n, cudaStream_t stream);
-cudaError_t Tanh(ConstArray x, Array y, int64_t n, cudaStream_t stream);
-cudaError_t TanhBackward(ConstArray y, ConstArray dy, Array dx, int64_t n, cudaStream_t stream);
-cudaError_t HardSigmoid(ConstArray x, Array y, int64_t n, cudaStream_t stream);
-cudaError_t HardSigmoidBackward(ConstArray x, ConstArray dy, Array dx, int64_t n,
-                                cudaStream_t stream);
-cudaError_t HardSwish(ConstArray x, Array y, int64_t n, cudaStream_t stream);
-cudaError_t HardSwishBackward(ConstArray x, ConstArray dy, Array dx, int64_t n,
-                              cudaStream_t stream);
-cudaError_t Silu(ConstArray x, Array y, int64_t n, cudaStream_t stream);
-cudaError_t SiluBackward(ConstArray x, ConstArray dy, Array dx, int64_t n, cudaStream_t stream);
+// activation.cu. The functions of layers/activation.h; a and b are the fields of a layer that has
+// some. The bounds of a clip are numbers of the tensors' type.
+struct Activation {
+  enum class Function : uint8_t {
+    kRelu,
+    kLeakyRelu,
+    kClip,
+    kSigmoid,
+    kTanh,
+    kHardSigmoid,
+    kHardSwish,
+    kSilu,
+    kGelu,
+    kTanhGelu,
+    kElu,
+    kSoftplus,
+    kMish,
+  };
+  Function function = Function::kRelu;
+  float a = 0, b = 0;
+};
+inline constexpr Activation kRelu = {};
+cudaError_t Activate(const Activation& activation, ConstArray x, Array y, int64_t n,
+                     cudaStream_t stream);
+// `value` is y, or x where the layer's backward reads that.
+cudaError_t ActivateBackward(const Activation& activation, ConstArray value, ConstArray dy,
+                             Array dx, int64_t n, cudaStream_t stream);
 
 // multiply.cu. The product y = a * b; y may be a. b has `factors` elements: as many as a, or one
 // for each image and channel. A gradient is added to what it holds if so asked; da may be dy or a.

@@ -1,88 +1,70 @@
 // Activations: builds launches from signatures.
 #include "neap/layers/activation.h"
 
+#include <string_view>
+
 #include "neap/layers/cuda/candidates.h"
 
 namespace neap::cuda {
 namespace {
 
 using namespace operands;
+using ActivationFunction = kernels::Activation::Function;
 
-template <auto kLaunch>
-cudaError_t UnaryForward(const LaunchArgs& a) {
-  return kLaunch(a.Array(X()), a.Array(Y()), a.Elements(Y()), a.stream);
+// Layers without fields.
+struct PlainActivation {
+  std::string_view type;
+  ActivationFunction function;
+};
+constexpr PlainActivation kPlainActivations[] = {
+    {Relu::kType, ActivationFunction::kRelu},
+    {Sigmoid::kType, ActivationFunction::kSigmoid},
+    {Tanh::kType, ActivationFunction::kTanh},
+    {HardSigmoid::kType, ActivationFunction::kHardSigmoid},
+    {HardSwish::kType, ActivationFunction::kHardSwish},
+    {Silu::kType, ActivationFunction::kSilu},
+    {Mish::kType, ActivationFunction::kMish},
+};
+
+// The tensors of the step are of the type.
+kernels::Activation ActivationOf(const Layer& layer, DType dtype) {
+  if (const auto* const leaky = layer.As<LeakyRelu>())
+    return {ActivationFunction::kLeakyRelu, leaky->negative_slope};
+  if (const auto* const clip = layer.As<Clip>()) {
+    const auto [low, high] = clip->RoundedTo(dtype);
+    return {ActivationFunction::kClip, low, high};
+  }
+  if (const auto* const gelu = layer.As<Gelu>()) {
+    const bool is_tanh = gelu->approximation == Gelu::Approximation::kTanh;
+    return {is_tanh ? ActivationFunction::kTanhGelu : ActivationFunction::kGelu};
+  }
+  if (const auto* const elu = layer.As<Elu>()) return {ActivationFunction::kElu, elu->alpha};
+  if (const auto* const softplus = layer.As<Softplus>())
+    return {ActivationFunction::kSoftplus, softplus->beta, softplus->threshold};
+  for (const PlainActivation& plain : kPlainActivations) {
+    if (plain.type == layer.type()) return {plain.function};
+  }
+  return {};
 }
 
-// What backward reads besides dy.
-kernels::Array OfGradient(const LaunchArgs& a) { return a.Array(a.signature.Has(Y()) ? Y() : X()); }
-
-template <auto kLaunch>
-cudaError_t UnaryBackward(const LaunchArgs& a) {
-  return kLaunch(OfGradient(a), a.Array(Dy()), a.Array(Dx()), a.Elements(Dx()), a.stream);
-}
-
-template <auto kForward, auto kBackward>
-Candidates Activation(const StepSignature& signature, const SharedRuntime& runtime) {
-  const bool forward = signature.phase == Phase::kForward;
-  return OwnKernel(signature, runtime, forward ? UnaryForward<kForward> : UnaryBackward<kBackward>);
-}
-
-cudaError_t LeakyReluLaunch(const LaunchArgs& a) {
-  const float slope = a.signature.layer.As<LeakyRelu>()->negative_slope;
-  if (a.signature.phase == Phase::kForward)
-    return kernels::LeakyRelu(a.Array(X()), a.Array(Y()), a.Elements(Y()), slope, a.stream);
-  return kernels::LeakyReluBackward(a.Array(Y()), a.Array(Dy()), a.Array(Dx()), a.Elements(Dx()),
-                                    slope, a.stream);
-}
-
-cudaError_t ClipLaunch(const LaunchArgs& a) {
-  const auto [low, high] = a.signature.layer.As<Clip>()->RoundedTo(a.signature.Spec(Y()).dtype);
-  if (a.signature.phase == Phase::kForward)
-    return kernels::Clip(a.Array(X()), a.Array(Y()), a.Elements(Y()), low, high, a.stream);
-  return kernels::ClipBackward(a.Array(Y()), a.Array(Dy()), a.Array(Dx()), a.Elements(Dx()), low,
-                               high, a.stream);
+cudaError_t LaunchActivation(const LaunchArgs& a) {
+  const bool is_forward = a.signature.phase == Phase::kForward;
+  const Operand result = is_forward ? Y() : Dx();
+  const kernels::Activation activation =
+      ActivationOf(a.signature.layer, a.signature.Spec(result).dtype);
+  const int64_t elements = a.Elements(result);
+  if (is_forward)
+    return kernels::Activate(activation, a.Array(X()), a.Array(Y()), elements, a.stream);
+  const kernels::Array value = a.Array(a.signature.Has(Y()) ? Y() : X());
+  return kernels::ActivateBackward(activation, value, a.Array(Dy()), a.Array(Dx()), elements,
+                                   a.stream);
 }
 
 }  // namespace
 
-absl::StatusOr<Candidates> ReluCandidates(const StepSignature& signature,
-                                          const SharedRuntime& runtime) {
-  return Activation<kernels::Relu, kernels::ReluBackward>(signature, runtime);
-}
-
-absl::StatusOr<Candidates> LeakyReluCandidates(const StepSignature& signature,
-                                               const SharedRuntime& runtime) {
-  return OwnKernel(signature, runtime, LeakyReluLaunch);
-}
-
-absl::StatusOr<Candidates> ClipCandidates(const StepSignature& signature,
-                                          const SharedRuntime& runtime) {
-  return OwnKernel(signature, runtime, ClipLaunch);
-}
-
-absl::StatusOr<Candidates> SigmoidCandidates(const StepSignature& signature,
-                                             const SharedRuntime& runtime) {
-  return Activation<kernels::Sigmoid, kernels::SigmoidBackward>(signature, runtime);
-}
-
-absl::StatusOr<Candidates> TanhCandidates(const StepSignature& signature,
-                                          const SharedRuntime& runtime) {
-  return Activation<kernels::Tanh, kernels::TanhBackward>(signature, runtime);
-}
-
-absl::StatusOr<Candidates> HardSigmoidCandidates(const StepSignature& signature,
-                                                 const SharedRuntime& runtime) {
-  return Activation<kernels::HardSigmoid, kernels::HardSigmoidBackward>(signature, runtime);
-}
-
-absl::StatusOr<Candidates> HardSwishCandidates(const StepSignature& signature,
-                                               const SharedRuntime& runtime) {
-  return Activation<kernels::HardSwish, kernels::HardSwishBackward>(signature, runtime);
-}
-
-absl::StatusOr<Candidates> SiluCandidates(const StepSignature& signature,
-                                          const SharedRuntime& runtime) {
-  return Activation<kernels::Silu, kernels::SiluBackward>(signature, runtime);
+absl::StatusOr<Candidates> ActivationCandidates(const StepSignature& signature,
+                                                const SharedRuntime& runtime) {
+  return OwnKernel(signature, runtime, LaunchActivation);
 }
 
 }  // namespace neap::cuda

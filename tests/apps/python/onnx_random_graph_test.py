@@ -79,7 +79,8 @@ class RandomGraph:
 
     def layer(self):
         x, (channels, height, width) = self.value()
-        op = self.pick("Conv", "Conv", "Relu", "Sigmoid", "MaxPool", "BatchNormalization", "HardSigmoid", "Clip", "Split", "Shuffle")
+        op = self.pick("Conv", "Conv", "Relu", "Sigmoid", "MaxPool", "BatchNormalization", "HardSigmoid", "Clip", "Split", "Shuffle",
+                       "PRelu", "Gelu", "Mish")
         if op == "Conv":
             outputs = int(self.random.integers(2, 6))
             bias = [self.weight(outputs)] if self.pick(True, False) else []
@@ -111,6 +112,14 @@ class RandomGraph:
             x = self.node("Transpose", x, perm=[0, 1, 2, 4, 3] if last else [0, 2, 1, 3, 4])
             x = self.reshape(x, *((height, width, -1) if last else (-1, height, width)))
             return self.node("Transpose", x, perm=[0, 3, 1, 2]) if last else x, (channels, height, width)
+        if op == "PRelu":
+            return self.node(op, x, self.weight(*self.pick((1,), (channels, 1, 1)))), (channels, height, width)
+        if op == "Gelu":
+            root, one, half = (self.tensor(numpy.float32(number)) for number in (2 ** 0.5, 1, 0.5))
+            product = self.node("Mul", x, self.node("Add", self.node("Erf", self.node("Div", x, root)), one))
+            return self.node("Mul", product, half), (channels, height, width)
+        if op == "Mish":
+            return self.node("Mul", x, self.node("Tanh", self.node("Softplus", x))), (channels, height, width)
         if op == "HardSigmoid":
             return self.node(op, x, **self.pick({}, {"alpha": 1 / 6})), (channels, height, width)
         if op == "Clip":
@@ -127,7 +136,7 @@ class RandomGraph:
             self.nodes.append(helper.make_node(op, inputs, names, names[0], axis=1, **attributes))
             side = self.pick(0, 1)
             return names[side], (parts[side], height, width)
-        return self.node(self.pick("Relu", "Sigmoid", "Tanh"), x), (channels, height, width)
+        return self.node(self.pick("Relu", "Sigmoid", "Tanh", "Elu", "Softplus"), x), (channels, height, width)
 
     def computed_weight(self, *shape):
         """A weight that is computed of another tensor."""

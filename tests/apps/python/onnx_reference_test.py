@@ -75,6 +75,33 @@ def activation(model):
     return model.add(model.operator, scaled)
 
 
+@case("Gelu", "Mish", "Elu", "Softplus")
+def newer_activation(model):
+    if model.operator in ("Gelu", "Mish"):  # of opsets 20 and 18
+        model.opset, model.ir_version = 21, 10
+    attributes = {"Gelu": model.pick({}, {"approximate": "tanh"}, {"approximate": "none"}),
+                  "Elu": model.pick({}, {"alpha": float(model.random.uniform(0, 2))})}
+    scaled = model.add("Conv", "x", model.tensor(5 * model.values(4, model.shape[1], 1, 1)))
+    return model.add(model.operator, scaled, **attributes.get(model.operator, {}))
+
+
+@case("Erf")
+def gelu_by_erf(model):
+    """x * 0.5 * (1 + erf(x / sqrt(2))), with its factors in any order."""
+    x = model.add("Conv", "x", model.tensor(5 * model.values(4, model.shape[1], 1, 1)))
+    half, one, root = (model.tensor(numpy.float32(number)) for number in (0.5, 1, 2 ** 0.5))
+    erf = model.add("Erf", model.add("Div", x, root))
+    gate = model.add("Add", *model.pick((erf, one), (one, erf)))
+    first, second, third = map(str, model.random.permutation([x, half, gate]))
+    return model.add("Mul", model.add("Mul", first, second), third)
+
+
+@case("PRelu")
+def prelu(model):
+    channels = model.shape[1]
+    return model.add("PRelu", "x", model.weight(*model.pick((), (1,), (channels, 1, 1), (1, channels, 1, 1))))
+
+
 @case("LeakyRelu")
 def leaky_relu(model):
     attributes = {"alpha": float(model.random.uniform(0, 0.5))} if model.pick(True, False) else {}

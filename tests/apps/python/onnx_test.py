@@ -156,15 +156,20 @@ def test_a_network_from_a_file_trains_with_any_loss(tmp_path):
 def test_activations_have_their_fields():
     assert neap.Clip() == neap.Clip(low=0, high=6) != neap.Clip(high=1)
     assert neap.LeakyRelu(0.2) != neap.LeakyRelu()
-    names = [layer().type for layer in (neap.HardSigmoid, neap.HardSwish, neap.Silu, neap.Multiply)]
-    assert names == ["hard_sigmoid", "hard_swish", "silu", "multiply"]
+    assert neap.Gelu() == neap.Gelu(approximation="none") != neap.Gelu("tanh")
+    assert neap.Elu() == neap.Elu(alpha=1) != neap.Elu(0.5)
+    assert neap.Softplus() == neap.Softplus(beta=1, threshold=20) != neap.Softplus(2)
+    assert neap.Prelu() == neap.Prelu(slopes=1) != neap.Prelu(4)
+    with pytest.raises(neap.Error, match="approximation 'erf' is neither 'none' nor 'tanh'"):
+        neap.Gelu("erf")
+    names = [layer().type for layer in (neap.HardSigmoid, neap.HardSwish, neap.Silu, neap.Mish, neap.Multiply)]
+    assert names == ["hard_sigmoid", "hard_swish", "silu", "mish", "multiply"]
 
 
-def test_a_module_of_pytorch_trains_as_it_would_there():
-    torch = pytest.importorskip("torch")
-    torch.manual_seed(1)
-    module = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3, padding=1, bias=False), torch.nn.BatchNorm2d(4), torch.nn.ReLU(),
-                                 torch.nn.Flatten(), torch.nn.Linear(4 * 64, 10))
+def check_trains_as_in_pytorch(torch, *layers):
+    """A convolution to 4 channels, the layers, and a classifier."""
+    module = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3, padding=1, bias=False), *layers, torch.nn.Flatten(),
+                                 torch.nn.Linear(4 * 64, 10))
     images, labels = torch.rand(8, 1, 8, 8), torch.arange(8)
     net = neap.from_torch(module, images)
     optimizer = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
@@ -175,5 +180,32 @@ def test_a_module_of_pytorch_trains_as_it_would_there():
             loss.backward()
             optimizer.step()
             assert session.step(images, labels) == pytest.approx(loss.item(), rel=1e-5)
-        for name, values in module.state_dict().items():
-            assert numpy.allclose(session.state_dict()[name], values.numpy(), atol=1e-5), name
+        for name, values in (*module.named_parameters(), *module.named_buffers()):
+            assert numpy.allclose(session.state_dict()[name], values.detach().numpy(), atol=1e-5), name
+
+
+def test_a_module_of_pytorch_trains_as_it_would_there():
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(1)
+    check_trains_as_in_pytorch(torch, torch.nn.BatchNorm2d(4), torch.nn.ReLU())
+
+
+@pytest.mark.parametrize("name, fields, kind", [("GELU", {}, "gelu"), ("GELU", {"approximate": "tanh"}, "gelu"),
+                                                ("ELU", {"alpha": 0.7}, "elu"), ("Softplus", {"beta": 2.5}, "softplus"),
+                                                ("Mish", {}, "mish"), ("PReLU", {}, "prelu"),
+                                                ("PReLU", {"num_parameters": 4}, "prelu")])
+def test_an_activation_of_pytorch_is_one_layer_and_trains_as_it_would_there(name, fields, kind):
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(1)
+    activation = getattr(torch.nn, name)(**fields)
+    net = neap.from_torch(torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3), activation, torch.nn.AdaptiveAvgPool2d(1)),
+                          torch.rand(2, 1, 8, 8))
+    assert [layer.type for _, layer, _ in net.layers][2:4] == [kind, "global_average_pool"]
+    check_trains_as_in_pytorch(torch, activation)
+
+
+def test_a_prelu_of_pytorch_that_is_applied_twice_has_one_parameter():
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(1)
+    activation = torch.nn.PReLU()
+    check_trains_as_in_pytorch(torch, activation, torch.nn.Conv2d(4, 4, 1), activation)

@@ -25,6 +25,7 @@
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
@@ -206,6 +207,30 @@ auto Fields(ScaleShift& d) {
   auto& [a, b] = d;
   return std::tie(a, b);
 }
+auto Fields(LeakyRelu& d) {
+  auto& [a] = d;
+  return std::tie(a);
+}
+auto Fields(Clip& d) {
+  auto& [a, b] = d;
+  return std::tie(a, b);
+}
+auto Fields(Gelu& d) {
+  auto& [a] = d;
+  return std::tie(a);
+}
+auto Fields(Elu& d) {
+  auto& [a] = d;
+  return std::tie(a);
+}
+auto Fields(Softplus& d) {
+  auto& [a, b] = d;
+  return std::tie(a, b);
+}
+auto Fields(Prelu& d) {
+  auto& [a] = d;
+  return std::tie(a);
+}
 auto Fields(Dropout& d) {
   auto& [a] = d;
   return std::tie(a);
@@ -274,6 +299,9 @@ std::vector<bool> Others(bool v) { return {!v}; }
 std::vector<float> Others(float v) {
   return {std::nextafter(v, 1e9F), std::nextafter(v, -1e9F), v + 1};
 }
+std::vector<Gelu::Approximation> Others(Gelu::Approximation) {
+  return {Gelu::Approximation::kTanh};
+}
 std::vector<Extents> Others(Extents v) {
   const int64_t h = v.h(), w = v.w();
   return {{h + 1, w}, {h, w + 1}, {h + 1, w + 1}, {h + 10, w}, {1, h, w}, Extents::Of({w})};
@@ -337,6 +365,12 @@ TEST_CASE("two definitions never have the same text, whichever field they differ
   all.AddVariants(ChannelSlice{});
   all.AddVariants(ChannelSplit{});
   all.AddVariants(ScaleShift{});
+  all.AddVariants(LeakyRelu{});
+  all.AddVariants(Clip{});
+  all.AddVariants(Gelu{});
+  all.AddVariants(Elu{});
+  all.AddVariants(Softplus{});
+  all.AddVariants(Prelu{});
   all.AddVariants(Dropout{});
   all.AddVariants(FullyConnected{});
   all.AddVariants(LocalResponseNorm{});

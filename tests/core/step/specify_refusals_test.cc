@@ -16,6 +16,7 @@
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
+#include "neap/layers/prelu.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "tests/core/step/specify_checks.h"
@@ -45,6 +46,10 @@ TEST_CASE("options outside their range are refused") {
   CheckRefused(LeakyRelu{nan}, x, "negative_slope nan must be finite and not negative");
   CheckRefused(Clip{.low = 6, .high = 6}, x, "low 6 must be less than high 6");
   CheckRefused(Clip{.low = nan}, x, "low nan must be less than high 6");
+  CheckRefused(Prelu{.slopes = 2}, x, "slopes 2 must be 1 or the number of channels, 6");
+  CheckRefused(Elu{-0.5F}, x, "alpha -0.5 must be finite and not negative");
+  CheckRefused(Softplus{.beta = 0}, x, "beta 0 must be finite and positive");
+  CheckRefused(Softplus{.threshold = nan}, x, "threshold nan must be finite");
 }
 
 TEST_CASE("an optimizer's options outside their range are refused by name") {

@@ -18,6 +18,7 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
@@ -70,17 +71,33 @@ TEST_CASE("relu needs y, not x, and is in place both ways") {
 
 TEST_CASE("an activation's backward reads y where its gradient follows from that, otherwise x") {
   const std::vector<TensorSpec> x = {Image({2, 3, 4, 4})};
-  for (const Layer& layer : {Layer(LeakyRelu{}), Layer(Clip{}), Layer(Sigmoid{}), Layer(Tanh{})}) {
+  for (const Layer& layer :
+       {Layer(LeakyRelu{}), Layer(Clip{}), Layer(Sigmoid{}), Layer(Tanh{}), Layer(Elu{})}) {
     CAPTURE(layer.type());
     CHECK(StepsText(Specified(layer, x)) == StepsText(Specified(Relu{}, x)));
   }
-  for (const Layer& layer : {Layer(HardSigmoid{}), Layer(HardSwish{}), Layer(Silu{})}) {
+  for (const Layer& layer : {Layer(HardSigmoid{}), Layer(HardSwish{}), Layer(Silu{}), Layer(Gelu{}),
+                             Layer(Softplus{}), Layer(Mish{})}) {
     CAPTURE(layer.type());
     CHECK(StepsText(Specified(layer, x)) ==
           "forward: input[0] -> output[0] output[0] over input[0]\n"
           "backward_data: input[0] output_grad[0] -> input_grad[0]"
           " input_grad[0] over output_grad[0]\n");
   }
+}
+
+TEST_CASE("prelu adds up the gradient of its slopes in the step that computes its input's") {
+  const LayerSpec spec = Specified(Prelu{.slopes = 3}, {Image({2, 3, 4, 4})});
+  CHECK(StepsText(spec) ==
+        "forward: input[0] param[0] -> output[0] output[0] over input[0]\n"
+        "backward_data: input[0] param[0] output_grad[0] -> input_grad[0] param_grad[0]"
+        " input_grad[0] over output_grad[0] adds to param_grad\n");
+  CHECK(spec.params[0].name == "weight");
+  CHECK(spec.params[0].tensor.ToString() == "3 fp32 nchw");
+  CHECK(spec.params[0].init == Init{Init::Kind::kConstant, 0.25F});
+  TensorSpec half = Image({2, 3, 4, 4});
+  half.dtype = DType::kBf16;
+  CHECK(Specified(Prelu{}, {half}).params[0].tensor.ToString() == "1 fp32 nchw");
 }
 
 TEST_CASE("batch norm reruns from its saved statistics and needs no y") {
@@ -190,7 +207,12 @@ TEST_CASE("layers declare the traits that the papers' policies and accounting us
                              Layer(Clip{}),
                              Layer(HardSigmoid{}),
                              Layer(HardSwish{}),
-                             Layer(Silu{})}) {
+                             Layer(Silu{}),
+                             Layer(Gelu{}),
+                             Layer(Elu{}),
+                             Layer(Softplus{}),
+                             Layer(Mish{}),
+                             Layer(Prelu{})}) {
     CAPTURE(layer.type());
     CHECK(Specified(layer, x).traits == LayerTraits{.independent_images = true});
   }

@@ -25,6 +25,7 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
@@ -137,7 +138,12 @@ const std::vector<std::pair<std::string, Layer>> kLayers = {
     {"HardSigmoid", HardSigmoid{}},
     {"HardSwish", HardSwish{}},
     {"Silu", Silu{}},
+    {"Gelu", Gelu{}},
+    {"Elu", Elu{}},
+    {"Softplus", Softplus{}},
+    {"Mish", Mish{}},
     {"LeakyRelu", LeakyRelu{}},
+    {"Prelu", Prelu{}},
     {"ScaleShift", ScaleShift{}},
     {"Clip", Clip{}},
     {"Dropout", Dropout{}},

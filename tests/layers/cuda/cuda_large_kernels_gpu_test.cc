@@ -14,6 +14,7 @@
 #include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
 #include "tests/gpu_test.h"
@@ -114,6 +115,9 @@ TEST_CASE("CUDA kernels agree with the CPU's at sizes of real networks") {
         {{32, 512, 7, 7}, {32, 512, 7, 7}}},
        {Relu{}, {{16, 64, 56, 56}}},
        {Silu{}, {{16, 64, 56, 56}}},
+       {Gelu{}, {{16, 64, 56, 56}}},
+       {Prelu{}, {{16, 64, 56, 56}}},
+       {Prelu{.slopes = 64}, {{16, 64, 56, 56}}},
        {Multiply{}, {{16, 96, 56, 56}, {16, 96, 1, 1}}},
        {MaxPool{.kernel = 3, .stride = 2, .padding = 1}, {{8, 64, 112, 112}}},
        {GlobalAveragePool{}, {{32, 2048, 7, 7}}},

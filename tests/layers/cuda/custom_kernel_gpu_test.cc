@@ -16,29 +16,29 @@ namespace neap::testing {
 namespace {
 
 // Null without a GPU, with a message that says why.
-std::unique_ptr<CudaDevice> OpenWithGeluOrSkip() {
+std::unique_ptr<CudaDevice> OpenWithQuickGeluOrSkip() {
   if (!OpenGpuOrSkip()) return nullptr;
   absl::StatusOr<std::unique_ptr<CudaDevice>> gpu =
-      CudaDevice::Open(0, {.kernels = CudaGeluKernels()});
+      CudaDevice::Open(0, {.kernels = CudaQuickGeluKernels()});
   REQUIRE_MESSAGE(gpu.ok(), gpu.status().ToString());
   return *std::move(gpu);
 }
 
 TEST_CASE("on a GPU the gradient of the example's GELU agrees with finite differences") {
-  const std::unique_ptr<CudaDevice> gpu = OpenWithGeluOrSkip();
+  const std::unique_ptr<CudaDevice> gpu = OpenWithQuickGeluOrSkip();
   if (!gpu) return;
-  CheckGeluGradient(*gpu);
+  CheckQuickGeluGradient(*gpu);
 }
 
 TEST_CASE("on a GPU a custom layer trains to the same bits with every policy") {
-  const std::unique_ptr<CudaDevice> gpu = OpenWithGeluOrSkip();
+  const std::unique_ptr<CudaDevice> gpu = OpenWithQuickGeluOrSkip();
   if (!gpu) return;
-  CheckGeluTrainsTheSameUnderEveryPolicy(*gpu);
+  CheckQuickGeluTrainsTheSameUnderEveryPolicy(*gpu);
 }
 
 TEST_CASE("on a GPU iterations with a kernel that waits are not recorded, and have the same bits") {
   if (!OpenGpuOrSkip()) return;
-  std::vector<CustomKernel> kernels = CudaGeluKernels();
+  std::vector<CustomKernel> kernels = CudaQuickGeluKernels();
   CudaDevice* device = nullptr;
   int runs = 0;
   kernels[0].run = [&, enqueue = kernels[0].run](const CustomRun& step) {
@@ -50,8 +50,9 @@ TEST_CASE("on a GPU iterations with a kernel that waits are not recorded, and ha
   const std::unique_ptr<CudaDevice> gpu = CudaDevice::Open(0, {.kernels = kernels}).value();
   device = gpu.get();
   const PlannerOptions offload = {.policy = "vdnn-all", .strict = true};
-  Session waiting = CreateSession(GeluNet(), *gpu, offload).value();
-  Session enqueued = CreateSession(GeluNet(), *gpu, offload, {.records_iterations = false}).value();
+  Session waiting = CreateSession(QuickGeluNet(), *gpu, offload).value();
+  Session enqueued =
+      CreateSession(QuickGeluNet(), *gpu, offload, {.records_iterations = false}).value();
   CHECK(waiting.plan().host_pool_bytes > 0);  // copies on other streams are part of the capture
   const Batch batch = {.images = std::vector<float>(8 * 3 * 8 * 8, 0.5F),
                        .labels = std::vector<int32_t>(8, 1),
@@ -68,30 +69,30 @@ TEST_CASE("on a GPU iterations with a kernel that waits are not recorded, and ha
 TEST_CASE("a GPU refuses the kernels that the CPU refuses, and names a layer without one") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
-  std::vector<CustomKernel> twice = CudaGeluKernels();
+  std::vector<CustomKernel> twice = CudaQuickGeluKernels();
   twice.push_back(twice.front());
   CHECK(absl::IsInvalidArgument(CudaDevice::Open(0, {.kernels = twice}).status()));
-  const absl::Status status = CreateSession(GeluNet(), *gpu, {}).status();
+  const absl::Status status = CreateSession(QuickGeluNet(), *gpu, {}).status();
   CHECK(absl::IsUnimplemented(status));
-  CHECK(std::string(status.message()).find("CUDA has no kernel for gelu forward") !=
+  CHECK(std::string(status.message()).find("CUDA has no kernel for quick_gelu forward") !=
         std::string::npos);
 }
 
 TEST_CASE("a launch that fails on a GPU ends the step with the layer's type and the reason") {
   if (!OpenGpuOrSkip()) return;
-  std::vector<CustomKernel> kernels = CudaGeluKernels();
+  std::vector<CustomKernel> kernels = CudaQuickGeluKernels();
   kernels[0].run = [](const CustomRun& step) {
     CHECK(step.stream != nullptr);
     return absl::InternalError("not launched");
   };
   const std::unique_ptr<CudaDevice> gpu = CudaDevice::Open(0, {.kernels = kernels}).value();
-  Session session = CreateSession(GeluNet(), *gpu, {}).value();
+  Session session = CreateSession(QuickGeluNet(), *gpu, {}).value();
   const Batch batch = {.images = std::vector<float>(8 * 3 * 8 * 8, 0.5F),
                        .labels = std::vector<int32_t>(8, 1),
                        .size = 8};
   const absl::Status status = session.TrainStep(batch).status();
   CHECK(absl::IsInternal(status));
-  CHECK(std::string(status.message()).find("registered for gelu forward: not launched") !=
+  CHECK(std::string(status.message()).find("registered for quick_gelu forward: not launched") !=
         std::string::npos);
 }
 

@@ -163,6 +163,12 @@ T Flat(const Run& run) {
 }
 
 double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double SoftplusOf(double x) { return std::log1p(std::exp(x)); }
+double ErfGelu(double x) { return x / 2 * (1 + std::erf(x / std::sqrt(2.0))); }
+double TanhGelu(double x) {
+  const double inner = std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x);
+  return x / 2 * (1 + std::tanh(inner));
+}
 
 // The softmax over the second axis of vectors.
 T Softmax(T x) {
@@ -210,6 +216,9 @@ T RunNode(const Run& run) {
   }
   if (op == "Mul") return Elementwise(run, std::multiplies<>());
   if (op == "Sub") return Elementwise(run, std::minus<>());
+  if (op == "Pow") return Elementwise(run, [](double x, double y) { return std::pow(x, y); });
+  if (op == "PRelu")
+    return Elementwise(run, [](double x, double slope) { return x > 0 ? x : slope * x; });
   if (op == "Div") return Elementwise(run, std::divides<>());
   if (op == "Flatten" || op == "Reshape" || op == "Squeeze") return Flat(run);
   for (const char* const same : {"Identity", "Dropout", "Cast", "Transpose", "Split"})
@@ -218,6 +227,18 @@ T RunNode(const Run& run) {
   if (op == "Softmax") return Softmax(run.in[0]);
   if (op == "Sigmoid") return Map(run, Sigmoid);
   if (op == "Tanh") return Map(run, [](double x) { return std::tanh(x); });
+  if (op == "Erf") return Map(run, [](double x) { return std::erf(x); });
+  if (op == "Softplus") return Map(run, SoftplusOf);
+  if (op == "Mish") return Map(run, [](double x) { return x * std::tanh(SoftplusOf(x)); });
+  if (op == "Gelu") {
+    const bool is_tanh =
+        run.Find("approximate") != nullptr && run.Find("approximate")->s() == "tanh";
+    return Map(run, is_tanh ? TanhGelu : ErfGelu);
+  }
+  if (op == "Elu") {
+    const double alpha = run.Float("alpha", 1);
+    return Map(run, [=](double x) { return x > 0 ? x : alpha * std::expm1(x); });
+  }
   if (op == "LeakyRelu") {
     const double slope = run.Float("alpha", 0.01);
     return Map(run, [=](double x) { return x < 0 ? slope * x : x; });

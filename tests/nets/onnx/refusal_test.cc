@@ -76,13 +76,14 @@ TEST_CASE("all nodes that neap cannot train are named in one message") {
 TEST_CASE("nodes behind a refused one are looked at, and those of one operator counted") {
   OnnxBuilder model({1, 2, 6, 6});
   std::string x = "x";
-  for (int i = 0; i < 3; ++i) x = model.Node("Erf", {x});
+  for (int i = 0; i < 3; ++i) x = model.Node("Hardmax", {x});
   for (int i = 0; i < 30; ++i) x = model.Node("Celu", {model.Node("Relu", {x})});
   model.EndWithClasses(model.Node("LeakyRelu", {x}, {{"surprise", int64_t{1}}}), 2 * 6 * 6);
   const absl::Status status = StatusOf(model);
   CheckSays(status, absl::StatusCode::kUnimplemented,
-            "neap cannot train 34 of its 66 nodes (30 Celu, 3 Erf, 1 LeakyRelu): nodes 'Erf_1', "
-            "'Erf_2', 'Erf_3' (Erf): neap has no layer for this operator; nodes 'Celu_5', ");
+            "neap cannot train 34 of its 66 nodes (30 Celu, 3 Hardmax, 1 LeakyRelu): nodes "
+            "'Hardmax_1', 'Hardmax_2', 'Hardmax_3' (Hardmax): neap has no layer for this operator; "
+            "nodes 'Celu_5', ");
   CheckSays(status, absl::StatusCode::kUnimplemented, "'Celu_63' (Celu): neap has no layer");
   CHECK(status.message().find("Behind them") == std::string::npos);
 }
@@ -96,12 +97,11 @@ TEST_CASE("what only follows from a refused node is told apart") {
   const std::string pads = model.Node("Concat", {less, less}, {{"axis", int64_t{0}}});
   const std::string pooled = model.Node("AveragePool", {larger}, {{"kernel_shape", Ints{9, 9}}});
   const std::string padded = model.Node("Pad", {pooled, pads});
-  model.EndWithClasses(model.Node("Add", {padded, model.Node("Erf", {"x"})}), 8);
+  model.EndWithClasses(model.Node("Add", {padded, model.Node("Hardmax", {"x"})}), 8);
   const absl::Status status = StatusOf(model);
   CheckSays(status, absl::StatusCode::kUnimplemented,
-            "neap cannot train 2 of its 11 nodes (1 Erf, 1 GridSample): node 'GridSample_1' "
-            "(GridSample): neap "
-            "has no layer for this operator; node 'Erf_8' (Erf): ");
+            "neap cannot train 2 of its 11 nodes (1 GridSample, 1 Hardmax): node 'GridSample_1' "
+            "(GridSample): neap has no layer for this operator; node 'Hardmax_8' (Hardmax): ");
   CheckSays(status, absl::StatusCode::kUnimplemented,
             ". Behind them, and perhaps only because of them, it cannot read ");
   for (const char* const text : {"'Gather_3'", "'Sub_4'", "'Concat_5'", "'AveragePool_6'"})
@@ -111,11 +111,12 @@ TEST_CASE("what only follows from a refused node is told apart") {
 TEST_CASE("several inputs and outputs are told beside the nodes") {
   OnnxBuilder model({1, 2, 6, 6});
   model.graph().add_input()->set_name("mask");
-  model.Output(model.Node("Mul", {model.Node("Erf", {"x"}), "mask"}));
+  model.Output(model.Node("Mul", {model.Node("Hardmax", {"x"}), "mask"}));
   model.Output("x");
   const absl::Status status = StatusOf(model);
   CheckSays(status, absl::StatusCode::kUnimplemented, "the graph has the inputs 'x' and 'mask'; ");
-  CheckSays(status, absl::StatusCode::kUnimplemented, "neap cannot train 1 of its 2 nodes (1 Erf)");
+  CheckSays(status, absl::StatusCode::kUnimplemented,
+            "neap cannot train 1 of its 2 nodes (1 Hardmax)");
   CheckSays(status, absl::StatusCode::kUnimplemented, "the graph has 2 outputs: value2, x; ");
 }
 
@@ -123,10 +124,11 @@ TEST_CASE("what a layer refuses does not end the reading") {
   OnnxBuilder model({1, 2, 6, 6});
   const std::string pooled = model.Node("GlobalAveragePool", {"x"});
   const std::string sum = model.Node("Add", {"x", pooled});
-  model.Output(model.Node("Erf", {sum}));
+  model.Output(model.Node("Hardmax", {sum}));
   const absl::Status status = StatusOf(model);
   CheckSays(status, absl::StatusCode::kUnimplemented, "neap cannot train 2 of its 3 nodes (1 Add");
-  CheckSays(status, absl::StatusCode::kUnimplemented, "node 'Erf_3' (Erf): neap has no layer");
+  CheckSays(status, absl::StatusCode::kUnimplemented,
+            "node 'Hardmax_3' (Hardmax): neap has no layer");
 }
 
 TEST_CASE("windows and pads that no layer has are refused") {

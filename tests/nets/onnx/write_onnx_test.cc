@@ -16,6 +16,7 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/prelu.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
@@ -134,6 +135,14 @@ TEST_CASE("layers with fields keep them") {
   x = net.Add("clip", Clip{.low = -1, .high = 0.7F}, {x});
   x = net.Add("gate", HardSigmoid{}, {x});
   x = net.Add("silu", Silu{}, {x});
+  x = net.Add("gelu", Gelu{}, {x});
+  x = net.Add("gelu by tanh", Gelu{Gelu::Approximation::kTanh}, {x});
+  x = net.Add("elu", Elu{.alpha = 0.4F}, {x});
+  x = net.Add("softplus", Softplus{}, {x});
+  x = net.Add("softplus of a multiple", Softplus{.beta = 0.3F}, {x});
+  x = net.Add("mish", Mish{}, {x});
+  x = net.Add("prelu", Prelu{}, {x});
+  x = net.Add("prelu of channels", Prelu{.slopes = 2}, {x});
   x = net.Add("crop", Crop{.size = {2, 3}, .offset = {1, 0}}, {x});
   x = net.Add("up", TransposedConvolution{.out_channels = 3, .kernel = 2}, {x});
   net.PixelLoss(x, SoftmaxCrossEntropy{}, {3, 4});

@@ -1,0 +1,122 @@
+// Nodes that compute a step of a formula (nets/onnx/formula.h), or end it.
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/layers/scale_shift.h"
+#include "neap/nets/onnx/formula.h"
+#include "neap/nets/onnx/operators.h"
+
+namespace neap::nets::operators {
+namespace {
+
+using Function = Formula::Function;
+
+// The value as a formula of x, the output of a layer; absent if it is none.
+std::optional<Formula> FormulaOf(const ImageValue& value, const ImageValue& x,
+                                 const NetworkBuilder& network) {
+  if (value.is_flat != x.is_flat) return std::nullopt;
+  if (value.layer == x.layer) return value.formula.value_or(Formula::Linear(1, 0));
+  const GraphLayer& layer = network.LayerOf(value);
+  const auto* const linear = layer.layer.As<ScaleShift>();
+  if (linear == nullptr || value.formula.has_value() || layer.inputs[0] != x.layer)
+    return std::nullopt;
+  return Formula::Linear(static_cast<double>(linear->scale), static_cast<double>(linear->shift));
+}
+
+// The same for an input of the node, which may be a number, too.
+absl::StatusOr<std::optional<Formula>> OperandOf(const NodeReader& node, int i, const ImageValue& x,
+                                                 const NetworkBuilder& network) {
+  if (node.IsConstant(i)) {
+    ASSIGN_OR_RETURN(const double number, node.Scalar(i, 0));
+    return Formula::Linear(0, number);
+  }
+  ASSIGN_OR_RETURN(const ImageValue value, node.FormulaImage(i));
+  return FormulaOf(value, x, network);
+}
+
+std::optional<Formula> Combined(std::string_view op, const Formula& a, const Formula& b) {
+  if (op == "Add" || op == "Sum") return Sum(a, b);
+  if (op == "Sub") return Sum(a, *Product(b, Formula::Linear(0, -1)));
+  if (op == "Mul") return Product(a, b);
+  const std::optional<double> divisor = b.AsNumber();
+  if (op != "Div" || !divisor.has_value()) return std::nullopt;
+  return Product(a, Formula::Linear(0, 1 / *divisor));
+}
+
+// What the node computes of its operands.
+std::optional<Formula> Combined(std::string_view op, const std::vector<Formula>& operands) {
+  std::optional<Formula> result = operands[0];
+  if (op == "Tanh") return Applied(Function::kTanh, *result);
+  if (op == "Erf") return Applied(Function::kErf, *result);
+  if (op == "Neg") return Product(*result, Formula::Linear(0, -1));
+  for (size_t i = 1; i < operands.size() && result.has_value(); ++i)
+    result = Combined(op, *result, operands[i]);
+  return result;
+}
+
+absl::Status NoStep() {
+  return absl::UnimplementedError("it is no step of a formula that neap has, such as GELU");
+}
+
+// Adds the layer that the formula of x is, or keeps it for the nodes behind.
+absl::Status SetFormula(NodeReader& node, NetworkBuilder& network, ImageValue x,
+                        const std::optional<Formula>& formula) {
+  if (!formula.has_value()) return NoStep();
+  x.formula.reset();
+  if (const std::optional<neap::Gelu> gelu = GeluOf(*formula))
+    return network.AddLayer(node.proto(), *gelu, {std::move(x)});
+  x.formula = formula;
+  network.Set(node.proto().output(0), std::move(x));
+  return absl::OkStatus();
+}
+
+// The output of the layer before `value` if that only multiplies it by a number and adds one.
+ImageValue BeforeScaleShift(const ImageValue& value, const NetworkBuilder& network) {
+  const GraphLayer& layer = network.LayerOf(value);
+  ImageValue before = value;
+  if (layer.layer.As<ScaleShift>() != nullptr) before.layer = layer.inputs[0];
+  return before;
+}
+
+}  // namespace
+
+absl::Status Step(NodeReader& node, NetworkBuilder& network) {
+  std::optional<ImageValue> x;
+  for (int i = 0; i < node.input_count(); ++i) {
+    if (node.IsConstant(i)) continue;
+    ASSIGN_OR_RETURN(ImageValue value, node.FormulaImage(i));
+    if (!x.has_value() || value.formula.has_value()) x = std::move(value);
+  }
+  std::vector<Formula> operands;
+  for (int i = 0; i < node.input_count(); ++i) {
+    ASSIGN_OR_RETURN(const std::optional<Formula> operand, OperandOf(node, i, *x, network));
+    if (!operand.has_value()) return NoStep();
+    operands.push_back(*operand);
+  }
+  return SetFormula(node, network, *std::move(x), Combined(node.op(), operands));
+}
+
+absl::Status Erf(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(const ImageValue value, node.Image(0));
+  const ImageValue x = BeforeScaleShift(value, network);
+  return SetFormula(node, network, x, Combined(node.op(), {*FormulaOf(value, x, network)}));
+}
+
+absl::Status Pow(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(const ImageValue x, node.Image(0));
+  ASSIGN_OR_RETURN(const double exponent, node.Scalar(1, 1));
+  if (exponent != 2 && exponent != 3) {
+    return absl::UnimplementedError(
+        absl::StrCat("its exponent is ", exponent, "; 2 and 3 are read, as parts of GELU"));
+  }
+  const std::vector<Formula> factors(static_cast<size_t>(exponent), Formula::Linear(1, 0));
+  return SetFormula(node, network, x, Combined("Mul", factors));
+}
+
+}  // namespace neap::nets::operators
