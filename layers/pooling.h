@@ -1,6 +1,7 @@
 // Max and average pooling along 1 to 3 spatial axes, as torch.nn.MaxPool2d and AvgPool2d, global
-// average pooling, and average pooling to a given size, as torch.nn.AdaptiveAvgPool2d. The first two
-// may have windows with dilation, as the average pooling of ONNX does and that of torch does not.
+// average pooling, and average pooling to a given size, as torch.nn.AdaptiveAvgPool2d. The first
+// two may have windows with dilation, as the average pooling of ONNX does and that of torch does
+// not.
 //
 //   step                     reads      writes
 //   max:     forward         x          y, index

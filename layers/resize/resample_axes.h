@@ -21,8 +21,8 @@ struct Fraction {
 // its continued fraction.
 Fraction FractionOf(float scale);
 
-// INVALID_ARGUMENT unless the extents before and after are between 1 and kMaxResampledExtent. `what`
-// names what asks for them.
+// INVALID_ARGUMENT unless the extents before and after are between 1 and kMaxResampledExtent.
+// `what` names what asks for them.
 absl::Status CheckResampled(std::string_view what, const Shape& x, const Extents& out);
 
 // One axis of `in` elements that become `out`. `scale` is null if the layer has sizes.

@@ -1,5 +1,5 @@
-// Resize: images of another size, interpolated, as torch.nn.Upsample, torch.nn.functional.
-// interpolate and ONNX's Resize. Sequences and volumes, too; N and C stay.
+// Resize: images of another size, interpolated, as by torch.nn.Upsample and ONNX's Resize. Sequences
+// and volumes, too; N and C stay.
 //
 //   step           reads  writes
 //   forward        x      y
@@ -11,7 +11,7 @@
 //
 //   kHalfPixel     (i + 1/2) * ratio - 1/2            pixels are squares around their positions
 //   kAlignCorners  i * (in - 1) / (out - 1)           0 if there is one output
-//   kAsymmetric    i * ratio                          ratio = in / out, or 1 / scale if that is given
+//   kAsymmetric    i * ratio                          ratio = in / out, or 1 / scale if given
 //
 // There, kNearest takes the input at the rounded position, kLinear the mean of the inputs on both
 // sides, weighted by distance, and kCubic sums four (Keys 1981, with a cubic_coefficient). What is

@@ -30,7 +30,7 @@
 #include "absl/status/statusor.h"
 #include "neap/core/graph/graph.h"
 #include "neap/core/step/layer.h"
-#include "neap/nets/onnx/constant_budget.h"
+#include "neap/nets/onnx/constants/constant_budget.h"
 #include "neap/nets/onnx/formula.h"
 #include "neap/nets/onnx/onnx_file.h"
 #include "neap/nets/onnx/onnx_tensor.h"

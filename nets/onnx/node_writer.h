@@ -33,8 +33,8 @@
 
 namespace neap::nets {
 
-// The opset of most networks, the first one in which a Resize may have sizes of some axes alone, and
-// the first one in which averages have dilation.
+// The opset of most networks, the first one in which a Resize may have sizes of some axes alone,
+// and the first one in which averages have dilation.
 inline constexpr int64_t kOpset = 17;
 inline constexpr int64_t kOpsetOfResizedAxes = 18;
 inline constexpr int64_t kOpsetOfDilatedAverages = 19;

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "neap/core/base/status_macros.h"
-#include "neap/nets/onnx/constant_folding.h"
+#include "neap/nets/onnx/constants/constant_folding.h"
 
 namespace neap::nets {
 namespace operators {

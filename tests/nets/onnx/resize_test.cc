@@ -17,7 +17,7 @@
 #include "tests/nets/onnx/onnx_checks.h"
 #include "tests/scratch_directory.h"
 
-namespace neap::testing {
+namespace neap::testing::onnx_resize_test {
 namespace {
 
 using nets::OnnxModel;
@@ -295,4 +295,4 @@ TEST_CASE("adaptive pools with windows of one size are written as average pools"
 }
 
 }  // namespace
-}  // namespace neap::testing
+}  // namespace neap::testing::onnx_resize_test
