@@ -14,8 +14,8 @@
 //   kAsymmetric    i * ratio                   ratio = in / out, or 1 / scale if that is given
 //
 // kNearest takes the input at the rounded position, kLinear the mean of the inputs on both sides,
-// weighted by distance, and kCubic sums four (Keys 1981, with a cubic_coefficient). Beyond the first
-// and the last input are copies of them.
+// weighted by distance, and kCubic sums four (Keys 1981, with a cubic_coefficient). Beyond the
+// first and the last input are copies of them.
 //
 //   PyTorch, mode=                      mode      coordinates                   rounding
 //   "nearest"                           kNearest  kAsymmetric                   kFloor
