@@ -93,6 +93,8 @@ class NodeWriter {
                        const std::vector<int64_t>& order);
   void WriteShuffle(const ResolvedLayer& layer, const ChannelShuffle& shuffle);
   void WriteResize(const ResolvedLayer& layer, const Resize& resize);
+  template <typename Shuffle>
+  void WriteBlocks(const ResolvedLayer& layer, const Shuffle& shuffle);
   bool WriteResized(const ResolvedLayer& layer);
   void WriteScaleShift(const ResolvedLayer& layer, const ScaleShift& linear);
   bool WriteActivation(const ResolvedLayer& layer);

@@ -35,21 +35,18 @@ PixelBlocks Inverse(const PixelBlocks& blocks) {
   return inverse;
 }
 
-// Calls f(layer, blocks) for every layer that images of shape `x` could have these extents for:
-// last for those that change something.
+// Calls f(layer, blocks) for every layer that images of shape `x` could have these extents for.
 template <typename F>
 void ForEachShuffle(const Shape& x, const std::vector<int64_t>& dims, F f) {
   const auto axes = static_cast<size_t>(x.spatial_axes());
   if (axes == 0 || dims.size() != 2 + 2 * axes) return;
-  for (const bool changes : {false, true}) {
-    const auto visit = [&](const auto& layer) {
-      if ((layer.factor > 1) == changes && layer.Specify({.inputs = {{.shape = x}}}).ok())
-        f(Layer(layer), BlocksOf(layer, x));
-    };
-    for (const bool first : {false, true}) {
-      visit(PixelShuffle{.factor = dims[first ? 1 : 2], .blocks_first = first});
-      visit(PixelUnshuffle{.factor = dims[3], .blocks_first = first});
-    }
+  const auto visit = [&](const auto& layer) {
+    const bool is_one = layer.factor > 1 && layer.Specify({.inputs = {{.shape = x}}}).ok();
+    if (is_one) f(Layer(layer), BlocksOf(layer, x));
+  };
+  for (const bool first : {false, true}) {
+    visit(PixelShuffle{.factor = dims[first ? 1 : 2], .blocks_first = first});
+    visit(PixelUnshuffle{.factor = dims[3], .blocks_first = first});
   }
 }
 

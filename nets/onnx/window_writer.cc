@@ -233,29 +233,38 @@ void NodeWriter::WriteResize(const ResolvedLayer& layer, const Resize& resize) {
             absl::StrCat(rounds_halves ? "round_" : "", std::string(Name(resize.rounding))));
 }
 
+// ONNX has operators for images, and for PixelUnshuffle in one order only.
+template <typename Shuffle>
+void NodeWriter::WriteBlocks(const ResolvedLayer& layer, const Shuffle& shuffle) {
+  if (shuffle.factor == 1) {  // blocks of one pixel are no blocks to a reader
+    AddNode(layer, "Identity", Axes::kImages);
+    return;
+  }
+  const PixelBlocks blocks = BlocksOf(shuffle, network_.SpecOf(layer.inputs[0]).shape);
+  WriteTransposed(layer, blocks.dims, blocks.order);
+}
+
 bool NodeWriter::WriteResized(const ResolvedLayer& layer) {
-  const Shape& x = layer.inputs.empty() ? Shape() : network_.SpecOf(layer.inputs[0]).shape;
+  const bool is_image = layer.spec.output.shape.spatial_axes() == 2;
   if (const auto* const resize = layer.layer.As<Resize>()) {
     WriteResize(layer, *resize);
     return true;
   }
   if (const auto* const shuffle = layer.layer.As<PixelShuffle>()) {
-    if (x.spatial_axes() == 2) {
-      Node& node = AddNode(layer, "DepthToSpace", Axes::kImages);
-      SetInt(node, "blocksize", shuffle->factor);
-      SetString(node, "mode", shuffle->blocks_first ? "DCR" : "CRD");
-    } else {
-      const PixelBlocks blocks = BlocksOf(*shuffle, x);
-      WriteTransposed(layer, blocks.dims, blocks.order);
+    if (!is_image) {
+      WriteBlocks(layer, *shuffle);
+      return true;
     }
+    Node& node = AddNode(layer, "DepthToSpace", Axes::kImages);
+    SetInt(node, "blocksize", shuffle->factor);
+    SetString(node, "mode", shuffle->blocks_first ? "DCR" : "CRD");
     return true;
   }
   if (const auto* const unshuffle = layer.layer.As<PixelUnshuffle>()) {
-    if (x.spatial_axes() == 2 && unshuffle->blocks_first) {
+    if (is_image && unshuffle->blocks_first) {
       SetInt(AddNode(layer, "SpaceToDepth", Axes::kImages), "blocksize", unshuffle->factor);
     } else {
-      const PixelBlocks blocks = BlocksOf(*unshuffle, x);
-      WriteTransposed(layer, blocks.dims, blocks.order);
+      WriteBlocks(layer, *unshuffle);
     }
     return true;
   }
