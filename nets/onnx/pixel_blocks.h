@@ -28,8 +28,8 @@ PixelBlocks BlocksOf(const PixelUnshuffle& unshuffle, const Shape& x);
 
 // Whether the images of shape `x` have these extents in the blocks of some such layer.
 bool AreBlocks(const Shape& x, const std::vector<int64_t>& dims);
-// The layer whose blocks these are, of the images of shape `x`. Absent if there is none that changes
-// something.
+// The layer whose blocks these are, of the images of shape `x`. Absent if there is none that
+// changes something.
 std::optional<Layer> ShuffleOf(const Shape& x, const PixelBlocks& blocks);
 
 }  // namespace neap::nets

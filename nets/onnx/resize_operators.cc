@@ -128,21 +128,22 @@ absl::Status ReadMode(NodeReader& node, neap::Resize& resize) {
   return absl::OkStatus();
 }
 
-// Some of ONNX's coordinates are those of neap, unless extents are rounded, or 1.
+// Some of ONNX's coordinates are those of neap, unless extents are 1, or are rounded: libraries do
+// not agree on corners that are aligned then.
 absl::Status ReadCoordinates(NodeReader& node, const std::vector<ResizedExtent>& extents,
                              neap::Resize& resize) {
   const std::string name = "coordinate_transformation_mode";
   std::string coordinates = node.String(name, "half_pixel");
   const auto is_one = [](const ResizedExtent& axis) { return axis.after == 1 && axis.before > 1; };
   const auto is_rounded = [](const ResizedExtent& axis) { return axis.is_rounded; };
+  const bool rounds = std::any_of(extents.begin(), extents.end(), is_rounded);
   if (coordinates == "pytorch_half_pixel") {
     if (std::any_of(extents.begin(), extents.end(), is_one))
       return Refused(name, coordinates, ", and an axis has one element left");
     coordinates = "half_pixel";
-  } else if (coordinates == "half_pixel_symmetric") {
-    if (std::any_of(extents.begin(), extents.end(), is_rounded))
-      return Refused(name, coordinates, ", and the size of an axis is rounded");
-    coordinates = "half_pixel";
+  } else if (coordinates == "half_pixel_symmetric" || coordinates == "align_corners") {
+    if (rounds) return Refused(name, coordinates, ", and the size of an axis is rounded");
+    if (coordinates == "half_pixel_symmetric") coordinates = "half_pixel";
   }
   const absl::StatusOr<neap::Resize::Coordinates> known = ParseResizeCoordinates(coordinates);
   if (!known.ok()) return Refused(name, coordinates);
@@ -192,18 +193,16 @@ bool ChangesNothing(const neap::Resize& resize, const std::vector<ResizedExtent>
   return std::all_of(resize.scales.begin(), resize.scales.end(), is_one);
 }
 
-// The images that a shuffle of pixels reads.
-absl::StatusOr<ImageValue> ShuffledImage(NodeReader& node) {
-  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
-  RETURN_IF_ERROR(CheckIsImage(x));
-  if (x.spec.shape.spatial_axes() == 2) return x;
-  return absl::InvalidArgumentError("its input does not have two spatial axes");
-}
-
-// A factor of 1 changes nothing.
+// A block of one pixel changes nothing. SpaceToDepth has a mode in later opsets.
 template <typename Shuffle>
-absl::Status AddShuffle(NodeReader& node, NetworkBuilder& network, const Shuffle& shuffle,
-                        const ImageValue& x) {
+absl::Status AddShuffle(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(const ImageValue x, node.Image(0));
+  RETURN_IF_ERROR(CheckIsImage(x));
+  if (x.spec.shape.spatial_axes() != 2)
+    return absl::InvalidArgumentError("its input does not have two spatial axes");
+  const std::string mode = node.String("mode", "DCR");
+  if (mode != "DCR" && mode != "CRD") return Refused("mode", mode);
+  const Shuffle shuffle = {.factor = node.Int("blocksize", 0), .blocks_first = mode == "DCR"};
   RETURN_IF_ERROR(node.Attributes());
   if (shuffle.factor != 1 || network.written_by_neap())
     return network.AddLayer(node.proto(), shuffle, {x});
@@ -236,17 +235,10 @@ absl::Status Resize(NodeReader& node, NetworkBuilder& network) {
 }
 
 absl::Status DepthToSpace(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(const ImageValue x, ShuffledImage(node));
-  const std::string mode = node.String("mode", "DCR");
-  if (mode != "DCR" && mode != "CRD") return Refused("mode", mode);
-  const PixelShuffle shuffle = {.factor = node.Int("blocksize", 0), .blocks_first = mode == "DCR"};
-  return AddShuffle(node, network, shuffle, x);
+  return AddShuffle<PixelShuffle>(node, network);
 }
-
 absl::Status SpaceToDepth(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(const ImageValue x, ShuffledImage(node));
-  const PixelUnshuffle unshuffle = {.factor = node.Int("blocksize", 0), .blocks_first = true};
-  return AddShuffle(node, network, unshuffle, x);
+  return AddShuffle<PixelUnshuffle>(node, network);
 }
 
 }  // namespace neap::nets::operators

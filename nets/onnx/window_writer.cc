@@ -206,20 +206,20 @@ bool NodeWriter::WriteBorder(const ResolvedLayer& layer) {
 }
 
 void NodeWriter::WriteResize(const ResolvedLayer& layer, const Resize& resize) {
-  const int axes = layer.spec.output.shape.spatial_axes();
+  const absl::Span<const int64_t> sizes = layer.spec.output.shape.spatial();
   Node& node = AddNode(layer, "Resize", Axes::kImages);
   node.add_input("");  // the region of interest, of tf_crop_and_resize alone
-  if (resize.sizes.has_value()) {
-    const Extents sizes = resize.sizes->Along(axes);
-    std::vector<int64_t> resized(static_cast<size_t>(axes));
+  // Corners that are aligned depend on sizes alone, but libraries do not agree on it.
+  if (resize.sizes.has_value() || resize.coordinates == Resize::Coordinates::kAlignCorners) {
+    std::vector<int64_t> resized(sizes.size());
     std::iota(resized.begin(), resized.end(), 2);
     node.add_input("");  // the scales
-    AddIntegers("sizes", {sizes.values().begin(), sizes.values().end()}, node);
+    AddIntegers("sizes", {sizes.begin(), sizes.end()}, node);
     SetInts(node, "axes", resized);
     NeedOpset(kOpsetOfResizedAxes);
   } else {
     std::vector<float> scales = {1, 1};
-    for (int i = 0; i < axes; ++i) scales.push_back(*resize.ScaleOf(i));
+    for (int i = 0; i < static_cast<int>(sizes.size()); ++i) scales.push_back(*resize.ScaleOf(i));
     AddNumbers("scales", scales, node);
   }
   SetString(node, "mode", Name(resize.mode));

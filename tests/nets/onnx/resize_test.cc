@@ -61,7 +61,7 @@ TEST_CASE("a resize computes what ONNX says, in all modes and coordinates") {
     const auto check = [&](Attributes attributes) {
       attributes.emplace_back("coordinate_transformation_mode", coordinates);
       for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
-        OnnxBuilder scaled = Resizing({1, 1, 2, 1.5F}, {}, attributes, {8, 7});
+        OnnxBuilder scaled = Resizing({1, 1, 1.5F, 2}, {}, attributes, {6, 10});
         CheckPredicts(scaled, {1, 2, 4, 5}, layout);
         OnnxBuilder sized = Resizing({}, {1, 2, 3, 8}, attributes, {3, 8});
         CheckPredicts(sized, {1, 2, 4, 5}, layout);
@@ -159,6 +159,8 @@ TEST_CASE("what no layer resizes as ONNX does is refused by name") {
           "pytorch_half_pixel, and an axis has one element left");
   refused({1, 1, 1.3F, 1}, {}, {{coordinates, "half_pixel_symmetric"}},
           "half_pixel_symmetric, and the size of an axis is rounded");
+  refused({1, 1, 1.3F, 1}, {}, {{coordinates, "align_corners"}},
+          "align_corners, and the size of an axis is rounded");
   refused({1, 1, 2, 2}, {}, {{"nearest_mode", "round"}}, "attribute 'nearest_mode' is round");
   refused({1, 1, 0.5F, 1}, {}, {{"mode", "linear"}, {"antialias", int64_t{1}}},
           "attribute 'antialias' is 1, and an axis becomes smaller");
@@ -265,7 +267,8 @@ TEST_CASE("layers that give images other extents are read as they were written")
     for (const Mode mode : {Mode::kNearest, Mode::kLinear, Mode::kCubic}) {
       for (const Coordinates coordinates :
            {Coordinates::kHalfPixel, Coordinates::kAlignCorners, Coordinates::kAsymmetric}) {
-        layers.push_back(Resize{.scales = {1.5F}, .mode = mode, .coordinates = coordinates});
+        if (coordinates != Coordinates::kAlignCorners)
+          layers.push_back(Resize{.scales = {1.5F}, .mode = mode, .coordinates = coordinates});
         layers.push_back(
             Resize{.sizes = Extents::Of(extents), .mode = mode, .coordinates = coordinates});
       }
@@ -282,6 +285,17 @@ TEST_CASE("layers that give images other extents are read as they were written")
       CHECK(written.model.opset_import(0).version() == (has_sizes ? 18 : 17));
     }
   }
+}
+
+TEST_CASE("aligned corners are written with sizes") {
+  const Written written = WrittenOf(Resize{.scales = {1.5F},
+                                           .mode = Resize::Mode::kLinear,
+                                           .coordinates = Resize::Coordinates::kAlignCorners},
+                                    {2, 5, 4});
+  CHECK(written.read.layers()[1].layer ==
+        Layer(Resize{.sizes = Extents{7, 6},
+                     .mode = Resize::Mode::kLinear,
+                     .coordinates = Resize::Coordinates::kAlignCorners}));
 }
 
 TEST_CASE("shuffles that change nothing are not read back where ONNX has no operator for them") {
