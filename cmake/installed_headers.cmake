@@ -82,6 +82,8 @@ set(NEAP_INSTALLED_HEADERS
   layers/join.h
   layers/lrn.h
   layers/multiply.h
+  layers/norm/group_norm.h
+  layers/norm/layer_norm.h
   layers/pooling.h
   layers/prelu.h
   layers/profile/kept_engine_lists.h

@@ -7,6 +7,7 @@
 #include "neap/core/step/operands.h"
 #include "neap/core/step/parameter_text.h"
 #include "neap/core/step/specify.h"
+#include "neap/layers/steps/norm_steps.h"
 
 namespace neap {
 namespace {
@@ -42,9 +43,7 @@ StepSpec Backward(double flops) {
 }
 
 absl::Status CheckOptions(const BatchNorm& layer) {
-  if (!(layer.epsilon > 0)) {
-    return absl::InvalidArgumentError(absl::StrCat("epsilon ", layer.epsilon, " must be positive"));
-  }
+  RETURN_IF_ERROR(CheckEpsilon(layer.epsilon));
   if (!(layer.momentum >= 0 && layer.momentum <= 1)) {
     return absl::InvalidArgumentError(
         absl::StrCat("momentum ", layer.momentum, " must be in [0, 1]"));
@@ -67,7 +66,7 @@ absl::StatusOr<LayerSpec> BatchNorm::Specify(const LayerContext& context) const 
   const Init one = {Init::Kind::kConstant, 1};
   LayerSpec spec = {
       .output = x,
-      .params = {{"weight", per_channel, one}, {"bias", per_channel, zero}},
+      .params = NormParams(x.shape.c()),
       .states = {{.name = "running_mean", .tensor = per_channel, .init = zero, .accumulates = true},
                  {.name = "running_var", .tensor = per_channel, .init = one, .accumulates = true}}};
   const double elements = static_cast<double>(x.elements());

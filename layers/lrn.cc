@@ -15,7 +15,7 @@ std::string LocalResponseNorm::Parameters() const {
 }
 
 absl::StatusOr<LayerSpec> LocalResponseNorm::Specify(const LayerContext& context) const {
-  RETURN_IF_ERROR(CheckImageInputs(context, 1));
+  RETURN_IF_ERROR(CheckSpatialInputs(context, 1));
   if (size <= 0 || size % 2 == 0) {
     return absl::InvalidArgumentError(absl::StrCat("size ", size, " must be odd and positive"));
   }

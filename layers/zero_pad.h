@@ -21,6 +21,8 @@ struct ZeroPad {
   int64_t right = 0;
   int64_t front = 0;  // of volumes
   int64_t back = 0;
+  // Where x begins in y. Of images and sequences, the first numbers are 0.
+  constexpr Extents offset() const { return {front, top, left}; }
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
   // front and back only if they are set.
   std::string Parameters() const;

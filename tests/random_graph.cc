@@ -1,7 +1,6 @@
 #include "tests/random_graph.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <random>
 #include <string>
@@ -22,6 +21,7 @@
 #include "neap/layers/prelu.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
+#include "tests/random_norms.h"
 
 namespace neap::testing {
 namespace {
@@ -57,7 +57,7 @@ class Generator {
       if (Chance(6)) x = SkipFromAfar(passed, x);
       if (options_.ports && Chance(2)) x = Gated(x);
       passed.push_back(x);
-      x = Chance(3) && x.size >= 4 && options_.axes < 3 ? Shrink(x) : Block(x, 0);
+      x = Chance(3) && x.size >= 4 ? Shrink(x) : Block(x, 0);
     }
     if (options_.ports) x = Gated(x);
     Classify(x);
@@ -81,12 +81,20 @@ class Generator {
     return {net_.Add(Named(kind), layer, {x.name}), x.channels, x.size};
   }
 
-  // A window with the same numbers along each axis. Kernels for volumes have windows along the
-  // first or the last axis only (layers/catalog/kernel_axes.h).
+  // A window with the same numbers along each axis, or along some axes of volumes: those along the
+  // first or the last one alone have the kernels of images (layers/catalog/kernel_axes.h).
   Window Along(int64_t kernel, int64_t padding, int64_t dilation = 1) {
     if (options_.axes < 3) return {kernel, 1, padding, dilation};
-    if (Chance(2)) return {{kernel, 1, 1}, 1, {padding, 0, 0}, {dilation, 1, 1}};
-    return {{1, 1, kernel}, 1, {0, 0, padding}, {1, 1, dilation}};
+    switch (Between(0, 3)) {
+      case 0:
+        return {{kernel, 1, 1}, 1, {padding, 0, 0}, {dilation, 1, 1}};
+      case 1:
+        return {{1, 1, kernel}, 1, {0, 0, padding}, {1, 1, dilation}};
+      case 2:
+        return {{1, kernel, kernel}, 1, {0, padding, padding}, {1, dilation, dilation}};
+      default:
+        return {kernel, 1, padding, dilation};
+    }
   }
   template <typename Pool>
   Value Pooled(const Value& x) {
@@ -94,7 +102,12 @@ class Generator {
     return Same("pool", Pool{window.kernel, window.stride, window.padding}, x);
   }
 
+  Value ImageNorm(const Value& x) {
+    return Same("norm", ImageNormOf(count_, x.channels, x.size), x);
+  }
+
   Value Normalised(const Value& x) {
+    if (options_.image_norms && count_ % 2 == 0) return ImageNorm(x);
     return options_.batch_norm ? Same("bn", BatchNorm{}, x) : Same("tanh", Tanh{}, x);
   }
 
@@ -113,12 +126,11 @@ class Generator {
       case 1:
         return Same("sigmoid", Sigmoid{}, x);
       case 2:
-        return Same("tanh", Tanh{}, x);
+        return options_.image_norms ? ImageNorm(x) : Same("tanh", Tanh{}, x);
       case 3:
         return Dropped(Dropout{.probability = 0.25F}, x);
       case 4:
-        return options_.axes == 2 ? Same("lrn", LocalResponseNorm{.size = 3}, x)
-                                  : Same("tanh", Tanh{}, x);
+        return Same("lrn", LocalResponseNorm{.size = 3}, x);
       case 5:
         return Pooled<MaxPool>(x);
       case 6:
@@ -203,7 +215,7 @@ class Generator {
     return {net_.Add(Named("multiply"), Multiply{}, {x.name, y.name}), x.channels, x.size};
   }
 
-  // Halves the extents of sequences and images.
+  // Halves the extents.
   Value Shrink(const Value& x) {
     const int64_t size = (x.size - 2) / 2 + 1;
     switch (Between(0, 2)) {
@@ -400,14 +412,6 @@ class Generator {
 
 Graph RandomGraph(uint32_t seed, const RandomGraphOptions& options) {
   return Generator(seed, options).Build();
-}
-
-uint32_t RandomSeeds(uint32_t usual) { return RandomSeeds(usual, usual); }
-
-uint32_t RandomSeeds(uint32_t usual, uint32_t most) {
-  const char* given = std::getenv("NEAP_RANDOM_SEEDS");
-  if (given == nullptr) return usual;
-  return static_cast<uint32_t>(std::clamp(std::strtoul(given, nullptr, 10), 1UL, 0UL + most));
 }
 
 }  // namespace neap::testing

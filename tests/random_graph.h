@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "neap/core/graph/graph.h"
+#include "tests/random_seeds.h"
 
 namespace neap::testing {
 
@@ -28,6 +29,8 @@ struct RandomGraphOptions {
   int max_nesting = 2;     // of forks
   bool batch_norm = true;  // else a tanh in its place
   bool dropout = true;     // else a tanh in its place
+  // With norms that do not couple images in the place of a tanh and of every second batch norm.
+  bool image_norms = false;
   DType dtype = DType::kFp32;
   Layout layout = Layout::kChannelsFirst;
   bool fusion = true;
@@ -51,11 +54,5 @@ struct RandomGraphOptions {
 };
 
 Graph RandomGraph(uint32_t seed, const RandomGraphOptions& options = {});
-
-// How many seeds to try: `usual`, or the environment variable NEAP_RANDOM_SEEDS if that is less
-// (sanitizers take ten times as long), but at least one.
-uint32_t RandomSeeds(uint32_t usual);
-// `usual` without the variable; otherwise its value, which may be larger, but at most `most`.
-uint32_t RandomSeeds(uint32_t usual, uint32_t most);
 
 }  // namespace neap::testing

@@ -195,9 +195,11 @@ Batch RankTraining::PartOf(int64_t step, int64_t first, int64_t count) const {
 
 RankTraining RandomRankTraining(uint32_t seed, std::vector<int64_t> split) {
   const auto net = [seed](int64_t batch) {
-    return RandomGraph(
-        seed,
-        {.batch = batch, .dropout = false, .auxiliary = seed % 3 == 1, .shares = seed % 4 == 1});
+    return RandomGraph(seed, {.batch = batch,
+                              .dropout = false,
+                              .image_norms = seed % 3 == 2,
+                              .auxiliary = seed % 3 == 1,
+                              .shares = seed % 4 == 1});
   };
   return {.net = net,
           .split = std::move(split),

@@ -102,7 +102,8 @@ class Shape {
   absl::Span<const int64_t> spatial() const;
   int spatial_axes() const { return rank() > 2 ? rank() - 2 : 0; }
   int64_t positions() const;  // the product of the spatial extents: 1 if there are none; saturates
-  // The last two spatial axes, for what is only of images; 1 if the shape lacks the axis.
+  // The last three spatial axes; 1 if the shape lacks the axis.
+  int64_t d() const { return spatial_axes() > 2 ? dims_[dims_.size() - 3] : 1; }
   int64_t h() const { return spatial_axes() > 1 ? dims_[dims_.size() - 2] : 1; }
   int64_t w() const { return spatial_axes() > 0 ? dims_.back() : 1; }
 

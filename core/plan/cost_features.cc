@@ -99,8 +99,8 @@ void NameKind(const StepSignature& signature, const Tensors& tensors, CostFeatur
   features.family = "pass";
   features.group.append(type).append(" ").append(Name(phase));
   if (signature.mode == Mode::kInference) features.group += " inference";
-  // A batch norm runs again with the statistics that it has; others run the same kernel again.
-  if (signature.rerun && (absl::StrContains(type, "batch_norm") || type == "norm_pass"))
+  // A norm runs again with the statistics that it has; others run the same kernel again.
+  if (signature.rerun && (absl::StrContains(type, "_norm") || type == "norm_pass"))
     features.group += " rerun";
   features.kind = features.group + elements;
 }

@@ -20,18 +20,22 @@ bool SumsGradients(const ProgramOptions& options) {
   return options.mode == Mode::kTraining && (has_parts || options.accumulation.is_on());
 }
 
-// The variance of one value is 0 whatever the value, and training would blend it into the running
-// variance.
+// The variance of one value is 0 whatever the value, and a batch norm would blend it into its
+// running variance.
 absl::Status CheckVariances(const ResolvedGraph& graph, const RankShare& share) {
   for (const ResolvedLayer& layer : graph.layers) {
     if (layer.spec.values_per_variance != 1) continue;
     const TensorSpec& x = graph.SpecOf(layer.inputs[0]);
+    std::string_view more = "; a larger batch or larger images have more";
+    if (share.ranks > 1) {
+      more =
+          " on a rank; larger parts of the batch, larger images or synchronised batch norms "
+          "have more";
+    }
+    if (layer.spec.traits.independent_images) more = "; larger images have more";
     return absl::InvalidArgumentError(absl::StrCat(
         "layer '", layer.name, "': training needs more than 1 value per channel, but its input is ",
-        x.shape.ToString(),
-        share.ranks > 1 ? " on a rank; larger parts of the batch, larger images or "
-                          "synchronised batch norms have more"
-                        : "; a larger batch or larger images have more"));
+        x.shape.ToString(), std::string(more)));
   }
   return absl::OkStatus();
 }

@@ -1,12 +1,9 @@
 #include "neap/layers/catalog/kernel_axes.h"
 
 #include <algorithm>
-#include <optional>
-#include <string>
+#include <cstdint>
 #include <variant>
 
-#include "absl/strings/str_cat.h"
-#include "neap/core/base/status_macros.h"
 #include "neap/core/step/window.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
@@ -81,15 +78,16 @@ bool IsIdle(Layer layer, int axis) {
   return is_idle;
 }
 
-// How the axes of an image are made of others: "1" is an axis of extent 1.
-enum class View : uint8_t { kOneByT, kDhByW, kDByHw };
+// How the axes of kernels are made of others: "1" is an axis of extent 1.
+enum class View : uint8_t { kOneByT, kDhByW, kDByHw, kDByHByW };
 
-std::optional<View> ViewOf(const Layer& layer, int axes) {
+View ViewOf(const Layer& layer, int axes) {
   if (axes == 1) return View::kOneByT;
-  if (layer.As<Crop>() != nullptr || layer.As<ZeroPad>() != nullptr) return std::nullopt;
-  if (!IsIdle(layer, 1)) return std::nullopt;
+  // A part of extent 1 at offset 0 may be smaller than the volume.
+  if (layer.As<Crop>() != nullptr || layer.As<ZeroPad>() != nullptr) return View::kDByHByW;
+  if (!IsIdle(layer, 1)) return View::kDByHByW;
   if (IsIdle(layer, 0)) return View::kDhByW;
-  return IsIdle(layer, 2) ? std::optional(View::kDByHw) : std::nullopt;
+  return IsIdle(layer, 2) ? View::kDByHw : View::kDByHByW;
 }
 
 Shape Viewed(const Shape& s, View view) {
@@ -100,6 +98,8 @@ Shape Viewed(const Shape& s, View view) {
       return {s[0], s[1], s[2] * s[3], s[4]};
     case View::kDByHw:
       return {s[0], s[1], s[2], s[3] * s[4]};
+    case View::kDByHByW:
+      break;
   }
   return s;
 }
@@ -112,11 +112,13 @@ Extents Viewed(const Extents& extents, int64_t idle, View view) {
       return {idle, extents[2]};
     case View::kDByHw:
       return {extents[0], idle};
+    case View::kDByHByW:
+      return extents.Along(kMaxSpatialAxes);
   }
   return extents;
 }
 
-// Whether the operand's shape has axes that kernels do not. Class indices {N, H, W} have other axes
+// Whether the operand's shape has other axes than an image. Class indices {N, H, W} have other axes
 // than predictions, and kernels read them one after another.
 bool HasOtherAxes(const OperandSpec& operand) {
   const int axes = operand.tensor.shape.spatial_axes();
@@ -127,26 +129,20 @@ bool HasOtherAxes(const OperandSpec& operand) {
 
 }  // namespace
 
-absl::StatusOr<StepSignature> AsImages(StepSignature signature, std::string_view device) {
+StepSignature WithKernelAxes(StepSignature signature) {
   const auto other =
       std::find_if(signature.operands.begin(), signature.operands.end(), HasOtherAxes);
   if (other == signature.operands.end()) return signature;
   const int axes = other->tensor.shape.spatial_axes();
   const bool is_of_layer = IsOfLayer(signature.phase);
   if (is_of_layer && TakesAllAxes(signature.layer)) return signature;
-  const std::optional<View> view =
-      is_of_layer || axes == 1 ? ViewOf(signature.layer, axes) : View::kDhByW;
-  if (!view.has_value()) {
-    return absl::UnimplementedError(absl::StrCat(std::string(device), " has no kernel for ",
-                                                 std::string(signature.layer.type()), " with ",
-                                                 axes, " spatial axes, only with 1 or 2"));
-  }
+  const View view = is_of_layer || axes == 1 ? ViewOf(signature.layer, axes) : View::kDhByW;
   for (OperandSpec& operand : signature.operands) {
-    if (HasOtherAxes(operand)) operand.tensor.shape = Viewed(operand.tensor.shape, *view);
+    if (HasOtherAxes(operand)) operand.tensor.shape = Viewed(operand.tensor.shape, view);
   }
   if (is_of_layer) {
     ChangeExtents(signature.layer,
-                  [&](Extents& extents, int64_t idle) { extents = Viewed(extents, idle, *view); });
+                  [&](Extents& extents, int64_t idle) { extents = Viewed(extents, idle, view); });
   }
   return signature;
 }

@@ -1,26 +1,24 @@
-// How steps of sequences and volumes run. The kernels of neap's devices take images, and elements
-// of sequences and volumes lie in memory as those of images of other extents:
+// How steps of sequences and volumes run. Elements of sequences, and mostly of volumes, lie in
+// memory as those of images of other extents, so the kernels of images take them:
 //
 //   {N, C, T}        ->  {N, C, 1, T}      all layers
 //   {N, C, D, H, W}  ->  {N, C, D H, W}    layers that treat all positions alike, and windows that
 //                                          have one element and do not move along D and H
 //                        {N, C, D, H W}    such windows along H and W
+//                        {N, C, D, H, W}   other windows, Crop and ZeroPad
 //
-// The kernels of Resize, AdaptiveAveragePool, PixelShuffle and PixelUnshuffle take all axes as they
-// are. There are no kernels for other windows over volumes. They are refused when engines are
-// listed, so no session or plan is made with them. Both backends give their rows such signatures
-// (KernelTable::view, layers/catalog/table_backend.h).
+// Kernels of layers with windows therefore know two spatial axes and three, and those of most other
+// layers two; those of Resize, AdaptiveAveragePool, PixelShuffle and PixelUnshuffle take all axes
+// as they are. Both backends give their rows such signatures (KernelTable::view,
+// layers/catalog/table_backend.h).
 #pragma once
 
-#include <string_view>
-
-#include "absl/status/statusor.h"
 #include "neap/core/step/step_signature.h"
 
 namespace neap {
 
-// The signature of the same step with two spatial axes; unchanged if it has two, or none, or if its
-// kernels take all axes. `device` is named in messages. Errors: UNIMPLEMENTED as above.
-absl::StatusOr<StepSignature> AsImages(StepSignature signature, std::string_view device);
+// The signature of the same step as kernels take it; unchanged if it has two spatial axes, or none,
+// or if its kernels take all axes. With three, all extents have a number for each.
+StepSignature WithKernelAxes(StepSignature signature);
 
 }  // namespace neap

@@ -138,9 +138,7 @@ absl::StatusOr<KernelCandidates> TableBackend::List(const StepSignature& signatu
 
 absl::StatusOr<KernelCandidates> TableBackend::ListBy(const KernelList& list,
                                                       const StepSignature& signature) const {
-  if (table_.view == nullptr) return list(signature);
-  ASSIGN_OR_RETURN(const StepSignature viewed, table_.view(signature, table_.device));
-  return list(viewed);
+  return list(table_.view == nullptr ? signature : table_.view(signature));
 }
 
 absl::StatusOr<KernelCandidates> TableBackend::ListUnlisted(const StepSignature& signature) const {

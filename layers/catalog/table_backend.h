@@ -67,8 +67,8 @@ struct KernelTable {
   bool adds_parts = false;      // some kernels add to parameter gradients: AddingSignature()
   void* stream = nullptr;       // CustomRun::stream
   // The signature that the rows are given for a step's, such as one with other axes
-  // (layers/catalog/kernel_axes.h); the second argument is `device`. May be null.
-  absl::StatusOr<StepSignature> (*view)(StepSignature signature, std::string_view device) = nullptr;
+  // (layers/catalog/kernel_axes.h). May be null.
+  StepSignature (*view)(StepSignature signature) = nullptr;
   // Makes the device current on the calling thread; called before engines are listed that are not
   // known yet, before a kernel is made, and before a custom kernel runs. May be null.
   std::function<absl::Status()> enter = nullptr;

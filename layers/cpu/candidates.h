@@ -45,6 +45,7 @@ absl::StatusOr<Candidates> LrnForward(const StepSignature& signature);
 absl::StatusOr<Candidates> LrnBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> NormPassForward(const StepSignature& signature);
 absl::StatusOr<Candidates> NormPassBackward(const StepSignature& signature);
+absl::StatusOr<Candidates> ImageNormSteps(const StepSignature& signature);
 absl::StatusOr<Candidates> BatchNormStatisticsForward(const StepSignature& signature);
 absl::StatusOr<Candidates> BatchNormStatisticsBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> BatchNormApplyForward(const StepSignature& signature);

@@ -21,16 +21,24 @@ bool HasBias(const StepSignature& signature, const ConvolutionRoles& roles) {
   return roles.bias.has_value() && signature.Has(*roles.bias);
 }
 
+// oneDNN counts the positions between two elements of a window.
+memory::dims GapsOf(const Extents& dilation) {
+  memory::dims gaps = DimsOf(dilation);
+  for (int64_t& gap : gaps) --gap;
+  return gaps;
+}
+
 Problem MakeProblem(const StepSignature& signature, const ConvolutionRoles& roles) {
   const Convolution& layer = roles.layer;
   const TensorSpec& weight = signature.Spec(roles.weight);
+  const int axes = weight.shape.spatial_axes();
   Problem problem = {
       .x = ImageDesc(signature.Spec(roles.x)),
       .weight = layer.groups == 1 ? ImageDesc(weight) : GroupedWeightDesc(weight, layer.groups),
       .y = ImageDesc(signature.Spec(roles.y)),
-      .strides = {layer.stride.h(), layer.stride.w()},
-      .dilation = {layer.dilation.h() - 1, layer.dilation.w() - 1},
-      .padding = {layer.padding.h(), layer.padding.w()}};
+      .strides = DimsOf(layer.stride.Along(axes)),
+      .dilation = GapsOf(layer.dilation.Along(axes)),
+      .padding = DimsOf(layer.padding.Along(axes))};
   if (HasBias(signature, roles)) problem.bias = FlatDesc({.shape = {layer.out_channels}});
   return problem;
 }
@@ -116,7 +124,7 @@ Candidates WithoutWrongSums(Candidates candidates, int64_t channels) {
 bool IsWrong(const Candidate& candidate, const Convolution& layer) {
   const std::string& id = candidate.engine.id;
   if (absl::StartsWith(id, "jit_bf16:")) return true;
-  return absl::StartsWith(id, "jit_1x1:") && layer.stride != Extents(1);
+  return absl::StartsWith(id, "jit_1x1:") && !layer.stride.AllAre(1);
 }
 
 // The forward descriptor that every backward descriptor needs, whatever its algorithm. Gradients of

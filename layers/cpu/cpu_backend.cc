@@ -29,6 +29,8 @@
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
+#include "neap/layers/norm/group_norm.h"
+#include "neap/layers/norm/layer_norm.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
@@ -79,6 +81,9 @@ std::vector<KernelRow> Rows() {
       {kLayer<SoftmaxCrossEntropy>, Phase::kBackwardData, cpu::SoftmaxBackward},
       {kLayer<MeanSquaredError>, std::nullopt, cpu::MeanSquaredErrorSteps},
       {kLayer<BinaryCrossEntropy>, std::nullopt, cpu::BinaryCrossEntropySteps},
+      {kLayer<GroupNorm>, std::nullopt, cpu::ImageNormSteps},
+      {kLayer<InstanceNorm>, std::nullopt, cpu::ImageNormSteps},
+      {kLayer<LayerNorm>, std::nullopt, cpu::ImageNormSteps},
       {kLayer<BatchNormStatistics>, Phase::kForward, cpu::BatchNormStatisticsForward},
       {kLayer<BatchNormStatistics>, Phase::kBackwardData, cpu::BatchNormStatisticsBackward},
       {kLayer<BatchNormApply>, Phase::kForward, cpu::BatchNormApplyForward},
@@ -150,7 +155,7 @@ std::string LibraryVersions() {
 
 KernelTable Table() {
   KernelTable table = {
-      .device = "the CPU", .versions = LibraryVersions(), .rows = {}, .view = AsImages};
+      .device = "the CPU", .versions = LibraryVersions(), .rows = {}, .view = WithKernelAxes};
   const auto add = [&](std::vector<KernelRow> rows, auto convert) {
     for (KernelRow& row : rows) {
       if (row.phase != Phase::kAddGradients) row.list = convert(std::move(row.list));

@@ -19,9 +19,11 @@ void ForEachRow(const TensorSpec& whole, const TensorSpec& part, Extents offset,
   const int64_t images = last ? whole.shape.n() : whole.shape.n() * whole.shape.c();
   const int64_t pixel = last ? whole.shape.c() : 1;
   const int64_t run = part.shape.w() * pixel;
-  for (int64_t row = 0; row < images * part.shape.h(); ++row) {
-    const int64_t image = row / part.shape.h();
-    const int64_t from = image * whole.shape.h() + offset.h() + row % part.shape.h();
+  const int64_t planes = part.shape.d(), rows = part.shape.h();
+  for (int64_t row = 0; row < images * planes * rows; ++row) {
+    const int64_t plane = row / rows, image = plane / planes;
+    const int64_t from_plane = image * whole.shape.d() + offset.d(0) + plane % planes;
+    const int64_t from = from_plane * whole.shape.h() + offset.h() + row % rows;
     f((from * whole.shape.w() + offset.w()) * pixel, row * run, run);
   }
 }
@@ -53,13 +55,11 @@ void RunCropBackward(const LoopArgs& args) {
   Surround(args, Dy(), Dx(), args.signature.layer.As<Crop>()->offset);
 }
 
-Extents OffsetOf(const ZeroPad& layer) { return {layer.top, layer.left}; }
-
 void RunZeroPadForward(const LoopArgs& args) {
-  Surround(args, X(), Y(), OffsetOf(*args.signature.layer.As<ZeroPad>()));
+  Surround(args, X(), Y(), args.signature.layer.As<ZeroPad>()->offset());
 }
 void RunZeroPadBackward(const LoopArgs& args) {
-  CutOut(args, Dy(), Dx(), OffsetOf(*args.signature.layer.As<ZeroPad>()));
+  CutOut(args, Dy(), Dx(), args.signature.layer.As<ZeroPad>()->offset());
 }
 
 }  // namespace

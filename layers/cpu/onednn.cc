@@ -166,6 +166,19 @@ class PrimitiveKernel final : public Kernel {
   std::vector<std::pair<int64_t, memory>> workspace_;
 };
 
+// The numbers of the first axes, and those of the spatial axes behind them.
+memory::dims WithSpatial(memory::dims first, absl::Span<const int64_t> spatial) {
+  first.insert(first.end(), spatial.begin(), spatial.end());
+  return first;
+}
+
+// The distances between neighbours along the spatial axes of an image or volume.
+memory::dims SpatialStrides(const TensorSpec& spec) {
+  const Strides t = StridesOf(spec);
+  if (spec.shape.spatial_axes() == 3) return {t.d, t.h, t.w};
+  return {t.h, t.w};
+}
+
 absl::StatusOr<std::unique_ptr<Kernel>> MakePrimitiveKernel(const StepSignature& signature,
                                                             const Recipe& recipe) {
   try {
@@ -180,16 +193,16 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakePrimitiveKernel(const StepSignature&
 memory::desc ImageDesc(const TensorSpec& spec) {
   const Shape& s = spec.shape;
   const Strides t = StridesOf(spec);
-  return {{s.n(), s.c(), s.h(), s.w()}, TypeOf(spec), memory::dims{t.n, t.c, t.h, t.w}};
+  return {WithSpatial({s.n(), s.c()}, s.spatial()), TypeOf(spec),
+          WithSpatial({t.n, t.c}, SpatialStrides(spec))};
 }
 
 memory::desc GroupedWeightDesc(const TensorSpec& spec, int64_t groups) {
   const Shape& s = spec.shape;
   const Strides t = StridesOf(spec);
   const int64_t outputs = s.n() / groups;
-  return {{groups, outputs, s.c(), s.h(), s.w()},
-          TypeOf(spec),
-          memory::dims{outputs * t.n, t.n, t.c, t.h, t.w}};
+  return {WithSpatial({groups, outputs, s.c()}, s.spatial()), TypeOf(spec),
+          WithSpatial({outputs * t.n, t.n, t.c}, SpatialStrides(spec))};
 }
 
 memory::desc MatrixDesc(const TensorSpec& spec) {
@@ -198,6 +211,10 @@ memory::desc MatrixDesc(const TensorSpec& spec) {
 
 memory::desc FlatDesc(const TensorSpec& spec) {
   return {{spec.elements()}, TypeOf(spec), memory::format_tag::a};
+}
+
+memory::dims DimsOf(const Extents& extents) {
+  return {extents.values().begin(), extents.values().end()};
 }
 
 dnnl::primitive_attr UserScratchpad() {

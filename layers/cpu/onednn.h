@@ -17,18 +17,22 @@
 #include <utility>
 #include <vector>
 
+#include "neap/core/step/window.h"
 #include "neap/layers/cpu/candidates.h"
 
 namespace neap::cpu {
 
-// {N, C, H, W} (or {O, I, H, W}) with the strides of its layout.
+// {N, C, H, W} or {N, C, D, H, W} (of a weight {O, I, ...}) with the strides of its layout.
 dnnl::memory::desc ImageDesc(const TensorSpec& spec);
-// {G, O/G, I/G, H, W}: the same memory, for grouped convolutions.
+// {G, O/G, I/G, [D,] H, W}: the same memory, for grouped convolutions.
 dnnl::memory::desc GroupedWeightDesc(const TensorSpec& spec, int64_t groups);
 // {N, C}, for a tensor of shape {N, C, 1, 1}.
 dnnl::memory::desc MatrixDesc(const TensorSpec& spec);
 // All elements in memory order.
 dnnl::memory::desc FlatDesc(const TensorSpec& spec);
+
+// A number for each axis that a window slides along.
+dnnl::memory::dims DimsOf(const Extents& extents);
 
 // Objects that a primitive_desc points to without owning them (oneDNN 2). They must outlive the
 // descriptor and its kernels.

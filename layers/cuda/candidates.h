@@ -125,6 +125,10 @@ absl::StatusOr<Candidates> BatchNormStatisticsCandidates(const StepSignature& si
                                                          const SharedRuntime& runtime);
 absl::StatusOr<Candidates> BatchNormApplyCandidates(const StepSignature& signature,
                                                     const SharedRuntime& runtime);
+absl::StatusOr<Candidates> GroupNormCandidates(const StepSignature& signature,
+                                               const SharedRuntime& runtime);
+absl::StatusOr<Candidates> LayerNormCandidates(const StepSignature& signature,
+                                               const SharedRuntime& runtime);
 absl::StatusOr<Candidates> ConcatBatchNormsCandidates(const StepSignature& signature,
                                                       const SharedRuntime& runtime);
 absl::StatusOr<Candidates> FusedReluCandidates(const StepSignature& signature,

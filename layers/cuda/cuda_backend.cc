@@ -31,6 +31,8 @@
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
+#include "neap/layers/norm/group_norm.h"
+#include "neap/layers/norm/layer_norm.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
@@ -64,6 +66,9 @@ constexpr TableEntry kTable[] = {
     {kLayer<FullyConnected>, FullyConnectedCandidates},
     {kLayer<BatchNorm>, NormPassCandidates},
     {kLayer<NormPass>, NormPassCandidates},
+    {kLayer<GroupNorm>, GroupNormCandidates},
+    {kLayer<InstanceNorm>, GroupNormCandidates},
+    {kLayer<LayerNorm>, LayerNormCandidates},
     {kLayer<BatchNormStatistics>, BatchNormStatisticsCandidates},
     {kLayer<BatchNormApply>, BatchNormApplyCandidates},
     {kLayer<ConcatBatchNorms>, ConcatBatchNormsCandidates},
@@ -139,7 +144,7 @@ KernelTable Table(const SharedRuntime& runtime, const EngineOptions& options) {
   KernelTable table = {.device = "CUDA",
                        .versions = LibraryVersions(*runtime),
                        .adds_parts = true,
-                       .view = AsImages};
+                       .view = WithKernelAxes};
   for (const TableEntry& entry : kTable) {
     KernelRow row = {entry.layer, entry.phase, Checked(entry.candidates, runtime)};
     if (entry.half != nullptr) {

@@ -22,7 +22,7 @@ namespace {
 
 // Whether a constant of these extents has one value for each channel of images.
 bool IsPerChannel(const std::vector<int64_t>& dims, const ImageValue& x) {
-  const size_t channel_axis = x.dims().size() - 1;  // counted from the last axis
+  const size_t channel_axis = x.is_channels_last ? 1 : x.dims().size() - 1;  // from the last one
   if (dims.size() < channel_axis || dims.size() > x.dims().size()) return false;
   if (x.is_flat && x.elements() != x.spec.shape.c()) return false;
   for (size_t i = 0; i < dims.size(); ++i) {
@@ -84,10 +84,12 @@ absl::Status WrongConstant(std::string_view name, const std::vector<int64_t>& di
                                                "; one value, or one for each channel, is needed"));
 }
 
-// x and the constant that the node combines with it, of which `x_is_first`.
+// x and the constant that the node combines with it, of which `x_is_first`. The constant may be the
+// tensor `stored` of the file.
 struct Operands {
   ImageValue x;
   Constant constant;
+  std::optional<Stored> stored;
   bool x_is_first;
 };
 
@@ -114,11 +116,12 @@ absl::Status AddScalar(NodeReader& node, NetworkBuilder& network, Operands opera
 }
 
 absl::Status AddPerChannel(NodeReader& node, NetworkBuilder& network, Operands operands) {
-  auto& [x, constant, x_is_first] = operands;
+  auto& [x, constant, stored, x_is_first] = operands;
   const std::string_view op = node.op();
   std::string name = node.proto().input(x_is_first ? 1 : 0);
   if (op == "Div" || (op == "Sub" && x_is_first)) {
     name.clear();  // these are other values
+    stored.reset();
     for (double& value : constant.values) value = op == "Div" ? 1 / value : -value;
   }
   if (op == "Sub" && !x_is_first) {
@@ -127,19 +130,21 @@ absl::Status AddPerChannel(NodeReader& node, NetworkBuilder& network, Operands o
   }
   const bool multiplies = op == "Mul" || op == "Div";
   return network.AddConstants(node.proto(), multiplies ? Constants::kMultiplies : Constants::kAdds,
-                              x, std::move(constant), std::move(name));
+                              x, std::move(constant), std::move(name), std::move(stored));
 }
 
 absl::Status AddConstant(NodeReader& node, NetworkBuilder& network, bool x_is_first) {
-  ASSIGN_OR_RETURN(ImageValue x, node.Image(x_is_first ? 0 : 1));
+  ASSIGN_OR_RETURN(ImageValue x, node.ImageOfAnyLayout(x_is_first ? 0 : 1));
   if (node.op() == "Div" && !x_is_first)
     return absl::UnimplementedError("it divides a constant by a layer's output");
   ASSIGN_OR_RETURN(Constant constant, node.Constant(x_is_first ? 1 : 0));
   const std::vector<int64_t> dims = constant.dims;
   const bool is_scalar = constant.values.size() == 1 && dims.size() <= x.dims().size();
   const bool is_per_channel = IsPerChannel(dims, x);
-  Operands operands = {std::move(x), std::move(constant), x_is_first};
-  if (is_scalar) return AddScalar(node, network, std::move(operands));
+  const bool is_of_layer = is_per_channel && network.TakesConstants(x);
+  Operands operands = {std::move(x), std::move(constant), node.IfStored(x_is_first ? 1 : 0),
+                       x_is_first};
+  if (is_scalar && !is_of_layer) return AddScalar(node, network, std::move(operands));
   if (is_per_channel) return AddPerChannel(node, network, std::move(operands));
   return WrongConstant("constant", dims);
 }

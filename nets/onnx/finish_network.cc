@@ -18,6 +18,7 @@
 #include "neap/nets/onnx/constants/constant_arrays.h"
 #include "neap/nets/onnx/constants/constant_math.h"
 #include "neap/nets/onnx/network_builder.h"
+#include "neap/nets/onnx/norms/norm_layers.h"
 
 namespace neap::nets {
 namespace {
@@ -62,6 +63,14 @@ std::optional<Layer> WithBias(const Layer& layer) {
     return with_bias;
   }
   return std::nullopt;
+}
+
+// Whether the bias is one of zeros that the reader has made up.
+bool IsPlaceholder(const Weight& bias) {
+  const auto* const constant = std::get_if<Constant>(&bias.tensor);
+  return bias.value.empty() && constant != nullptr &&
+         std::all_of(constant->values.begin(), constant->values.end(),
+                     [](double value) { return value == 0; });
 }
 
 bool AllEqual(const std::vector<float>& values) {
@@ -154,7 +163,36 @@ std::vector<int64_t> NetworkBuilder::ReaderCounts(const ImageValue& predictions)
   return counts;
 }
 
+bool NetworkBuilder::TakesConstants(const ImageValue& x) const {
+  const Draft* draft = &drafts_[draft_of_.at(x.layer)];
+  if (draft->constants == Constants::kMultiplies)
+    draft = &drafts_[draft_of_.at(draft->layer.inputs[0])];
+  return IsNorm(draft->layer.layer) &&
+         (draft->weights.empty() || IsPlaceholder(draft->weights.back()));
+}
+
+bool NetworkBuilder::JoinNorm(Draft& before, const Draft& draft) const {
+  const bool adds = draft.constants == Constants::kAdds;
+  const int64_t channels = before.spec.output.shape.c();
+  if (before.weights.empty()) {
+    before.layer.layer = WithParameters(before.layer.layer);
+    before.spec = before.layer.layer.Specify({.inputs = {before.spec.output}}).value();
+    before.weights = PlaceholderParameters(channels);
+  } else if (!adds || !IsPlaceholder(before.weights.back())) {
+    return false;
+  }
+  const std::string name = adds ? "bias" : "weight";
+  const auto given = std::find_if(draft.weights.begin(), draft.weights.end(),
+                                  [&](const Weight& weight) { return weight.name == name; });
+  Weight& own = *FindWeight(before.weights, name);
+  own = *given;
+  if (draft.stored.has_value()) own.tensor = *draft.stored;
+  own.Flatten(channels);
+  return true;
+}
+
 absl::StatusOr<bool> NetworkBuilder::Join(Draft& before, Draft& draft) {
+  if (IsNorm(before.layer.layer)) return JoinNorm(before, draft);
   if (draft.constants == Constants::kMultiplies && before.constants == Constants::kAdds) {
     // (x + bias) * factors
     Constant& factors = std::get<Constant>(FindWeight(draft.weights, "weight")->tensor);

@@ -15,6 +15,7 @@
 #include "neap/core/base/utf8.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/convolution.h"
+#include "neap/nets/onnx/norms/norm_layers.h"
 
 namespace neap::nets {
 namespace {
@@ -48,13 +49,15 @@ std::string OwnerOf(const std::vector<Weight>& weights) {
   return "";
 }
 
-std::string Wished(const Node& node, const std::vector<Weight>& weights, bool written_by_neap) {
+// `is_module`: whether the layer has weights, or may get some.
+std::string Wished(const Node& node, const std::vector<Weight>& weights, bool is_module,
+                   bool written_by_neap) {
   if (written_by_neap && !node.name().empty()) return node.name();  // that of the layer
   std::string name = OwnerOf(weights);
   if (!name.empty()) return name;
   name = ModulePath(node.name());
   // The last part, the operator, is not part of the module's name.
-  if (!weights.empty()) name = std::string(absl::StripSuffix(name, "." + node.op_type()));
+  if (is_module) name = std::string(absl::StripSuffix(name, "." + node.op_type()));
   return name.empty() ? node.output(0) : name;
 }
 
@@ -124,6 +127,7 @@ std::vector<int64_t> ImageValue::dims() const {
   const Shape& shape = spec.shape;
   if (!blocks.empty()) return blocks;
   if (is_flat) return {shape.n(), elements()};
+  if (joins_positions) return {shape.n(), groups, elements() / groups};
   std::vector<int64_t> channels = {shape.c()};
   if (groups != 0) channels = {groups, shape.c() / groups};
   std::vector<int64_t> dims = {shape.n()};
@@ -191,7 +195,7 @@ absl::StatusOr<Shape> NetworkBuilder::ImageShape(const ValueInfo& input, bool ch
 
 bool NetworkBuilder::HasChannelsLast(const ValueInfo& input) const {
   const int rank = input.type().tensor_type().shape().dim_size();
-  if (rank < 3 || rank > 2 + kMaxSpatialAxes) return false;
+  if (written_by_neap() || rank < 3 || rank > 2 + kMaxSpatialAxes) return false;
   const std::vector<int64_t> wanted = ChannelOrder(rank, /*to_last=*/false);
   int64_t transposes = 0;
   for (const Node& node : graph_.node()) {
@@ -277,7 +281,8 @@ absl::Status NetworkBuilder::AddLayer(const Node& node, Layer layer,
 absl::Status NetworkBuilder::AddLayer(const Node& node, Layer layer,
                                       const std::vector<ImageValue>& inputs,
                                       std::vector<Weight> weights, bool is_flat) {
-  const std::string wished = Wished(node, weights, written_by_neap());
+  const bool is_module = !weights.empty() || IsNorm(layer);
+  const std::string wished = Wished(node, weights, is_module, written_by_neap());
   ASSIGN_OR_RETURN(ImageValue output,
                    Append(wished, std::move(layer), inputs, std::move(weights), is_flat));
   drafts_.back().node = NodeName(node);
@@ -289,8 +294,8 @@ absl::StatusOr<ImageValue> NetworkBuilder::AddExtra(const Node& node,
                                                     const std::vector<Weight>& weights,
                                                     std::string_view suffix, Layer layer,
                                                     const ImageValue& x) {
-  return Append(absl::StrCat(Wished(node, weights, written_by_neap()), std::string(suffix)),
-                std::move(layer), {x}, {}, x.is_flat);
+  const std::string wished = Wished(node, weights, !weights.empty(), written_by_neap());
+  return Append(absl::StrCat(wished, std::string(suffix)), std::move(layer), {x}, {}, x.is_flat);
 }
 
 absl::StatusOr<ImageValue> NetworkBuilder::Append(const std::string& wished, Layer layer,
@@ -310,6 +315,7 @@ absl::StatusOr<ImageValue> NetworkBuilder::Append(const std::string& wished, Lay
                                                    static_cast<int64_t>(kMaxNameBytes), " bytes"));
   }
   ImageValue output = {.layer = name, .spec = spec.output, .is_flat = is_flat};
+  output.is_channels_last = inputs[0].is_channels_last && !is_flat;
   for (int i = 0; i < spec.output_count(); ++i) draft_of_[OutputName(name, i)] = drafts_.size();
   drafts_.push_back({.layer = {.name = std::move(name), .layer = std::move(layer), .inputs = names},
                      .spec = std::move(spec),
@@ -319,7 +325,8 @@ absl::StatusOr<ImageValue> NetworkBuilder::Append(const std::string& wished, Lay
 }
 
 absl::Status NetworkBuilder::AddConstants(const Node& node, Constants kind, const ImageValue& x,
-                                          Constant constant, std::string value) {
+                                          Constant constant, std::string value,
+                                          std::optional<Stored> stored) {
   const int64_t channels = x.spec.shape.c();
   const bool adds = kind == Constants::kAdds;
   std::vector<int64_t> kernel(static_cast<size_t>(x.spec.shape.rank()), 1);
@@ -336,6 +343,7 @@ absl::Status NetworkBuilder::AddConstants(const Node& node, Constants kind, cons
       .out_channels = channels, .kernel = 1, .groups = channels, .bias = adds};
   RETURN_IF_ERROR(AddLayer(node, depthwise, {x}, std::move(weights)));
   drafts_.back().constants = kind;
+  drafts_.back().stored = std::move(stored);
   return absl::OkStatus();
 }
 
@@ -352,6 +360,7 @@ ImageValue NetworkBuilder::Guess(const std::string& name, const ImageValue& like
                       .is_flat = like.is_flat,
                       .is_channels_last = like.is_channels_last,
                       .groups = like.groups,
+                      .joins_positions = like.joins_positions,
                       .blocks = like.blocks,
                       .is_guess = true};
   draft_of_[guess.layer] = drafts_.size();

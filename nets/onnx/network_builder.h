@@ -63,6 +63,7 @@ struct ImageValue {
   bool is_channels_last = false;  // {N, H, W, C} in the ONNX graph
   // Unless it is 0, C is two axes in the ONNX graph: {N, groups, C / groups, H, W}, for example.
   int64_t groups = 0;
+  bool joins_positions = false;  // with groups: {N, groups, C / groups * H * W}
   // Unless it is empty, the extents in the ONNX graph, in which axes are divided into blocks of
   // pixels (nets/onnx/pixel_blocks.h).
   std::vector<int64_t> blocks = {};
@@ -89,7 +90,15 @@ struct Stored {
 // The result of a node that neap does not support, or of one that reads such a result.
 struct Unsupported {};
 
-using Value = std::variant<Unsupported, Constant, Stored, ImageValue>;
+// What a node computes of a layer's output on the way to a layer norm, which its last node makes.
+struct NormPart {
+  enum class Stage : uint8_t { kMean, kCentred, kSquares, kVariance, kShifted, kDeviation };
+  Stage stage = Stage::kMean;  // the mean over the channels, x less it, that squared, ...
+  ImageValue x;
+  float epsilon = 0;  // from kShifted on
+};
+
+using Value = std::variant<Unsupported, Constant, Stored, ImageValue, NormPart>;
 
 // A tensor that is a parameter or a state of a layer.
 struct Weight {
@@ -148,9 +157,12 @@ class NetworkBuilder {
                                       Layer layer, const ImageValue& x);
 
   // Adds the layer of a node that adds or multiplies by a constant for each channel, which the
-  // graph calls `value`.
+  // graph calls `value`, and which may be the tensor `stored` of the file.
   absl::Status AddConstants(const onnx_schema::Node& node, Constants kind, const ImageValue& x,
-                            Constant constant, std::string value);
+                            Constant constant, std::string value,
+                            std::optional<Stored> stored = std::nullopt);
+  // Whether constants for each channel behind these images may become parameters of their layer.
+  bool TakesConstants(const ImageValue& x) const;
   // Adds what stands for the output of a refused node: a value of these extents.
   ImageValue Guess(const std::string& name, const ImageValue& like);
   // The shape of a value as the file states it, as a guess. Absent if it does not.
@@ -180,7 +192,8 @@ class NetworkBuilder {
     LayerSpec spec;
     std::vector<Weight> weights;
     Constants constants = Constants::kNone;
-    std::string node = "";  // name of the node, or of its output
+    std::optional<Stored> stored = {};  // the constants, if they are a tensor of the file
+    std::string node = "";              // name of the node, or of its output
   };
   std::string UniqueName(const std::string& wished);
   // The same for a layer of so many outputs, none of which has the name of another layer.
@@ -205,6 +218,8 @@ class NetworkBuilder {
   absl::Status JoinConstants(ImageValue& predictions);
   // Whether the draft has become a part of `before`.
   absl::StatusOr<bool> Join(Draft& before, Draft& draft);
+  // The same, of a norm.
+  bool JoinNorm(Draft& before, const Draft& draft) const;
   absl::StatusOr<NamedValues> ReadWeights(const std::vector<bool>& needed);
   absl::StatusOr<std::vector<float>> ReadValues(const Weight& weight);
   // Lets layers share the parameters that their nodes do. There is a notice for each set of nodes

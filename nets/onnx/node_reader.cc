@@ -14,6 +14,17 @@ namespace neap::nets {
 using onnx_schema::Attribute;
 using onnx_schema::Node;
 
+namespace {
+
+// The image with the zeros of the Pad that computes it, which its reader does not add itself.
+ImageValue WithPadding(ImageValue image) {
+  image.padding = {};
+  image.unpadded.clear();
+  return image;
+}
+
+}  // namespace
+
 int64_t ToInteger(double value) {
   constexpr double kLimit = static_cast<double>(int64_t{1} << 62);
   if (std::isnan(value)) return 0;
@@ -91,11 +102,9 @@ std::optional<Stored> NodeReader::IfStored(int i) const {
   return stored == nullptr ? std::nullopt : std::optional<Stored>(*stored);
 }
 
-absl::StatusOr<ImageValue> NodeReader::PaddedImage(int i) const {
-  const ImageValue* const image = IfImage(i);
-  if (image == nullptr || !image->formula.has_value()) return AnyImage(i);
-  return absl::UnimplementedError(absl::StrCat(
-      Input(i), " is a step of a formula, which neap only has as a whole, as in GELU"));
+const NormPart* NodeReader::IfNormPart(int i) const {
+  const Value* const value = InputValue(i);
+  return value == nullptr ? nullptr : std::get_if<NormPart>(value);
 }
 
 absl::StatusOr<ImageValue> NodeReader::AnyImage(int i) const {
@@ -107,16 +116,12 @@ absl::StatusOr<ImageValue> NodeReader::AnyImage(int i) const {
     return absl::UnimplementedError(absl::StrCat(Input(i), " is a constant"));
   }
   if (image->groups != 0) {
-    return absl::UnimplementedError(
-        absl::StrCat(Input(i), " has groups of channels, which neap can only shuffle"));
+    return absl::UnimplementedError(absl::StrCat(
+        Input(i), " has groups of channels, which neap can only shuffle or normalise"));
   }
   if (!image->blocks.empty()) {
     return absl::UnimplementedError(
         absl::StrCat(Input(i), " has its pixels in blocks, which neap can only shuffle"));
-  }
-  if (image->is_channels_last) {
-    return absl::UnimplementedError(
-        absl::StrCat(Input(i), " has its channels as the last axis, not as the second"));
   }
   if (!image->softmax.empty()) {
     return absl::UnimplementedError(
@@ -125,16 +130,40 @@ absl::StatusOr<ImageValue> NodeReader::AnyImage(int i) const {
   return *image;
 }
 
-absl::StatusOr<ImageValue> NodeReader::FormulaImage(int i) const {
+absl::Status NodeReader::CheckNoFormula(int i) const {
+  if (!IfImage(i)->formula.has_value()) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat(
+      Input(i), " is a step of a formula, which neap only has as a whole, as in GELU"));
+}
+
+absl::Status NodeReader::CheckChannelsSecond(int i) const {
+  if (!IfImage(i)->is_channels_last) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat(Input(i), " has its channels as the last axis, not as the second"));
+}
+
+absl::StatusOr<ImageValue> NodeReader::PaddedImage(int i) const {
   ASSIGN_OR_RETURN(ImageValue image, AnyImage(i));
-  image.padding = {};
-  image.unpadded.clear();
+  RETURN_IF_ERROR(CheckNoFormula(i));
+  RETURN_IF_ERROR(CheckChannelsSecond(i));
   return image;
 }
 
+absl::StatusOr<ImageValue> NodeReader::FormulaImage(int i) const {
+  ASSIGN_OR_RETURN(ImageValue image, AnyImage(i));
+  RETURN_IF_ERROR(CheckChannelsSecond(i));
+  return WithPadding(std::move(image));
+}
+
 absl::StatusOr<ImageValue> NodeReader::Image(int i) const {
-  RETURN_IF_ERROR(PaddedImage(i).status());
-  return FormulaImage(i);
+  ASSIGN_OR_RETURN(ImageValue image, PaddedImage(i));
+  return WithPadding(std::move(image));
+}
+
+absl::StatusOr<ImageValue> NodeReader::ImageOfAnyLayout(int i) const {
+  ASSIGN_OR_RETURN(ImageValue image, AnyImage(i));
+  RETURN_IF_ERROR(CheckNoFormula(i));
+  return WithPadding(std::move(image));
 }
 
 absl::StatusOr<std::vector<ImageValue>> NodeReader::AllImages() const {

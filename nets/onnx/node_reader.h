@@ -49,6 +49,8 @@ class NodeReader {
 
   // A layer's output.
   absl::StatusOr<ImageValue> Image(int i) const;
+  // The same, perhaps with the channels as the last axis.
+  absl::StatusOr<ImageValue> ImageOfAnyLayout(int i) const;
   // The same, for an operator that can add the zeros of a Pad itself (ImageValue::unpadded).
   absl::StatusOr<ImageValue> PaddedImage(int i) const;
   // The same, for a step of a formula (ImageValue::formula).
@@ -57,6 +59,8 @@ class NodeReader {
   absl::StatusOr<std::vector<ImageValue>> AllImages() const;
   // Null unless the input is a layer's output.
   const ImageValue* IfImage(int i) const;
+  // Null unless the input is what a node computes on the way to a layer norm.
+  const NormPart* IfNormPart(int i) const;
   // Absent unless the input is a tensor of the file.
   std::optional<Stored> IfStored(int i) const;
   // A constant, for the layer's parameter or state `name`.
@@ -87,7 +91,12 @@ class NodeReader {
 
  private:
   const Value* InputValue(int i) const;
+  // A layer's output that layers can read, perhaps a step of a formula, with the zeros of a Pad or
+  // with the channels as the last axis.
   absl::StatusOr<ImageValue> AnyImage(int i) const;
+  // UNIMPLEMENTED otherwise. The input is a layer's output.
+  absl::Status CheckNoFormula(int i) const;
+  absl::Status CheckChannelsSecond(int i) const;
   const onnx_schema::Attribute* Ask(std::string_view name, onnx_schema::Attribute::Type type);
   // "its input 1 ('x')"
   std::string Input(int i) const;

@@ -164,6 +164,27 @@ void NodeWriter::ReshapeLast(const std::string& name, const Shape& dims, Node& n
   node.set_input(node.input_size() - 1, name);
 }
 
+std::string NodeWriter::WriteConstant(const std::string& name, int64_t count, float value) {
+  Node& node = *graph_.add_node();
+  node.set_op_type("Constant");
+  node.set_name(name);
+  node.add_output(name);
+  Tensor& tensor = *AddAttribute(node, "value", onnx_schema::Attribute::TENSOR).mutable_t();
+  tensor.set_data_type(Tensor::FLOAT);
+  tensor.add_dims(count);
+  const std::vector<float> values(static_cast<size_t>(count), value);
+  tensor.set_raw_data(values.data(), values.size() * sizeof(float));
+  return name;
+}
+
+absl::Status NodeWriter::AddReshaped(const ResolvedLayer& layer, size_t i, const Shape& dims,
+                                     Node& node) {
+  const ParamSpec& param = layer.spec.params[i];
+  RETURN_IF_ERROR(AddFloats(ParamName(layer, param), StoredShape(param), node));
+  ReshapeLast(absl::StrCat(layer.name, ".", param.name, ".channels"), dims, node);
+  return absl::OkStatus();
+}
+
 absl::Status NodeWriter::AddWeights(const ResolvedLayer& layer, Node& node) {
   // A parameter that the layer shares is stored in its owner's shape.
   std::vector<ParamSpec> own = layer.spec.params;

@@ -25,6 +25,8 @@
 #include "neap/core/graph/graph.h"
 #include "neap/core/step/window.h"
 #include "neap/layers/channel_shuffle.h"
+#include "neap/layers/norm/group_norm.h"
+#include "neap/layers/norm/layer_norm.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
@@ -83,7 +85,18 @@ class NodeWriter {
   void AddScalar(std::string_view what, float value, onnx_schema::Node& node);
   void NeedOpset(int64_t opset) { opset_ = std::max(opset_, opset); }
 
+  // A constant of a node, which is no parameter. Returns its name.
+  std::string WriteConstant(const std::string& name, int64_t count, float value);
+  // Adds parameter `i` of the layer with these extents.
+  absl::Status AddReshaped(const ResolvedLayer& layer, size_t i, const Shape& dims,
+                           onnx_schema::Node& node);
+
   absl::Status WriteLinear(const ResolvedLayer& layer);
+  // nets/onnx/norms/norm_writer.cc
+  absl::Status WriteNorm(const ResolvedLayer& layer);
+  absl::Status WriteGroupNorm(const ResolvedLayer& layer, const GroupNorm& norm);
+  absl::Status WriteInstanceNorm(const ResolvedLayer& layer, const InstanceNorm& norm);
+  absl::Status WriteLayerNorm(const ResolvedLayer& layer, const LayerNorm& norm);
   bool WritePooling(const ResolvedLayer& layer);
   void WriteAverage(const ResolvedLayer& layer, const AveragePool& pool);
   bool WriteAdaptive(const ResolvedLayer& layer);

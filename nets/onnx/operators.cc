@@ -37,10 +37,13 @@ constexpr OperatorEntry kOperators[] = {
     {"Gelu", Gelu},
     {"Gemm", Gemm, true},
     {"GlobalAveragePool", GlobalAveragePool},
+    {"GroupNormalization", GroupNormalization},
     {"HardSigmoid", HardSigmoid},
     {"HardSwish", Activation},
     {"Identity", Same},
+    {"InstanceNormalization", InstanceNormalization},
     {"LRN", Lrn},
+    {"LayerNormalization", LayerNormalization, true},
     {"LeakyRelu", LeakyRelu},
     {"LogSoftmax", Softmax, true},
     {"MatMul", MatMul, true},
@@ -91,6 +94,13 @@ bool IsOfConstants(const NodeReader& node) {
   return node.op() == "Constant" || node.ReadsConstants();
 }
 
+bool IsStepOfNorm(const NodeReader& node) {
+  for (int i = 0; i < node.input_count(); ++i) {
+    if (node.IfNormPart(i) != nullptr) return true;
+  }
+  return false;
+}
+
 absl::Status CheckAll(const NodeReader& node) {
   RETURN_IF_ERROR(node.Attributes());
   return node.Unasked();
@@ -102,6 +112,10 @@ absl::Status AddKnown(NodeReader& node, NetworkBuilder& network) {
     return absl::UnimplementedError("the operator's domain is not ONNX's own");
   if (IsOfConstants(node)) {
     RETURN_IF_ERROR(Fold(node, network));
+    return CheckAll(node);
+  }
+  if (IsStepOfNorm(node)) {
+    RETURN_IF_ERROR(operators::StepOfNorm(node, network));
     return CheckAll(node);
   }
   const auto* const entry = operators::FindOperator(node.op());

@@ -27,6 +27,8 @@ using Operator = absl::Status(NodeReader& node, NetworkBuilder& network);
 Operator Conv, ConvTranspose, MaxPool, AveragePool, GlobalAveragePool, Pad;
 // nets/onnx/channel_operators.cc
 Operator Gemm, MatMul, BatchNormalization, Lrn;
+// nets/onnx/norms/norm_operators.cc
+Operator GroupNormalization, InstanceNormalization, LayerNormalization, StepOfNorm;
 // nets/onnx/element_operators.cc
 Operator Activation, LeakyRelu, Elu, Gelu, Clip, Dropout, Softmax, Concat;
 // nets/onnx/affine_operators.cc

@@ -1,6 +1,7 @@
 // Operators that give the elements of images other axes, or take some of them.
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@
 #include "neap/layers/crop.h"
 #include "neap/layers/pooling.h"
 #include "neap/nets/onnx/node_axes.h"
+#include "neap/nets/onnx/norms/norm_operators.h"
 #include "neap/nets/onnx/operators.h"
 #include "neap/nets/onnx/pixel_blocks.h"
 
@@ -36,10 +38,40 @@ absl::StatusOr<ImageValue> AnyImage(NodeReader& node) {
   return image;
 }
 
-// The number of groups if these are the extents of x, an image, with its channels in groups.
-int64_t GroupsOf(const ImageValue& x, const std::vector<int64_t>& dims, bool is_channels_last) {
-  const bool has_groups = std::ssize(dims) == x.spec.shape.rank() + 1;
-  return has_groups ? dims[is_channels_last ? dims.size() - 2 : 1] : 0;
+// How images may be stated: {N, C, H, W}, {N, C*H*W}, {N, H, W, C}, or with their channels and
+// positions as {N, groups, C / groups * H * W}, or in blocks of pixels. An axis of 1 behind the last
+// tells groups of one channel from a sequence.
+enum class Form : uint8_t { kImage, kFlat, kChannelsLast, kJoined, kBlocks };
+
+// The number of groups if these are the extents of x, an image in this form, with its channels in
+// groups.
+int64_t GroupsOf(const ImageValue& x, const std::vector<int64_t>& dims, Form form) {
+  const int64_t axes = form == Form::kJoined ? 3 : x.spec.shape.rank() + 1;
+  if (std::ssize(dims) != axes) return 0;
+  return dims[form == Form::kChannelsLast ? dims.size() - 2 : 1];
+}
+
+// Whether x has these extents in this form, which it then gets.
+bool TakesForm(Form form, std::vector<int64_t> dims, ImageValue& x) {
+  if (form == Form::kBlocks) {
+    if (x.is_channels_last || !AreBlocks(x.spec.shape, dims)) return false;
+    x = {.layer = x.layer, .spec = x.spec, .blocks = std::move(dims), .is_guess = x.is_guess};
+    return true;
+  }
+  if (form == Form::kJoined && dims.size() == 4 && dims[3] == 1) dims.pop_back();
+  const int64_t groups = GroupsOf(x, dims, form);
+  if (groups < 0 || (groups > 0 && x.spec.shape.c() % groups != 0)) return false;
+  ImageValue taken = x;
+  taken.is_flat = form == Form::kFlat;
+  taken.is_channels_last = form == Form::kChannelsLast;
+  taken.joins_positions = form == Form::kJoined && groups > 0;
+  taken.groups = groups;
+  taken.blocks = {};
+  // With more than one pixel, the elements have another order if the channels move.
+  const bool moves = taken.is_channels_last != x.is_channels_last && !HasOnePixel(x);
+  if (moves || dims != taken.dims()) return false;
+  x = std::move(taken);
+  return true;
 }
 
 // The output is the same elements with these extents: as images, perhaps with groups of channels,
@@ -47,27 +79,11 @@ int64_t GroupsOf(const ImageValue& x, const std::vector<int64_t>& dims, bool is_
 absl::Status SetDims(NodeReader& node, NetworkBuilder& network, ImageValue x,
                      const std::vector<int64_t>& dims) {
   const std::vector<int64_t> before = x.dims();
-  const bool was_last = x.is_channels_last;
-  if (dims == before) {
-    network.Set(node.proto().output(0), std::move(x));
-    return absl::OkStatus();
-  }
-  for (const auto& [is_flat, is_last] : {std::pair(true, false), {false, false}, {false, true}}) {
-    const int64_t groups = GroupsOf(x, dims, is_last);
-    if (groups < 0 || (groups > 0 && x.spec.shape.c() % groups != 0)) continue;
-    x.is_flat = is_flat;
-    x.is_channels_last = is_last;
-    x.groups = groups;
-    x.blocks = {};
-    // With more than one pixel, the elements have another order if the channels move.
-    if ((is_last != was_last && !HasOnePixel(x)) || dims != x.dims()) continue;
-    network.Set(node.proto().output(0), std::move(x));
-    return absl::OkStatus();
-  }
-  if (!was_last && AreBlocks(x.spec.shape, dims)) {
-    x.is_flat = x.is_channels_last = false;
-    x.groups = 0;
-    x.blocks = dims;
+  bool is_taken = dims == before && !x.joins_positions;
+  for (const Form form :
+       {Form::kFlat, Form::kImage, Form::kJoined, Form::kChannelsLast, Form::kBlocks})
+    is_taken = is_taken || TakesForm(form, dims, x);
+  if (is_taken) {
     network.Set(node.proto().output(0), std::move(x));
     return absl::OkStatus();
   }
@@ -135,7 +151,7 @@ absl::Status CheckHasAxes(const ImageValue& x) {
 
 // The groups and the channels in them change places.
 bool SwapsGroups(const ImageValue& x, const std::vector<int64_t>& order) {
-  if (x.groups == 0) return false;
+  if (x.groups == 0 || x.joins_positions) return false;
   std::vector<int64_t> wanted(x.dims().size());
   std::iota(wanted.begin(), wanted.end(), 0);
   const size_t groups = x.is_channels_last ? wanted.size() - 2 : 1;
@@ -145,7 +161,6 @@ bool SwapsGroups(const ImageValue& x, const std::vector<int64_t>& order) {
 absl::Status ShuffleChannels(NodeReader& node, NetworkBuilder& network, const ImageValue& x) {
   RETURN_IF_ERROR(network.AddLayer(node.proto(), ChannelShuffle{.groups = x.groups}, {x}));
   ImageValue shuffled = std::get<ImageValue>(*network.Find(node.proto().output(0)));
-  shuffled.is_channels_last = x.is_channels_last;
   shuffled.groups = x.spec.shape.c() / x.groups;
   network.Set(node.proto().output(0), std::move(shuffled));
   return absl::OkStatus();
@@ -190,7 +205,7 @@ absl::Status Transpose(NodeReader& node, NetworkBuilder& network) {
                            : ShuffleOf(x.spec.shape, {.dims = x.dims(), .order = order});
   if (shuffle.has_value()) return ShufflePixels(node, network, x, *shuffle, order);
   if (!std::is_sorted(order.begin(), order.end())) {
-    if (order != ChannelOrder(x.spec.shape.rank(), !x.is_channels_last)) {
+    if (x.joins_positions || order != ChannelOrder(x.spec.shape.rank(), !x.is_channels_last)) {
       return absl::UnimplementedError(
           absl::StrCat("attribute 'perm' is ", absl::StrJoin(order, ", "),
                        "; only the channels can become the last axis, or the second one again"));
@@ -203,17 +218,16 @@ absl::Status Transpose(NodeReader& node, NetworkBuilder& network) {
 
 absl::Status ReduceMean(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(ImageValue x, AnyImage(node));
+  ASSIGN_OR_RETURN(const bool begins_norm, IsChannelMean(node, x));
+  if (begins_norm) {
+    network.Set(node.proto().output(0), NormPart{.x = std::move(x)});
+    return absl::OkStatus();
+  }
   ASSIGN_OR_RETURN(const bool pools, ReducesSpatialAxes(node, x));
   node.Int("noop_with_empty_axes", 0);  // without axes it is refused either way
   if (!pools) return absl::UnimplementedError("it reduces other axes than the spatial ones");
   const bool is_flat = node.Int("keepdims", 1) == 0;
-  const bool is_channels_last = x.is_channels_last && !is_flat;
-  RETURN_IF_ERROR(
-      network.AddLayer(node.proto(), neap::GlobalAveragePool{}, {std::move(x)}, {}, is_flat));
-  ImageValue pooled = std::get<ImageValue>(*network.Find(node.proto().output(0)));
-  pooled.is_channels_last = is_channels_last;
-  network.Set(node.proto().output(0), std::move(pooled));
-  return absl::OkStatus();
+  return network.AddLayer(node.proto(), neap::GlobalAveragePool{}, {std::move(x)}, {}, is_flat);
 }
 
 absl::Status Slice(NodeReader& node, NetworkBuilder& network) {

@@ -1,4 +1,4 @@
-// Writes layers with weights, layers with windows, and those that give images other extents.
+// Writes linear layers, layers with windows, and those that give images other extents.
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/specify.h"
-#include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/fully_connected.h"
@@ -104,14 +103,8 @@ absl::Status NodeWriter::WriteLinear(const ResolvedLayer& layer) {
     SetInt(node, "transB", 1);
     return AddWeights(layer, node);
   }
-  if (const auto* const norm = layer.layer.As<BatchNorm>()) {
-    Node& node = AddNode(layer, "BatchNormalization", Axes::kEither);
-    SetFloat(node, "epsilon", norm->epsilon);
-    SetFloat(node, "momentum", 1 - norm->momentum);
-    return AddWeights(layer, node);
-  }
   if (layer.layer.As<Prelu>() != nullptr) return WritePrelu(layer);
-  return absl::UnimplementedError("no operator");
+  return WriteNorm(layer);
 }
 
 void NodeWriter::WriteAverage(const ResolvedLayer& layer, const AveragePool& pool) {

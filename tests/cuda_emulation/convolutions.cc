@@ -21,7 +21,7 @@ StepSignature SignatureOf(const ConvolutionProblem& p) {
   const Access params = p.accumulate ? Access::kAccumulate : Access::kWrite;
   const bool gradient = p.phase == Phase::kBackwardParams;
   return {.layer = Convolution{.out_channels = p.y.shape.c(),
-                               .kernel = {p.weight.shape.h(), p.weight.shape.w()},
+                               .kernel = Extents::Of(p.weight.shape.spatial()),
                                .stride = p.stride,
                                .padding = p.padding,
                                .dilation = p.dilation,
@@ -39,7 +39,7 @@ template <typename T>
 void AddBiasAndRelu(const TensorSpec& spec, const void* bias, void* y) {
   T* const values = static_cast<T*>(y);
   const T* const biases = static_cast<const T*>(bias);
-  const int64_t inner = spec.layout == Layout::kChannelsLast ? 1 : spec.shape.h() * spec.shape.w();
+  const int64_t inner = spec.layout == Layout::kChannelsLast ? 1 : spec.shape.positions();
   for (int64_t i = 0; i < spec.elements(); ++i) {
     const int64_t channel = i / inner % spec.shape.c();
     const float sum = static_cast<float>(values[i]) + static_cast<float>(biases[channel]);

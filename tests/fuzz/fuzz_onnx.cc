@@ -28,7 +28,8 @@ std::vector<std::string> FuzzSeeds() {
       nets::Build("lenet", {.batch = 1}).value(),
       nets::Build("densenet-bc-cifar", {.batch = 1, .image = 8, .depth = 10, .growth_rate = 2})
           .value()};
-  for (const int axes : {1, 3}) graphs.push_back(RandomGraph(1, {.axes = axes, .image = 4}));
+  for (const int axes : {1, 3})
+    graphs.push_back(RandomGraph(1, {.axes = axes, .image = 4, .image_norms = true}));
   std::vector<std::string> files;
   for (const Graph& graph : graphs) {
     const auto program = Lower(graph, {}, (*device)->description());

@@ -61,6 +61,7 @@ class CaseList {
   void ConcatNorms();
   void Norms();
   void SyncNorms();
+  void ImageNorms();
   // cases.cc
   void Elementwise();
   void Dense();
@@ -90,6 +91,8 @@ class CaseList {
   void AddAveragedNorms(const Shape& shape);
   // Batch norm over ranks, as one of them runs it.
   void AddSyncNorms(int ranks, const Shape& shape);
+  // Norms that do not couple images.
+  void AddImageNorms(const Shape& shape);
   // Of parts with these channels.
   void AddConcatenatedNorms(const Shape& image, const std::vector<int64_t>& channels);
   // Of a part of these channels in each position, of which the second is not normalised.
@@ -97,11 +100,20 @@ class CaseList {
   void AddLoss(const Shape& logits, Layout layout, const SoftmaxCrossEntropy& layer);
   // Losses of predictions of this shape, in both layouts.
   void AddLosses(const Shape& shape);
-  // The layers that have kernels for any number of spatial axes.
+  // The layers without windows.
   void AddPointwise(const Shape& shape);
+  // Of volumes.
+  void AddConvolutionsOfVolumes();
+  void AddPoolsOfVolumes();
+  void AddRandomVolume();
   Extents Extent(int64_t low, int64_t high) {
     const int64_t h = dice_.Between(low, high);
     return {h, dice_.Between(low, high)};
+  }
+  Extents ExtentOfVolume(int64_t low, int64_t high) {
+    const int64_t d = dice_.Between(low, high);
+    const int64_t h = dice_.Between(low, high);
+    return {d, h, dice_.Between(low, high)};
   }
   Shape RandomShape() {
     const int64_t n = dice_.Between(1, 4);

@@ -160,6 +160,7 @@ std::vector<LayerCase> AllLayerCases(uint32_t seed) {
   list.PixelShuffles();
   list.ResizedSequences();
   list.ResizedVolumes();
+  list.ImageNorms();
   return list.Take();
 }
 

@@ -62,19 +62,28 @@ class DividedCase {
     return std::uniform_int_distribution<int64_t>(least, most)(random_);
   }
 
+  // A number for each spatial axis.
+  std::vector<int64_t> BetweenEach(int64_t least, int64_t most) {
+    std::vector<int64_t> numbers;
+    for (int i = 0; i < options_.axes; ++i) numbers.push_back(Between(least, most));
+    return numbers;
+  }
+
   LayerCase RandomCase() {
     const Layout layout = Between(0, 1) == 0 ? Layout::kChannelsFirst : Layout::kChannelsLast;
-    const TensorSpec x = {
-        {Between(2, 12), Between(1, options_.most_channels), Between(4, 11), Between(4, 11)},
-        options_.dtype,
-        layout};
+    const int64_t images = Between(2, 12), in_channels = Between(1, options_.most_channels);
+    const int64_t largest = options_.axes == 3 ? 7 : 11;
+    const TensorSpec x = {SpatialShape(images, in_channels, BetweenEach(4, largest)),
+                          options_.dtype, layout};
     if (options_.only_3x3) {
       const int64_t channels = Between(1, options_.most_channels);
       return {.layer = WithOrWithoutRelu({.out_channels = channels, .kernel = 3, .padding = 1}),
               .inputs = {x}};
     }
-    const Extents kernel = {Between(1, 4), Between(1, 4)};
-    const Extents padding = {Between(0, kernel.h() - 1), Between(0, kernel.w() - 1)};
+    const Extents kernel = Extents::Of(BetweenEach(1, 4));
+    std::vector<int64_t> margins;
+    for (const int64_t extent : kernel.values()) margins.push_back(Between(0, extent - 1));
+    const Extents padding = Extents::Of(margins);
     const int64_t stride = Between(1, 2), channels = Between(1, options_.most_channels);
     const bool bias = Between(0, 1) == 0;
     if (Between(0, 4) == 0) {

@@ -18,6 +18,7 @@ struct DividedOptions {
   uint32_t seed = 1;
   DType dtype = DType::kFp32;
   int64_t most_channels = 9;
+  int axes = 2;             // 3 of volumes
   bool only_3x3 = false;    // with stride 1 and padding 1, as Winograd's engines require
   size_t most_engines = 4;  // of each step, in the backend's order
   std::function<bool(const Engine&)> is_tried = [](const Engine&) { return true; };

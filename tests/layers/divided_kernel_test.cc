@@ -127,6 +127,7 @@ void CheckRandomConvolutions(DividedOptions options) {
 TEST_CASE("random convolutions in random parts have the undivided bits, and their gradients") {
   CheckRandomConvolutions({.cases = 60, .seed = 7});
   CheckRandomConvolutions({.cases = 20, .seed = 8, .only_3x3 = true});
+  CheckRandomConvolutions({.cases = 20, .seed = 9, .axes = 3});
 }
 
 TEST_CASE("random convolutions of 16-bit tensors in random parts have the undivided bits too") {

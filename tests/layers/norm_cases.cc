@@ -8,6 +8,8 @@
 #include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/fusion/sync_batch_norm.h"
 #include "neap/layers/lrn.h"
+#include "neap/layers/norm/group_norm.h"
+#include "neap/layers/norm/layer_norm.h"
 #include "tests/layers/case_list.h"
 
 namespace neap::testing {
@@ -68,6 +70,20 @@ void CaseList::AddSyncNorms(int ranks, const Shape& shape) {
          .layer = BatchNormApply{.norm = {.epsilon = 1e-3F, .momentum = 0.3F}},
          .inputs = {x, statistics}});
   }
+}
+
+void CaseList::AddImageNorms(const Shape& shape) {
+  // Sets of few values may have a small variance, by which rounding grows.
+  constexpr float kEpsilon = 1e-3F;
+  const int64_t c = shape.c(), pairs = c % 2 == 0 ? c / 2 : c;
+  Add("group_norm", GroupNorm{.groups = 1, .epsilon = kEpsilon}, {shape});
+  Add(absl::StrCat("group_norm in ", pairs, " without parameters"),
+      GroupNorm{.groups = pairs, .epsilon = kEpsilon, .affine = false}, {shape});
+  Add(absl::StrCat("group_norm in ", c), GroupNorm{.groups = c, .epsilon = kEpsilon}, {shape});
+  Add("instance_norm", InstanceNorm{.epsilon = kEpsilon}, {shape});
+  Add("instance_norm with parameters", InstanceNorm{.epsilon = kEpsilon, .affine = true}, {shape});
+  Add("layer_norm", LayerNorm{.epsilon = kEpsilon}, {shape});
+  Add("layer_norm without parameters", LayerNorm{.epsilon = kEpsilon, .affine = false}, {shape});
 }
 
 void CaseList::AddConcatenatedNorms(const Shape& image, const std::vector<int64_t>& channels) {
@@ -159,6 +175,21 @@ void CaseList::SyncNorms() {
   AddSyncNorms(3, {2, 4100, 2, 2});  // more channels than there are tickets
   for (int i = 0; i < kRandomCasesPerLayer; ++i)
     AddSyncNorms(static_cast<int>(dice_.Between(1, 4)), RandomShape());
+}
+
+void CaseList::ImageNorms() {
+  AddImageNorms({1, 3, 1, 1});  // variance 0
+  AddImageNorms({8, 4, 1, 1});
+  AddImageNorms({4, 33, 7, 5});
+  AddImageNorms({3, 8, 6, 6});
+  AddImageNorms({2, 72, 12, 12});  // several blocks, whatever the type
+  Add("group_norm", GroupNorm{.groups = 4}, {{2, 8, 72, 130}});  // planes in several parts
+  Add("group_norm", GroupNorm{.groups = 2050}, {{2, 4100, 2, 2}});
+  Add("layer_norm", LayerNorm{}, {{2, 5, 32, 33}});    // vectors of positions
+  Add("layer_norm", LayerNorm{}, {{2, 1024, 2, 1}});   // more channels than a warp holds
+  Add("layer_norm", LayerNorm{}, {{1, 1100, 3, 1}});   // a block for each position
+  Add("layer_norm", LayerNorm{}, {{1, 16384, 1, 2}});  // more channels than a block holds
+  for (int i = 0; i < kRandomCasesPerLayer / 3; ++i) AddImageNorms(RandomShape());
 }
 
 }  // namespace neap::testing

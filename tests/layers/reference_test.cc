@@ -13,6 +13,8 @@
 #include "neap/layers/crop.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/lrn.h"
+#include "neap/layers/norm/group_norm.h"
+#include "neap/layers/norm/layer_norm.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
@@ -232,6 +234,16 @@ TEST_CASE("the reference gives results worked out by hand") {
   // s = 1 + 3 / 3 * (sum of squares of neighbours): 3, 3, 2 for x = 1, 1, 0
   CHECK(ForwardOf(LocalResponseNorm{.size = 3, .alpha = 3, .beta = 1}, {1, 3, 1, 1},
                   {{X(), {1, 1, 0}}}) == std::vector<double>{1.0 / 3, 1.0 / 3, 0});
+  // invstd = 1 / sqrt(1 + 3), for values of variance 1
+  CHECK(
+      ForwardOf(
+          GroupNorm{.groups = 2, .epsilon = 3}, {1, 4, 1, 2},
+          {{X(), {1, 3, 1, 3, 0, 0, 2, 2}}, {Param(0), {1, 1, 2, 4}}, {Param(1), {0, 1, 0, 0}}}) ==
+      std::vector<double>{-0.5, 0.5, 0.5, 1.5, -1, -1, 2, 2});
+  CHECK(ForwardOf(InstanceNorm{.epsilon = 3}, {1, 2, 1, 2}, {{X(), {1, 3, 5, 7}}}) ==
+        std::vector<double>{-0.5, 0.5, -0.5, 0.5});
+  CHECK(ForwardOf(LayerNorm{.epsilon = 3, .affine = false}, {1, 2, 1, 2}, {{X(), {1, 5, 3, 7}}}) ==
+        std::vector<double>{-0.5, -0.5, 0.5, 0.5});
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -9,6 +10,8 @@
 #include "neap/core/step/signature_text.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/norm/group_norm.h"
+#include "neap/layers/norm/layer_norm.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 
@@ -49,6 +52,8 @@ Values RunInParts(Backend& backend, const DeviceAccess& access, const StepSignat
     Values values;
     for (size_t i = 0; i < part.operands.size(); ++i) {
       OperandSpec& operand = part.operands[i];
+      if (operand.operand.slot == Slot::kSaved)
+        operand.tensor = WithFirstExtent(operand.tensor, images);
       if (operand.access == Access::kRead) {
         values[operand.operand] =
             PartOf(given.at(operand.operand), whole.operands[i].tensor, operand.tensor, first);
@@ -101,7 +106,47 @@ void CheckLoss(Backend& backend, const DeviceAccess& access, const Layer& loss, 
   }
 }
 
+void CheckNorm(Backend& backend, const DeviceAccess& access, const Layer& norm,
+               const TensorSpec& x) {
+  CAPTURE(norm.type());
+  CAPTURE(x.ToString());
+  const LayerSpec spec = norm.Specify({.inputs = {x}}).value();
+  const SignatureOptions options = {.layer = norm, .spec = spec, .inputs = {x}};
+  const int64_t channels = x.shape.c();
+  Values given = {{X(), Rounded(x, Waves(x.elements()))},
+                  {Param(0), Waves(channels)},
+                  {Param(1), Waves(channels)}};
+  const StepSignature forward = SignatureOf(spec.steps[0], options);
+  const StepSignature backward = SignatureOf(spec.steps[1], options);
+  for (const auto& [operand, made] : Run(backend, access, forward, given)) {
+    if (operand.slot == Slot::kSaved) given[operand] = made;
+  }
+  given[Dy()] = given.at(X());
+  std::reverse(given[Dy()].begin(), given[Dy()].end());
+  for (const StepSignature& step : {forward, backward}) {
+    const Values whole = Run(backend, access, step, given);
+    for (const int64_t count : {2, 3, 5}) {
+      CAPTURE(count);
+      for (const auto& [operand, made] : RunInParts(backend, access, step, given, count)) {
+        if (!IsSum(operand)) CHECK(made == whole.at(operand));
+        for (size_t i = 0; IsSum(operand) && i < made.size(); ++i)
+          CHECK(made[i] == doctest::Approx(whole.at(operand)[i]).epsilon(1e-4));
+      }
+    }
+  }
+}
+
 }  // namespace
+
+void CheckNormsInSubBatches(Backend& backend, const DeviceAccess& access, DType dtype) {
+  for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
+    for (const Shape& shape : {Shape{5, 6, 3, 5}, Shape{5, 16, 12, 12}, Shape{5, 4, 4700}}) {
+      for (const Layer& norm :
+           {Layer(GroupNorm{.groups = 2}), Layer(InstanceNorm{}), Layer(LayerNorm{})})
+        CheckNorm(backend, access, norm, {shape, dtype, layout});
+    }
+  }
+}
 
 void CheckDropoutInSubBatches(Backend& backend, const DeviceAccess& access, DType dtype) {
   // Parts of 5 elements begin inside a block of random numbers.
@@ -148,6 +193,8 @@ void CheckLossInSubBatches(Backend& backend, const DeviceAccess& access) {
        {SoftmaxCrossEntropy{}, SoftmaxCrossEntropy{.weight = 0.3F}}) {
     CheckLoss(backend, access, softmax, {5, 3, 1, 1}, {.shape = {5}, .dtype = DType::kInt32});
     CheckLoss(backend, access, softmax, {5, 3, 5, 7}, {.shape = {5, 5, 7}, .dtype = DType::kInt32});
+    CheckLoss(backend, access, softmax, {5, 3, 2, 4, 3},
+              {.shape = {5, 2, 4, 3}, .dtype = DType::kInt32});
   }
   for (const Shape& shape : {Shape{5, 3, 1, 1}, Shape{5, 3, 5, 7}}) {
     CheckLoss(backend, access, MeanSquaredError{}, shape, {.shape = shape});

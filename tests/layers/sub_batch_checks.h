@@ -1,5 +1,5 @@
-// Checks of the layers whose kernels depend on the sub-batch or add to what earlier ones have
-// computed, for any backend.
+// Checks of the layers whose kernels depend on the sub-batch, add to what earlier ones have
+// computed, or must not couple images, for any backend.
 #pragma once
 
 #include "neap/core/base/tensor.h"
@@ -14,6 +14,10 @@ void CheckDropoutInSubBatches(Backend& backend, const DeviceAccess& access, DTyp
 
 // Fully connected layers add up the gradients of their parameters.
 void CheckFullyConnectedInSubBatches(Backend& backend, const DeviceAccess& access, DType dtype);
+
+// Norms of each image compute the same bits in parts of a batch as for the whole batch, and add up
+// the gradients of their parameters.
+void CheckNormsInSubBatches(Backend& backend, const DeviceAccess& access, DType dtype);
 
 // The loss computes the same probabilities and gradients, and the same metrics but for rounding;
 // with a label per image, and with one per pixel.

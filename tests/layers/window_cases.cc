@@ -20,7 +20,7 @@ namespace {
 
 template <typename Pool>
 std::string Dilated(const Pool& pool) {
-  return pool.dilation == Extents(1) ? "" : " dilation " + Text(pool.dilation);
+  return pool.dilation.AllAre(1) ? "" : " dilation " + Text(pool.dilation);
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ void CaseList::AddMaxPool(const MaxPool& pool, const Shape& shape) {
       absl::StrCat(Text(pool.kernel), " stride ", Text(pool.stride), " padding ",
                    Text(pool.padding), pool.ceil_mode ? " rounded up" : "", Dilated(pool));
   Add("max_pool " + window, pool, {shape});
-  if (CanPoolRelu(pool)) {
+  if (CanPoolRelu(pool, shape.spatial_axes())) {
     Add("relu, max_pool " + window, FusedRelu{.pool = pool}, {shape});
     Add("bias, relu, max_pool " + window, FusedRelu{.bias = true, .pool = pool}, {shape});
     Add("batch_norm, relu, max_pool " + window, NormPass{.activation = Relu{}, .sink = pool},

@@ -20,9 +20,9 @@ Pool MakePool(const StepSignature& signature, const TensorSpec& x, const TensorS
   const AveragePool& layer = *signature.layer.As<AveragePool>();
   Pool pool = {.x = ImageDesc(x),
                .y = ImageDesc(y),
-               .kernel = {layer.kernel.h(), layer.kernel.w()},
-               .stride = {layer.stride.h(), layer.stride.w()},
-               .padding = {layer.padding.h(), layer.padding.w()}};
+               .kernel = DimsOf(layer.kernel),
+               .stride = DimsOf(layer.stride),
+               .padding = DimsOf(layer.padding)};
   if (!layer.count_padding) pool.algorithm = dnnl::algorithm::pooling_avg_exclude_padding;
   return pool;
 }
@@ -39,7 +39,7 @@ dnnl::pooling_forward::primitive_desc ForwardDesc(const Origin& origin, const Po
 // rare ones with dilation.
 bool HasOwnLoop(const StepSignature& signature) {
   const AveragePool& layer = *signature.layer.As<AveragePool>();
-  return layer.ceil_mode || layer.dilation != Extents(1);
+  return layer.ceil_mode || !layer.dilation.AllAre(1);
 }
 
 // The number of pixels along one axis by which a mean divides.
@@ -53,33 +53,26 @@ int64_t Counted(const Span& span, int64_t kernel, int64_t size, int64_t padding,
 template <typename F>
 void ForEachMean(const AveragePool& layer, const TensorSpec& x, const TensorSpec& y, F f) {
   ForEachWindow(layer, x, y, [&](int64_t at, const PoolWindow& window) {
+    const int64_t depth = Counted(window.planes, layer.kernel.d(1), x.shape.d(), layer.padding.d(0),
+                                  layer.count_padding);
     const int64_t height =
         Counted(window.rows, layer.kernel.h(), x.shape.h(), layer.padding.h(), layer.count_padding);
     const int64_t width = Counted(window.columns, layer.kernel.w(), x.shape.w(), layer.padding.w(),
                                   layer.count_padding);
-    f(at, window, static_cast<float>(height * width));
+    f(at, window, static_cast<float>(depth * height * width));
   });
-}
-
-// Calls f(offset in x) for every pixel of the image in the window.
-template <typename F>
-void ForEachPixel(const PoolWindow& window, const Strides& strides, F f) {
-  const auto& [plane, channel, rows, columns] = window;
-  for (int64_t r = rows.begin; r < rows.end; ++r) {
-    for (int64_t s = columns.begin; s < columns.end; ++s)
-      f(plane + rows.At(r) * strides.h + columns.At(s) * strides.w);
-  }
 }
 
 void Forward(const LoopArgs& args) {
   const TensorSpec& spec = args.signature.Spec(X());
   const Strides strides = StridesOf(spec);
+  const AveragePool& layer = *args.signature.layer.As<AveragePool>();
   const float* const x = args.Get<float>(X());
   float* const y = args.Get<float>(Y());
-  ForEachMean(*args.signature.layer.As<AveragePool>(), spec, args.signature.Spec(Y()),
+  ForEachMean(layer, spec, args.signature.Spec(Y()),
               [&](int64_t at, const PoolWindow& window, float count) {
                 float sum = 0;
-                ForEachPixel(window, strides, [&](int64_t i) { sum += x[i]; });
+                ForEachInWindow(layer, window, strides, [&](int64_t i, int64_t) { sum += x[i]; });
                 y[at] = sum / count;
               });
 }
@@ -87,12 +80,14 @@ void Forward(const LoopArgs& args) {
 void Backward(const LoopArgs& args) {
   const TensorSpec& spec = args.signature.Spec(Dx());
   const Strides strides = StridesOf(spec);
+  const AveragePool& layer = *args.signature.layer.As<AveragePool>();
   const float* const dy = args.Get<float>(Dy());
   float* const dx = args.Get<float>(Dx());
   std::fill_n(dx, spec.elements(), 0.0F);
-  ForEachMean(*args.signature.layer.As<AveragePool>(), spec, args.signature.Spec(Dy()),
+  ForEachMean(layer, spec, args.signature.Spec(Dy()),
               [&](int64_t at, const PoolWindow& window, float count) {
-                ForEachPixel(window, strides, [&](int64_t i) { dx[i] += dy[at] / count; });
+                ForEachInWindow(layer, window, strides,
+                                [&](int64_t i, int64_t) { dx[i] += dy[at] / count; });
               });
 }
 

@@ -26,15 +26,13 @@ void ForEachMaximum(const MaxPool& layer, const TensorSpec& x, const TensorSpec&
                     Store store) {
   const Strides strides = StridesOf(x);
   ForEachWindow(layer, x, y, [&](int64_t at, const PoolWindow& window) {
-    const auto& [plane, channel, rows, columns] = window;
+    const int64_t line = window.planes.begin * layer.kernel.h() + window.rows.begin;
     Maximum best = {-std::numeric_limits<float>::infinity(),
-                    rows.begin * layer.kernel.w() + columns.begin};
-    for (int64_t r = rows.begin; r < rows.end; ++r) {
-      for (int64_t s = columns.begin; s < columns.end; ++s) {
-        const float v = value(plane + rows.At(r) * strides.h + columns.At(s) * strides.w, channel);
-        if (!(v <= best.value) && !std::isnan(best.value)) best = {v, r * layer.kernel.w() + s};
-      }
-    }
+                    line * layer.kernel.w() + window.columns.begin};
+    ForEachInWindow(layer, window, strides, [&](int64_t i, int64_t index) {
+      const float v = value(i, window.channel);
+      if (!(v <= best.value) && !std::isnan(best.value)) best = {v, index};
+    });
     store(at, best);
   });
 }
@@ -56,12 +54,16 @@ template <typename Index>
 void ScatterToMaxima(const MaxPool& layer, const TensorSpec& x, const TensorSpec& y,
                      const float* dy, const Index* index, bool relu, float* dx) {
   const Strides strides = StridesOf(x);
+  const int64_t depth = layer.kernel.d(1), height = layer.kernel.h(), width = layer.kernel.w();
   std::fill_n(dx, x.elements(), 0.0F);
   ForEachWindow(layer, x, y, [&](int64_t at, const PoolWindow& window) {
     if (relu && index[at] == kNotPositive) return;
-    const int64_t r = window.rows.At(index[at] / layer.kernel.w());
-    const int64_t s = window.columns.At(index[at] % layer.kernel.w());
-    dx[window.plane + r * strides.h + s * strides.w] += dy[at];
+    const int64_t line = index[at] / width;                // of the window
+    const int64_t plane = depth == 1 ? 0 : line / height;  // divisions take most of the time
+    const int64_t q = window.planes.At(plane);
+    const int64_t r = window.rows.At(line - plane * height);
+    const int64_t s = window.columns.At(index[at] % width);
+    dx[window.first + q * strides.d + r * strides.h + s * strides.w] += dy[at];
   });
 }
 

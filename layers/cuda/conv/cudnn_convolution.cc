@@ -14,11 +14,11 @@
 namespace neap {
 
 std::string ConvolutionProblem::ToString() const {
+  const auto text = [&](const Extents& extents) { return extents.Along(axes()).ToString(); };
   return absl::StrCat(std::string(Name(phase)), " x ", x.ToString(), " weight ", weight.ToString(),
-                      " y ", y.ToString(), " stride ", stride.h(), "x", stride.w(), " padding ",
-                      padding.h(), "x", padding.w(), " dilation ", dilation.h(), "x", dilation.w(),
-                      accumulate ? " accumulated" : "", relu ? " bias relu" : "",
-                      half_accumulation ? " added in fp16" : "");
+                      " y ", y.ToString(), " stride ", text(stride), " padding ", text(padding),
+                      " dilation ", text(dilation), accumulate ? " accumulated" : "",
+                      relu ? " bias relu" : "", half_accumulation ? " added in fp16" : "");
 }
 
 namespace {
@@ -95,6 +95,7 @@ class CudnnConvolutionsImpl final : public CudnnConvolutions {
   size_t Version() const override { return cudnnGetVersion(); }
 
   absl::StatusOr<std::vector<Engine>> Engines(const ConvolutionProblem& problem) override {
+    RETURN_IF_ERROR(CheckVersion(problem, Version()));
     const std::string key = problem.ToString();
     {
       const std::lock_guard lock(mutex_);

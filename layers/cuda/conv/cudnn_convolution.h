@@ -23,8 +23,8 @@
 
 namespace neap {
 
-// x, weight and y are the layer's input, weight and output, or their gradients; `phase` decides
-// which of them is computed.
+// x, weight and y are the layer's input, weight and output, or their gradients, of two or three
+// spatial axes; `phase` decides which of them is computed.
 struct ConvolutionProblem {
   Phase phase = Phase::kForward;
   TensorSpec x;
@@ -38,6 +38,7 @@ struct ConvolutionProblem {
   // For fp16 tensors: add products in fp16 (u-cuDNN's true half) instead of fp32 (pseudo half).
   bool half_accumulation = false;
 
+  int axes() const { return x.shape.spatial_axes(); }  // 2 of images, 3 of volumes
   std::string ToString() const;
 };
 
@@ -71,7 +72,8 @@ class CudnnConvolutions {
   // cuDNN's, as cudnnGetVersion() returns it: 91900 for 9.19.0.
   virtual size_t Version() const = 0;
   // In heuristic order: recommendations first, then fallbacks. For fp32, engines that round to tf32
-  // are left out; for 16 bits, those that add in 16 bits, unless the problem says to.
+  // are left out; for 16 bits, those that add in 16 bits, unless the problem says to. Errors:
+  // UNIMPLEMENTED if there is none, and those of CheckVersion() (layers/cuda/conv/cudnn_engines.h).
   virtual absl::StatusOr<std::vector<Engine>> Engines(const ConvolutionProblem& problem) = 0;
   // `engine` is the id of one of Engines(problem), made of cuDNN's global index and knobs:
   // "eng12_k2=1_k3=0".

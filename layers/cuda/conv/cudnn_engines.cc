@@ -111,6 +111,14 @@ void LibraryLists::Keep(std::string_view problem,
   if (lists != nullptr) lists->Keep(library, problem, ListText(engines));
 }
 
+absl::Status CheckVersion(const ConvolutionProblem& problem, size_t version) {
+  if (!IsTooOld(version, problem.axes())) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat("cuDNN ", version / 10000, ".", version / 100 % 100, ".", version % 100,
+                   " computes some convolutions of volumes wrongly; 9.15 or newer is needed for ",
+                   problem.ToString()));
+}
+
 std::vector<Engine> Offered(const std::vector<HeuristicEngine>& engines,
                             const ConvolutionProblem& problem) {
   std::vector<Engine> offered;
@@ -129,6 +137,7 @@ bool IsAllowed(const EngineNotes& notes, const ConvolutionProblem& problem) {
   if (notes.down_converts_inputs || (problem.relu && notes.is_compiled)) return false;
   const DType dtype = problem.x.dtype;
   if (Is16Bit(dtype)) return problem.half_accumulation || !notes.reduced_precision_reduction;
+  if (problem.axes() == 3 && notes.reduced_precision_reduction) return false;
   return dtype == DType::kTf32 || !notes.tensor_core;
 }
 

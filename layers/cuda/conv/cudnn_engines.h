@@ -73,13 +73,22 @@ struct LibraryLists {
   void Keep(std::string_view problem, const std::vector<HeuristicEngine>& engines) const;
 };
 
+// Whether this version of cuDNN, as cudnnGetVersion() returns it, is known to compute some
+// convolutions with so many spatial axes wrongly: those of volumes before 9.15. A GPU that is
+// present needs a newer one for all problems (CudnnConvolutions::ForDevice()), but not one that is
+// only described.
+constexpr bool IsTooOld(size_t version, int axes) { return axes == 3 && version < 91500; }
+// UNIMPLEMENTED if it is.
+absl::Status CheckVersion(const ConvolutionProblem& problem, size_t version);
+
 // Those that are allowed and trusted.
 std::vector<Engine> Offered(const std::vector<HeuristicEngine>& engines,
                             const ConvolutionProblem& problem);
 
 // Whether the engine is precise enough for the problem. fp32 excludes engines that round their
 // inputs; tf32 allows tensor cores, but no lower precision. 16 bits allow tensor cores, but only
-// sums in the type that the problem asks for.
+// sums in the type that the problem asks for. Of volumes, fp32 and tf32 exclude engines that are
+// noted to add in lower precision, which cuDNN 9.19 lists for the weight gradient.
 //
 // With a ReLU, the heuristics also list engines that are compiled when they are built, but only on
 // a machine with a GPU: a described device would have other engines than the device itself. They

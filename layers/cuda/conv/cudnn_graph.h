@@ -61,10 +61,18 @@ inline absl::Status CudnnStatus(cudnnStatus_t status, std::string_view call) {
   return absl::InternalError(absl::StrCat(std::string(call), ": ", cudnnGetErrorString(status)));
 }
 
+// Of N, C and the spatial axes.
 inline std::vector<int64_t> Strides(const TensorSpec& t) {
-  const int64_t c = t.shape.c(), h = t.shape.h(), w = t.shape.w();
-  if (t.layout == Layout::kChannelsLast) return {c * h * w, 1, w * c, c};
-  return {c * h * w, h * w, w, 1};
+  const bool channels_last = t.layout == Layout::kChannelsLast;
+  std::vector<int64_t> strides(t.shape.dims().size());
+  int64_t step = channels_last ? t.shape.c() : 1;
+  for (size_t axis = strides.size() - 1; axis >= 2; --axis) {
+    strides[axis] = step;
+    step *= t.shape.dims()[axis];
+  }
+  strides[0] = t.shape.c() * t.shape.positions();
+  strides[1] = channels_last ? 1 : step;
+  return strides;
 }
 
 inline fe::DataType_t DataTypeOf(DType dtype) {
@@ -74,19 +82,25 @@ inline fe::DataType_t DataTypeOf(DType dtype) {
 
 inline fe::graph::Tensor_attributes Attributes(const TensorSpec& t, Uid uid) {
   fe::graph::Tensor_attributes attributes;
-  attributes.set_dim({t.shape.n(), t.shape.c(), t.shape.h(), t.shape.w()})
+  attributes.set_dim({t.shape.dims().begin(), t.shape.dims().end()})
       .set_stride(Strides(t))
       .set_data_type(DataTypeOf(t.dtype))
       .set_uid(uid);
   return attributes;
 }
 
+// A number for each of the problem's axes.
+inline std::vector<int64_t> PerAxis(const ConvolutionProblem& problem, const Extents& extents) {
+  const Extents each = extents.Along(problem.axes());
+  return {each.values().begin(), each.values().end()};
+}
+
 template <typename Operation>
 Operation WithWindow(const ConvolutionProblem& problem) {
   Operation operation;
-  operation.set_padding({problem.padding.h(), problem.padding.w()})
-      .set_stride({problem.stride.h(), problem.stride.w()})
-      .set_dilation({problem.dilation.h(), problem.dilation.w()});
+  operation.set_padding(PerAxis(problem, problem.padding))
+      .set_stride(PerAxis(problem, problem.stride))
+      .set_dilation(PerAxis(problem, problem.dilation));
   return operation;
 }
 
@@ -226,17 +240,18 @@ class ConvolutionGraph : public fe::graph::Graph {
       std::unordered_map<int64_t, std::shared_ptr<fe::Tensor>>& tensors) const override {
     if (!problem_.accumulate)
       return Graph::create_cudnn_operations(uids, operations, raw_operations, tensors);
-    const int64_t stride[] = {problem_.stride.h(), problem_.stride.w()};
-    const int64_t padding[] = {problem_.padding.h(), problem_.padding.w()};
-    const int64_t dilation[] = {problem_.dilation.h(), problem_.dilation.w()};
+    const std::vector<int64_t> stride = PerAxis(problem_, problem_.stride);
+    const std::vector<int64_t> padding = PerAxis(problem_, problem_.padding);
+    const std::vector<int64_t> dilation = PerAxis(problem_, problem_.dilation);
+    const int64_t axes = problem_.axes();
     const fe::ConvDesc window = fe::ConvDescBuilder()
                                     .setComputeType(SumTypeOf(problem_))
                                     .setMathMode(CUDNN_CROSS_CORRELATION)
-                                    .setSpatialDimCount(2)
-                                    .setSpatialStride(2, stride)
-                                    .setPrePadding(2, padding)
-                                    .setPostPadding(2, padding)
-                                    .setDilation(2, dilation)
+                                    .setSpatialDimCount(axes)
+                                    .setSpatialStride(axes, stride.data())
+                                    .setPrePadding(axes, padding.data())
+                                    .setPostPadding(axes, padding.data())
+                                    .setDilation(axes, dilation.data())
                                     .build();
     fe::Operation operation =
         fe::OperationBuilder(fe::DescriptorType_t::OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR)
@@ -277,7 +292,8 @@ class ConvolutionGraph : public fe::graph::Graph {
 
   // relu(sums + bias), neither of which is stored.
   Tensor WithRelu(Tensor sums) {
-    const TensorSpec bias = {.shape = {1, problem_.y.shape.c(), 1, 1},
+    const std::vector<int64_t> ones(static_cast<size_t>(problem_.axes()), 1);
+    const TensorSpec bias = {.shape = SpatialShape(1, problem_.y.shape.c(), ones),
                              .dtype = problem_.y.dtype,
                              .layout = problem_.y.layout};
     sums = pointwise(sums, tensor(Attributes(bias, kBias)),

@@ -39,7 +39,7 @@ bool Applies(const ConvolutionProblem& p) {
   const bool types = p.phase == Phase::kBackwardParams
                          ? ElementOf(p.weight.dtype) == kernels::Element::kFp32
                          : ElementOf(p.weight.dtype) == ElementOf(p.x.dtype);
-  return depthwise && window && pixels_fit && types && !p.half_accumulation;
+  return p.axes() == 2 && depthwise && window && pixels_fit && types && !p.half_accumulation;
 }
 
 class DepthwisePlan final : public ConvolutionPlan {

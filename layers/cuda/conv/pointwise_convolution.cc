@@ -120,7 +120,7 @@ class PointwisePlan final : public ConvolutionPlan {
 
 std::optional<Engine> PointwiseEngine(const ConvolutionProblem& p) {
   const Shape& weight = p.weight.shape;
-  const bool applies = !p.accumulate && p.x.dtype == DType::kFp32 &&
+  const bool applies = p.axes() == 2 && !p.accumulate && p.x.dtype == DType::kFp32 &&
                        p.x.layout == Layout::kChannelsFirst && weight.h() == 1 && weight.w() == 1 &&
                        weight.c() == p.x.shape.c() && p.padding == Extents(0);
   if (!applies) return std::nullopt;

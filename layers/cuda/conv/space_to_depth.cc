@@ -126,7 +126,7 @@ std::optional<SpaceToDepth> FindSpaceToDepth(const ConvolutionProblem& problem) 
   const Shape& weight = problem.weight.shape;
   const Extents stride = problem.stride;
   const int64_t channels = problem.x.shape.c();
-  const bool applies = channels <= kMaxCopiedChannels &&
+  const bool applies = problem.axes() == 2 && channels <= kMaxCopiedChannels &&
                        channels % ChannelMultiple(problem.x.dtype) != 0 && weight.c() == channels &&
                        stride != Extents(1) && stride.h() <= weight.h() &&
                        stride.w() <= weight.w() && problem.dilation == Extents(1) &&

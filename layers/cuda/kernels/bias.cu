@@ -143,14 +143,10 @@ struct BiasOp {
 }  // namespace
 
 int64_t ChannelScratchBytes(const ChannelShape& s, Element type) {
-  const int wide = static_cast<int>(16 / SizeOf(type));
-  uint32_t splits = 1;
-  for (int vec : {1, wide}) {
-    if (!Vectorised(s, vec)) continue;
-    const Cut cut = s.channels_last ? CutRows(s, vec, kMinRowThreads) : CutPlanes(s, vec);
-    splits = std::max(splits, cut.splits);
-  }
-  return static_cast<int64_t>(splits) * s.channels * kPartBytes;
+  const auto cut_of = [&](int vec) {
+    return s.channels_last ? CutRows(s, vec, kMinRowThreads) : CutPlanes(s, vec);
+  };
+  return MostSplits(s, type, cut_of) * s.channels * kPartBytes;
 }
 
 cudaError_t AddBias(const ChannelShape& s, const float* bias, Array y, cudaStream_t stream) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "neap/layers/cuda/kernels/channel_map.cuh"
 #include "neap/layers/cuda/kernels/device_math.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
 
@@ -42,18 +43,29 @@ inline int64_t TileWidth(int64_t vectors, int64_t most) {
 }
 
 // A block of `threads` reads whole cache lines of each row: 128 bytes are 8 wide vectors. There are
-// few large blocks, about one per multiprocessor, because one block merges all splits of its
+// few large blocks, about one per multiprocessor, where one block merges all splits of its
 // channels.
-inline Cut CutRows(const ChannelShape& s, int vec, int threads) {
+inline Cut CutRows(const ChannelShape& s, int vec, int threads,
+                   int64_t wanted_blocks = kWantedBlocks) {
   const int64_t vectors = s.channels / vec;
   const int64_t width = TileWidth(vectors, vec == 1 ? kWarp : 8);
   const int64_t height = threads / width;
   const int64_t tiles = CeilDiv(vectors, width);
-  const int64_t wanted = std::max<int64_t>(1, kWantedBlocks / tiles);
+  const int64_t wanted = std::max<int64_t>(1, wanted_blocks / tiles);
   const int64_t splits = std::min(wanted, CeilDiv(s.outer * s.inner, height * kUnroll));
   return {.splits = static_cast<uint32_t>(splits),
           .block = dim3(static_cast<unsigned>(width), static_cast<unsigned>(height)),
           .grid = dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(splits))};
+}
+
+// The most splits that cut_of(vec) makes, whatever the width of vectors of the type.
+template <typename CutOf>
+int64_t MostSplits(const ChannelShape& s, Element type, const CutOf& cut_of) {
+  uint32_t splits = 1;
+  for (const int vec : {1, static_cast<int>(16 / SizeOf(type))}) {
+    if (Vectorised(s, vec)) splits = std::max(splits, cut_of(vec).splits);
+  }
+  return splits;
 }
 
 }  // namespace neap::kernels

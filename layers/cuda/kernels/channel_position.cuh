@@ -15,15 +15,16 @@ struct RowPosition {
 
 // Most operations load by the number. Those with `parts`, which are concatenated along the
 // channels, or with a `slice` of such a concatenation, find the address from what they prepared for
-// the channel.
+// the channel, and those with `statistics` of positions read these, too.
 template <typename Op>
-inline constexpr bool kReadsParts = requires(Op op) {
+inline constexpr bool kReadsByRow = requires(Op op) {
   op.parts;
 }
-|| requires(Op op) { op.slice; };
+|| requires(Op op) { op.slice; }
+|| requires(Op op) { op.statistics; };
 template <bool kLast, int kVec, typename Op>
 __device__ __forceinline__ auto PrepareAt(const Op& op, size_t c, const RowPosition& at) {
-  if constexpr (kReadsParts<Op>) {
+  if constexpr (kReadsByRow<Op>) {
     return op.template Prepare<kLast, kVec>(c, at);
   } else {
     return op.template Prepare<kLast, kVec>(c, at.i);
@@ -32,7 +33,7 @@ __device__ __forceinline__ auto PrepareAt(const Op& op, size_t c, const RowPosit
 template <int kVec, typename Op, typename Constants>
 __device__ __forceinline__ auto LoadAt(const Op& op, const Constants& constants,
                                        const RowPosition& at) {
-  if constexpr (kReadsParts<Op>) {
+  if constexpr (kReadsByRow<Op>) {
     return op.template Load<kVec>(constants, at);
   } else {
     return op.template Load<kVec>(at.i);

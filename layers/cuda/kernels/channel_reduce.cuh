@@ -181,38 +181,25 @@ __device__ void FinishChannels(uint32_t thread, const Final& final,
   if (thread < width && c < end) final(c, shared[thread]);
 }
 
-// partial[split * channels + channel], grid (channels, splits). A channel has `vectors` vectors,
-// `inner` per image, and a ticket. Without tickets, Finish() must follow.
-template <typename Op, int kVec, typename Final>
-__global__ void __launch_bounds__(kThreads, Op::Total::kResident)
-    ReducePlanes(Op op, Final final, Divider<uint32_t> inner, uint32_t vectors, uint32_t per_split,
-                 typename Op::Total::template Of<float>* partial, uint32_t* tickets) {
-  AwaitKernelBefore();
-  AllowDependents();
+// The part of channel c of this thread's vectors, `mine`, mine + kApart, ..., below `end`. at(v) is
+// the position of vector v; the vectors before `end` are those of a block.
+template <typename Op, int kVec, uint32_t kApart, typename At>
+__device__ __forceinline__ auto SumVectors(const Op& op, size_t c, const At& at, uint32_t mine,
+                                           uint32_t end) {
   constexpr uint32_t kLoads = LoadsOf<Op>();
-  const uint32_t channels = gridDim.x, c = blockIdx.x;
-  const uint32_t begin = blockIdx.y * per_split;
-  const uint32_t end = min(begin + per_split, vectors);
-  const uint32_t mine = begin + threadIdx.x;
-  const auto at = [&](uint32_t v) {
-    uint32_t within = 0;
-    const size_t image = inner.Split(v, within);
-    return RowPosition{(image * channels + c) * inner.divisor + within,
-                       static_cast<uint32_t>(image), within};
-  };
   const auto constants = PrepareAt<false, kVec>(op, c, at(min(mine, end - 1)));
   constexpr int kSums = Op::Total::kSums;
   Accumulators<kSums, kVec> sums = {};
-  for (uint32_t first = mine; first < end; first += kThreads * kLoads) {
+  for (uint32_t first = mine; first < end; first += kApart * kLoads) {
     typename Op::template Registers<kVec> loaded[kLoads];
 #pragma unroll
     for (uint32_t u = 0; u < kLoads; ++u) {
-      const uint32_t v = first + u * kThreads;
+      const uint32_t v = first + u * kApart;
       if (v < end) loaded[u] = LoadAt<kVec>(op, constants, at(v));
     }
 #pragma unroll
     for (uint32_t u = 0; u < kLoads; ++u) {
-      const uint32_t v = first + u * kThreads;
+      const uint32_t v = first + u * kApart;
       if (v < end) op.template Accumulate<kVec>(constants, loaded[u], at(v).i, sums);
     }
   }
@@ -222,8 +209,28 @@ __global__ void __launch_bounds__(kThreads, Op::Total::kResident)
 #pragma unroll
     for (int n = 0; n < kSums; ++n) sum.v[n] += sums.v[n].v[k];
   }
-  const uint32_t count = mine < end ? (end - mine + kThreads - 1) / kThreads * kVec : 0;
-  const auto part = MergeBlock(Op::Total::Close(constants, 0, sum, count));
+  const uint32_t count = mine < end ? (end - mine + kApart - 1) / kApart * kVec : 0;
+  return Op::Total::Close(constants, 0, sum, count);
+}
+
+// partial[split * channels + channel], grid (channels, splits). A channel has `vectors` vectors,
+// `inner` per image, and a ticket. Without tickets, Finish() must follow.
+template <typename Op, int kVec, typename Final>
+__global__ void __launch_bounds__(kThreads, Op::Total::kResident)
+    ReducePlanes(Op op, Final final, Divider<uint32_t> inner, uint32_t vectors, uint32_t per_split,
+                 typename Op::Total::template Of<float>* partial, uint32_t* tickets) {
+  AwaitKernelBefore();
+  AllowDependents();
+  const uint32_t channels = gridDim.x, c = blockIdx.x;
+  const uint32_t begin = blockIdx.y * per_split;
+  const uint32_t end = min(begin + per_split, vectors);
+  const auto at = [&](uint32_t v) {
+    uint32_t within = 0;
+    const size_t image = inner.Split(v, within);
+    return RowPosition{(image * channels + c) * inner.divisor + within,
+                       static_cast<uint32_t>(image), within};
+  };
+  const auto part = MergeBlock(SumVectors<Op, kVec, kThreads>(op, c, at, begin + threadIdx.x, end));
   if (threadIdx.x == 0) partial[static_cast<size_t>(blockIdx.y) * channels + c] = part;
   if (tickets == nullptr || !ArrivesLast(threadIdx.x, tickets + c, gridDim.y)) return;
   __shared__ typename Op::Total::template Of<double> shared[kThreads];
@@ -241,33 +248,39 @@ constexpr int RowThreadsOf() {
   }
 }
 
-// The parts of the channels of vector `cv` in this thread's rows: every gridDim.y * blockDim.y-th.
+// The rows [begin, end) of a tensor whose channels are `vectors` vectors.
+struct RowRange {
+  size_t begin, end;
+  uint32_t vectors;
+};
+
+// The parts of the channels of vector `cv`, of which `c` is the first, in this thread's rows: every
+// gridDim.y * blockDim.y-th.
 template <typename Op, int kVec>
-__device__ __forceinline__ void SumRows(const Op& op, uint32_t cv, uint32_t channel_vectors,
-                                        size_t rows,
+__device__ __forceinline__ void SumRows(const Op& op, const RowRange& rows, uint32_t cv, size_t c,
                                         typename Op::Total::template Of<float> (&parts)[kVec]) {
   const size_t step = static_cast<size_t>(gridDim.y) * blockDim.y;
-  const size_t mine = static_cast<size_t>(blockIdx.y) * blockDim.y + threadIdx.y;
+  const size_t mine = rows.begin + static_cast<size_t>(blockIdx.y) * blockDim.y + threadIdx.y;
   const auto at = [&](size_t row) {
-    return RowPosition{row * channel_vectors + cv, static_cast<uint32_t>(row), 0};
+    return RowPosition{row * rows.vectors + cv, static_cast<uint32_t>(row), 0};
   };
-  const auto constants =
-      PrepareAt<true, kVec>(op, static_cast<size_t>(cv) * kVec, at(mine < rows ? mine : rows - 1));
+  const auto constants = PrepareAt<true, kVec>(op, c, at(mine < rows.end ? mine : rows.end - 1));
   constexpr int kLoads = LoadsOf<Op>(), kSums = Op::Total::kSums;
   Accumulators<kSums, kVec> sums = {};
-  for (size_t first = mine; first < rows; first += step * kLoads) {
+  for (size_t first = mine; first < rows.end; first += step * kLoads) {
     typename Op::template Registers<kVec> loaded[kLoads];
 #pragma unroll
     for (int u = 0; u < kLoads; ++u) {
       const size_t row = first + static_cast<size_t>(u) * step;
-      if (row < rows) loaded[u] = LoadAt<kVec>(op, constants, at(row));
+      if (row < rows.end) loaded[u] = LoadAt<kVec>(op, constants, at(row));
     }
     Repeat<kLoads>([&](int u) {
       const size_t row = first + static_cast<size_t>(u) * step;
-      if (row < rows) op.template Accumulate<kVec>(constants, loaded[u], at(row).i, sums);
+      if (row < rows.end) op.template Accumulate<kVec>(constants, loaded[u], at(row).i, sums);
     });
   }
-  const uint32_t count = mine < rows ? static_cast<uint32_t>((rows - mine + step - 1) / step) : 0;
+  const uint32_t count =
+      mine < rows.end ? static_cast<uint32_t>((rows.end - mine + step - 1) / step) : 0;
 #pragma unroll
   for (int k = 0; k < kVec; ++k) {
     LaneSums<kSums> sum;
@@ -275,6 +288,25 @@ __device__ __forceinline__ void SumRows(const Op& op, uint32_t cv, uint32_t chan
     for (int n = 0; n < kSums; ++n) sum.v[n] = sums.v[n].v[k];
     parts[k] = Op::Total::Close(constants, k, sum, count);
   }
+}
+
+// The most channels of a tile, which is a block's.
+template <int kVec>
+inline constexpr int kWidestTile = std::max(8 * kVec, kWarp);
+
+// Merges the parts of a block's threads, {channel vectors, rows}, of which there are kWarps warps,
+// into the first blockDim.x * kVec elements of `shared`, which has kWidestTile for each warp.
+template <int kWarps, int kVec, typename Part>
+__device__ __forceinline__ void MergeTile(uint32_t thread, Part (&parts)[kVec], Part* shared) {
+  MergeWarp<kVec>(parts, blockDim.x);
+  const uint32_t width = blockDim.x * kVec;
+  if (thread % kWarp < blockDim.x) {
+#pragma unroll
+    for (int k = 0; k < kVec; ++k)
+      shared[thread / kWarp * width + threadIdx.x * kVec + k] = parts[k];
+  }
+  __syncthreads();
+  MergeRows(thread, shared, width, kWarps);
 }
 
 // partial[split * channels + channel], block (channel vectors, rows), grid (tiles of channels,
@@ -288,24 +320,18 @@ __global__ void __launch_bounds__(RowThreadsOf<Op>())
   using Part = typename Op::Total::template Of<float>;
   using Gathered = typename Op::Total::template Of<double>;
   constexpr int kBlock = RowThreadsOf<Op>(), kWarps = kBlock / kWarp;
-  constexpr int kWidest = std::max(8 * kVec, kWarp);
-  constexpr size_t kBytes = std::max(sizeof(Part) * kWarps * kWidest, sizeof(Gathered) * kBlock);
+  constexpr size_t kBytes =
+      std::max(sizeof(Part) * kWarps * kWidestTile<kVec>, sizeof(Gathered) * kBlock);
   __shared__ __align__(16) unsigned char bytes[kBytes];
   Part* const shared = reinterpret_cast<Part*>(bytes);
   const uint32_t thread = threadIdx.y * blockDim.x + threadIdx.x;
   const uint32_t cv = blockIdx.x * blockDim.x + threadIdx.x;
   Part parts[kVec] = {};
-  if (cv < channel_vectors) SumRows(op, cv, channel_vectors, rows, parts);
-  MergeWarp<kVec>(parts, blockDim.x);
-  const uint32_t width = blockDim.x * kVec;
-  if (thread % kWarp < blockDim.x) {
-#pragma unroll
-    for (int k = 0; k < kVec; ++k)
-      shared[thread / kWarp * width + threadIdx.x * kVec + k] = parts[k];
+  if (cv < channel_vectors) {
+    SumRows(op, {0, rows, channel_vectors}, cv, static_cast<size_t>(cv) * kVec, parts);
   }
-  __syncthreads();
-  MergeRows(thread, shared, width, kWarps);
-  const uint32_t channels = channel_vectors * kVec;
+  MergeTile<kWarps>(thread, parts, shared);
+  const uint32_t width = blockDim.x * kVec, channels = channel_vectors * kVec;
   const uint32_t begin = blockIdx.x * width, end = min(begin + width, channels);
   if (begin + thread < end)
     partial[static_cast<size_t>(blockIdx.y) * channels + begin + thread] = shared[thread];

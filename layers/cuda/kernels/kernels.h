@@ -123,16 +123,18 @@ cudaError_t BiasGradient(const ChannelShape& shape, ConstArray dy, float* dbias,
 // The index of a window whose maximum a ReLU made 0: kNotPositive (layers/pooling.h).
 inline constexpr uint8_t kStopsAtRelu = 255;
 
-// pooling.cu. Images are {outer, h, w, channels}; NCHW is outer = N * C, channels = 1.
+// pooling.cu. Images are {outer, h, w, channels}, volumes {outer, d, h, w, channels}; channels
+// first is outer = N * C, channels = 1.
 struct PoolShape {
   int64_t outer = 1;
   int64_t channels = 1;
-  int h = 1, w = 1;  // of the input
-  int out_h = 1, out_w = 1;
-  int kernel_h = 1, kernel_w = 1;
-  int stride_h = 1, stride_w = 1;
-  int padding_h = 0, padding_w = 0;
-  int dilation_h = 1, dilation_w = 1;
+  int axes = 2;             // 3 of volumes; the numbers along d are those of one plane otherwise
+  int d = 1, h = 1, w = 1;  // of the input
+  int out_d = 1, out_h = 1, out_w = 1;
+  int kernel_d = 1, kernel_h = 1, kernel_w = 1;
+  int stride_d = 1, stride_h = 1, stride_w = 1;
+  int padding_d = 0, padding_h = 0, padding_w = 0;
+  int dilation_d = 1, dilation_h = 1, dilation_w = 1;
   bool count_padding = true;  // average only: a mean counts padded zeros
 };
 // `index` is uint8_t* or, if `wide_index`, int32_t*; null if it is not needed.
@@ -214,17 +216,17 @@ struct RowCopy {
 };
 cudaError_t CopyRows(const RowCopy& copy, ConstArray in, Array out, cudaStream_t stream);
 
-// crop.cu. Images as in PoolShape; the rectangle has height x width pixels and begins at (top,
-// left).
+// crop.cu. Images and volumes as in PoolShape; the part has depth x height x width pixels and
+// begins at (front, top, left). An image is a volume of one plane.
 struct CropShape {
   int64_t outer = 1;
   int64_t channels = 1;
-  int64_t h = 1, w = 1;  // of the whole image
-  int64_t top = 0, left = 0;
-  int64_t height = 1, width = 1;
+  int64_t d = 1, h = 1, w = 1;  // of the whole
+  int64_t front = 0, top = 0, left = 0;
+  int64_t depth = 1, height = 1, width = 1;
 };
 cudaError_t Crop(const CropShape& shape, ConstArray whole, Array part, cudaStream_t stream);
-// Writes 0 outside the rectangle.
+// Writes 0 outside the part.
 cudaError_t ZeroPad(const CropShape& shape, ConstArray part, Array whole, cudaStream_t stream);
 
 // pointwise.cu. Every stride-th pixel of planes {h, w}, {out_h, out_w} in each plane.

@@ -14,10 +14,13 @@ kernels::CropShape ShapeOf(const TensorSpec& whole, const TensorSpec& part, Exte
   const bool last = whole.layout == Layout::kChannelsLast;
   return {.outer = last ? whole.shape.n() : whole.shape.n() * whole.shape.c(),
           .channels = last ? whole.shape.c() : 1,
+          .d = whole.shape.d(),
           .h = whole.shape.h(),
           .w = whole.shape.w(),
+          .front = offset.d(0),
           .top = offset.h(),
           .left = offset.w(),
+          .depth = part.shape.d(),
           .height = part.shape.h(),
           .width = part.shape.w()};
 }
@@ -40,9 +43,8 @@ cudaError_t CropLaunch(const LaunchArgs& a) {
 
 cudaError_t ZeroPadLaunch(const LaunchArgs& a) {
   const ZeroPad& layer = *a.signature.layer.As<ZeroPad>();
-  const Extents offset = {layer.top, layer.left};
-  if (a.signature.phase == Phase::kForward) return Surround(a, X(), Y(), offset);
-  return CutOut(a, Dy(), Dx(), offset);
+  if (a.signature.phase == Phase::kForward) return Surround(a, X(), Y(), layer.offset());
+  return CutOut(a, Dy(), Dx(), layer.offset());
 }
 
 }  // namespace

@@ -9,23 +9,30 @@ namespace neap::cuda {
 
 static_assert(kernels::kStopsAtRelu == kNotPositive);
 
-// NCHW images are treated as planes of one channel. `layer` has kernel, stride, padding and
-// dilation.
+// With channels first, images and volumes are treated as such of one channel. `layer` has kernel,
+// stride, padding and dilation.
 template <typename Pool>
 kernels::PoolShape PoolShapeOf(const Pool& layer, const TensorSpec& x, const TensorSpec& y) {
   const bool last = x.layout == Layout::kChannelsLast;
   return {.outer = last ? x.shape.n() : x.shape.n() * x.shape.c(),
           .channels = last ? x.shape.c() : 1,
+          .axes = x.shape.spatial_axes(),
+          .d = static_cast<int>(x.shape.d()),
           .h = static_cast<int>(x.shape.h()),
           .w = static_cast<int>(x.shape.w()),
+          .out_d = static_cast<int>(y.shape.d()),
           .out_h = static_cast<int>(y.shape.h()),
           .out_w = static_cast<int>(y.shape.w()),
+          .kernel_d = static_cast<int>(layer.kernel.d(1)),
           .kernel_h = static_cast<int>(layer.kernel.h()),
           .kernel_w = static_cast<int>(layer.kernel.w()),
+          .stride_d = static_cast<int>(layer.stride.d(1)),
           .stride_h = static_cast<int>(layer.stride.h()),
           .stride_w = static_cast<int>(layer.stride.w()),
+          .padding_d = static_cast<int>(layer.padding.d(0)),
           .padding_h = static_cast<int>(layer.padding.h()),
           .padding_w = static_cast<int>(layer.padding.w()),
+          .dilation_d = static_cast<int>(layer.dilation.d(1)),
           .dilation_h = static_cast<int>(layer.dilation.h()),
           .dilation_w = static_cast<int>(layer.dilation.w())};
 }

@@ -10,11 +10,21 @@ namespace {
 
 using namespace operands;
 
+// Where a window over volumes has one plane and does not move along D, each plane is an image.
+kernels::PoolShape WithPlanesAsImages(kernels::PoolShape shape) {
+  if (shape.kernel_d != 1 || shape.stride_d != 1 || shape.padding_d != 0) return shape;
+  shape.outer *= shape.d;
+  shape.axes = 2;
+  shape.d = shape.out_d = shape.dilation_d = 1;
+  return shape;
+}
+
 template <typename Layer>
 kernels::PoolShape ShapeOf(const StepSignature& signature) {
   const bool forward = signature.phase == Phase::kForward;
-  return PoolShapeOf(*signature.layer.As<Layer>(), signature.Spec(forward ? X() : Dx()),
-                     signature.Spec(forward ? Y() : Dy()));
+  return WithPlanesAsImages(PoolShapeOf(*signature.layer.As<Layer>(),
+                                        signature.Spec(forward ? X() : Dx()),
+                                        signature.Spec(forward ? Y() : Dy())));
 }
 
 cudaError_t MaxPoolLaunch(const LaunchArgs& a) {

@@ -58,7 +58,7 @@ def test_a_label_for_each_position():
         assert session.predict(x).shape == (BATCH, 3, 12)
 
 
-def test_a_network_of_volumes_trains_where_there_are_kernels():
+def test_a_network_of_volumes_trains():
     net = neap.Graph("volumes", batch=BATCH, layout="ndhwc")
     x = net.add("conv", neap.Convolution(4, kernel=1), net.input((2, 3, 4, 5)))
     x = net.add("relu", neap.Relu(), net.add("bn", neap.BatchNorm(), x))
@@ -77,11 +77,25 @@ def test_a_network_of_volumes_trains_where_there_are_kernels():
         assert session.step(x, labels) < result.loss
 
 
-def test_windows_without_kernels_are_refused():
-    net = neap.Graph("volumes", batch=BATCH)
-    net.loss(net.add("scores", neap.FullyConnected(3), net.add("conv", neap.Convolution(4, kernel=3), net.input((2, 6, 6, 6)))))
-    with pytest.raises(neap.Error, match="the CPU has no kernel for convolution with 3 spatial axes, only with 1 or 2"):
-        neap.Session(net, device="cpu")
+@pytest.mark.parametrize("layout", ["ncdhw", "ndhwc"])
+def test_windows_move_along_all_axes_of_volumes(layout):
+    net = neap.Graph("volumes", batch=BATCH, layout=layout)
+    net.output(net.add("conv", neap.Convolution(4, kernel=3, stride=2, padding=1), net.input((2, 6, 7, 8))))
+    net.output(net.add("pool", neap.MaxPool(kernel=2, stride=1), "conv"))
+    net.loss(net.add("scores", neap.FullyConnected(3), "pool"))
+    random = numpy.random.default_rng(4)
+    x, labels = random.normal(size=(BATCH, 2, 6, 7, 8)).astype("float32"), numpy.arange(BATCH) % 3
+    with neap.Session(net, device="cpu", lr=0.02) as session:
+        state = session.state_dict()
+        assert state["conv.weight"].shape == (4, 2, 3, 3, 3)
+        result = session.step_feeds({"input": x, "labels": labels})
+        y = convolved(x, state["conv.weight"], state["conv.bias"], stride=2, padding=1, dilation=1)
+        assert result.outputs["conv"].shape == y.shape == (BATCH, 4, 3, 4, 4)
+        numpy.testing.assert_allclose(result.outputs["conv"], y, rtol=1e-4, atol=1e-5)
+        windows = numpy.lib.stride_tricks.sliding_window_view(result.outputs["conv"], (2, 2, 2), axis=(2, 3, 4))
+        numpy.testing.assert_array_equal(result.outputs["pool"], windows.max((-3, -2, -1)))
+        losses = [session.step(x, labels) for _ in range(20)]
+        assert losses[-1] < result.loss
 
 
 def test_extents_are_one_number_or_one_for_each_axis():

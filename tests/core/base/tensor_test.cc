@@ -32,9 +32,10 @@ TEST_CASE("the size in bytes follows the dtype") {
 TEST_CASE("a shape has up to three spatial axes behind N and C") {
   const Shape sequence = {2, 3, 11}, volume = {2, 3, 4, 5, 6};
   CHECK((sequence.spatial_axes() == 1 && sequence.positions() == 11));
-  CHECK((sequence.h() == 1 && sequence.w() == 11));
+  CHECK((sequence.d() == 1 && sequence.h() == 1 && sequence.w() == 11));
+  CHECK((Shape{2, 3, 5, 6}.d() == 1 && Shape{7}.d() == 1));
   CHECK((volume.spatial_axes() == 3 && volume.positions() == 120 && volume.elements() == 720));
-  CHECK((volume.spatial()[0] == 4 && volume.h() == 5 && volume.w() == 6));
+  CHECK((volume.spatial()[0] == 4 && volume.d() == 4 && volume.h() == 5 && volume.w() == 6));
   for (const Shape& shape : {Shape{}, Shape{7}, Shape{7, 8}}) {
     CHECK(shape.spatial_axes() == 0);
     CHECK(shape.spatial().empty());

@@ -12,6 +12,7 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/devices/device_description.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/norm/layer_norm.h"
 #include "neap/layers/pooling.h"
 
 namespace neap {
@@ -68,6 +69,22 @@ TEST_CASE("the features of a convolution are those computed by hand") {
   CHECK(At(features, F::kManyBytes) == 0);  // 19 MB
   CHECK(At(features, F::kVeryManyBytes) == 0);
   CHECK(At(features, F::kWork) == Approx(std::log2(2 * 576)));
+}
+
+TEST_CASE("windows and pixels of volumes count along all axes") {
+  const TensorSpec x = {{4, 64, 16, 24, 32}, DType::kBf16, Layout::kChannelsLast};
+  const CostFeatures cubic = Of(
+      Convolution{.out_channels = 64, .kernel = 3, .stride = 2, .padding = 1}, Phase::kForward, x);
+  CHECK(At(cubic, F::kTaps) == Approx(std::log2(27)));
+  CHECK(At(cubic, F::kStride) == Approx(1));
+  CHECK(At(cubic, F::kAsymmetric) == 0);
+  CHECK(At(cubic, F::kPixels) == Approx(std::log2(4 * 8 * 12 * 16)));
+  const CostFeatures flat =
+      Of(Convolution{.out_channels = 64, .kernel = {1, 3, 3}, .padding = {0, 1, 1}},
+         Phase::kForward, x);
+  CHECK(At(flat, F::kTaps) == Approx(std::log2(9)));
+  CHECK(At(flat, F::kStride) == 0);
+  CHECK(At(flat, F::kAsymmetric) == 1);
 }
 
 TEST_CASE("few and ragged channels, windows that are no squares and many bytes are told apart") {
@@ -154,7 +171,7 @@ TEST_CASE("a fully connected layer is a product of matrices") {
   CHECK(At(features, F::kRaggedOutputChannels) == 1);
 }
 
-TEST_CASE("reruns of batch norms and passes of inference have kinds of their own") {
+TEST_CASE("reruns of norms and passes of inference have kinds of their own") {
   const TensorSpec x = {{16, 32, 28, 28}, DType::kFp32, Layout::kChannelsFirst};
   const DeviceDescription device = DescribedDevice("h200").value();
   const auto group_of = [&](const Layer& layer, bool rerun, Mode mode) {
@@ -165,6 +182,7 @@ TEST_CASE("reruns of batch norms and passes of inference have kinds of their own
   };
   CHECK(group_of(Relu{}, true, Mode::kTraining) == "relu forward");
   CHECK(group_of(BatchNorm{}, true, Mode::kTraining) == "batch_norm forward rerun");
+  CHECK(group_of(LayerNorm{}, true, Mode::kTraining) == "layer_norm forward rerun");
   CHECK(group_of(Relu{}, false, Mode::kInference) == "relu forward inference");
 }
 

@@ -10,6 +10,7 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/fusion/rules.h"
+#include "neap/layers/norm/group_norm.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "tests/random_graph.h"
 #include "tests/small_net.h"
@@ -99,6 +100,21 @@ TEST_CASE("a part of a network is refused for a tensor that the whole lacks") {
   const Graph part = SmallNet(Layout::kChannelsFirst, /*with_block=*/false);
   const Program smaller = Lower(part, {}, h200).value();
   CHECK(LowerPart(SmallNet(), smaller, h200).status().code() == absl::StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("training an instance norm of one position is refused, and a group norm is not") {
+  const auto lowered = [](const Layer& norm, Mode mode) {
+    Graph graph({.name = "net", .batch = 4});
+    std::string x = graph.Add("norm", norm, {graph.Input({6, 1, 1})});
+    x = graph.Add("fc", FullyConnected{.out_features = 2}, {x});
+    graph.Loss(x, SoftmaxCrossEntropy{});
+    return Lower(graph, {.mode = mode}, DescribedDevice("h200").value()).status();
+  };
+  CHECK(lowered(InstanceNorm{}, Mode::kTraining).message() ==
+        "layer 'norm': training needs more than 1 value per channel, but its input is 4x6x1x1; "
+        "larger images have more");
+  CHECK(lowered(InstanceNorm{}, Mode::kInference).ok());
+  CHECK(lowered(GroupNorm{.groups = 6}, Mode::kTraining).ok());
 }
 
 TEST_CASE("training a batch norm of one value per channel is refused, and inference is not") {

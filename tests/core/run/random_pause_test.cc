@@ -69,6 +69,7 @@ Graph NetOf(uint32_t seed) {
   constexpr DType kTypes[] = {DType::kFp32, DType::kBf16, DType::kFp16};
   return RandomGraph(seed,
                      {.batch_norm = !GivesUp(seed),
+                      .image_norms = seed % 3 == 2,
                       .dtype = kTypes[seed / 5 % 3],
                       .layout = seed % 4 == 3 ? Layout::kChannelsLast : Layout::kChannelsFirst,
                       .fusion = seed % 7 != 0,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "neap/core/graph/source.h"
+#include "neap/core/step/specify.h"
 #include "neap/core/step/window.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/channel_shuffle.h"
@@ -17,6 +18,8 @@
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
+#include "neap/layers/norm/group_norm.h"
+#include "neap/layers/norm/layer_norm.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
@@ -171,6 +174,14 @@ TEST_CASE("one number is the same along every axis, and a list has one for each"
         "size 2x2 has 2 numbers, but the sequence has 1 axis");
 }
 
+TEST_CASE("extents of fewer than three numbers have none along the depth") {
+  constexpr Extents kVolume = {4, 5, 6};
+  static_assert(kVolume.d(1) == 4 && kVolume.h() == 5 && kVolume.w() == 6);
+  static_assert(Extents(3).d(1) == 1 && Extents(3, 3).d(0) == 0);
+  CHECK(Extents(3).Along(3).d(1) == 3);
+  CHECK(ZeroPad{.top = 1, .left = 2, .front = 3}.offset() == Extents(3, 1, 2));
+}
+
 TEST_CASE("the texts of windows over images are those of before") {
   CHECK(Layer(Convolution{.out_channels = 8, .kernel = 3, .padding = {1, 2}}).Parameters() ==
         "out_channels=8 kernel=3x3 stride=1x1 padding=1x2 dilation=1x1 groups=1 bias=true");
@@ -224,6 +235,11 @@ TEST_CASE("layers without windows keep all axes") {
     const std::string same = x.ToString();
     CHECK(OutputOf(BatchNorm{}, {x}) == same);
     CHECK(Specify(BatchNorm{}, {x})->values_per_variance == 2 * shape.positions());
+    CHECK(OutputOf(GroupNorm{.groups = 3}, {x}) == same);
+    CHECK(OutputOf(LayerNorm{}, {x}) == same);
+    CHECK(Specify(LayerNorm{}, {x})->saved[0].tensor.shape == SpatialShape(2, 1, shape.spatial()));
+    CHECK(Specify(InstanceNorm{}, {x})->values_per_variance == shape.positions());
+    CHECK(OutputOf(LocalResponseNorm{}, {x}) == same);
     CHECK(OutputOf(Add{}, {x, x}) == same);
     CHECK(OutputOf(Multiply{}, {x, x}) == same);
     CHECK(OutputOf(Multiply{}, {x, Floats({2, 6, 1, 1}, Layout::kChannelsLast)}) == same);
@@ -256,8 +272,12 @@ TEST_CASE("losses take a label for each position") {
 }
 
 TEST_CASE("layers of images alone refuse other axes") {
-  CHECK(OutputOf(LocalResponseNorm{}, {Floats({2, 3, 7})}) ==
-        "input 0 is 2x3x7 fp32 ncw, expected an image {N, C, H, W}");
+  const auto check = [](const Shape& shape) {
+    const std::vector<TensorSpec> inputs = {Floats(shape)};
+    return std::string(CheckImageInputs({.inputs = inputs}, 1).message());
+  };
+  CHECK(check({2, 3, 7, 8}).empty());
+  CHECK(check({2, 3, 7}) == "input 0 is 2x3x7 fp32 ncw, expected an image {N, C, H, W}");
 }
 
 TEST_CASE("feeds with spatial axes have the layout of the network, and class indices have none") {

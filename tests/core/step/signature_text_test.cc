@@ -24,6 +24,8 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
+#include "neap/layers/norm/group_norm.h"
+#include "neap/layers/norm/layer_norm.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
@@ -81,6 +83,10 @@ TEST_CASE("sequences and volumes have the names of their layouts, and images tho
         "convolution forward training out_channels=4 kernel=5 stride=1x1 padding=0x0 dilation=1x1"
         " groups=1 bias=true input[0]=Nx3x16:fp32:ncw output[0]:=Nx4x12:fp32:ncw"
         " param[0]=4x3x5:fp32:ncw param[1]=4:fp32:nchw");
+  CHECK(text(MaxPool{.kernel = {3, 2, 1}, .stride = 1}, Fp32({2, 3, 4, 5, 6})) ==
+        "max_pool forward training kernel=3x2x1 stride=1x1 padding=0x0"
+        " input[0]=Nx3x4x5x6:fp32:ncdhw output[0]:=Nx3x2x4x6:fp32:ncdhw"
+        " saved[0]:=2x3x2x4x6:uint8:ncdhw");
   CHECK(text(Relu{}, {{2, 3, 4, 5, 6}, DType::kBf16, Layout::kChannelsLast}) ==
         "relu forward training input[0]=Nx3x4x5x6:bf16:ndhwc output[0]:=Nx3x4x5x6:bf16:ndhwc");
   CHECK(text(Relu{}, Fp32({2, 3, 4, 5})) ==
@@ -240,6 +246,18 @@ auto Fields(FullyConnected& d) {
   static_cast<void>(init);
   return std::tie(a, b);
 }
+auto Fields(GroupNorm& d) {
+  auto& [a, b, c] = d;
+  return std::tie(a, b, c);
+}
+auto Fields(InstanceNorm& d) {
+  auto& [a, b] = d;
+  return std::tie(a, b);
+}
+auto Fields(LayerNorm& d) {
+  auto& [a, b] = d;
+  return std::tie(a, b);
+}
 auto Fields(LocalResponseNorm& d) {
   auto& [a, b, c, e] = d;
   return std::tie(a, b, c, e);
@@ -373,6 +391,9 @@ TEST_CASE("two definitions never have the same text, whichever field they differ
   all.AddVariants(Prelu{});
   all.AddVariants(Dropout{});
   all.AddVariants(FullyConnected{});
+  all.AddVariants(GroupNorm{});
+  all.AddVariants(InstanceNorm{});
+  all.AddVariants(LayerNorm{});
   all.AddVariants(LocalResponseNorm{});
   all.AddVariants(MaxPool{});
   all.AddVariants(AveragePool{});
@@ -426,6 +447,7 @@ TEST_CASE("in random networks steps with one text and one batch are the same but
     CAPTURE(seed);
     const Graph graph = testing::RandomGraph(
         seed, {.batch = i % 2 == 0 ? 2 : 8,
+               .image_norms = seed % 2 == 1,
                .layout = i % 4 < 2 ? Layout::kChannelsFirst : Layout::kChannelsLast});
     const Program program = BuildProgram(graph, {}).value();
     for (const Step& step : program.steps) {

@@ -17,6 +17,8 @@
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
+#include "neap/layers/norm/group_norm.h"
+#include "neap/layers/norm/layer_norm.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
@@ -114,6 +116,46 @@ TEST_CASE("batch norm reruns from its saved statistics and needs no y") {
   CHECK(spec.states[0].init == Init{Init::Kind::kConstant, 0});
   CHECK(spec.states[1].init == Init{Init::Kind::kConstant, 1});
   CHECK(spec.saved[1].tensor.ToString() == "3 fp32 nchw");
+}
+
+TEST_CASE("norms of each image rerun from their saved statistics, and kernels add to gradients") {
+  const std::string forward =
+      "forward: input[0] param[0] param[1] -> output[0] saved[0] saved[1]"
+      " rerun input[0] param[0] param[1] saved[0] saved[1] output[0] over input[0]\n";
+  const std::string backward =
+      "backward_data: input[0] output_grad[0] param[0] saved[0] saved[1] ->"
+      " input_grad[0] param_grad[0] param_grad[1] input_grad[0] over output_grad[0]"
+      " adds to param_grad\n";
+  const TensorSpec x = Image({2, 6, 4, 5}, Layout::kChannelsLast);
+  for (const Layer& layer :
+       {Layer(GroupNorm{.groups = 3}), Layer(InstanceNorm{.affine = true}), Layer(LayerNorm{})}) {
+    CAPTURE(layer.type());
+    const LayerSpec spec = Specified(layer, {x});
+    CHECK(StepsText(spec) == forward + backward);
+    CHECK(spec.output == x);
+    CHECK(spec.params[0].name == "weight");
+    CHECK(spec.params[0].init == Init{Init::Kind::kConstant, 1});
+    CHECK(spec.params[1].init == Init{Init::Kind::kConstant, 0});
+    CHECK(spec.params[1].tensor.ToString() == "6 fp32 nchw");
+    CHECK(spec.traits == LayerTraits{.independent_images = true});
+    const LayerSpec inference = Specified(layer, {x}, Mode::kInference);
+    CHECK(StepsText(inference) ==
+          "forward: input[0] param[0] param[1] -> output[0] output[0] over input[0]\n");
+    CHECK(inference.saved.empty());
+    CHECK(inference.traits == spec.traits);
+  }
+  CHECK(Specified(GroupNorm{.groups = 3}, {x}).saved[1].tensor.ToString() == "2x3 fp32 nchw");
+  CHECK(Specified(LayerNorm{}, {x}).saved[0].tensor.ToString() == "2x1x4x5 fp32 nchw");
+  const LayerSpec instance = Specified(InstanceNorm{}, {x});
+  CHECK(instance.saved[0].tensor.ToString() == "2x6 fp32 nchw");
+  CHECK(instance.params.empty());
+  CHECK(StepsText(instance) ==
+        "forward: input[0] -> output[0] saved[0] saved[1]"
+        " rerun input[0] saved[0] saved[1] output[0] over input[0]\n"
+        "backward_data: input[0] output_grad[0] saved[0] saved[1] -> input_grad[0]"
+        " input_grad[0] over output_grad[0]\n");
+  CHECK(instance.values_per_variance == 20);
+  CHECK_FALSE(Specified(GroupNorm{.groups = 6}, {x}).values_per_variance.has_value());
 }
 
 TEST_CASE("in inference only forward runs, and batch norm reads its running statistics") {

@@ -105,9 +105,7 @@ TEST_CASE("a batch norm with an activation has the bits of both layers on a CPU"
 
 TEST_CASE("every engine computes the gradients of strided weights with the same bits each time") {
   const std::unique_ptr<Backend> backend = MakeCpuBackend();
-  for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
-    const TensorSpec x = {{1, 6, 9, 9}, DType::kFp32, layout};
-    const Layer layer = Convolution{.out_channels = 9, .kernel = 1, .stride = {1, 3}};
+  const auto check = [&](const Convolution& layer, const TensorSpec& x) {
     const LayerSpec spec = layer.Specify({.inputs = {x}}).value();
     const Values given = RandomValues({.name = "", .layer = layer, .inputs = {x}}, spec, 3);
     const StepSignature signature = SignatureOf(layer, Phase::kBackwardParams, {x}).value();
@@ -123,6 +121,10 @@ TEST_CASE("every engine computes the gradients of strided weights with the same 
       for (int i = 0; i < 100; ++i) different += run() == first ? 0 : 1;
       CHECK(different == 0);
     }
+  };
+  for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
+    check({.out_channels = 9, .stride = {1, 3}}, {{1, 6, 9, 9}, DType::kFp32, layout});
+    check({.out_channels = 9, .stride = {2, 1, 3}}, {{1, 6, 4, 5, 9}, DType::kFp32, layout});
   }
 }
 
@@ -150,6 +152,11 @@ TEST_CASE("a max pool takes the first of equal elements") {
                          {{X(), {0, 1, 1, 0, 1, 0, 0, 0, 1}}});
   REQUIRE(y.ok());
   CHECK(y->at(Saved(0))[0] == 1);
+  // The last axis of a volume runs fastest: elements 3, 5, and 6 of 2x2x2 are the largest.
+  const auto of_volume =
+      Forward(MaxPool{}, {{.shape = {1, 1, 2, 2, 2}}}, {{X(), {0, 0, 0, 1, 0, 1, 1, 0}}});
+  REQUIRE(of_volume.ok());
+  CHECK(of_volume->at(Saved(0))[0] == 3);
 }
 
 TEST_CASE("dropout repeats its mask, and another step, layer or session has another") {
@@ -188,6 +195,11 @@ TEST_CASE("dropout and the loss compute in sub-batches what they compute for the
 TEST_CASE("fully connected layers add up the gradients of sub-batches") {
   for (const DType dtype : {DType::kFp32, DType::kBf16})
     CheckFullyConnectedInSubBatches(*MakeCpuBackend(), HostAccess(), dtype);
+}
+
+TEST_CASE("norms of each image compute the same in sub-batches, and add up gradients") {
+  for (const DType dtype : {DType::kFp32, DType::kBf16})
+    CheckNormsInSubBatches(*MakeCpuBackend(), HostAccess(), dtype);
 }
 
 TEST_CASE("the optimizer's steps take the tensors of many layers") {

@@ -143,7 +143,8 @@ TEST_CASE("CUDA kernels agree with the reference on shapes of a new seed, in eve
 
 // Excludes FFTs, which transform two images at once, and engines that choose their tiles, or the
 // parts of a sum, by the size of the whole problem. These are known by their numbers for fp32 and
-// tf32. Nothing is known of engines with a ReLU, which have other numbers, or of 16-bit ones.
+// tf32. Nothing is known of engines with a ReLU, which have other numbers, of 16-bit ones, or of
+// those of volumes.
 bool TreatsImagesAlike(const Engine& engine) {
   if (engine.computes_relu) return false;
   for (std::string_view by_size : {"eng58_", "eng63_", "cublaslt-1x1"}) {
@@ -152,7 +153,7 @@ bool TreatsImagesAlike(const Engine& engine) {
   return engine.notes.find("fft") == std::string::npos;
 }
 
-TEST_CASE("convolutions in micro-batches on a GPU have the undivided bits, and their gradients") {
+void CheckMicroBatches(int axes) {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
   DeviceArena arena(*gpu);
@@ -162,12 +163,13 @@ TEST_CASE("convolutions in micro-batches on a GPU have the undivided bits, and t
     DividedOptions options = {.cases = 60,
                               .seed = 3,
                               .dtype = dtype,
+                              .axes = axes,
                               .most_engines = 128,
                               .tolerance = dtype == DType::kTf32 ? kTf32Tolerance : 1e-5,
                               .treats_images_alike = TreatsImagesAlike};
-    if (Is16Bit(dtype)) {
+    if (Is16Bit(dtype)) options.tolerance = 4 * ToleranceOf(dtype);  // each part's is rounded
+    if (Is16Bit(dtype) || axes == 3) {
       options.cases = 20;
-      options.tolerance = 4 * ToleranceOf(dtype);  // the gradient of each part is rounded
       options.treats_images_alike = [](const Engine&) { return false; };
     }
     const DividedResult result = RunDividedConvolutions(gpu->backend(), access, options);
@@ -175,6 +177,14 @@ TEST_CASE("convolutions in micro-batches on a GPU have the undivided bits, and t
     CHECK(result.writing > 0);
     CHECK(result.adding > 0);
   }
+}
+
+TEST_CASE("convolutions in micro-batches on a GPU have the undivided bits, and their gradients") {
+  CheckMicroBatches(/*axes=*/2);
+}
+
+TEST_CASE("convolutions of volumes in micro-batches on a GPU have close results and gradients") {
+  CheckMicroBatches(/*axes=*/3);
 }
 
 }  // namespace

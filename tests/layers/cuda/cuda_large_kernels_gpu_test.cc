@@ -13,6 +13,8 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/multiply.h"
+#include "neap/layers/norm/group_norm.h"
+#include "neap/layers/norm/layer_norm.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
@@ -113,6 +115,11 @@ TEST_CASE("CUDA kernels agree with the CPU's at sizes of real networks") {
        {NormPass{.concatenates = true}, {{16, 64, 28, 28}, {16, 32, 28, 28}, {16, 32, 28, 28}}},
        {NormPass{.addend = NormPass::Raw{}, .sink = GlobalAveragePool{}},
         {{32, 512, 7, 7}, {32, 512, 7, 7}}},
+       {GroupNorm{.groups = 32}, {{16, 64, 56, 56}}},
+       {GroupNorm{.groups = 32}, {{32, 2048, 7, 7}}},
+       {InstanceNorm{.affine = true}, {{1, 8, 64, 64, 64}}},
+       {LayerNorm{}, {{16, 96, 56, 56}}},
+       {LayerNorm{}, {{8, 768, 197}}},
        {Relu{}, {{16, 64, 56, 56}}},
        {Silu{}, {{16, 64, 56, 56}}},
        {Gelu{}, {{16, 64, 56, 56}}},
@@ -120,6 +127,8 @@ TEST_CASE("CUDA kernels agree with the CPU's at sizes of real networks") {
        {Prelu{.slopes = 64}, {{16, 64, 56, 56}}},
        {Multiply{}, {{16, 96, 56, 56}, {16, 96, 1, 1}}},
        {MaxPool{.kernel = 3, .stride = 2, .padding = 1}, {{8, 64, 112, 112}}},
+       {MaxPool{}, {{1, 32, 24, 48, 48}}},
+       {AveragePool{.kernel = 3, .stride = 2, .padding = 1}, {{1, 16, 24, 48, 48}}},
        {GlobalAveragePool{}, {{32, 2048, 7, 7}}},
        {AdaptiveAveragePool{.size = 7}, {{8, 512, 15, 17}}},
        {Resize{.scales = {2}, .mode = Resize::Mode::kLinear}, {{4, 64, 56, 56}}},
@@ -137,7 +146,10 @@ TEST_CASE("convolutions and products agree with the CPU's at sizes of real netwo
         {{4, 3, 112, 112}}},
        {Convolution{.out_channels = 64, .kernel = 11, .stride = 4, .padding = 2},
         {{4, 3, 224, 224}}},
-       {Convolution{.out_channels = 64, .kernel = 3, .padding = 1}, {{4, 3, 56, 56}}}},
+       {Convolution{.out_channels = 64, .kernel = 3, .padding = 1}, {{4, 3, 56, 56}}},
+       {Convolution{.out_channels = 32, .kernel = 3, .padding = 1}, {{2, 16, 16, 32, 32}}},
+       {Convolution{.out_channels = 32, .kernel = 2, .stride = 2, .bias = false},
+        {{2, 16, 16, 32, 32}}}},
       {DType::kFp32, DType::kTf32});
 }
 

@@ -90,6 +90,7 @@ TEST_CASE("on the GPU too, sub-batches compute together what the whole batch doe
   for (const DType dtype : {DType::kFp32, DType::kBf16}) {
     CheckDropoutInSubBatches(gpu->backend(), arena.Access(), dtype);
     CheckFullyConnectedInSubBatches(gpu->backend(), arena.Access(), dtype);
+    CheckNormsInSubBatches(gpu->backend(), arena.Access(), dtype);
   }
   CheckLossInSubBatches(gpu->backend(), arena.Access());
 }

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "neap/core/step/specify.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/channel_shuffle.h"
@@ -14,6 +13,9 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/cpu/cpu_device.h"
 #include "neap/layers/crop.h"
+#include "neap/layers/lrn.h"
+#include "neap/layers/norm/group_norm.h"
+#include "neap/layers/norm/layer_norm.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
@@ -21,6 +23,7 @@
 #include "neap/memory/create_session.h"
 #include "neap/nets/onnx/onnx_file.h"
 #include "tests/nets/onnx/onnx_builder.h"
+#include "tests/nets/onnx/onnx_checks.h"
 
 namespace neap::testing {
 namespace {
@@ -75,8 +78,10 @@ TEST_CASE("layers of sequences are read as they were written") {
            .ceil_mode = true},
            AveragePool{
                .kernel = Extents::Of({4}), .stride = Extents::Of({2}), .padding = Extents::Of({0})},
-           GlobalAveragePool{}, BatchNorm{},
-           Crop{.size = Extents::Of({7}), .offset = Extents::Of({3})},
+           GlobalAveragePool{}, BatchNorm{}, GroupNorm{.groups = 2}, GroupNorm{.groups = 6},
+           GroupNorm{.groups = 3, .affine = false}, InstanceNorm{.epsilon = 0.1F},
+           InstanceNorm{.affine = true}, LayerNorm{}, LayerNorm{.affine = false},
+           LocalResponseNorm{.size = 3}, Crop{.size = Extents::Of({7}), .offset = Extents::Of({3})},
            ZeroPad{.left = 2, .right = 1}, ChannelShuffle{.groups = 3},
            ChannelSlice{.first = 0, .count = 4}}) {
     CAPTURE(layer.type());
@@ -95,7 +100,9 @@ TEST_CASE("layers of volumes are read as they were written") {
                .out_channels = 3, .kernel = {2, 2, 2}, .stride = {2, 2, 2}, .padding = {0, 0, 0}},
            MaxPool{.kernel = {3, 2, 3}, .stride = {2, 2, 1}, .padding = {1, 0, 1}},
            AveragePool{.kernel = {2, 2, 2}, .stride = {1, 2, 2}, .padding = {0, 0, 1}},
-           GlobalAveragePool{}, BatchNorm{}, Crop{.size = {2, 3, 4}, .offset = {0, 1, 2}},
+           GlobalAveragePool{}, BatchNorm{}, GroupNorm{.groups = 6}, GroupNorm{.groups = 3},
+           InstanceNorm{}, InstanceNorm{.affine = true}, LayerNorm{.epsilon = 0.1F},
+           LocalResponseNorm{.size = 3}, Crop{.size = {2, 3, 4}, .offset = {0, 1, 2}},
            ZeroPad{.top = 1, .left = 2, .bottom = 3, .right = 4, .front = 5, .back = 6},
            ChannelShuffle{.groups = 2}, ChannelSlice{.first = 2, .count = 3}}) {
     CAPTURE(layer.type());
@@ -170,7 +177,49 @@ TEST_CASE("a network of sequences computes what its ONNX file says") {
   }
 }
 
-TEST_CASE("a network of volumes is read, and refused where it has no kernels") {
+TEST_CASE("windows over volumes compute what ONNX says") {
+  CheckOneNode({"Conv",
+                {2, 3, 5, 6, 4},
+                {4, 3, 3, 3, 3},
+                {{"pads", Ints{1, 1, 1, 1, 1, 1}}},
+                4 * 5 * 6 * 4,
+                true});
+  // More padding behind the volume than before, along one axis.
+  CheckOneNode({"Conv",
+                {2, 4, 5, 7, 6},
+                {6, 2, 3, 2, 2},
+                {{"pads", Ints{1, 2, 0, 1, 2, 1}},
+                 {"strides", Ints{2, 1, 2}},
+                 {"dilations", Ints{1, 2, 1}},
+                 {"group", int64_t{2}}},
+                6 * 3 * 9 * 3});
+  CheckOneNode({"ConvTranspose",
+                {2, 3, 2, 3, 4},
+                {3, 2, 2, 3, 2},
+                {{"strides", Ints{2, 1, 3}}, {"pads", Ints{0, 1, 0, 0, 1, 1}}},
+                2 * 4 * 3 * 10,
+                true});
+  CheckOneNode({"MaxPool",
+                {2, 3, 5, 7, 6},
+                {},
+                {{"kernel_shape", Ints{2, 3, 2}},
+                 {"strides", Ints{2, 2, 1}},
+                 {"pads", Ints{0, 1, 1, 0, 1, 0}},
+                 {"ceil_mode", int64_t{1}}},
+                3 * 3 * 4 * 6});
+  for (const int64_t counts : {0, 1}) {
+    CheckOneNode({"AveragePool",
+                  {2, 3, 4, 7, 6},
+                  {},
+                  {{"kernel_shape", Ints{2, 3, 3}},
+                   {"strides", Ints{1, 2, 3}},
+                   {"pads", Ints{1, 1, 0, 1, 1, 0}},
+                   {"count_include_pad", counts}},
+                  3 * 5 * 4 * 2});
+  }
+}
+
+TEST_CASE("a network of volumes is read, and trains") {
   OnnxBuilder model({2, 3, 8, 9, 10});
   std::string x = model.Node("Conv", {"x", model.Random("c.weight", {4, 3, 3, 3, 3})},
                              {{"pads", Ints{1, 1, 1, 1, 1, 1}}, {"strides", Ints{1, 2, 2}}});
@@ -187,10 +236,17 @@ TEST_CASE("a network of volumes is read, and refused where it has no kernels") {
       "out_channels=4 kernel=3x3x3 stride=1x2x2 padding=1x1x1 dilation=1x1x1 groups=1 bias=false");
   CHECK(resolved->layers[2].spec.output.ToString() == "2x4x4x2x2 fp32 ncdhw");
   const std::unique_ptr<CpuDevice> device = CpuDevice::Open().value();
-  const absl::Status refused = CreateSession(read.graph, *device, {}).status();
-  CHECK(absl::IsUnimplemented(refused));
-  CHECK(absl::StrContains(refused.message(),
-                          "the CPU has no kernel for convolution with 3 spatial axes"));
+  Session session = CreateSession(read.graph, *device, {}).value();
+  REQUIRE(session.LoadWeights(read.weights).ok());
+  Batch batch = {.images = std::vector<float>(2 * 3 * 8 * 9 * 10),
+                 .size = 2,
+                 .targets = std::vector<float>(2 * 5, 0.5F)};
+  for (size_t i = 0; i < batch.images.size(); ++i)
+    batch.images[i] = static_cast<float>(i * 37 % 101) / 50 - 1;
+  const float first = session.TrainStep(batch).value();
+  float last = first;
+  for (int step = 0; step < 5; ++step) last = session.TrainStep(batch).value();
+  CHECK(last < first);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/nets/onnx/reference_node.h"
+#include "tests/nets/onnx/reference_norms.h"
 #include "tests/nets/onnx/reference_resize.h"
 #include "tests/nets/onnx/reference_windows.h"
 
@@ -197,6 +198,9 @@ T RunNode(const Run& run) {
                    run.in.size() > 2 ? run.in[2].values : std::vector<double>());
   if (op == "MatMul") return Product(run.in[0], run.in[1], false, {});
   if (op == "BatchNormalization") return BatchNormalization(run);
+  if (op == "InstanceNormalization") return InstanceNormalization(run);
+  if (op == "GroupNormalization") return GroupNormalization(run);
+  if (op == "LayerNormalization") return LayerNormalization(run);
   if (op == "LRN") return Lrn(run);
   if (op == "Pad") return Pad(run);
   if (op == "Slice") return Slice(run);

@@ -18,8 +18,8 @@
 namespace neap::kernels {
 
 // The gradient is the T that the pool alone would have stored. This one is for any windows and
-// vectors of any width: of neighbouring pixels of a plane (NCHW), or of channels.
-template <typename T, bool kLast>
+// vectors of any width: of neighbouring pixels of a channel (channels first), or of channels.
+template <typename T, bool kLast, int kAxes>
 class PooledGradient {
  public:
   static constexpr int kRowThreads = 512;  // of a reduction whose registers are this gradient's
@@ -46,21 +46,21 @@ class PooledGradient {
   // Divides by 32-bit numbers unless the tensor is too large.
   struct AnyDecoder {
     AnyDecoder(const PoolShape& s, int64_t channels)
-        : fits(Fits32(s.outer * s.h * s.w * channels)),
-          narrow(s.h, s.w, fits ? channels : 1),
-          wide(s.h, s.w, channels) {}
+        : fits(Fits32(s.outer * s.d * s.h * s.w * channels)),
+          narrow(InGrid(s), fits ? channels : 1),
+          wide(InGrid(s), channels) {}
     __device__ __forceinline__ Position<size_t> operator()(size_t i) const {
       if (!fits) return Long(i);
       const Position<uint32_t> p = narrow(static_cast<uint32_t>(i));
-      return {p.outer, p.row, p.column, p.channel};
+      return {p.outer, p.plane, p.row, p.column, p.channel};
     }
     __device__ __noinline__ Position<size_t> Long(size_t i) const {
       const Position<uint64_t> p = wide(i);
-      return {p.outer, p.row, p.column, p.channel};
+      return {p.outer, p.plane, p.row, p.column, p.channel};
     }
     bool fits;
-    Decoder<uint32_t> narrow;
-    Decoder<uint64_t> wide;
+    Decoder<uint32_t, kAxes> narrow;
+    Decoder<uint64_t, kAxes> wide;
   };
 
   PooledGradient(const PoolShape& s, const T* dy, const uint8_t* index, int64_t vectors)
@@ -68,9 +68,7 @@ class PooledGradient {
 
   template <int kVec>
   __device__ __forceinline__ Vec<kVec> At(const Position<size_t>& p) const {
-    const size_t image = static_cast<size_t>(s_.out_h) * s_.out_w * (s_.channels / kVec);
-    return GatherGradient<kVec>(s_, by_, p.outer * image + p.channel, static_cast<int>(p.row),
-                                static_cast<int>(p.column), dy_, index_);
+    return GatherGradient<kAxes, kVec>(s_, by_, p, dy_, index_);
   }
 
   PoolShape s_;
@@ -80,9 +78,9 @@ class PooledGradient {
   const uint8_t* index_;
 };
 
-// The same for wide vectors of channels and windows without dilation, where at most kMax windows
-// cover a row, and kMax a column: they are read without a loop, so the loads of several vectors
-// overlap.
+// The same for images with wide vectors of channels and windows without dilation, where at most
+// kMax windows cover a row, and kMax a column: they are read without a loop, so the loads of
+// several vectors overlap.
 template <typename T, int kMax>
 class FewWindowsGradient {
  public:
@@ -90,8 +88,8 @@ class FewWindowsGradient {
   static constexpr int kLoads = 2;
   FewWindowsGradient(const PoolShape& s, const T* dy, const uint8_t* index)
       : s_(s),
-        stride_(s.stride_h, s.stride_w),
-        vectors_(s.h, s.w, s.channels / kWide<T>),
+        stride_(StrideDividers(s)),
+        vectors_(InGrid(s), s.channels / kWide<T>),
         dy_(dy),
         index_(index) {}
 
@@ -151,7 +149,7 @@ class FewWindowsGradient {
 
   PoolShape s_;
   AxisDividers stride_;
-  Decoder<uint32_t> vectors_;
+  Decoder<uint32_t, 2> vectors_;
   const T* dy_;
   const uint8_t* index_;
 };
@@ -164,25 +162,27 @@ cudaError_t ReducePooled(const ChannelShape& shape, const PoolShape& s, bool ali
   constexpr int kVec = kWide<T>;
   const int64_t most = std::max(CeilDiv(s.kernel_h, s.stride_h), CeilDiv(s.kernel_w, s.stride_w));
   const bool wide = aligned && Vectorised(shape, kVec);
-  const bool is_plain = !IsDilated(s) && Fits32(s.outer * s.h * s.w * s.channels / kVec) &&
-                        Fits32(s.outer * s.out_h * s.out_w * s.channels / kVec);
+  const bool is_plain = s.axes == 2 && !IsDilated(s) && Fits32(s.outer * InImage(s) / kVec) &&
+                        Fits32(s.outer * OutImage(s) / kVec);
   const auto run = [&]<int kWidth, bool kLast, typename Gradient>(const Gradient& gradient) {
     const auto op = make(gradient);
     return LaunchReduction<std::decay_t<decltype(op)>, Final, kWidth, kLast>(shape, op, final,
                                                                              memory, stream);
   };
   if (!Fits32(shape.outer * shape.inner)) return cudaErrorInvalidValue;
-  if (!shape.channels_last) {
-    const PooledGradient<T, false> any(s, dy, index);
-    return wide ? run.template operator()<kVec, false>(any)
-                : run.template operator()<1, false>(any);
-  }
-  if (wide && is_plain && most == 1)
+  if (shape.channels_last && wide && is_plain && most == 1)
     return run.template operator()<kVec, true>(FewWindowsGradient<T, 1>(s, dy, index));
-  if (wide && is_plain && most == 2)
+  if (shape.channels_last && wide && is_plain && most == 2)
     return run.template operator()<kVec, true>(FewWindowsGradient<T, 2>(s, dy, index));
-  const PooledGradient<T, true> any(s, dy, index);
-  return wide ? run.template operator()<kVec, true>(any) : run.template operator()<1, true>(any);
+  const auto any = [&]<int kAxes, bool kLast>() {
+    const PooledGradient<T, kLast, kAxes> gradient(s, dy, index);
+    return wide ? run.template operator()<kVec, kLast>(gradient)
+                : run.template operator()<1, kLast>(gradient);
+  };
+  return WithAxes(s, [&]<int kAxes>() {
+    return shape.channels_last ? any.template operator()<kAxes, true>()
+                               : any.template operator()<kAxes, false>();
+  });
 }
 
 }  // namespace neap::kernels

@@ -1,8 +1,10 @@
 // The loops of pooling, which kernels that compute its input or use its gradient share.
 //
-// Images are {outer, h, w, channels}; NCHW is the case of one channel and N * C images, so both
-// layouts share a kernel. Gradients are gathered: a thread owns elements of dx and reads every
-// window that covers them, so the order of additions is fixed.
+// Images are {outer, h, w, channels}, volumes {outer, d, h, w, channels}; channels first is the
+// case of one channel and N * C images, so both layouts share a kernel. Each kernel exists for two
+// axes and for three. With two, an image is a volume of one plane, and what is 0 or 1 along d falls
+// away when the kernel is compiled. Gradients are gathered: a thread owns elements of dx and reads
+// every window that covers them, so the order of additions is fixed.
 #pragma once
 
 #include <algorithm>
@@ -14,22 +16,31 @@
 
 namespace neap::kernels {
 
-// The position of a vector in an {outer, h, w, channels} image.
+// Extents of an image or volume.
+struct Grid {
+  int64_t d, h, w;
+};
+inline Grid InGrid(const PoolShape& s) { return {s.d, s.h, s.w}; }
+inline Grid OutGrid(const PoolShape& s) { return {s.out_d, s.out_h, s.out_w}; }
+
+// The position of a vector in an {outer, d, h, w, channels} volume.
 template <typename Index>
 struct Position {
-  Index outer, row, column, channel;  // channel in vectors
+  Index outer, plane, row, column, channel;  // channel in vectors
 };
 
-template <typename Index>
+template <typename Index, int kAxes>
 struct Decoder {
-  Decoder(int64_t h, int64_t w, int64_t channel_vectors)
-      : rows(h), columns(w), channels(channel_vectors) {}
+  Decoder(const Grid& grid, int64_t channel_vectors)
+      : planes(grid.d), rows(grid.h), columns(grid.w), channels(channel_vectors) {}
   __device__ __forceinline__ Position<Index> operator()(Index i) const {
     Position<Index> p;
     p.outer = rows.Split(columns.Split(channels.Split(i, p.channel), p.column), p.row);
+    p.plane = 0;
+    if constexpr (kAxes == 3) p.outer = planes.Split(p.outer, p.plane);
     return p;
   }
-  Divider<Index> rows, columns, channels;
+  Divider<Index> planes, rows, columns, channels;
 };
 
 template <int kVec, typename I>
@@ -37,12 +48,32 @@ struct alignas(AlignmentOf(sizeof(I) * kVec)) Indices {
   I v[kVec];
 };
 
-// Strides of rows, pixels and images, in vectors.
+// Strides of images, planes, rows and pixels, in vectors.
 struct Strides {
-  size_t image, row, pixel;
+  size_t image, plane, row, pixel;
 };
-__device__ __forceinline__ Strides VectorStrides(int h, int w, size_t channel_vectors) {
-  return {static_cast<size_t>(h) * w * channel_vectors, w * channel_vectors, channel_vectors};
+template <int kAxes>
+__device__ __forceinline__ Strides VectorStrides(int d, int h, int w, size_t channel_vectors) {
+  const size_t plane = static_cast<size_t>(h) * w * channel_vectors;
+  return {kAxes == 3 ? plane * d : plane, plane, w * channel_vectors, channel_vectors};
+}
+template <int kAxes>
+__device__ __forceinline__ Strides InStrides(const PoolShape& s, int vec) {
+  return VectorStrides<kAxes>(s.d, s.h, s.w, static_cast<size_t>(s.channels / vec));
+}
+template <int kAxes>
+__device__ __forceinline__ Strides OutStrides(const PoolShape& s, int vec) {
+  return VectorStrides<kAxes>(s.out_d, s.out_h, s.out_w, static_cast<size_t>(s.channels / vec));
+}
+
+// Calls visit(plane) for the planes from `first` to before `last`, or of images for 0.
+template <int kAxes, typename Visit>
+__device__ __forceinline__ void ForEachPlane(int first, int last, const Visit& visit) {
+  if constexpr (kAxes == 3) {
+    for (int plane = first; plane < last; ++plane) visit(plane);
+  } else {
+    visit(0);
+  }
 }
 
 // What is pooled is x as it is.
@@ -76,16 +107,41 @@ struct Maximum {
   }
 };
 
-// Divisions by numbers of both axes.
+// Divisions by numbers of all axes.
 struct AxisDividers {
-  AxisDividers(int height, int width) : h(height), w(width) {}
-  Divider<uint32_t> h, w;
+  AxisDividers(int depth, int height, int width) : d(depth), h(height), w(width) {}
+  Divider<uint32_t> d, h, w;
 };
+inline AxisDividers StrideDividers(const PoolShape& s) {
+  return {s.stride_d, s.stride_h, s.stride_w};
+}
+inline AxisDividers DilationDividers(const PoolShape& s) {
+  return {s.dilation_d, s.dilation_h, s.dilation_w};
+}
 struct WindowDividers {
   explicit WindowDividers(const PoolShape& s)
-      : stride(s.stride_h, s.stride_w), dilation(s.dilation_h, s.dilation_w) {}
+      : stride(StrideDividers(s)), dilation(DilationDividers(s)) {}
   AxisDividers stride, dilation;
 };
+
+// A place along each axis: of a window, or of an element in it.
+struct Place {
+  int d, h, w;
+};
+template <typename Index>
+__device__ __forceinline__ Place PlaceOf(const Position<Index>& p) {
+  return {static_cast<int>(p.plane), static_cast<int>(p.row), static_cast<int>(p.column)};
+}
+// The last axis runs fastest (layers/pooling.h).
+__device__ __forceinline__ int IndexInWindow(const PoolShape& s, const Place& element) {
+  return (element.d * s.kernel_h + element.h) * s.kernel_w + element.w;
+}
+// Where a window's first element is, which may be in the padding.
+template <int kAxes>
+__device__ __forceinline__ Place OriginOf(const PoolShape& s, const Place& window) {
+  return {kAxes == 3 ? window.d * s.stride_d - s.padding_d : 0, window.h * s.stride_h - s.padding_h,
+          window.w * s.stride_w - s.padding_w};
+}
 
 // The elements of a window that begins at `begin` which are before `end`, along one axis.
 __device__ __forceinline__ int ElementsBefore(int end, int begin, int kernel,
@@ -95,57 +151,74 @@ __device__ __forceinline__ int ElementsBefore(int end, int begin, int kernel,
              static_cast<int>(dilation.Quotient(static_cast<uint32_t>(end - begin - 1))) + 1);
 }
 
+// Calls visit(place in the window) for every element of the window that is in the image.
+template <int kAxes, typename Visit>
+__device__ __forceinline__ void ForEachInWindow(const PoolShape& s, const AxisDividers& dilation,
+                                                const Place& origin, const Visit& visit) {
+  const Place first = {kAxes == 3 ? ElementsBefore(0, origin.d, s.kernel_d, dilation.d) : 0,
+                       ElementsBefore(0, origin.h, s.kernel_h, dilation.h),
+                       ElementsBefore(0, origin.w, s.kernel_w, dilation.w)};
+  const Place last = {kAxes == 3 ? ElementsBefore(s.d, origin.d, s.kernel_d, dilation.d) : 1,
+                      ElementsBefore(s.h, origin.h, s.kernel_h, dilation.h),
+                      ElementsBefore(s.w, origin.w, s.kernel_w, dilation.w)};
+  ForEachPlane<kAxes>(first.d, last.d, [&](int kd) {
+    for (int kh = first.h; kh < last.h; ++kh) {
+      for (int kw = first.w; kw < last.w; ++kw) visit(Place{kd, kh, kw});
+    }
+  });
+}
+
 // What is pooled is computed from x by `before`: Prepare(c) gives what Apply() needs for a vector
 // whose first channel is c. If it ends with a ReLU, the index says where the ReLU passes no
 // gradient. `channels` is the number of channels that images take turns in (NCHW), or 1. kSide is
-// the side of square windows without dilation, whose loads then overlap, or 0 for any.
-template <int kVec, int kSide, typename Before, typename T, typename I>
+// the side of square and cubic windows without dilation, whose loads then overlap, or 0 for any.
+template <int kAxes, int kVec, int kSide, typename Before, typename T, typename I>
 __global__ void __launch_bounds__(kThreads)
-    MaxPoolKernel(PoolShape s, AxisDividers dilation, Decoder<uint32_t> decode, uint32_t outputs,
-                  Before before, uint32_t channels, const T* __restrict__ x, T* __restrict__ y,
-                  I* __restrict__ index) {
+    MaxPoolKernel(PoolShape s, AxisDividers dilation, Decoder<uint32_t, kAxes> decode,
+                  uint32_t outputs, Before before, uint32_t channels, const T* __restrict__ x,
+                  T* __restrict__ y, I* __restrict__ index) {
   const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= outputs) return;
   const Position<uint32_t> p = decode(i);
-  const Strides in = VectorStrides(s.h, s.w, static_cast<size_t>(s.channels / kVec));
-  const int top = static_cast<int>(p.row) * s.stride_h - s.padding_h;
-  const int left = static_cast<int>(p.column) * s.stride_w - s.padding_w;
+  const Strides in = InStrides<kAxes>(s, kVec);
+  const Place origin = OriginOf<kAxes>(s, PlaceOf(p));
   const size_t base = p.outer * in.image + p.channel;
   const auto constants = before.template Prepare<kVec>(
       channels == 1 ? static_cast<size_t>(p.channel) * kVec : p.outer % channels);
-  const auto load = [&](int kh, int kw) {
-    const int row = kSide > 0 ? top + kh : top + kh * s.dilation_h;
-    const int column = kSide > 0 ? left + kw : left + kw * s.dilation_w;
-    return Read<kVec>(
-        x, base + static_cast<size_t>(row) * in.row + static_cast<size_t>(column) * in.pixel);
+  const auto load = [&](const Place& k) {
+    const int row = kSide > 0 ? origin.h + k.h : origin.h + k.h * s.dilation_h;
+    const int column = kSide > 0 ? origin.w + k.w : origin.w + k.w * s.dilation_w;
+    size_t at = base + static_cast<size_t>(row) * in.row + static_cast<size_t>(column) * in.pixel;
+    if constexpr (kAxes == 3) {
+      const int plane = kSide > 0 ? origin.d + k.d : origin.d + k.d * s.dilation_d;
+      at += static_cast<size_t>(plane) * in.plane;
+    }
+    return Read<kVec>(x, at);
   };
   Maximum<kVec, I> maximum;
-  const auto take = [&](const Packed<T, kVec>& loaded, int kh, int kw) {
+  const auto take = [&](const Packed<T, kVec>& loaded, const Place& k) {
     Vec<kVec> v = Unpack(loaded);
     before.Apply(constants, v);
-    maximum.Take(v, static_cast<I>(kh * s.kernel_w + kw));
+    maximum.Take(v, static_cast<I>(IndexInWindow(s, k)));
   };
   if constexpr (kSide > 0) {
-    const auto inside = [&](int n) {
-      const int h = top + n / kSide, w = left + n % kSide;
-      return h >= 0 && h < s.h && w >= 0 && w < s.w;
+    constexpr int kArea = kSide * kSide, kElements = kAxes == 3 ? kArea * kSide : kArea;
+    const auto place = [](int n) { return Place{n / kArea, n / kSide % kSide, n % kSide}; };
+    const auto inside = [&](const Place& k) {
+      const int d = origin.d + k.d, h = origin.h + k.h, w = origin.w + k.w;
+      return (kAxes == 2 || (d >= 0 && d < s.d)) && h >= 0 && h < s.h && w >= 0 && w < s.w;
     };
-    Packed<T, kVec> loaded[kSide * kSide];
+    Packed<T, kVec> loaded[kElements];
 #pragma unroll
-    for (int n = 0; n < kSide * kSide; ++n) {
-      if (inside(n)) loaded[n] = load(n / kSide, n % kSide);
+    for (int n = 0; n < kElements; ++n) {
+      if (inside(place(n))) loaded[n] = load(place(n));
     }
 #pragma unroll
-    for (int n = 0; n < kSide * kSide; ++n) {
-      if (inside(n)) take(loaded[n], n / kSide, n % kSide);
+    for (int n = 0; n < kElements; ++n) {
+      if (inside(place(n))) take(loaded[n], place(n));
     }
   } else {
-    const int last_h = ElementsBefore(s.h, top, s.kernel_h, dilation.h);
-    const int last_w = ElementsBefore(s.w, left, s.kernel_w, dilation.w);
-    const int first_w = ElementsBefore(0, left, s.kernel_w, dilation.w);
-    for (int kh = ElementsBefore(0, top, s.kernel_h, dilation.h); kh < last_h; ++kh) {
-      for (int kw = first_w; kw < last_w; ++kw) take(load(kh, kw), kh, kw);
-    }
+    ForEachInWindow<kAxes>(s, dilation, origin, [&](const Place& k) { take(load(k), k); });
   }
   Write<kVec>(y, i, maximum.best);
   if constexpr (Before::kRelu) {
@@ -161,16 +234,16 @@ __global__ void __launch_bounds__(kThreads)
 // operator()<kVec>(decoder, count, blocks, first), for the images from number `first`, which is a
 // multiple of `together`. One launch has all images, unless their vectors are too many for 32-bit
 // numbers.
-template <typename T, typename Launch>
-cudaError_t ForEach(int64_t outer, int64_t h, int64_t w, int64_t channels, bool aligned,
+template <typename T, int kAxes, typename Launch>
+cudaError_t ForEach(int64_t outer, const Grid& grid, int64_t channels, bool aligned,
                     const Launch& launch, int64_t together = 1) {
   const int vec = aligned && channels % kWide<T> == 0 ? kWide<T> : 1;
-  const int64_t in_image = h * w * (channels / vec);
+  const int64_t in_image = grid.d * grid.h * grid.w * (channels / vec);
   if (outer * in_image == 0) return cudaSuccess;
   if (!Fits32(together * in_image)) return cudaErrorInvalidValue;
   const int64_t most = kMaxLaunchVectors / (together * in_image) * together;
   const int64_t images = std::max(most, together);
-  const Decoder<uint32_t> decode(h, w, channels / vec);
+  const Decoder<uint32_t, kAxes> decode(grid, channels / vec);
   for (int64_t first = 0; first < outer; first += images) {
     const int64_t count = std::min(images, outer - first) * in_image;
     const unsigned blocks = static_cast<unsigned>(CeilDiv(count, kThreads));
@@ -181,33 +254,54 @@ cudaError_t ForEach(int64_t outer, int64_t h, int64_t w, int64_t channels, bool 
   return cudaGetLastError();
 }
 // The elements of an image of the pool's input, and of its output.
-inline int64_t InImage(const PoolShape& s) { return int64_t{s.h} * s.w * s.channels; }
-inline int64_t OutImage(const PoolShape& s) { return int64_t{s.out_h} * s.out_w * s.channels; }
+inline int64_t InImage(const PoolShape& s) { return int64_t{s.d} * s.h * s.w * s.channels; }
+inline int64_t OutImage(const PoolShape& s) {
+  return int64_t{s.out_d} * s.out_h * s.out_w * s.channels;
+}
 
-inline bool IsDilated(const PoolShape& s) { return s.dilation_h > 1 || s.dilation_w > 1; }
+inline bool IsDilated(const PoolShape& s) {
+  return s.dilation_d > 1 || s.dilation_h > 1 || s.dilation_w > 1;
+}
+
+// Calls run.template operator()<kAxes>() with the shape's number of axes.
+template <typename Run>
+cudaError_t WithAxes(const PoolShape& s, const Run& run) {
+  return s.axes == 3 ? run.template operator()<3>() : run.template operator()<2>();
+}
+
+// The side of the window if it is one of those whose loads overlap, or 0.
+inline int OverlappingSide(const PoolShape& s) {
+  if (IsDilated(s) || s.kernel_h != s.kernel_w) return 0;
+  if (s.axes == 3) return s.kernel_d == 2 && s.kernel_h == 2 ? 2 : 0;
+  return s.kernel_h == 2 || s.kernel_h == 3 ? s.kernel_h : 0;
+}
 
 // Pools what `before` computes from x, in images of `image_channels` channels.
 template <typename T, typename I, typename Before>
 cudaError_t LaunchMaxPool(const PoolShape& s, int64_t image_channels, const Before& before,
                           bool aligned, const T* x, T* y, I* index, cudaStream_t stream) {
   const uint32_t turns = s.channels == image_channels ? 1 : static_cast<uint32_t>(image_channels);
-  return ForEach<T>(
-      s.outer, s.out_h, s.out_w, s.channels, aligned && AllAligned16(x, y, index),
-      [&]<int kVec>(const Decoder<uint32_t>& decode, uint32_t n, unsigned blocks, int64_t first) {
-        const int64_t out = first * OutImage(s);
-        const auto run = [&]<int kSide>() {
-          MaxPoolKernel<kVec, kSide><<<blocks, kThreads, 0, stream>>>(
-              s, AxisDividers(s.dilation_h, s.dilation_w), decode, n, before, turns,
-              x + first * InImage(s), y + out, index == nullptr ? nullptr : index + out);
-        };
-        if constexpr (kVec > 1) {
-          const int side = s.kernel_h == s.kernel_w && !IsDilated(s) ? s.kernel_h : 0;
-          if (side == 2) return run.template operator()<2>();
-          if (side == 3) return run.template operator()<3>();
-        }
-        run.template operator()<0>();
-      },
-      turns);
+  return WithAxes(s, [&]<int kAxes>() {
+    return ForEach<T, kAxes>(
+        s.outer, OutGrid(s), s.channels, aligned && AllAligned16(x, y, index),
+        [&]<int kVec>(const auto& decode, uint32_t n, unsigned blocks, int64_t first) {
+          const int64_t out = first * OutImage(s);
+          const auto run = [&]<int kSide>() {
+            MaxPoolKernel<kAxes, kVec, kSide><<<blocks, kThreads, 0, stream>>>(
+                s, DilationDividers(s), decode, n, before, turns, x + first * InImage(s), y + out,
+                index == nullptr ? nullptr : index + out);
+          };
+          if constexpr (kVec > 1) {
+            const int side = OverlappingSide(s);
+            if (side == 2) return run.template operator()<2>();
+            if constexpr (kAxes == 2) {
+              if (side == 3) return run.template operator()<3>();
+            }
+          }
+          run.template operator()<0>();
+        },
+        turns);
+  });
 }
 
 // The windows that reach over position `at`: [first, last).
@@ -232,35 +326,55 @@ __device__ __forceinline__ int ElementAt(int distance, const Divider<uint32_t>& 
   return between == 0 ? static_cast<int>(element) : -1;
 }
 
-// The gradient of the max pool's input at one position: that of every window of which it is the
-// maximum. `base` is the offset of its image and channel in dy, in vectors.
-template <int kVec, typename T, typename I>
-__device__ __forceinline__ Vec<kVec> GatherGradient(const PoolShape& s, const WindowDividers& by,
-                                                    size_t base, int row, int column, const T* dy,
-                                                    const I* index) {
-  const Strides out = VectorStrides(s.out_h, s.out_w, static_cast<size_t>(s.channels / kVec));
+// Calls visit(offset in y in vectors, window, place in the window) for every window that has an
+// element at the position, in the order of y.
+template <int kAxes, int kVec, typename Index, typename Visit>
+__device__ __forceinline__ void ForEachCovering(const PoolShape& s, const WindowDividers& by,
+                                                const Position<Index>& p, const Visit& visit) {
+  const Strides out = OutStrides<kAxes>(s, kVec);
+  const Place at = PlaceOf(p);
+  Windows planes = {0, 1};
+  if constexpr (kAxes == 3)
+    planes = Covering(at.d, Reach(s.kernel_d, s.dilation_d), by.stride.d, s.padding_d, s.out_d);
   const Windows rows =
-      Covering(row, Reach(s.kernel_h, s.dilation_h), by.stride.h, s.padding_h, s.out_h);
+      Covering(at.h, Reach(s.kernel_h, s.dilation_h), by.stride.h, s.padding_h, s.out_h);
   const Windows columns =
-      Covering(column, Reach(s.kernel_w, s.dilation_w), by.stride.w, s.padding_w, s.out_w);
-  Vec<kVec> sum = {};
-  for (int oh = rows.first; oh < rows.last; ++oh) {
-    const int kh = ElementAt(row + s.padding_h - oh * s.stride_h, by.dilation.h);
-    if (kh < 0) continue;
-    for (int ow = columns.first; ow < columns.last; ++ow) {
-      const int kw = ElementAt(column + s.padding_w - ow * s.stride_w, by.dilation.w);
-      if (kw < 0) continue;
-      const size_t at =
-          base + static_cast<size_t>(oh) * out.row + static_cast<size_t>(ow) * out.pixel;
-      const int within = kh * s.kernel_w + kw;
-      const Indices<kVec, I> winner = reinterpret_cast<const Indices<kVec, I>*>(index)[at];
-      const Vec<kVec> g = Unpack(Read<kVec>(dy, at));
-#pragma unroll
-      for (int k = 0; k < kVec; ++k) {
-        if (static_cast<int>(winner.v[k]) == within) sum.v[k] += g.v[k];
+      Covering(at.w, Reach(s.kernel_w, s.dilation_w), by.stride.w, s.padding_w, s.out_w);
+  const size_t base = p.outer * out.image + p.channel;
+  ForEachPlane<kAxes>(planes.first, planes.last, [&](int od) {
+    int kd = 0;
+    if constexpr (kAxes == 3) kd = ElementAt(at.d - (od * s.stride_d - s.padding_d), by.dilation.d);
+    if (kd < 0) return;
+    for (int oh = rows.first; oh < rows.last; ++oh) {
+      const int kh = ElementAt(at.h - (oh * s.stride_h - s.padding_h), by.dilation.h);
+      if (kh < 0) continue;
+      for (int ow = columns.first; ow < columns.last; ++ow) {
+        const int kw = ElementAt(at.w - (ow * s.stride_w - s.padding_w), by.dilation.w);
+        if (kw < 0) continue;
+        visit(base + static_cast<size_t>(od) * out.plane + static_cast<size_t>(oh) * out.row +
+                  static_cast<size_t>(ow) * out.pixel,
+              Place{od, oh, ow}, Place{kd, kh, kw});
       }
     }
-  }
+  });
+}
+
+// The gradient of the max pool's input at one position: that of every window of which it is the
+// maximum.
+template <int kAxes, int kVec, typename Index, typename T, typename I>
+__device__ __forceinline__ Vec<kVec> GatherGradient(const PoolShape& s, const WindowDividers& by,
+                                                    const Position<Index>& p, const T* dy,
+                                                    const I* index) {
+  Vec<kVec> sum = {};
+  ForEachCovering<kAxes, kVec>(s, by, p, [&](size_t at, const Place&, const Place& element) {
+    const int within = IndexInWindow(s, element);
+    const Indices<kVec, I> winner = reinterpret_cast<const Indices<kVec, I>*>(index)[at];
+    const Vec<kVec> g = Unpack(Read<kVec>(dy, at));
+#pragma unroll
+    for (int k = 0; k < kVec; ++k) {
+      if (static_cast<int>(winner.v[k]) == within) sum.v[k] += g.v[k];
+    }
+  });
   return sum;
 }
 

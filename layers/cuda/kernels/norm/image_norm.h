@@ -1,0 +1,56 @@
+// Launchers of the kernels of norms that do not couple images: group norm and layer norm
+// (layers/norm/group_norm.h, layers/norm/layer_norm.h).
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "neap/layers/cuda/kernels/array.h"
+#include "neap/layers/cuda/kernels/kernels.h"
+
+namespace neap::kernels {
+
+struct ImageNormOperands {
+  ConstArray x;
+  const float* gamma = nullptr;  // null, with beta, if the norm has no parameters
+  const float* beta = nullptr;
+};
+// One of each for every set of values that are normalised together.
+struct ImageNormStatistics {
+  float* mean = nullptr;
+  float* invstd = nullptr;
+};
+struct ImageNormSums {
+  float* dgamma = nullptr;  // null, with dbeta, if the norm has no parameters
+  float* dbeta = nullptr;
+  bool adds_dgamma = false, adds_dbeta = false;  // to what is there
+};
+
+// group_norm.cu. There are fewer than 2^31 channels in all images, and positions. The scratch
+// memory is GroupNormScratchBytes().
+struct GroupNormShape {
+  ChannelShape images;
+  int64_t groups = 1;
+};
+int64_t GroupNormScratchBytes(const GroupNormShape& shape, Element type);
+// Computes the statistics, which may be null, unless they are `given`. y may be x.
+cudaError_t GroupNorm(const GroupNormShape& shape, const ImageNormOperands& in, float epsilon,
+                      const ImageNormStatistics& statistics, bool given, Array y, void* scratch,
+                      cudaStream_t stream);
+// dx may be dy.
+cudaError_t GroupNormBackward(const GroupNormShape& shape, const ImageNormOperands& in,
+                              const ImageNormStatistics& statistics, ConstArray dy,
+                              const ImageNormSums& sums, Array dx, void* scratch,
+                              cudaStream_t stream);
+
+// layer_norm.cu. The same; the scratch memory of backward is ChannelScratchBytes().
+cudaError_t LayerNorm(const ChannelShape& shape, const ImageNormOperands& in, float epsilon,
+                      const ImageNormStatistics& statistics, bool given, Array y,
+                      cudaStream_t stream);
+cudaError_t LayerNormBackward(const ChannelShape& shape, const ImageNormOperands& in,
+                              const ImageNormStatistics& statistics, ConstArray dy,
+                              const ImageNormSums& sums, Array dx, const ReductionMemory& memory,
+                              cudaStream_t stream);
+
+}  // namespace neap::kernels

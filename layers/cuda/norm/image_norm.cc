@@ -1,0 +1,85 @@
+// Group norm, instance norm and layer norm: builds launches from signatures.
+#include "neap/layers/cuda/kernels/norm/image_norm.h"
+
+#include "neap/core/base/status_macros.h"
+#include "neap/layers/cuda/candidates.h"
+#include "neap/layers/norm/group_norm.h"
+#include "neap/layers/norm/layer_norm.h"
+
+namespace neap::cuda {
+namespace {
+
+using namespace operands;
+
+kernels::ImageNormOperands ImageNormReads(const LaunchArgs& a) {
+  return {a.Array(X()), a.Find<float>(Param(0)), a.Find<float>(Param(1))};
+}
+kernels::ImageNormStatistics StatisticsOf(const LaunchArgs& a) {
+  return {a.Find<float>(Saved(0)), a.Find<float>(Saved(1))};
+}
+kernels::ImageNormSums ImageNormSumsOf(const LaunchArgs& a) {
+  return {.dgamma = a.Find<float>(ParamGrad(0)),
+          .dbeta = a.Find<float>(ParamGrad(1)),
+          .adds_dgamma = a.signature.Accumulates(ParamGrad(0)),
+          .adds_dbeta = a.signature.Accumulates(ParamGrad(1))};
+}
+
+kernels::GroupNormShape GroupNormShapeOf(const StepSignature& signature) {
+  const TensorSpec& x = signature.Spec(X());
+  return {ChannelShapeOf(x), GroupNormOf(signature.layer, x.shape.c()).groups};
+}
+
+cudaError_t GroupNormForward(const LaunchArgs& a) {
+  const kernels::GroupNormShape shape = GroupNormShapeOf(a.signature);
+  const float epsilon = GroupNormOf(a.signature.layer, shape.images.channels).epsilon;
+  return kernels::GroupNorm(shape, ImageNormReads(a), epsilon, StatisticsOf(a), a.signature.rerun,
+                            a.Array(Y()), a.run.workspace, a.stream);
+}
+
+cudaError_t GroupNormBackward(const LaunchArgs& a) {
+  return kernels::GroupNormBackward(GroupNormShapeOf(a.signature), ImageNormReads(a),
+                                    StatisticsOf(a), a.Array(Dy()), ImageNormSumsOf(a),
+                                    a.Array(Dx()), a.run.workspace, a.stream);
+}
+
+cudaError_t LayerNormForward(const LaunchArgs& a) {
+  return kernels::LayerNorm(ChannelShapeOf(a.signature.Spec(X())), ImageNormReads(a),
+                            a.signature.layer.As<LayerNorm>()->epsilon, StatisticsOf(a),
+                            a.signature.rerun, a.Array(Y()), a.stream);
+}
+
+cudaError_t LayerNormBackward(const LaunchArgs& a) {
+  return kernels::LayerNormBackward(ChannelShapeOf(a.signature.Spec(X())), ImageNormReads(a),
+                                    StatisticsOf(a), a.Array(Dy()), ImageNormSumsOf(a),
+                                    a.Array(Dx()), a.Reduction(), a.stream);
+}
+
+}  // namespace
+
+absl::StatusOr<Candidates> GroupNormCandidates(const StepSignature& signature,
+                                               const SharedRuntime& runtime) {
+  RETURN_IF_ERROR(CheckFp32(signature, {Slot::kParam}));
+  const kernels::GroupNormShape shape = GroupNormShapeOf(signature);
+  RETURN_IF_ERROR(CheckFits32(signature, shape.images.outer * shape.images.channels));
+  RETURN_IF_ERROR(CheckFits32(signature, shape.images.inner));
+  const int64_t scratch =
+      kernels::GroupNormScratchBytes(shape, ElementOf(signature.Spec(X()).dtype));
+  if (signature.phase != Phase::kForward)
+    return OwnKernel(signature, runtime, GroupNormBackward, scratch);
+  return OwnKernel(signature, runtime, GroupNormForward, signature.rerun ? 0 : scratch);
+}
+
+absl::StatusOr<Candidates> LayerNormCandidates(const StepSignature& signature,
+                                               const SharedRuntime& runtime) {
+  RETURN_IF_ERROR(CheckFp32(signature, {Slot::kParam}));
+  const TensorSpec& x = signature.Spec(X());
+  const kernels::ChannelShape shape = ChannelShapeOf(x);
+  RETURN_IF_ERROR(CheckFits32(signature, shape.outer * shape.inner));
+  RETURN_IF_ERROR(CheckFits32(signature, shape.channels));
+  if (signature.phase == Phase::kForward) return OwnKernel(signature, runtime, LayerNormForward);
+  const bool sums = signature.Has(ParamGrad(0));
+  return OwnKernel(signature, runtime, LayerNormBackward,
+                   sums ? kernels::ChannelScratchBytes(shape, ElementOf(x.dtype)) : 0);
+}
+
+}  // namespace neap::cuda

@@ -1,0 +1,21 @@
+#include "neap/layers/norm/layer_norm.h"
+
+#include "neap/core/base/status_macros.h"
+#include "neap/core/step/parameter_text.h"
+#include "neap/core/step/specify.h"
+#include "neap/layers/steps/norm_steps.h"
+
+namespace neap {
+
+std::string LayerNorm::Parameters() const {
+  return ParameterText({{"epsilon", epsilon}, {"affine", affine}});
+}
+
+absl::StatusOr<LayerSpec> LayerNorm::Specify(const LayerContext& context) const {
+  RETURN_IF_ERROR(CheckSpatialInputs(context, 1));
+  RETURN_IF_ERROR(CheckEpsilon(epsilon));
+  const TensorSpec& x = context.inputs[0];
+  return ImageNormSpec(x, SpatialShape(x.shape.n(), 1, x.shape.spatial()), affine, context.mode);
+}
+
+}  // namespace neap

@@ -1,0 +1,23 @@
+// What norms have in common, and the steps of those that do not couple images: group norm and layer
+// norm.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "neap/core/step/layer.h"
+
+namespace neap {
+
+// INVALID_ARGUMENT unless it is positive.
+absl::Status CheckEpsilon(float epsilon);
+
+// The parameters 0 weight (gamma), which begins at 1, and 1 bias (beta), which begins at 0.
+std::vector<ParamSpec> NormParams(int64_t channels);
+
+// The spec of a norm of each image of x, with the operands that the tables in the layers' headers
+// list. `statistics` is the shape of its means, whose first extent is the number of images.
+LayerSpec ImageNormSpec(const TensorSpec& x, const Shape& statistics, bool affine, Mode mode);
+
+}  // namespace neap

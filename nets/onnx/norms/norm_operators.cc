@@ -1,0 +1,235 @@
+// Norms of each image, as operators of their own and step by step.
+#include "neap/nets/onnx/norms/norm_operators.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/layers/norm/group_norm.h"
+#include "neap/layers/norm/layer_norm.h"
+#include "neap/nets/onnx/constant_arrays.h"
+#include "neap/nets/onnx/node_axes.h"
+#include "neap/nets/onnx/norms/norm_layers.h"
+#include "neap/nets/onnx/operators.h"
+
+namespace neap::nets {
+namespace {
+
+using Stage = NormPart::Stage;
+
+// Whether all elements of the constant input have the value.
+absl::StatusOr<bool> IsAll(NodeReader& node, int i, double value) {
+  ASSIGN_OR_RETURN(const Constant constant, node.Constant(i));
+  return std::all_of(constant.values.begin(), constant.values.end(),
+                     [&](double element) { return element == value; });
+}
+
+// Whether the constant input is of a node, and no tensor of the file, which training changes.
+bool IsOfNode(const NodeReader& node, int i) {
+  const std::optional<Stored> stored = node.IfStored(i);
+  return !stored.has_value() || stored->tensor->name().empty();
+}
+
+// The inputs 1 and 2 of a norm, its weight and its bias, which may be missing. None if nodes say
+// that they are 1 and 0.
+absl::StatusOr<std::vector<Weight>> Parameters(NodeReader& node, int64_t channels) {
+  ASSIGN_OR_RETURN(const bool is_one, IsAll(node, 1, 1));
+  bool is_zero = true;
+  if (node.HasInput(2)) {
+    ASSIGN_OR_RETURN(is_zero, IsAll(node, 2, 0));
+  }
+  const bool has_none = IsOfNode(node, 1) && (!node.HasInput(2) || IsOfNode(node, 2));
+  if (is_one && is_zero && has_none) return std::vector<Weight>();
+  std::vector<Weight> weights = PlaceholderParameters(channels);
+  ASSIGN_OR_RETURN(weights[0], node.Tensor(1, "weight"));
+  if (node.HasInput(2)) {
+    ASSIGN_OR_RETURN(weights[1], node.Tensor(2, "bias"));
+  }
+  return weights;
+}
+
+// One number for each channel of one for each group.
+absl::Status SpreadGroups(NetworkBuilder& network, int64_t of_group, Weight& weight) {
+  ASSIGN_OR_RETURN(const Constant groups, network.ReadConstant(weight));
+  if (groups.dims.size() != 1)
+    return absl::InvalidArgumentError(absl::StrCat("its ", weight.name, " is no vector"));
+  Constant channels = View(groups, {groups.dims[0], of_group}, {1, 0});
+  channels.dims = {groups.dims[0] * of_group};
+  weight.tensor = std::move(channels);
+  return absl::OkStatus();
+}
+
+// An image, or a vector that is no image made flat.
+absl::Status CheckHasChannels(const ImageValue& x) {
+  if (!x.is_flat || x.elements() == x.spec.shape.c()) return absl::OkStatus();
+  return absl::UnimplementedError("it normalises the elements of an image that is made flat");
+}
+
+// Adds the norm, with parameters if there are any, whose definition has this field.
+template <typename Norm>
+absl::Status AddNorm(NodeReader& node, NetworkBuilder& network, Norm norm, ImageValue x,
+                     std::vector<Weight> weights) {
+  norm.affine = !weights.empty();
+  return network.AddLayer(node.proto(), norm, {std::move(x)}, std::move(weights));
+}
+
+// An InstanceNormalization of groups of channels as if each were a channel: a group norm, whose
+// parameters are constants behind it.
+absl::Status NormaliseGroups(NodeReader& node, NetworkBuilder& network, const ImageValue& x,
+                             float epsilon) {
+  ASSIGN_OR_RETURN(const bool is_one, IsAll(node, 1, 1));
+  ASSIGN_OR_RETURN(const bool is_zero, IsAll(node, 2, 0));
+  if (!is_one || !is_zero) {
+    return absl::UnimplementedError(
+        "its scale and bias, which are those of groups of channels, are not 1 and 0");
+  }
+  RETURN_IF_ERROR(AddNorm(node, network, GroupNorm{.groups = x.groups, .epsilon = epsilon}, x, {}));
+  ImageValue normalised = std::get<ImageValue>(*network.Find(node.proto().output(0)));
+  normalised.groups = x.groups;
+  normalised.joins_positions = true;
+  network.Set(node.proto().output(0), std::move(normalised));
+  return absl::OkStatus();
+}
+
+// The axis of the channels in the ONNX graph.
+int64_t ChannelAxis(const ImageValue& x) {
+  return x.is_channels_last ? x.spec.shape.rank() - 1 : 1;
+}
+
+absl::Status NotANorm() {
+  return absl::UnimplementedError(
+      "it reads the mean over the channels, or what follows from it, which neap has in a layer "
+      "norm only");
+}
+
+// Whether both are of the same images.
+bool IsSame(const ImageValue& a, const ImageValue& b) {
+  return a.layer == b.layer && a.dims() == b.dims() && a.is_channels_last == b.is_channels_last &&
+         a.formula.has_value() == b.formula.has_value() && a.softmax == b.softmax;
+}
+
+// What an operator with one argument makes of a part, if it is a step of a norm.
+absl::Status StepOf(NodeReader& node, NetworkBuilder& network, NormPart part) {
+  const std::string_view op = node.op();
+  if (op == "Cast" || op == "Identity") {
+    if (op == "Cast" && IsInteger(node.Int("to", 0))) return NotANorm();
+  } else if (op == "ReduceMean" && part.stage == Stage::kSquares) {
+    ASSIGN_OR_RETURN(const bool is_mean, IsChannelMean(node, part.x));
+    if (!is_mean) return NotANorm();
+    part.stage = Stage::kVariance;
+  } else if (op == "Sqrt" && part.stage == Stage::kShifted) {
+    part.stage = Stage::kDeviation;
+  } else {
+    return NotANorm();
+  }
+  network.Set(node.proto().output(0), std::move(part));
+  return absl::OkStatus();
+}
+
+// The same of a part and a constant, input `i`.
+absl::Status StepWithConstant(NodeReader& node, NetworkBuilder& network, NormPart part, int i) {
+  ASSIGN_OR_RETURN(const double constant, node.Scalar(i, 0));
+  if (node.op() == "Pow" && i == 1 && part.stage == Stage::kCentred && constant == 2) {
+    part.stage = Stage::kSquares;
+  } else if (node.op() == "Add" && part.stage == Stage::kVariance) {
+    part.stage = Stage::kShifted;
+    part.epsilon = static_cast<float>(constant);
+  } else {
+    return NotANorm();
+  }
+  network.Set(node.proto().output(0), std::move(part));
+  return absl::OkStatus();
+}
+
+// The same of two parts.
+absl::Status StepOfBoth(NodeReader& node, NetworkBuilder& network, NormPart a, const NormPart& b) {
+  if (!IsSame(a.x, b.x) || a.stage != Stage::kCentred) return NotANorm();
+  if (node.op() == "Div" && b.stage == Stage::kDeviation)
+    return AddNorm(node, network, LayerNorm{.epsilon = b.epsilon}, std::move(a.x), {});
+  if (node.op() != "Mul" || b.stage != Stage::kCentred) return NotANorm();
+  a.stage = Stage::kSquares;
+  network.Set(node.proto().output(0), std::move(a));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<bool> IsChannelMean(NodeReader& node, const ImageValue& x) {
+  if (x.groups != 0 || !CheckHasChannels(x).ok() || node.Int("keepdims", 1) == 0) return false;
+  ASSIGN_OR_RETURN(const std::vector<int64_t> given, node.IntsOrInput("axes", 1));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> axes, CheckedAxes(given, std::ssize(x.dims())));
+  node.Int("noop_with_empty_axes", 0);
+  return axes == std::vector<int64_t>{ChannelAxis(x)};
+}
+
+namespace operators {
+
+absl::Status InstanceNormalization(NodeReader& node, NetworkBuilder& network) {
+  const float epsilon = node.Float("epsilon", 1e-5F);
+  const ImageValue* const groups = node.IfImage(0);
+  if (groups != nullptr && groups->joins_positions)
+    return NormaliseGroups(node, network, *groups, epsilon);
+  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
+  RETURN_IF_ERROR(CheckHasChannels(x));
+  ASSIGN_OR_RETURN(std::vector<Weight> weights, Parameters(node, x.spec.shape.c()));
+  return AddNorm(node, network, InstanceNorm{.epsilon = epsilon}, std::move(x), std::move(weights));
+}
+
+absl::Status GroupNormalization(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
+  RETURN_IF_ERROR(CheckHasChannels(x));
+  const GroupNorm norm = {.groups = node.Int("num_groups", 0),
+                          .epsilon = node.Float("epsilon", 1e-5F)};
+  node.Int("stash_type", 1);  // statistics are fp32 either way
+  const int64_t channels = x.spec.shape.c();
+  ASSIGN_OR_RETURN(std::vector<Weight> weights, Parameters(node, channels));
+  constexpr int64_t kOpsetOfChannels = 21;  // before, parameters are those of groups
+  for (Weight& weight : weights) {
+    const bool is_of_groups = network.opset() < kOpsetOfChannels && norm.groups > 0;
+    if (is_of_groups) RETURN_IF_ERROR(SpreadGroups(network, channels / norm.groups, weight));
+  }
+  return AddNorm(node, network, norm, std::move(x), std::move(weights));
+}
+
+absl::Status LayerNormalization(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(ImageValue x, node.ImageOfAnyLayout(0));
+  RETURN_IF_ERROR(CheckHasChannels(x));
+  const int64_t axis = node.Int("axis", -1), rank = std::ssize(x.dims());
+  ASSIGN_OR_RETURN(const size_t from_zero, CheckedAxis(axis, rank));
+  if (static_cast<int64_t>(from_zero) != rank - 1 || ChannelAxis(x) != rank - 1) {
+    return absl::UnimplementedError(absl::StrCat(
+        "attribute 'axis' is ", axis, ", from which on the axes are not the channels alone"));
+  }
+  node.Int("stash_type", 1);  // statistics are fp32 either way
+  ASSIGN_OR_RETURN(std::vector<Weight> weights, Parameters(node, x.spec.shape.c()));
+  return AddNorm(node, network, LayerNorm{.epsilon = node.Float("epsilon", 1e-5F)}, std::move(x),
+                 std::move(weights));
+}
+
+absl::Status StepOfNorm(NodeReader& node, NetworkBuilder& network) {
+  const NormPart* const a = node.IfNormPart(0);
+  const NormPart* const b = node.IfNormPart(1);
+  if (a == nullptr && b == nullptr) return NotANorm();
+  if (a != nullptr && b != nullptr) return StepOfBoth(node, network, *a, *b);
+  const NormPart& part = a != nullptr ? *a : *b;
+  const int other = a != nullptr ? 1 : 0;
+  if (node.IsConstant(other) && node.op() != "ReduceMean")
+    return StepWithConstant(node, network, part, other);
+  if (const ImageValue* const x = node.IfImage(other)) {
+    const bool centres = node.op() == "Sub" && part.stage == Stage::kMean && other == 0;
+    if (!centres || !IsSame(*x, part.x)) return NotANorm();
+    network.Set(node.proto().output(0), NormPart{Stage::kCentred, part.x});
+    return absl::OkStatus();
+  }
+  return StepOf(node, network, part);
+}
+
+}  // namespace operators
+}  // namespace neap::nets

@@ -1,0 +1,122 @@
+#include "tests/layers/reference_image_norms.h"
+
+#include <cmath>
+#include <vector>
+
+#include "neap/layers/norm/group_norm.h"
+#include "neap/layers/norm/layer_norm.h"
+#include "tests/layers/reference_channels.h"
+
+namespace neap::testing {
+namespace {
+
+using namespace operands;
+using Vector = std::vector<double>;
+
+// Which elements of x are normalised together.
+struct SetsOfNorm {
+  std::vector<size_t> of;  // by element: the number of its set
+  size_t sets;
+  double count;  // elements of each
+  double epsilon;
+};
+
+SetsOfNorm SetsOf(const Layer& layer, const Shape& x) {
+  const auto positions = static_cast<size_t>(x.positions()), channels = static_cast<size_t>(x.c());
+  const auto images = static_cast<size_t>(x.n()), elements = static_cast<size_t>(x.elements());
+  SetsOfNorm sets;
+  if (const auto* const norm = layer.As<LayerNorm>()) {
+    sets.epsilon = static_cast<double>(norm->epsilon);
+    sets.sets = images * positions;
+    for (size_t i = 0; i < elements; ++i)
+      sets.of.push_back(i / (channels * positions) * positions + i % positions);
+  } else {
+    const auto* const group = layer.As<GroupNorm>();
+    const size_t groups = group != nullptr ? static_cast<size_t>(group->groups) : channels;
+    sets.epsilon =
+        static_cast<double>(group != nullptr ? group->epsilon : layer.As<InstanceNorm>()->epsilon);
+    sets.sets = images * groups;
+    for (size_t i = 0; i < elements; ++i) sets.of.push_back(i / (elements / sets.sets));
+  }
+  sets.count = static_cast<double>(elements / sets.sets);
+  return sets;
+}
+
+// The means of `values` over the sets.
+Vector MeansOf(const SetsOfNorm& sets, const Vector& values) {
+  Vector means(sets.sets);
+  for (size_t i = 0; i < values.size(); ++i) means[sets.of[i]] += values[i] / sets.count;
+  return means;
+}
+
+Vector NormalisedBy(const SetsOfNorm& sets, const Vector& x, const Vector& mean,
+                    const Vector& invstd) {
+  Vector xhat(x.size());
+  for (size_t i = 0; i < x.size(); ++i) xhat[i] = (x[i] - mean[sets.of[i]]) * invstd[sets.of[i]];
+  return xhat;
+}
+
+Values ImageNormForward(const StepSignature& signature, const Values& given,
+                        const SetsOfNorm& sets) {
+  const Shape& shape = signature.Spec(X()).shape;
+  const Vector& x = given.at(X());
+  Vector mean, invstd;
+  if (signature.rerun) {
+    mean = given.at(Saved(0));
+    invstd = given.at(Saved(1));
+  } else {
+    mean = MeansOf(sets, x);
+    Vector squares(x.size());
+    for (size_t i = 0; i < x.size(); ++i) squares[i] = std::pow(x[i] - mean[sets.of[i]], 2);
+    for (const double variance : MeansOf(sets, squares))
+      invstd.push_back(1 / std::sqrt(variance + sets.epsilon));
+  }
+  Vector y = NormalisedBy(sets, x, mean, invstd);
+  for (size_t i = 0; signature.Has(Param(0)) && i < y.size(); ++i) {
+    const size_t c = ChannelOf(shape, i);
+    y[i] = y[i] * given.at(Param(0))[c] + given.at(Param(1))[c];
+  }
+  Values result = {{Y(), y}};
+  if (signature.mode == Mode::kTraining && !signature.rerun) {
+    result[Saved(0)] = mean;
+    result[Saved(1)] = invstd;
+  }
+  return result;
+}
+
+Values ImageNormBackward(const StepSignature& signature, const Values& given,
+                         const SetsOfNorm& sets) {
+  const Shape& shape = signature.Spec(X()).shape;
+  const bool affine = signature.Has(Param(0));
+  const Vector& dy = given.at(Dy());
+  const Vector& invstd = given.at(Saved(1));
+  const Vector xhat = NormalisedBy(sets, given.at(X()), given.at(Saved(0)), invstd);
+  Vector dgamma(static_cast<size_t>(shape.c())), dbeta = dgamma;
+  Vector dxhat = dy, products(dy.size());
+  for (size_t i = 0; i < dy.size(); ++i) {
+    const size_t c = ChannelOf(shape, i);
+    dgamma[c] += dy[i] * xhat[i];
+    dbeta[c] += dy[i];
+    if (affine) dxhat[i] *= given.at(Param(0))[c];
+    products[i] = dxhat[i] * xhat[i];
+  }
+  const Vector mean = MeansOf(sets, dxhat), mean_product = MeansOf(sets, products);
+  Vector dx(dy.size());
+  for (size_t i = 0; i < dy.size(); ++i) {
+    const size_t set = sets.of[i];
+    dx[i] = invstd[set] * (dxhat[i] - mean[set] - xhat[i] * mean_product[set]);
+  }
+  Values result = {{Dx(), dx}};
+  if (affine) result.insert({{ParamGrad(0), dgamma}, {ParamGrad(1), dbeta}});
+  return result;
+}
+
+}  // namespace
+
+Values ReferenceImageNorm(const StepSignature& signature, const Values& given) {
+  const SetsOfNorm sets = SetsOf(signature.layer, signature.Spec(X()).shape);
+  return signature.phase == Phase::kForward ? ImageNormForward(signature, given, sets)
+                                            : ImageNormBackward(signature, given, sets);
+}
+
+}  // namespace neap::testing

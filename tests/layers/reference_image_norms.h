@@ -1,0 +1,11 @@
+// The float64 reference of the norms that do not couple images: group norm, instance norm and layer
+// norm.
+#pragma once
+
+#include "tests/layers/harness.h"
+
+namespace neap::testing {
+
+Values ReferenceImageNorm(const StepSignature& signature, const Values& given);
+
+}  // namespace neap::testing
