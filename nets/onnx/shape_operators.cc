@@ -39,8 +39,8 @@ absl::StatusOr<ImageValue> AnyImage(NodeReader& node) {
 }
 
 // How images may be stated: {N, C, H, W}, {N, C*H*W}, {N, H, W, C}, or with their channels and
-// positions as {N, groups, C / groups * H * W}, or in blocks of pixels. An axis of 1 behind the last
-// tells groups of one channel from a sequence.
+// positions as {N, groups, C / groups * H * W}, or in blocks of pixels. An axis of 1 behind the
+// last tells groups of one channel from a sequence.
 enum class Form : uint8_t { kImage, kFlat, kChannelsLast, kJoined, kBlocks };
 
 // The number of groups if these are the extents of x, an image in this form, with its channels in
