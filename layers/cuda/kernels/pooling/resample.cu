@@ -185,8 +185,8 @@ int64_t WrittenBy(const ResampleAxis<int64_t>& axis, bool backward) {
   return backward ? axis.in : axis.out;
 }
 
-// The parts that the channels are divided into: the least, of an even number of vectors, at least
-// 128 bytes, since that is what a warp writes at best.
+// The parts that the channels are divided into. They are halved as long as they have 128 bytes,
+// which is a line of the cache.
 int64_t ChannelPartsOf(int64_t vectors, int64_t vector_bytes) {
   constexpr int64_t kMinBytes = 128;
   int64_t parts = 1;
