@@ -19,6 +19,7 @@
 #include "tests/layers/activation_checks.h"
 #include "tests/layers/conformance.h"
 #include "tests/layers/fusion_checks.h"
+#include "tests/layers/image_norm_checks.h"
 #include "tests/layers/loss_checks.h"
 #include "tests/layers/sub_batch_checks.h"
 #include "tests/layers/update_checks.h"
@@ -200,6 +201,11 @@ TEST_CASE("fully connected layers add up the gradients of sub-batches") {
 TEST_CASE("norms of each image compute the same in sub-batches, and add up gradients") {
   for (const DType dtype : {DType::kFp32, DType::kBf16})
     CheckNormsInSubBatches(*MakeCpuBackend(), HostAccess(), dtype);
+}
+
+TEST_CASE("norms of each image are accurate far from zero, and NaN spreads in its set alone") {
+  CheckImageNormsFarFromZero(*MakeCpuBackend(), HostAccess());
+  CheckImageNormsOfNan(*MakeCpuBackend(), HostAccess());
 }
 
 TEST_CASE("the optimizer's steps take the tensors of many layers") {

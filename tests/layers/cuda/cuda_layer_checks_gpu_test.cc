@@ -11,6 +11,7 @@
 #include "tests/layers/activation_checks.h"
 #include "tests/layers/cuda/device_arena.h"
 #include "tests/layers/fusion_checks.h"
+#include "tests/layers/image_norm_checks.h"
 #include "tests/layers/loss_checks.h"
 #include "tests/layers/sub_batch_checks.h"
 #include "tests/layers/update_checks.h"
@@ -93,6 +94,14 @@ TEST_CASE("on the GPU too, sub-batches compute together what the whole batch doe
     CheckNormsInSubBatches(gpu->backend(), arena.Access(), dtype);
   }
   CheckLossInSubBatches(gpu->backend(), arena.Access());
+}
+
+TEST_CASE("norms of each image are accurate far from zero, and NaN stays in its set, on a GPU") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  DeviceArena arena(*gpu);
+  CheckImageNormsFarFromZero(gpu->backend(), arena.Access());
+  CheckImageNormsOfNan(gpu->backend(), arena.Access());
 }
 
 TEST_CASE("on the GPU too, the optimizer's steps take the tensors of many layers") {

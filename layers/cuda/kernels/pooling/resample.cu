@@ -209,11 +209,11 @@ AxisGather<Int> GatherOf(const ResampleAxis<int64_t>& axis, bool backward) {
 }
 
 template <int kHeld, int kVec, typename Int, typename T>
-cudaError_t LaunchResample(const ResampleShape& s, const T* from, T* to, cudaStream_t stream) {
+cudaError_t LaunchResample(const ResampleShape& s, int64_t parts, const T* from, T* to,
+                           cudaStream_t stream) {
   using Index = std::make_unsigned_t<Int>;
   constexpr int64_t kMaxRows = 65535, kManyBlocks = 4096;
   const int64_t vectors = s.channels / kVec;
-  const int64_t parts = ChannelPartsOf(vectors, kVec * static_cast<int64_t>(sizeof(T)));
   int64_t places = vectors / parts;
   for (const ResampleAxis<int64_t>& axis : s.axes) places *= WrittenBy(axis, s.backward);
   const int64_t images = s.outer * parts;
@@ -241,22 +241,26 @@ int64_t LongestRange(const ResampleShape& s) {
   return longest;
 }
 
-// Whether 32-bit numbers are enough for everything but addresses.
-bool IsNarrow(const ResampleShape& s) {
-  int64_t places = s.channels;
+// Whether 32-bit numbers are enough for everything but addresses, where so many vectors of channels
+// are a part.
+bool IsNarrow(const ResampleShape& s, int64_t vectors, int64_t parts) {
+  int64_t places = vectors;
   for (const ResampleAxis<int64_t>& axis : s.axes) {
     if (!neap::Fits32(axis)) return false;
     places = SaturatingProduct(places, std::max(axis.in, axis.out));
   }
-  return Fits32(places) && Fits32(s.outer * s.channels);
+  return Fits32(places) && Fits32(s.outer * parts);
 }
 
 template <int kVec, typename T>
 cudaError_t ResampleVectors(const ResampleShape& s, const T* from, T* to, cudaStream_t stream) {
-  const int64_t longest = LongestRange(s);
-  if (longest <= 2 && IsNarrow(s)) return LaunchResample<2, kVec, int32_t>(s, from, to, stream);
-  if (longest <= 4 && IsNarrow(s)) return LaunchResample<4, kVec, int32_t>(s, from, to, stream);
-  return LaunchResample<0, kVec, int64_t>(s, from, to, stream);
+  const int64_t vectors = s.channels / kVec, longest = LongestRange(s);
+  const int64_t parts = ChannelPartsOf(vectors, kVec * static_cast<int64_t>(sizeof(T)));
+  const auto launch = !IsNarrow(s, vectors / parts, parts) ? LaunchResample<0, kVec, int64_t, T>
+                      : longest <= 2                       ? LaunchResample<2, kVec, int32_t, T>
+                      : longest <= 4                       ? LaunchResample<4, kVec, int32_t, T>
+                                                           : LaunchResample<0, kVec, int32_t, T>;
+  return launch(s, parts, from, to, stream);
 }
 
 }  // namespace

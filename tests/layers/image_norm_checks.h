@@ -1,0 +1,15 @@
+// Checks of norms of each image with numbers that are hard to sum, for any backend.
+#pragma once
+
+#include "neap/core/step/kernel.h"
+#include "tests/layers/harness.h"
+
+namespace neap::testing {
+
+// Variances of numbers far from zero are accurate.
+void CheckImageNormsFarFromZero(Backend& backend, const DeviceAccess& access);
+
+// A NaN makes NaN of the values with which it is normalised, and of no others.
+void CheckImageNormsOfNan(Backend& backend, const DeviceAccess& access);
+
+}  // namespace neap::testing
