@@ -40,6 +40,11 @@ struct AxisGather {
   __device__ __forceinline__ float Weight(Int at, Int from) const {
     return backward ? axis.Weight(from, at) : axis.Weight(at, from);
   }
+  // The same for elements of `range`, RangeOf(at): means need no division of integers.
+  __device__ __forceinline__ float WeightIn(const IndexRange<Int>& range, Int at, Int from) const {
+    const bool is_mean = axis.kind == Resampling::kAverage && !backward;
+    return is_mean ? 1.0F / static_cast<float>(range.last - range.first) : Weight(at, from);
+  }
 };
 
 template <typename Int>
@@ -119,20 +124,20 @@ __device__ __forceinline__ Vec<kVec> SumHeld(const ImageGather<int32_t>& g,
 }
 
 // The same for ranges of any length.
-template <int kVec, typename T>
-__device__ __forceinline__ Vec<kVec> SumRanges(const ImageGather<int64_t>& g,
-                                               const int64_t (&at)[kMaxSpatialAxes],
-                                               const IndexRange<int64_t> (&ranges)[kMaxSpatialAxes],
+template <int kVec, typename Int, typename T>
+__device__ __forceinline__ Vec<kVec> SumRanges(const ImageGather<Int>& g,
+                                               const Int (&at)[kMaxSpatialAxes],
+                                               const IndexRange<Int> (&ranges)[kMaxSpatialAxes],
                                                const T* from) {
   const size_t pixel = g.PixelStride();
   Vec<kVec> sum = {};
-  for (int64_t d = ranges[0].first; d < ranges[0].last; ++d) {
-    const float of_depth = g.axes[0].Weight(at[0], d);
-    for (int64_t h = ranges[1].first; h < ranges[1].last; ++h) {
-      const float weight = of_depth * g.axes[1].Weight(at[1], h);
-      const uint64_t row = (static_cast<uint64_t>(d) * g.axes[1].read + h) * g.axes[2].read;
-      for (int64_t w = ranges[2].first; w < ranges[2].last; ++w) {
-        const float factor = weight * g.axes[2].Weight(at[2], w);
+  for (Int d = ranges[0].first; d < ranges[0].last; ++d) {
+    const float of_depth = g.axes[0].WeightIn(ranges[0], at[0], d);
+    for (Int h = ranges[1].first; h < ranges[1].last; ++h) {
+      const float weight = of_depth * g.axes[1].WeightIn(ranges[1], at[1], h);
+      const size_t row = (static_cast<size_t>(d) * g.axes[1].read + h) * g.axes[2].read;
+      for (Int w = ranges[2].first; w < ranges[2].last; ++w) {
+        const float factor = weight * g.axes[2].WeightIn(ranges[2], at[2], w);
         const Vec<kVec> v = Unpack(Read<kVec>(from, (row + w) * pixel));
 #pragma unroll
         for (int k = 0; k < kVec; ++k) sum.v[k] = fmaf(factor, v.v[k], sum.v[k]);
