@@ -24,6 +24,8 @@
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
+#include "neap/layers/resize/pixel_shuffle.h"
+#include "neap/layers/resize/resize.h"
 #include "neap/nets/resnet.h"
 
 namespace neap {
@@ -284,6 +286,14 @@ const bool kRegistered = [] {
   RegisterMemoryBound("max_pool", MaxPool{.kernel = 3, .stride = 2, .padding = 1},
                       {kBatch, 64, 112, 112});
   RegisterMemoryBound("global_average_pool", GlobalAveragePool{}, {kBatch, 2048, 7, 7});
+  for (const Resize::Mode mode : {Resize::Mode::kNearest, Resize::Mode::kLinear}) {
+    const std::string name = absl::StrCat("upsample_2_", std::string(Name(mode)));
+    RegisterMemoryBound(name, Resize{.scales = {2}, .mode = mode}, {kBatch, 64, 56, 56});
+    RegisterMemoryBound(name, Resize{.scales = {2}, .mode = mode}, {2, 64, 64, 64, 64});
+  }
+  RegisterMemoryBound("adaptive_average_pool", AdaptiveAveragePool{.size = 7},
+                      {kBatch, 512, 15, 15});
+  RegisterMemoryBound("pixel_shuffle", PixelShuffle{}, {kBatch, 256, 56, 56});
   for (auto [dtype, layout] : {std::pair(DType::kFp32, Layout::kChannelsFirst),
                                std::pair(DType::kTf32, Layout::kChannelsLast),
                                std::pair(DType::kBf16, Layout::kChannelsLast)}) {

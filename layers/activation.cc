@@ -109,9 +109,8 @@ absl::StatusOr<LayerSpec> Gelu::Specify(const LayerContext& context) const {
 std::string Elu::Parameters() const { return ParameterText({{"alpha", alpha}}); }
 
 absl::StatusOr<LayerSpec> Elu::Specify(const LayerContext& context) const {
-  if (std::isfinite(alpha) && alpha >= 0) return SpecifyElementwise(context, 4);
-  return absl::InvalidArgumentError(
-      absl::StrCat("alpha ", alpha, " must be finite and not negative"));
+  if (std::isfinite(alpha)) return SpecifyElementwise(context, 4, X());
+  return absl::InvalidArgumentError(absl::StrCat("alpha ", alpha, " must be finite"));
 }
 
 std::string Softplus::Parameters() const {

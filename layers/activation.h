@@ -11,7 +11,7 @@
 //                                                 dy above it
 //   Silu (swish)       x * s, s = Sigmoid(x)      dy * s * (1 + x * (1 - s))
 //   Gelu               x * p, p = Phi(x)          dy * (p + x * p'(x))
-//   Elu                x > 0 ? x :                dy where y > 0, else dy * (y + alpha)
+//   Elu                x > 0 ? x :                dy where x > 0, else dy * alpha * exp(x)
 //                      alpha * (exp(x) - 1)
 //   Softplus           log(1 + exp(b * x)) / b    dy * Sigmoid(b * x)
 //   Mish               x * t,                     dy * (t + x * s * (1 - t^2))
@@ -23,14 +23,13 @@
 //
 //   step               reads  writes   in place
 //   forward            x      y        y over x
-//   backward_data      y, dy  dx       dx over dy   HardSigmoid, HardSwish, Silu, Gelu, Softplus
-//                                                   and Mish: x, dy
+//   backward_data      y, dy  dx       dx over dy   HardSigmoid, HardSwish, Silu, Gelu, Elu,
+//                                                   Softplus and Mish: x, dy
 //
-// Where backward reads y, x need not outlive forward. For Elu, y is positive where x is, and y +
-// alpha is alpha * exp(x) with an error of y's rounding, as in the gradient of Tanh. HardSigmoid's
-// gradient follows from y, too, but near its corners y may be rounded to 0 or 1 where the gradient
-// is not 0; and Softplus's does, but for the side of the threshold. HardSwish, Silu, Gelu and Mish
-// have two x for some y.
+// Where backward reads y, x need not outlive forward. HardSigmoid's gradient follows from y, too,
+// but near its corners y may be rounded to 0 or 1 where the gradient is not 0; Elu's is y + alpha,
+// of which the rounding of a y of 16 bits leaves nothing; and Softplus's does, but for the side of
+// the threshold. HardSwish, Silu, Gelu and Mish have two x for some y.
 //
 // A NaN stays a NaN, and a finite x is never so large that one is made of it. An infinity times 0
 // is one, as in PyTorch: Silu, Gelu and Mish at -infinity, and their gradients at both infinities.
@@ -113,8 +112,7 @@ struct Gelu {
 std::string_view Name(Gelu::Approximation approximation);  // "none", "tanh"
 absl::StatusOr<Gelu::Approximation> ParseApproximation(std::string_view name);
 
-// torch.nn.ELU. INVALID_ARGUMENT for an alpha that is negative or not finite: the sign of y must be
-// that of x.
+// torch.nn.ELU. INVALID_ARGUMENT for an alpha that is not finite.
 struct Elu {
   static constexpr std::string_view kType = "elu";
   float alpha = 1;

@@ -19,8 +19,6 @@
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
-#include "neap/layers/resize/pixel_shuffle.h"
-#include "neap/layers/resize/resize.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "tests/random_norms.h"
@@ -120,7 +118,6 @@ class Generator {
   Value Block(const Value& x, int nesting) {
     if (options_.read_twice && nesting == 0 && Chance(2)) return Sum(x, nesting);
     if (options_.mobile && Chance(2)) return Inverted(x);
-    if (options_.decoders && Chance(2)) return Resized(x);
     if (nesting < options_.max_nesting && Chance(2))
       return Chance(2) ? Sum(x, nesting) : Join(x, nesting);
     switch (Between(0, 9)) {
@@ -232,39 +229,6 @@ class Generator {
         return {net_.Add(Named("conv"), layer, {x.name}), channels, size};
       }
     }
-  }
-
-  Value Interpolated(const Value& x, int64_t size) {
-    const Resize layer = {.sizes = size,
-                          .mode = static_cast<Resize::Mode>(Between(0, 2)),
-                          .coordinates = static_cast<Resize::Coordinates>(Between(0, 2)),
-                          .rounding = static_cast<Resize::Rounding>(Between(0, 3))};
-    return {net_.Add(Named("resize"), layer, {x.name}), x.channels, size};
-  }
-
-  // An image of another size, which becomes the one of x again.
-  Value Resized(const Value& x) {
-    Value y = x;
-    switch (Between(0, 2)) {
-      case 0:
-        y = Interpolated(x, Between(1, x.size + 2));
-        break;
-      case 1:
-        y.size = Between(2, x.size + 1);
-        y.name = net_.Add(Named("pool"), AdaptiveAveragePool{.size = y.size}, {x.name});
-        break;
-      default: {
-        if (x.size % 2 != 0) return Interpolated(x, x.size);
-        const int64_t pixels = int64_t{1} << options_.axes;
-        y = {net_.Add(Named("unshuffle"), PixelUnshuffle{.blocks_first = Chance(2)}, {x.name}),
-             x.channels * pixels, x.size / 2};
-        y = Conv(y, Between(1, 2) * pixels);
-        return {net_.Add(Named("shuffle"), PixelShuffle{.blocks_first = Chance(2)}, {y.name}),
-                y.channels / pixels, x.size};
-      }
-    }
-    if (Chance(2)) y = Conv(y, Between(1, options_.max_channels));
-    return Interpolated(y, x.size);
   }
 
   Value Chain(Value x, int nesting, int64_t blocks) {

@@ -44,9 +44,6 @@ struct RandomGraphOptions {
   // With inverted residual blocks of networks for mobile devices: depthwise convolutions, squeeze
   // and excitation, products, and activations that others do not have.
   bool mobile = false;
-  // With blocks of decoders: images that are given another size and their own again, by
-  // interpolation, adaptive pooling or shuffles of pixels.
-  bool decoders = false;
   // With an auxiliary loss or two, for predictions from values on the main path.
   bool auxiliary = false;
   // With a second feed, by which gates are computed that may share their weights, a second loss

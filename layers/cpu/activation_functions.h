@@ -118,7 +118,7 @@ struct EluFunction {
   using Of = Elu;
   EluFunction(const Elu& layer, DType) : alpha(layer.alpha) {}
   float Value(float x) const { return x > 0 ? x : alpha * std::expm1(x); }
-  float Gradient(float y, float dy) const { return y > 0 ? dy : dy * (y + alpha); }
+  float Gradient(float x, float dy) const { return x > 0 ? dy : dy * (alpha * std::exp(x)); }
   float alpha;
 };
 

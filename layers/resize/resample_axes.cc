@@ -15,12 +15,13 @@ namespace {
 using namespace operands;
 
 // Output i is at (i * step + offset) / unit.
-struct Positions {
+struct AxisPositions {
   int64_t step = 1, offset = 0, unit = 1;
 };
 
 // `ratio` is that of inputs to outputs.
-Positions PositionsOf(Resize::Coordinates coordinates, Fraction ratio, int64_t in, int64_t out) {
+AxisPositions AxisPositionsOf(Resize::Coordinates coordinates, Fraction ratio, int64_t in,
+                              int64_t out) {
   switch (coordinates) {
     case Resize::Coordinates::kHalfPixel:
       return {2 * ratio.over, ratio.over - ratio.under, 2 * ratio.under};
@@ -34,7 +35,7 @@ Positions PositionsOf(Resize::Coordinates coordinates, Fraction ratio, int64_t i
 }
 
 // The positions of which the next lower integer is the rounded one.
-Positions Rounded(const Positions& at, Resize::Rounding rounding) {
+AxisPositions Rounded(const AxisPositions& at, Resize::Rounding rounding) {
   const auto shift = [&] {
     switch (rounding) {
       case Resize::Rounding::kFloor:
@@ -99,7 +100,7 @@ absl::Status CheckResampled(std::string_view what, const Shape& x, const Extents
 
 ResampleAxis<int64_t> AxisOf(const Resize& resize, const float* scale, int64_t in, int64_t out) {
   const Fraction of_scale = scale == nullptr ? Reduced({out, in}) : FractionOf(*scale);
-  Positions at = PositionsOf(resize.coordinates, {of_scale.under, of_scale.over}, in, out);
+  AxisPositions at = AxisPositionsOf(resize.coordinates, {of_scale.under, of_scale.over}, in, out);
   if (resize.mode == Resize::Mode::kNearest) at = Rounded(at, resize.rounding);
   return {.kind = KindOf(resize.mode),
           .in = in,

@@ -1,31 +1,31 @@
-// Resize: images of another size, interpolated, as torch.nn.Upsample, torch.nn.functional.
-// interpolate and ONNX's Resize. Sequences and volumes, too; N and C stay.
+// Resize: images of another size, interpolated, as by torch.nn.Upsample and ONNX's Resize. Also of
+// sequences and volumes; N and C stay.
 //
 //   step           reads  writes
 //   forward        x      y
-//   backward_data  dy     dx      each element is the sum of the dy that it is part of
+//   backward_data  dy     dx      an element of dx is the weighted sum of those of dy that read it
 //
 //   {N, C, in...} -> {N, C, out...}   out = sizes, or in * scales rounded down
 //
-// Position of output i among the inputs, along each axis:
+// Along each axis, output i is at this position among the inputs:
 //
-//   kHalfPixel     (i + 1/2) * ratio - 1/2            pixels are squares around their positions
-//   kAlignCorners  i * (in - 1) / (out - 1)           0 if there is one output
-//   kAsymmetric    i * ratio                          ratio = in / out, or 1 / scale if given
+//   kHalfPixel     (i + 1/2) * ratio - 1/2     elements are squares around their positions
+//   kAlignCorners  i * (in - 1) / (out - 1)    0 if there is one output
+//   kAsymmetric    i * ratio                   ratio = in / out, or 1 / scale if that is given
 //
-// There, kNearest takes the input at the rounded position, kLinear the mean of the inputs on both
-// sides, weighted by distance, and kCubic sums four (Keys 1981, with a cubic_coefficient). What is
-// beyond the first or last input is equal to that.
+// kNearest takes the input at the rounded position, kLinear the mean of the inputs on both sides,
+// weighted by distance, and kCubic sums four (Keys 1981, with a cubic_coefficient). Beyond the
+// first and the last input are copies of them.
 //
-//   PyTorch                             mode      coordinates                           rounding
-//   mode="nearest"                      kNearest  kAsymmetric                           kFloor
-//   mode="nearest-exact"                kNearest  kHalfPixel                            kPreferCeil
-//   "linear", "bilinear", "trilinear"   kLinear   kHalfPixel, or with align_corners     -
-//   "bicubic"                           kCubic      kAlignCorners                       -
+//   PyTorch, mode=                      mode      coordinates                   rounding
+//   "nearest"                           kNearest  kAsymmetric                   kFloor
+//   "nearest-exact"                     kNearest  kHalfPixel                    kPreferCeil
+//   "linear", "bilinear", "trilinear"   kLinear   kHalfPixel, or kAlignCorners  -
+//   "bicubic"                           kCubic    kHalfPixel, or kAlignCorners  -
 //
-// The two of kNearest differ unless x becomes a whole number of times as large. PyTorch and ONNX
-// Runtime compute positions in fp32. Here they are exact: a scale stands for the simplest fraction
-// that rounds to it, so 0.7 is 7/10.
+// The first two are the same if x becomes a whole number of times as large. PyTorch and ONNX
+// Runtime compute positions in fp32. Here they are exact, and a scale stands for the simplest
+// fraction that rounds to it: 0.7 is 7/10.
 //
 //   net.Add("up", Resize{.scales = {2}, .mode = Resize::Mode::kLinear}, {x});
 #pragma once

@@ -91,10 +91,19 @@ struct ResampleAxis {
     return std::min(kind == Resampling::kAverage ? MaxAveraged(step, unit) : 2 * Radius(), in);
   }
   constexpr Int MaxOutputs() const {
-    Int most =
+    constexpr Int kMaxCounted = 4096;  // beyond it, counting takes longer than it gains
+    const auto length = [this](Int j) {
+      const IndexRange<Int> outputs = Outputs(j);
+      return outputs.last - outputs.first;
+    };
+    Int most = std::max(length(0), length(in - 1));
+    if (in <= kMaxCounted) {
+      for (Int j = 1; j < in - 1; ++j) most = std::max(most, length(j));
+      return most;
+    }
+    const Int inner =
         kind == Resampling::kAverage ? MaxAveraged(unit, step) : (Width() * unit + step - 1) / step;
-    for (const Int j : {Int{0}, in - 1}) most = std::max(most, Outputs(j).last - Outputs(j).first);
-    return std::min(most, out);
+    return std::min(std::max(most, inner), out);
   }
 
   // The weight of input j, which is one of Inputs(i), in output i.
@@ -150,6 +159,8 @@ struct ResampleAxis {
 constexpr bool Fits32(const ResampleAxis<int64_t>& axis) {
   constexpr int64_t kEnd = int64_t{1} << 31;
   const int64_t offset = axis.offset < 0 ? -axis.offset : axis.offset;
+  // Products may not fit into 64 bits.
+  if (axis.out + 3 > kEnd / axis.step || axis.in + 3 > kEnd / axis.unit) return false;
   return (axis.out + 3) * axis.step + (axis.in + 3) * axis.unit + offset < kEnd;
 }
 constexpr ResampleAxis<int32_t> In32(const ResampleAxis<int64_t>& axis) {

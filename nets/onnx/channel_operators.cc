@@ -11,8 +11,8 @@
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/lrn.h"
-#include "neap/nets/onnx/constant_arrays.h"
-#include "neap/nets/onnx/constant_math.h"
+#include "neap/nets/onnx/constants/constant_arrays.h"
+#include "neap/nets/onnx/constants/constant_math.h"
 #include "neap/nets/onnx/operators.h"
 
 namespace neap::nets::operators {

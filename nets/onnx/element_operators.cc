@@ -45,10 +45,6 @@ absl::Status Activation(NodeReader& node, NetworkBuilder& network) {
 absl::Status Elu(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
   const neap::Elu layer = {.alpha = node.Float("alpha", 1.0F)};
-  if (layer.alpha < 0) {
-    return absl::UnimplementedError(
-        absl::StrCat("attribute 'alpha' is ", layer.alpha, ", which must not be negative"));
-  }
   return network.AddLayer(node.proto(), layer, {std::move(x)});
 }
 

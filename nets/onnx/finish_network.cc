@@ -15,8 +15,8 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
-#include "neap/nets/onnx/constant_arrays.h"
-#include "neap/nets/onnx/constant_math.h"
+#include "neap/nets/onnx/constants/constant_arrays.h"
+#include "neap/nets/onnx/constants/constant_math.h"
 #include "neap/nets/onnx/network_builder.h"
 #include "neap/nets/onnx/norms/norm_layers.h"
 

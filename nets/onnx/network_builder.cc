@@ -125,6 +125,7 @@ ImageValue ImageValue::Unpadded() const {
 
 std::vector<int64_t> ImageValue::dims() const {
   const Shape& shape = spec.shape;
+  if (!blocks.empty()) return blocks;
   if (is_flat) return {shape.n(), elements()};
   if (joins_positions) return {shape.n(), groups, elements() / groups};
   std::vector<int64_t> channels = {shape.c()};
@@ -360,6 +361,7 @@ ImageValue NetworkBuilder::Guess(const std::string& name, const ImageValue& like
                       .is_channels_last = like.is_channels_last,
                       .groups = like.groups,
                       .joins_positions = like.joins_positions,
+                      .blocks = like.blocks,
                       .is_guess = true};
   draft_of_[guess.layer] = drafts_.size();
   drafts_.push_back({.layer = {.name = guess.layer, .layer = Relu{}, .inputs = {"input"}},

@@ -30,7 +30,7 @@
 #include "absl/status/statusor.h"
 #include "neap/core/graph/graph.h"
 #include "neap/core/step/layer.h"
-#include "neap/nets/onnx/constant_budget.h"
+#include "neap/nets/onnx/constants/constant_budget.h"
 #include "neap/nets/onnx/formula.h"
 #include "neap/nets/onnx/onnx_file.h"
 #include "neap/nets/onnx/onnx_tensor.h"
@@ -64,6 +64,9 @@ struct ImageValue {
   // Unless it is 0, C is two axes in the ONNX graph: {N, groups, C / groups, H, W}, for example.
   int64_t groups = 0;
   bool joins_positions = false;  // with groups: {N, groups, C / groups * H * W}
+  // Unless it is empty, the extents in the ONNX graph, in which axes are divided into blocks of
+  // pixels (nets/onnx/pixel_blocks.h).
+  std::vector<int64_t> blocks = {};
   // If so, the value is this function of each element of the layer's output.
   std::optional<Formula> formula = std::nullopt;
   bool is_guess = false;  // the result of a refused node, or of one that reads a guess

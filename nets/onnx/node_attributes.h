@@ -24,6 +24,9 @@ inline void SetInt(onnx_schema::Node& node, std::string_view name, int64_t value
 inline void SetFloat(onnx_schema::Node& node, std::string_view name, float value) {
   AddAttribute(node, name, onnx_schema::Attribute::FLOAT).set_f(value);
 }
+inline void SetString(onnx_schema::Node& node, std::string_view name, std::string_view value) {
+  AddAttribute(node, name, onnx_schema::Attribute::STRING).set_s(std::string(value));
+}
 inline void SetInts(onnx_schema::Node& node, std::string_view name,
                     const std::vector<int64_t>& values) {
   onnx_schema::Attribute& attribute = AddAttribute(node, name, onnx_schema::Attribute::INTS);

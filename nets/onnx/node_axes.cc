@@ -76,6 +76,11 @@ absl::StatusOr<std::vector<int64_t>> Unsqueezed(NodeReader& node,
 
 }  // namespace
 
+absl::Status CheckIsImage(const ImageValue& x) {
+  if (!x.is_flat) return absl::OkStatus();
+  return absl::UnimplementedError("its input is no image but a vector");
+}
+
 absl::StatusOr<size_t> CheckedAxis(int64_t axis, int64_t rank) {
   const int64_t from_zero = axis < 0 ? axis + rank : axis;
   if (from_zero >= 0 && from_zero < rank) return static_cast<size_t>(from_zero);

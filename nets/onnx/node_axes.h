@@ -12,10 +12,14 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "neap/nets/onnx/node_reader.h"
 
 namespace neap::nets {
+
+// UNIMPLEMENTED if the images are vectors in the ONNX graph.
+absl::Status CheckIsImage(const ImageValue& x);
 
 // The axis from 0.
 absl::StatusOr<size_t> CheckedAxis(int64_t axis, int64_t rank);

@@ -136,6 +136,15 @@ void NodeWriter::AddIntegers(std::string_view what, const std::vector<int64_t>& 
   node.add_input(tensor.name());
 }
 
+void NodeWriter::AddNumbers(std::string_view what, const std::vector<float>& values, Node& node) {
+  Tensor& tensor = *graph_.add_initializer();
+  tensor.set_name(absl::StrCat(node.name(), ".", std::string(what)));
+  tensor.set_data_type(Tensor::FLOAT);
+  tensor.add_dims(static_cast<int64_t>(values.size()));
+  tensor.set_raw_data(values.data(), values.size() * sizeof(float));
+  node.add_input(tensor.name());
+}
+
 void NodeWriter::AddScalar(std::string_view what, float value, Node& node) {
   Tensor& tensor = *graph_.add_initializer();
   tensor.set_name(absl::StrCat(node.name(), ".", std::string(what)));
@@ -197,15 +206,13 @@ absl::Status NodeWriter::AddWeights(const ResolvedLayer& layer, Node& node) {
 }
 
 // The Transpose has the layer's name, since a reader makes the layer of it.
-void NodeWriter::WriteShuffle(const ResolvedLayer& layer, const ChannelShuffle& shuffle) {
+void NodeWriter::WriteTransposed(const ResolvedLayer& layer, std::vector<int64_t> dims,
+                                 const std::vector<int64_t>& order) {
   const Shape& shape = layer.spec.output.shape;
-  Node& grouped = AddNode(layer, "Reshape", Axes::kImages);
-  Node& transposed = AddBehind(layer, grouped, ".grouped", "Transpose");
-  AddIntegers("shape", WithSpatial({0, shuffle.groups, shape.c() / shuffle.groups}, shape),
-              grouped);
-  std::vector<int64_t> order(static_cast<size_t>(shape.rank()) + 1);
-  std::iota(order.begin(), order.end(), 0);
-  std::swap(order[1], order[2]);
+  dims[0] = 0;  // any number of images
+  Node& divided = AddNode(layer, "Reshape", Axes::kImages);
+  Node& transposed = AddBehind(layer, divided, ".grouped", "Transpose");
+  AddIntegers("shape", dims, divided);
   SetInts(transposed, "perm", order);
   transposed.set_output(0, absl::StrCat(layer.name, ".transposed"));
   Node& images = *graph_.add_node();
@@ -214,6 +221,15 @@ void NodeWriter::WriteShuffle(const ResolvedLayer& layer, const ChannelShuffle& 
   images.add_input(transposed.output(0));
   images.add_output(layer.name);
   AddIntegers("shape", WithSpatial({0, shape.c()}, shape), images);
+}
+
+void NodeWriter::WriteShuffle(const ResolvedLayer& layer, const ChannelShuffle& shuffle) {
+  const Shape& shape = layer.spec.output.shape;
+  std::vector<int64_t> order(static_cast<size_t>(shape.rank()) + 1);
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[1], order[2]);
+  WriteTransposed(layer, WithSpatial({0, shuffle.groups, shape.c() / shuffle.groups}, shape),
+                  order);
 }
 
 bool NodeWriter::WriteElementwise(const ResolvedLayer& layer) {
@@ -258,7 +274,7 @@ bool NodeWriter::WriteElementwise(const ResolvedLayer& layer) {
 }
 
 absl::Status NodeWriter::Write(const ResolvedLayer& layer) {
-  if (WritePooling(layer) || WriteBorder(layer) || WriteActivation(layer) ||
+  if (WritePooling(layer) || WriteBorder(layer) || WriteResized(layer) || WriteActivation(layer) ||
       WriteElementwise(layer))
     return absl::OkStatus();
   return WriteLinear(layer);

@@ -14,6 +14,7 @@
 // *Ownership*: borrows all three.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -27,14 +28,17 @@
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
 #include "neap/nets/onnx/onnx_file.h"
 #include "onnx_schema.pb.h"
 
 namespace neap::nets {
 
-// The opset of most networks, and the first one in which averages have dilation.
+// The opset of most networks, the first one in which a Resize may have sizes of some axes alone,
+// and the first one in which averages have dilation.
 inline constexpr int64_t kOpset = 17;
+inline constexpr int64_t kOpsetOfResizedAxes = 18;
 inline constexpr int64_t kOpsetOfDilatedAverages = 19;
 
 class NodeWriter {
@@ -77,7 +81,9 @@ class NodeWriter {
   // A constant input called NAME.WHAT.
   void AddIntegers(std::string_view what, const std::vector<int64_t>& values,
                    onnx_schema::Node& node);
+  void AddNumbers(std::string_view what, const std::vector<float>& values, onnx_schema::Node& node);
   void AddScalar(std::string_view what, float value, onnx_schema::Node& node);
+  void NeedOpset(int64_t opset) { opset_ = std::max(opset_, opset); }
 
   // A constant of a node, which is no parameter. Returns its name.
   std::string WriteConstant(const std::string& name, int64_t count, float value);
@@ -93,7 +99,16 @@ class NodeWriter {
   absl::Status WriteLayerNorm(const ResolvedLayer& layer, const LayerNorm& norm);
   bool WritePooling(const ResolvedLayer& layer);
   void WriteAverage(const ResolvedLayer& layer, const AveragePool& pool);
+  bool WriteAdaptive(const ResolvedLayer& layer);
+  // A Reshape to these extents of an image, a Transpose in this order, and a Reshape to the layer's
+  // output.
+  void WriteTransposed(const ResolvedLayer& layer, std::vector<int64_t> dims,
+                       const std::vector<int64_t>& order);
   void WriteShuffle(const ResolvedLayer& layer, const ChannelShuffle& shuffle);
+  void WriteResize(const ResolvedLayer& layer, const Resize& resize);
+  template <typename Shuffle>
+  void WriteBlocks(const ResolvedLayer& layer, const Shuffle& shuffle);
+  bool WriteResized(const ResolvedLayer& layer);
   void WriteScaleShift(const ResolvedLayer& layer, const ScaleShift& linear);
   bool WriteActivation(const ResolvedLayer& layer);
   bool WriteParts(const ResolvedLayer& layer);

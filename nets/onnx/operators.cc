@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "neap/core/base/status_macros.h"
-#include "neap/nets/onnx/constant_folding.h"
+#include "neap/nets/onnx/constants/constant_folding.h"
 
 namespace neap::nets {
 namespace operators {
@@ -28,6 +28,7 @@ constexpr OperatorEntry kOperators[] = {
     {"Concat", Concat, true},
     {"Conv", Conv},
     {"ConvTranspose", ConvTranspose},
+    {"DepthToSpace", DepthToSpace},
     {"Div", Div, true},
     {"Dropout", Dropout},
     {"Elu", Elu},
@@ -56,11 +57,13 @@ constexpr OperatorEntry kOperators[] = {
     {"ReduceMean", ReduceMean, true},
     {"Relu", Activation},
     {"Reshape", ChangeAxes, true},
+    {"Resize", Resize},
     {"Shape", Shape},
     {"Sigmoid", Activation},
     {"Slice", Slice, true},
     {"Softmax", Softmax, true},
     {"Softplus", Activation},
+    {"SpaceToDepth", SpaceToDepth},
     {"Split", Split, true},
     {"Squeeze", ChangeAxes, true},
     {"Sub", Sub, true},
@@ -68,6 +71,7 @@ constexpr OperatorEntry kOperators[] = {
     {"Tanh", Activation},
     {"Transpose", Transpose, true},
     {"Unsqueeze", ChangeAxes, true},
+    {"Upsample", Resize},
 };
 
 const OperatorEntry* FindOperator(std::string_view op) {

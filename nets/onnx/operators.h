@@ -38,6 +38,8 @@ Operator Sum, Sub, Mul, Div, Neg, HardSigmoid, PRelu;
 Operator Step, Erf, Pow;
 // nets/onnx/shape_operators.cc
 Operator ChangeAxes, Transpose, ReduceMean, Slice, Split, Same, Shape;
+// nets/onnx/resize_operators.cc
+Operator Resize, DepthToSpace, SpaceToDepth;
 
 }  // namespace operators
 }  // namespace neap::nets

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "neap/nets/onnx/node_axes.h"
 #include "neap/nets/onnx/norms/norm_operators.h"
 #include "neap/nets/onnx/operators.h"
+#include "neap/nets/onnx/pixel_blocks.h"
 
 namespace neap::nets::operators {
 namespace {
@@ -37,9 +39,9 @@ absl::StatusOr<ImageValue> AnyImage(NodeReader& node) {
 }
 
 // How images may be stated: {N, C, H, W}, {N, C*H*W}, {N, H, W, C}, or with their channels and
-// positions as {N, groups, C / groups * H * W}. An axis of 1 behind the last tells groups of one
-// channel from a sequence.
-enum class Form : uint8_t { kImage, kFlat, kChannelsLast, kJoined };
+// positions as {N, groups, C / groups * H * W}, or in blocks of pixels. An axis of 1 behind the
+// last tells groups of one channel from a sequence.
+enum class Form : uint8_t { kImage, kFlat, kChannelsLast, kJoined, kBlocks };
 
 // The number of groups if these are the extents of x, an image in this form, with its channels in
 // groups.
@@ -51,6 +53,11 @@ int64_t GroupsOf(const ImageValue& x, const std::vector<int64_t>& dims, Form for
 
 // Whether x has these extents in this form, which it then gets.
 bool TakesForm(Form form, std::vector<int64_t> dims, ImageValue& x) {
+  if (form == Form::kBlocks) {
+    if (x.is_channels_last || !AreBlocks(x.spec.shape, dims)) return false;
+    x = {.layer = x.layer, .spec = x.spec, .blocks = std::move(dims), .is_guess = x.is_guess};
+    return true;
+  }
   if (form == Form::kJoined && dims.size() == 4 && dims[3] == 1) dims.pop_back();
   const int64_t groups = GroupsOf(x, dims, form);
   if (groups < 0 || (groups > 0 && x.spec.shape.c() % groups != 0)) return false;
@@ -59,6 +66,7 @@ bool TakesForm(Form form, std::vector<int64_t> dims, ImageValue& x) {
   taken.is_channels_last = form == Form::kChannelsLast;
   taken.joins_positions = form == Form::kJoined && groups > 0;
   taken.groups = groups;
+  taken.blocks = {};
   // With more than one pixel, the elements have another order if the channels move.
   const bool moves = taken.is_channels_last != x.is_channels_last && !HasOnePixel(x);
   if (moves || dims != taken.dims()) return false;
@@ -72,7 +80,8 @@ absl::Status SetDims(NodeReader& node, NetworkBuilder& network, ImageValue x,
                      const std::vector<int64_t>& dims) {
   const std::vector<int64_t> before = x.dims();
   bool is_taken = dims == before && !x.joins_positions;
-  for (const Form form : {Form::kFlat, Form::kImage, Form::kJoined, Form::kChannelsLast})
+  for (const Form form :
+       {Form::kFlat, Form::kImage, Form::kJoined, Form::kChannelsLast, Form::kBlocks})
     is_taken = is_taken || TakesForm(form, dims, x);
   if (is_taken) {
     network.Set(node.proto().output(0), std::move(x));
@@ -157,10 +166,21 @@ absl::Status ShuffleChannels(NodeReader& node, NetworkBuilder& network, const Im
   return absl::OkStatus();
 }
 
+// What the Transpose makes of blocks of pixels is the output of a layer, in other blocks.
+absl::Status ShufflePixels(NodeReader& node, NetworkBuilder& network, const ImageValue& x,
+                           const Layer& shuffle, const std::vector<int64_t>& order) {
+  RETURN_IF_ERROR(network.AddLayer(node.proto(), shuffle, {x}));
+  ImageValue shuffled = std::get<ImageValue>(*network.Find(node.proto().output(0)));
+  const std::vector<int64_t> dims = x.dims();
+  for (const int64_t axis : order) shuffled.blocks.push_back(dims[static_cast<size_t>(axis)]);
+  network.Set(node.proto().output(0), std::move(shuffled));
+  return absl::OkStatus();
+}
+
 // Whether a reduction to a mean has all spatial axes.
 absl::StatusOr<bool> ReducesSpatialAxes(NodeReader& node, const ImageValue& x) {
   ASSIGN_OR_RETURN(const std::vector<int64_t> given, node.IntsOrInput("axes", 1));
-  if (x.is_flat || x.groups != 0) return false;
+  if (x.is_flat || x.groups != 0 || !x.blocks.empty()) return false;
   ASSIGN_OR_RETURN(const std::vector<int64_t> axes, CheckedAxes(given, x.spec.shape.rank()));
   std::vector<int64_t> spatial(x.spec.shape.spatial().size());
   std::iota(spatial.begin(), spatial.end(), x.is_channels_last ? 1 : 2);
@@ -180,6 +200,10 @@ absl::Status Transpose(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(ImageValue x, AnyImage(node));
   ASSIGN_OR_RETURN(const std::vector<int64_t> order, ReadOrder(node, std::ssize(x.dims())));
   if (SwapsGroups(x, order)) return ShuffleChannels(node, network, x);
+  const auto shuffle = x.is_channels_last
+                           ? std::nullopt
+                           : ShuffleOf(x.spec.shape, {.dims = x.dims(), .order = order});
+  if (shuffle.has_value()) return ShufflePixels(node, network, x, *shuffle, order);
   if (!std::is_sorted(order.begin(), order.end())) {
     if (x.joins_positions || order != ChannelOrder(x.spec.shape.rank(), !x.is_channels_last)) {
       return absl::UnimplementedError(

@@ -21,6 +21,7 @@
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
 #include "neap/nets/onnx/even_window.h"
+#include "neap/nets/onnx/node_axes.h"
 #include "neap/nets/onnx/operators.h"
 
 namespace neap::nets::operators {
@@ -145,11 +146,6 @@ absl::Status CutOff(NodeReader& node, NetworkBuilder& network, const std::vector
   ASSIGN_OR_RETURN(ImageValue part, network.AddExtra(node.proto(), weights, "_crop", crop, whole));
   network.Set(output, std::move(part));
   return absl::OkStatus();
-}
-
-absl::Status CheckIsImage(const ImageValue& x) {
-  if (!x.is_flat) return absl::OkStatus();
-  return absl::UnimplementedError("its input is no image but a vector");
 }
 
 // The weight of a convolution of x: {.., .., kernel...}.

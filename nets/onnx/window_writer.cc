@@ -1,8 +1,11 @@
-// Writes linear layers, and layers with windows.
+// Writes linear layers, layers with windows, and those that give images other extents.
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/specify.h"
 #include "neap/layers/convolution.h"
@@ -10,11 +13,14 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
+#include "neap/layers/resize/pixel_shuffle.h"
+#include "neap/layers/resize/resize.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
 #include "neap/nets/onnx/even_window.h"
 #include "neap/nets/onnx/node_attributes.h"
 #include "neap/nets/onnx/node_writer.h"
+#include "neap/nets/onnx/pixel_blocks.h"
 
 namespace neap::nets {
 namespace {
@@ -127,7 +133,7 @@ void NodeWriter::WriteAverage(const ResolvedLayer& layer, const AveragePool& poo
   }
   SetPool(*node, written, windows, axes);
   SetInt(*node, "count_include_pad", written.count_padding ? 1 : 0);
-  if (!pool.dilation.AllAre(1)) opset_ = kOpsetOfDilatedAverages;
+  if (!pool.dilation.AllAre(1)) NeedOpset(kOpsetOfDilatedAverages);
 }
 
 bool NodeWriter::WritePooling(const ResolvedLayer& layer) {
@@ -145,7 +151,21 @@ bool NodeWriter::WritePooling(const ResolvedLayer& layer) {
     AddNode(layer, "GlobalAveragePool", Axes::kImages);
     return true;
   }
-  return false;
+  return layer.layer.As<AdaptiveAveragePool>() != nullptr && WriteAdaptive(layer);
+}
+
+// ONNX's poolings have windows of one size.
+bool NodeWriter::WriteAdaptive(const ResolvedLayer& layer) {
+  const Shape& x = network_.SpecOf(layer.inputs[0]).shape;
+  const Shape& y = layer.spec.output.shape;
+  std::vector<int64_t> window;
+  for (int axis = 2; axis < x.rank(); ++axis) {
+    if (x[axis] % y[axis] != 0) return false;
+    window.push_back(x[axis] / y[axis]);
+  }
+  const Extents extents = Extents::Of(window);
+  WriteAverage(layer, {.kernel = extents, .stride = extents});
+  return true;
 }
 
 // Parts of images, and images with zeros around them.
@@ -173,6 +193,72 @@ bool NodeWriter::WriteBorder(const ResolvedLayer& layer) {
       pads.insert(pads.end(), side.begin(), side.begin() + axes);
     }
     AddIntegers("pads", pads, node);
+    return true;
+  }
+  return false;
+}
+
+void NodeWriter::WriteResize(const ResolvedLayer& layer, const Resize& resize) {
+  const absl::Span<const int64_t> sizes = layer.spec.output.shape.spatial();
+  Node& node = AddNode(layer, "Resize", Axes::kImages);
+  node.add_input("");  // the region of interest, of tf_crop_and_resize alone
+  // Corners that are aligned depend on sizes alone, but libraries do not agree on it.
+  if (resize.sizes.has_value() || resize.coordinates == Resize::Coordinates::kAlignCorners) {
+    std::vector<int64_t> resized(sizes.size());
+    std::iota(resized.begin(), resized.end(), 2);
+    node.add_input("");  // the scales
+    AddIntegers("sizes", {sizes.begin(), sizes.end()}, node);
+    SetInts(node, "axes", resized);
+    NeedOpset(kOpsetOfResizedAxes);
+  } else {
+    std::vector<float> scales = {1, 1};
+    for (int i = 0; i < static_cast<int>(sizes.size()); ++i) scales.push_back(*resize.ScaleOf(i));
+    AddNumbers("scales", scales, node);
+  }
+  SetString(node, "mode", Name(resize.mode));
+  SetString(node, "coordinate_transformation_mode", Name(resize.coordinates));
+  if (resize.mode == Resize::Mode::kCubic)
+    SetFloat(node, "cubic_coeff_a", resize.cubic_coefficient);
+  if (resize.mode != Resize::Mode::kNearest) return;
+  const bool rounds_halves = resize.rounding == Resize::Rounding::kPreferFloor ||
+                             resize.rounding == Resize::Rounding::kPreferCeil;
+  SetString(node, "nearest_mode",
+            absl::StrCat(rounds_halves ? "round_" : "", std::string(Name(resize.rounding))));
+}
+
+// ONNX has operators for images, and for PixelUnshuffle in one order only.
+template <typename Shuffle>
+void NodeWriter::WriteBlocks(const ResolvedLayer& layer, const Shuffle& shuffle) {
+  if (shuffle.factor == 1) {  // blocks of one pixel are no blocks to a reader
+    AddNode(layer, "Identity", Axes::kImages);
+    return;
+  }
+  const PixelBlocks blocks = BlocksOf(shuffle, network_.SpecOf(layer.inputs[0]).shape);
+  WriteTransposed(layer, blocks.dims, blocks.order);
+}
+
+bool NodeWriter::WriteResized(const ResolvedLayer& layer) {
+  const bool is_image = layer.spec.output.shape.spatial_axes() == 2;
+  if (const auto* const resize = layer.layer.As<Resize>()) {
+    WriteResize(layer, *resize);
+    return true;
+  }
+  if (const auto* const shuffle = layer.layer.As<PixelShuffle>()) {
+    if (!is_image) {
+      WriteBlocks(layer, *shuffle);
+      return true;
+    }
+    Node& node = AddNode(layer, "DepthToSpace", Axes::kImages);
+    SetInt(node, "blocksize", shuffle->factor);
+    SetString(node, "mode", shuffle->blocks_first ? "DCR" : "CRD");
+    return true;
+  }
+  if (const auto* const unshuffle = layer.layer.As<PixelUnshuffle>()) {
+    if (is_image && unshuffle->blocks_first) {
+      SetInt(AddNode(layer, "SpaceToDepth", Axes::kImages), "blocksize", unshuffle->factor);
+    } else {
+      WriteBlocks(layer, *unshuffle);
+    }
     return true;
   }
   return false;

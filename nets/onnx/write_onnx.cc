@@ -19,7 +19,7 @@ namespace {
 using onnx_schema::Model;
 
 // The IR versions of ONNX 1.12 and 1.14, which introduced the opsets.
-constexpr int64_t IrVersionOf(int64_t opset) { return opset == kOpset ? 8 : 9; }
+constexpr int64_t IrVersionOf(int64_t opset) { return opset < kOpsetOfDilatedAverages ? 8 : 9; }
 constexpr size_t kMaxWrittenBytes = (size_t{1} << 31) - 1;
 
 absl::Status CheckNames(const onnx_schema::Graph& graph) {

@@ -7,9 +7,9 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/activation.h"
 #include "neap/memory/create_session.h"
-#include "neap/nets/onnx/constant_arrays.h"
-#include "neap/nets/onnx/constant_folding.h"
-#include "neap/nets/onnx/constant_math.h"
+#include "neap/nets/onnx/constants/constant_arrays.h"
+#include "neap/nets/onnx/constants/constant_folding.h"
+#include "neap/nets/onnx/constants/constant_math.h"
 #include "neap/nets/onnx/formula.h"
 #include "neap/nets/onnx/network_builder.h"
 #include "neap/nets/onnx/node_axes.h"
@@ -58,18 +58,18 @@ absl::Status Read(const onnx_schema::Node& proto, NetworkBuilder& network) {
   return absl::OkStatus();
 }
 
-// nets/onnx/constant_folding.h
+// nets/onnx/constants/constant_folding.h
 absl::Status FoldConstants(NodeReader& node, NetworkBuilder& network) {
   if (node.op() == "Constant" || node.ReadsConstants()) RETURN_IF_ERROR(Fold(node, network));
   return absl::OkStatus();
 }
 
-// nets/onnx/constant_arrays.h
+// nets/onnx/constants/constant_arrays.h
 Constant Transposed(const Constant& matrix, int64_t rows, int64_t columns) {
   return View(matrix, {columns, rows}, {1, columns});  // its transpose
 }
 
-// nets/onnx/constant_math.h
+// nets/onnx/constants/constant_math.h
 absl::Status ComputeConstants(const Constant& thirds, const Constant& a, const Constant& b) {
   ASSIGN_OR_RETURN(Constant halves, Cast(thirds, onnx_schema::Tensor::FLOAT16));
   ASSIGN_OR_RETURN(Constant sum, Elementwise("Add", {a, b}));

@@ -87,6 +87,9 @@ std::vector<Corners> AllCorners() {
         {2, 2, 1},
         {kInfinity, kInfinity, 1}}},
       {Elu{0}, {{-2, 0, 0}, {0, 0, 0}, {2, 2, 1}}},
+      // The sum of alpha and a y of 16 bits is not 0.
+      {Elu{23.3F}, {{-16, -23.299997, 2.6220695e-06}}},
+      {Elu{-0.3F}, {{-1, 0.18963617, -0.11036383}}},
       {Softplus{},
        {{-kInfinity, 0, 0},
         {-kLargest, 0, 0},

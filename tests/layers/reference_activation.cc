@@ -62,7 +62,7 @@ Function GeluFunction(const Gelu& layer) {
 Function EluFunction(const Elu& layer) {
   const auto alpha = static_cast<double>(layer.alpha);
   return {[=](double x) { return x > 0 ? x : alpha * std::expm1(x); },
-          [=](double y) { return y > 0 ? 1 : y + alpha; }};
+          [=](double x) { return x > 0 ? 1 : alpha * std::exp(x); }};
 }
 
 Function SoftplusFunction(const Softplus& layer) {

@@ -191,6 +191,11 @@ TEST_CASE("the longest ranges of doubled and halved axes are known") {
   CHECK(most({}, 8, 16) == Pair(1, 2));
   CHECK(most({.mode = Resize::Mode::kLinear}, 8, 16) == Pair(2, 4));
   CHECK(most({.mode = Resize::Mode::kLinear}, 16, 8) == Pair(2, 1));
+  for (const int64_t in : {4, 64, 128}) {
+    const Resize corners = {.mode = Resize::Mode::kLinear,
+                            .coordinates = Resize::Coordinates::kAlignCorners};
+    CHECK(most(corners, in, 2 * in) == Pair(2, 4));
+  }
   CHECK(most({.mode = Resize::Mode::kLinear}, 1, 5) == Pair(1, 5));
   CHECK(most({.mode = Resize::Mode::kCubic}, 8, 16) == Pair(4, 8));
   CHECK(AveragedAxis(8, 4).MaxInputs() == 2);
@@ -206,6 +211,7 @@ TEST_CASE("an axis of the largest extents has exact positions") {
   CHECK(axis.Inputs(out - 1).last == in);
   CHECK(axis.Inputs(out / 2).first == in / 2);
   CHECK(axis.Outputs(in - 1).last == out);
+  CHECK_FALSE(Fits32(AxisOf({}, nullptr, kMaxResampledExtent, kMaxResampledExtent - 1)));
 }
 
 TEST_CASE("a scale stands for the simplest fraction that rounds to it") {

@@ -94,8 +94,8 @@ struct TanhGeluFunction {
 struct EluFunction {
   float alpha = 1;
   __device__ float Value(float x) const { return x > 0.0F ? x : alpha * expm1f(x); }
-  __device__ float Gradient(float y, float dy) const {
-    return y > 0.0F ? dy : __fmul_rn(dy, y + alpha);
+  __device__ float Gradient(float x, float dy) const {
+    return x > 0.0F ? dy : __fmul_rn(dy, alpha * expf(x));
   }
 };
 struct SoftplusFunction {

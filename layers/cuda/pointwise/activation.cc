@@ -1,8 +1,11 @@
 // Activations: builds launches from signatures.
 #include "neap/layers/activation.h"
 
+#include <optional>
+#include <string>
 #include <string_view>
 
+#include "absl/strings/str_cat.h"
 #include "neap/layers/cuda/candidates.h"
 
 namespace neap::cuda {
@@ -26,32 +29,33 @@ constexpr PlainActivation kPlainActivations[] = {
     {Mish::kType, ActivationFunction::kMish},
 };
 
-// The tensors of the step are of the type.
-kernels::Activation ActivationOf(const Layer& layer, DType dtype) {
+// The tensors of the step are of the type. nullopt for a layer without a kernel.
+std::optional<kernels::Activation> ActivationOf(const Layer& layer, DType dtype) {
   if (const auto* const leaky = layer.As<LeakyRelu>())
-    return {ActivationFunction::kLeakyRelu, leaky->negative_slope};
+    return kernels::Activation{ActivationFunction::kLeakyRelu, leaky->negative_slope};
   if (const auto* const clip = layer.As<Clip>()) {
     const auto [low, high] = clip->RoundedTo(dtype);
-    return {ActivationFunction::kClip, low, high};
+    return kernels::Activation{ActivationFunction::kClip, low, high};
   }
   if (const auto* const gelu = layer.As<Gelu>()) {
     const bool is_tanh = gelu->approximation == Gelu::Approximation::kTanh;
-    return {is_tanh ? ActivationFunction::kTanhGelu : ActivationFunction::kGelu};
+    return kernels::Activation{is_tanh ? ActivationFunction::kTanhGelu : ActivationFunction::kGelu};
   }
-  if (const auto* const elu = layer.As<Elu>()) return {ActivationFunction::kElu, elu->alpha};
+  if (const auto* const elu = layer.As<Elu>())
+    return kernels::Activation{ActivationFunction::kElu, elu->alpha};
   if (const auto* const softplus = layer.As<Softplus>())
-    return {ActivationFunction::kSoftplus, softplus->beta, softplus->threshold};
+    return kernels::Activation{ActivationFunction::kSoftplus, softplus->beta, softplus->threshold};
   for (const PlainActivation& plain : kPlainActivations) {
-    if (plain.type == layer.type()) return {plain.function};
+    if (plain.type == layer.type()) return kernels::Activation{plain.function};
   }
-  return {};
+  return std::nullopt;
 }
 
 cudaError_t LaunchActivation(const LaunchArgs& a) {
   const bool is_forward = a.signature.phase == Phase::kForward;
   const Operand result = is_forward ? Y() : Dx();
   const kernels::Activation activation =
-      ActivationOf(a.signature.layer, a.signature.Spec(result).dtype);
+      *ActivationOf(a.signature.layer, a.signature.Spec(result).dtype);
   const int64_t elements = a.Elements(result);
   if (is_forward)
     return kernels::Activate(activation, a.Array(X()), a.Array(Y()), elements, a.stream);
@@ -64,6 +68,10 @@ cudaError_t LaunchActivation(const LaunchArgs& a) {
 
 absl::StatusOr<Candidates> ActivationCandidates(const StepSignature& signature,
                                                 const SharedRuntime& runtime) {
+  if (!ActivationOf(signature.layer, signature.operands[0].tensor.dtype).has_value()) {
+    return absl::UnimplementedError(
+        absl::StrCat("there is no kernel for ", std::string(signature.layer.type())));
+  }
   return OwnKernel(signature, runtime, LaunchActivation);
 }
 

@@ -28,6 +28,12 @@ def test_layers_have_the_fields_of_the_library():
     assert neap.MaxPool() == neap.MaxPool(kernel=2, stride=2)
     assert neap.MaxPool() != neap.MaxPool(kernel=3)
     assert repr(neap.ZeroPad(bottom=1, right=2)) == "<neap.Layer zero_pad top=0 left=0 bottom=1 right=2>"
+    assert repr(neap.Resize(scales=(1, 1.5), mode="linear")) == "<neap.Layer resize scales=1x1.5 mode=linear coordinates=half_pixel>"
+    assert neap.Resize(7) == neap.Resize(sizes=(7, 7), rounding="prefer_ceil")
+    assert neap.AdaptiveAveragePool((1, 1)) == neap.GlobalAveragePool()
+    assert neap.AdaptiveAveragePool(7).type == "adaptive_average_pool"
+    with pytest.raises(neap.Error, match="unknown mode 'bilinear'; known: nearest, linear, cubic"):
+        neap.Resize(2, mode="bilinear")
     assert len({neap.Tanh(), neap.Tanh(), neap.Sigmoid()}) == 2
 
 

@@ -83,7 +83,7 @@ class RandomGraph:
     def layer(self):
         x, (channels, height, width) = self.value()
         op = self.pick("Conv", "Conv", "Relu", "Sigmoid", "MaxPool", "BatchNormalization", "HardSigmoid", "Clip", "Split", "Shuffle",
-                       "PRelu", "Gelu", "Mish", "InstanceNormalization", "GroupNorm", "LayerNorm")
+                       "PRelu", "Gelu", "Mish", "Resize", "Pixels", "InstanceNormalization", "GroupNorm", "LayerNorm")
         if op == "Conv":
             outputs = int(self.random.integers(2, 6))
             bias = [self.weight(outputs)] if self.pick(True, False) else []
@@ -125,6 +125,10 @@ class RandomGraph:
             x = self.node("Transpose", x, perm=[0, 1, 2, 4, 3] if last else [0, 2, 1, 3, 4])
             x = self.reshape(x, *((height, width, -1) if last else (-1, height, width)))
             return self.node("Transpose", x, perm=[0, 3, 1, 2]) if last else x, (channels, height, width)
+        if op == "Resize" and height * width <= 64:
+            return self.resized(x, (channels, height, width))
+        if op == "Pixels":
+            return self.shuffled(x, (channels, height, width))
         if op == "PRelu":
             return self.node(op, x, self.weight(*self.pick((1,), (channels, 1, 1)))), (channels, height, width)
         if op == "Gelu":
@@ -167,6 +171,43 @@ class RandomGraph:
         variance = self.node("ReduceMean", self.node("Pow", centred, self.tensor(numpy.float32(2))), axes=[1])
         deviation = self.node("Sqrt", self.node("Add", variance, self.tensor(numpy.float32(0.1))))
         return self.scaled(self.node("Div", centred, deviation), channels, 1, 1)
+
+    def resized(self, x, shape):
+        mode, scales = self.pick("nearest", "linear"), self.pick((2, 2), (1, 2), (1.5, 1), (1.5, 1.5))
+        extents = [int(extent * scale) for extent, scale in zip(shape[1:], scales)]
+        tensor = self.tensor(numpy.array([1, 1, *scales], "f4"))
+        if self.opset < 11:
+            return self.node("Upsample" if self.opset < 10 else "Resize", x, tensor, mode=mode), (shape[0], *extents)
+        mode = self.pick(mode, "cubic")
+        coordinates = self.pick("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
+        if coordinates == "align_corners" and any(extent * scale % 1 for extent, scale in zip(shape[1:], scales)):
+            coordinates = "asymmetric"
+        attributes = {"mode": mode, "coordinate_transformation_mode": coordinates}
+        if mode == "nearest":
+            attributes["nearest_mode"] = self.pick("floor", "ceil", "round_prefer_floor", "round_prefer_ceil")
+        if self.opset < 13 or mode == "nearest" or self.pick(True, False):
+            return self.node("Resize", x, self.tensor(numpy.zeros(0, "f4")), tensor, **attributes), (shape[0], *extents)
+        extents = [int(extent) for extent in self.random.integers(2, 9, 2)]
+        batch = self.node("Slice", self.node("Shape", x), *[self.tensor(numpy.array([i], "i8")) for i in (0, 2)])
+        sizes = self.node("Concat", batch, self.tensor(numpy.array(extents, "i8")), axis=0)
+        return self.node("Resize", x, "", "", sizes, **attributes), (shape[0], *extents)
+
+    def shuffled(self, x, shape):
+        """Channels become blocks of pixels, or blocks channels, by an operator or by reshapes."""
+        channels, height, width = shape
+        if channels % 4 == 0:
+            shape = (channels // 4, 2 * height, 2 * width)
+            if self.opset >= 11 and self.pick(True, False):
+                return self.node("DepthToSpace", x, blocksize=2, mode=self.pick("DCR", "CRD")), shape
+            blocks, order = self.pick(((channels // 4, 2, 2), [0, 1, 4, 2, 5, 3]), ((2, 2, channels // 4), [0, 3, 4, 1, 5, 2]))
+            return self.reshape(self.node("Transpose", self.reshape(x, *blocks, height, width), perm=order), *shape), shape
+        if height % 2 or width % 2:
+            return self.node("Relu", x), shape
+        shape = (4 * channels, height // 2, width // 2)
+        if self.pick(True, False):
+            return self.node("SpaceToDepth", x, blocksize=2), shape
+        x = self.reshape(x, channels, height // 2, 2, width // 2, 2)
+        return self.reshape(self.node("Transpose", x, perm=self.pick([0, 1, 3, 5, 2, 4], [0, 3, 5, 1, 2, 4])), *shape), shape
 
     def computed_weight(self, *shape):
         """A weight that is computed of another tensor."""

@@ -270,6 +270,33 @@ def slice_(model):
     return model.add("Slice", "x", model.vector(*first), model.vector(*last), model.vector(*axes), *steps)
 
 
+@case("Resize")
+def resize(model):
+    """The reference rounds positions, so it may take the neighbour of the nearest element, and does not round extents for the corners."""
+    mode, coordinates = model.pick("nearest", "linear", "cubic"), model.pick("half_pixel", "pytorch_half_pixel", "align_corners",
+                                                                             "asymmetric")
+    attributes = {"mode": mode, "coordinate_transformation_mode": coordinates}
+    if mode == "nearest":
+        attributes["nearest_mode"] = model.pick("floor", "ceil", "round_prefer_floor", "round_prefer_ceil")
+    if mode == "cubic":
+        attributes["cubic_coeff_a"] = model.pick(-0.75, -0.5)
+    axes = {"axes": model.pick([2, 3], [3, 2])} if model.opset >= 18 and model.pick(True, False) else {}
+    if mode != "nearest" and model.pick(True, False):
+        sizes = [int(size) for size in model.random.integers(2, 13, 2)]
+        return model.add("Resize", "x", "", "", model.vector(*(() if axes else model.shape[:2]), *sizes), **axes, **attributes)
+    whole = mode == "nearest" or coordinates == "align_corners"
+    scales = model.pick((2, 2), (2, 3), (1, 2)) if whole else model.pick((2, 2), (1, 2), (0.5, 1), (1.5, 1.25))
+    return model.add("Resize", "x", "", model.tensor(numpy.array([*(() if axes else (1, 1)), *scales], "f4")), **axes, **attributes)
+
+
+@case("DepthToSpace", "SpaceToDepth")
+def shuffle(model):
+    block = model.pick(2, 3)
+    x = model.add("Conv", "x", model.weight(2 * block**2, model.shape[1], 1, 1))
+    deep = model.add("DepthToSpace", x, blocksize=block, mode=model.pick("DCR", "CRD"))
+    return deep if model.operator == "DepthToSpace" else model.add("SpaceToDepth", deep, blocksize=block)
+
+
 @case("Pad")
 def pad(model):
     top, left, bottom, right = model.pick((1, 1, 1, 1), (0, 1, 0, 1), (1, 0, 2, 0), (0, 0, 1, 1), (2, 1, 0, 1))

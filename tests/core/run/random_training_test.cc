@@ -96,7 +96,6 @@ TEST_CASE("random networks of all types train to the same bits whatever the plan
                                             .residual = seed / 7 % 4 == 1,
                                             .dense = seed / 7 % 4 == 2,
                                             .mobile = seed / 7 % 4 == 3,
-                                            .decoders = seed / 11 % 4 == 1,
                                             .auxiliary = seed / 4 % 3 == 1,
                                             .ports = seed % 2 == 1,
                                             .shares = seed % 3 == 1};
@@ -142,7 +141,6 @@ TEST_CASE("networks of sequences and volumes train to the same bits whatever the
         .residual = seed / 3 % 4 == 1,
         .dense = seed / 3 % 4 == 2,
         .mobile = seed / 3 % 4 == 3,
-        .decoders = seed / 4 % 3 == 1,
         .ports = seed / 8 % 2 == 1,
         .shares = seed % 5 == 1};
     const Graph graph = testing::RandomGraph(seed, of);

@@ -27,6 +27,7 @@
 #include "neap/memory/planner.h"
 #include "tests/own_memory_device.h"
 #include "tests/random_graph.h"
+#include "tests/random_resizes.h"
 #include "tests/scratch_directory.h"
 #include "tests/small_training.h"
 
@@ -140,7 +141,7 @@ TEST_CASE("random networks in sub-batches train to the same bits whatever the pl
     CAPTURE(seed);
     const size_t type = seed % 3;
     const bool divides = seed % 2 == 0;  // else the last part is shorter: 3 + 2, 2 + 2 + 1
-    const Graph graph = testing::RandomGraph(
+    const Graph net = testing::RandomGraph(
         seed, {.batch = divides ? 4 : 5,
                .batch_norm = false,
                .image_norms = seed % 3 != 1,
@@ -149,9 +150,9 @@ TEST_CASE("random networks in sub-batches train to the same bits whatever the pl
                .residual = seed % 7 == 1,
                .dense = seed % 7 == 2,
                .mobile = seed % 7 == 3,
-               .decoders = seed % 7 == 4,
                .auxiliary = seed % 4 == 1,
                .shares = seed % 3 == 1});
+    const Graph graph = seed % 7 == 4 ? testing::WithResizes(net, seed) : net;
     const State whole = Train(graph, *cpu, {.policy = "keep-all", .sub_batches = 1});
     for (const int64_t sub_batches : {2, divides ? 4 : 3}) {
       CAPTURE(sub_batches);

@@ -59,7 +59,6 @@ TEST_CASE("on a GPU, random networks with splits train to the same bits whatever
     of.residual = seed / 2 % 4 == 1;
     of.dense = seed / 2 % 4 == 2;
     of.mobile = seed / 2 % 4 == 3;
-    of.decoders = seed / 2 % 4 == 0;
     const Graph graph = testing::WithSplits(testing::RandomGraph(seed, of), seed);
     const testing::TrainedState reference =
         testing::TrainRandom(graph, *gpu, {.policy = "keep-all", .strict = true}, nullptr);

@@ -17,6 +17,8 @@
 #include "neap/layers/norm/layer_norm.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
+#include "neap/layers/resize/pixel_shuffle.h"
+#include "neap/layers/resize/resize.h"
 #include "tests/gpu_test.h"
 #include "tests/layers/conformance.h"
 #include "tests/layers/cuda/device_arena.h"
@@ -127,7 +129,12 @@ TEST_CASE("CUDA kernels agree with the CPU's at sizes of real networks") {
        {MaxPool{.kernel = 3, .stride = 2, .padding = 1}, {{8, 64, 112, 112}}},
        {MaxPool{}, {{1, 32, 24, 48, 48}}},
        {AveragePool{.kernel = 3, .stride = 2, .padding = 1}, {{1, 16, 24, 48, 48}}},
-       {GlobalAveragePool{}, {{32, 2048, 7, 7}}}},
+       {GlobalAveragePool{}, {{32, 2048, 7, 7}}},
+       {AdaptiveAveragePool{.size = 7}, {{8, 512, 15, 17}}},
+       {Resize{.scales = {2}, .mode = Resize::Mode::kLinear}, {{4, 64, 56, 56}}},
+       {Resize{.scales = {2}, .mode = Resize::Mode::kLinear}, {{2, 32, 12, 24, 24}}},
+       {Resize{.scales = {4}, .mode = Resize::Mode::kCubic}, {{2, 16, 28, 28}}},
+       {PixelShuffle{}, {{4, 64, 56, 56}}}},
       {DType::kFp32});
 }
 

@@ -12,6 +12,7 @@
 
 #include "tests/nets/onnx/reference_node.h"
 #include "tests/nets/onnx/reference_norms.h"
+#include "tests/nets/onnx/reference_resize.h"
 #include "tests/nets/onnx/reference_windows.h"
 
 namespace neap::testing {
@@ -204,6 +205,10 @@ T RunNode(const Run& run) {
   if (op == "Pad") return Pad(run);
   if (op == "Slice") return Slice(run);
   if (op == "Concat") return Concat(run);
+  if (op == "Resize") return Resize(run, false);
+  if (op == "Upsample") return Resize(run, true);
+  if (op == "DepthToSpace") return DepthToSpace(run);
+  if (op == "SpaceToDepth") return SpaceToDepth(run);
   if (op == "Add" || op == "Sum") {
     Run sum = {run.node, {run.in[0]}};
     for (size_t i = 1; i < run.in.size(); ++i) {

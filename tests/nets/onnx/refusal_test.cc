@@ -55,7 +55,7 @@ void CheckSays(const absl::Status& status, absl::StatusCode code, const std::str
 
 TEST_CASE("all nodes that neap cannot train are named in one message") {
   OnnxBuilder model({1, 2, 6, 6});
-  std::string x = model.Node("Resize", {"x"});
+  std::string x = model.Node("GridSample", {"x"});
   x = model.Node("Relu", {x});
   x = model.Node("Einsum", {x});
   const std::string pool =
@@ -64,11 +64,12 @@ TEST_CASE("all nodes that neap cannot train are named in one message") {
   model.EndWithClasses(model.Node("Sum", {pool, relu}), 8);
   const absl::Status status = StatusOf(model);
   CheckSays(status, absl::StatusCode::kUnimplemented,
-            "neap cannot train 4 of its 8 nodes (1 Einsum, 1 MaxPool, 1 Relu, 1 Resize): ");
-  for (const char* const text : {"node 'Resize_1' (Resize): neap has no layer for this operator",
-                                 "node 'Einsum_3' (Einsum): neap has no layer for this operator",
-                                 "node 'MaxPool_4' (MaxPool): attribute 'strides' is 2; 2 numbers",
-                                 "node 'Relu_5' (Relu): attribute 'surprise'"})
+            "neap cannot train 4 of its 8 nodes (1 Einsum, 1 GridSample, 1 MaxPool, 1 Relu): ");
+  for (const char* const text :
+       {"node 'GridSample_1' (GridSample): neap has no layer for this operator",
+        "node 'Einsum_3' (Einsum): neap has no layer for this operator",
+        "node 'MaxPool_4' (MaxPool): attribute 'strides' is 2; 2 numbers",
+        "node 'Relu_5' (Relu): attribute 'surprise'"})
     CheckSays(status, absl::StatusCode::kUnimplemented, text);
 }
 
@@ -89,7 +90,7 @@ TEST_CASE("nodes behind a refused one are looked at, and those of one operator c
 
 TEST_CASE("what only follows from a refused node is told apart") {
   OnnxBuilder model({1, 2, 6, 6});
-  const std::string larger = model.Node("Resize", {"x"});
+  const std::string larger = model.Node("GridSample", {"x"});
   const std::string shape = model.Node("Shape", {larger});
   const std::string extent = model.Node("Gather", {shape, model.Integers("two", {2})});
   const std::string less = model.Node("Sub", {extent, model.Integers("one", {1})});
@@ -99,8 +100,8 @@ TEST_CASE("what only follows from a refused node is told apart") {
   model.EndWithClasses(model.Node("Add", {padded, model.Node("Hardmax", {"x"})}), 8);
   const absl::Status status = StatusOf(model);
   CheckSays(status, absl::StatusCode::kUnimplemented,
-            "neap cannot train 2 of its 11 nodes (1 Hardmax, 1 Resize): node 'Resize_1' (Resize): "
-            "neap has no layer for this operator; node 'Hardmax_8' (Hardmax): ");
+            "neap cannot train 2 of its 11 nodes (1 GridSample, 1 Hardmax): node 'GridSample_1' "
+            "(GridSample): neap has no layer for this operator; node 'Hardmax_8' (Hardmax): ");
   CheckSays(status, absl::StatusCode::kUnimplemented,
             ". Behind them, and perhaps only because of them, it cannot read ");
   for (const char* const text : {"'Gather_3'", "'Sub_4'", "'Concat_5'", "'AveragePool_6'"})

@@ -40,6 +40,11 @@ struct AxisGather {
   __device__ __forceinline__ float Weight(Int at, Int from) const {
     return backward ? axis.Weight(from, at) : axis.Weight(at, from);
   }
+  // The same for elements of `range`, RangeOf(at): means need no division of integers.
+  __device__ __forceinline__ float WeightIn(const IndexRange<Int>& range, Int at, Int from) const {
+    const bool is_mean = axis.kind == Resampling::kAverage && !backward;
+    return is_mean ? 1.0F / static_cast<float>(range.last - range.first) : Weight(at, from);
+  }
 };
 
 template <typename Int>
@@ -119,20 +124,20 @@ __device__ __forceinline__ Vec<kVec> SumHeld(const ImageGather<int32_t>& g,
 }
 
 // The same for ranges of any length.
-template <int kVec, typename T>
-__device__ __forceinline__ Vec<kVec> SumRanges(const ImageGather<int64_t>& g,
-                                               const int64_t (&at)[kMaxSpatialAxes],
-                                               const IndexRange<int64_t> (&ranges)[kMaxSpatialAxes],
+template <int kVec, typename Int, typename T>
+__device__ __forceinline__ Vec<kVec> SumRanges(const ImageGather<Int>& g,
+                                               const Int (&at)[kMaxSpatialAxes],
+                                               const IndexRange<Int> (&ranges)[kMaxSpatialAxes],
                                                const T* from) {
   const size_t pixel = g.PixelStride();
   Vec<kVec> sum = {};
-  for (int64_t d = ranges[0].first; d < ranges[0].last; ++d) {
-    const float of_depth = g.axes[0].Weight(at[0], d);
-    for (int64_t h = ranges[1].first; h < ranges[1].last; ++h) {
-      const float weight = of_depth * g.axes[1].Weight(at[1], h);
-      const uint64_t row = (static_cast<uint64_t>(d) * g.axes[1].read + h) * g.axes[2].read;
-      for (int64_t w = ranges[2].first; w < ranges[2].last; ++w) {
-        const float factor = weight * g.axes[2].Weight(at[2], w);
+  for (Int d = ranges[0].first; d < ranges[0].last; ++d) {
+    const float of_depth = g.axes[0].WeightIn(ranges[0], at[0], d);
+    for (Int h = ranges[1].first; h < ranges[1].last; ++h) {
+      const float weight = of_depth * g.axes[1].WeightIn(ranges[1], at[1], h);
+      const size_t row = (static_cast<size_t>(d) * g.axes[1].read + h) * g.axes[2].read;
+      for (Int w = ranges[2].first; w < ranges[2].last; ++w) {
+        const float factor = weight * g.axes[2].WeightIn(ranges[2], at[2], w);
         const Vec<kVec> v = Unpack(Read<kVec>(from, (row + w) * pixel));
 #pragma unroll
         for (int k = 0; k < kVec; ++k) sum.v[k] = fmaf(factor, v.v[k], sum.v[k]);
@@ -185,8 +190,8 @@ int64_t WrittenBy(const ResampleAxis<int64_t>& axis, bool backward) {
   return backward ? axis.in : axis.out;
 }
 
-// The parts that the channels are divided into: the least, of an even number of vectors, at least
-// 128 bytes, since that is what a warp writes at best.
+// The parts that the channels are divided into. They are halved as long as they have 128 bytes,
+// which is a line of the cache.
 int64_t ChannelPartsOf(int64_t vectors, int64_t vector_bytes) {
   constexpr int64_t kMinBytes = 128;
   int64_t parts = 1;
@@ -209,11 +214,11 @@ AxisGather<Int> GatherOf(const ResampleAxis<int64_t>& axis, bool backward) {
 }
 
 template <int kHeld, int kVec, typename Int, typename T>
-cudaError_t LaunchResample(const ResampleShape& s, const T* from, T* to, cudaStream_t stream) {
+cudaError_t LaunchResample(const ResampleShape& s, int64_t parts, const T* from, T* to,
+                           cudaStream_t stream) {
   using Index = std::make_unsigned_t<Int>;
   constexpr int64_t kMaxRows = 65535, kManyBlocks = 4096;
   const int64_t vectors = s.channels / kVec;
-  const int64_t parts = ChannelPartsOf(vectors, kVec * static_cast<int64_t>(sizeof(T)));
   int64_t places = vectors / parts;
   for (const ResampleAxis<int64_t>& axis : s.axes) places *= WrittenBy(axis, s.backward);
   const int64_t images = s.outer * parts;
@@ -241,22 +246,26 @@ int64_t LongestRange(const ResampleShape& s) {
   return longest;
 }
 
-// Whether 32-bit numbers are enough for everything but addresses.
-bool IsNarrow(const ResampleShape& s) {
-  int64_t places = s.channels;
+// Whether 32-bit numbers are enough for everything but addresses, where so many vectors of channels
+// are a part.
+bool IsNarrow(const ResampleShape& s, int64_t vectors, int64_t parts) {
+  int64_t places = vectors;
   for (const ResampleAxis<int64_t>& axis : s.axes) {
     if (!neap::Fits32(axis)) return false;
     places = SaturatingProduct(places, std::max(axis.in, axis.out));
   }
-  return Fits32(places) && Fits32(s.outer * s.channels);
+  return Fits32(places) && Fits32(s.outer * parts);
 }
 
 template <int kVec, typename T>
 cudaError_t ResampleVectors(const ResampleShape& s, const T* from, T* to, cudaStream_t stream) {
-  const int64_t longest = LongestRange(s);
-  if (longest <= 2 && IsNarrow(s)) return LaunchResample<2, kVec, int32_t>(s, from, to, stream);
-  if (longest <= 4 && IsNarrow(s)) return LaunchResample<4, kVec, int32_t>(s, from, to, stream);
-  return LaunchResample<0, kVec, int64_t>(s, from, to, stream);
+  const int64_t vectors = s.channels / kVec, longest = LongestRange(s);
+  const int64_t parts = ChannelPartsOf(vectors, kVec * static_cast<int64_t>(sizeof(T)));
+  const auto launch = !IsNarrow(s, vectors / parts, parts) ? LaunchResample<0, kVec, int64_t, T>
+                      : longest <= 2                       ? LaunchResample<2, kVec, int32_t, T>
+                      : longest <= 4                       ? LaunchResample<4, kVec, int32_t, T>
+                                                           : LaunchResample<0, kVec, int32_t, T>;
+  return launch(s, parts, from, to, stream);
 }
 
 }  // namespace

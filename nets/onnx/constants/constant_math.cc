@@ -1,4 +1,4 @@
-#include "neap/nets/onnx/constant_math.h"
+#include "neap/nets/onnx/constants/constant_math.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/float16.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/nets/onnx/constant_arrays.h"
+#include "neap/nets/onnx/constants/constant_arrays.h"
 
 namespace neap::nets {
 namespace {

@@ -1,4 +1,4 @@
-#include "neap/nets/onnx/constant_folding.h"
+#include "neap/nets/onnx/constants/constant_folding.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/nets/onnx/constant_arrays.h"
-#include "neap/nets/onnx/constant_math.h"
+#include "neap/nets/onnx/constants/constant_arrays.h"
+#include "neap/nets/onnx/constants/constant_math.h"
 #include "neap/nets/onnx/node_axes.h"
 
 namespace neap::nets {

@@ -1,4 +1,4 @@
-#include "neap/nets/onnx/constant_arrays.h"
+#include "neap/nets/onnx/constants/constant_arrays.h"
 
 #include <algorithm>
 #include <cstddef>
