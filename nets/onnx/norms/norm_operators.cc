@@ -14,7 +14,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
-#include "neap/nets/onnx/constant_arrays.h"
+#include "neap/nets/onnx/constants/constant_arrays.h"
 #include "neap/nets/onnx/node_axes.h"
 #include "neap/nets/onnx/norms/norm_layers.h"
 #include "neap/nets/onnx/operators.h"
