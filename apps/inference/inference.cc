@@ -31,8 +31,7 @@ namespace {
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenImages(const InferenceFlags& flags,
                                                     const NetInput& input, BadFiles* bad_files) {
-  Split split = flags.split == "test" ? Split::kTest : Split::kTrain;
-  if (flags.split == "val") split = Split::kValidation;
+  ASSIGN_OR_RETURN(const Split split, ParseSplit(flags.split));
   if (flags.images.empty()) return OpenSplit(flags.data, input, split, flags.reading, bad_files);
   ImageFolderOptions options = {.shape = input.image,
                                 .apply_orientation = flags.reading.exif_orientation};

@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "apps/python/arrays.h"
 #include "apps/python/bindings.h"
 #include "apps/python/errors.h"
@@ -43,20 +42,13 @@ std::shared_ptr<Dataset> Open(const std::string& spec, const std::string& split,
                               std::optional<Chw> shape, bool allow_empty_classes,
                               bool apply_orientation, bool label_pixels, int64_t classes,
                               int64_t size, uint64_t seed) {
-  DatasetOptions options = {.allow_empty_classes = allow_empty_classes,
+  DatasetOptions options = {.split = Checked(ParseSplit(split)),
+                            .allow_empty_classes = allow_empty_classes,
                             .apply_orientation = apply_orientation,
                             .label_pixels = label_pixels,
                             .classes = classes,
                             .size = size,
                             .seed = seed};
-  if (split == "test") {
-    options.split = Split::kTest;
-  } else if (split == "val") {
-    options.split = Split::kValidation;
-  } else if (split != "train") {
-    Raise(absl::InvalidArgumentError(
-        absl::StrCat("split: '", split.substr(0, 64), "' is none of 'train', 'test' and 'val'")));
-  }
   if (shape.has_value()) options.shape = {(*shape)[0], (*shape)[1], (*shape)[2]};
   return Checked(Released([&] { return OpenDataset(spec, options); }));
 }

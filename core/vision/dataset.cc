@@ -33,6 +33,14 @@ std::string ToString(const ImageShape& shape) {
   return absl::StrCat(shape.c, "x", shape.h, "x", shape.w);
 }
 
+absl::StatusOr<Split> ParseSplit(std::string_view text) {
+  if (text == "train") return Split::kTrain;
+  if (text == "test") return Split::kTest;
+  if (text == "val") return Split::kValidation;
+  return absl::InvalidArgumentError(absl::StrCat("split: '", std::string(text.substr(0, 64)),
+                                                 "' is none of 'train', 'test' and 'val'"));
+}
+
 absl::Status Dataset::ReadView(int64_t /*index*/, const RandomView& /*view*/, float* /*pixels*/,
                                int32_t* /*labels*/) const {
   return absl::UnimplementedError("this dataset has no random crops");

@@ -67,6 +67,8 @@ class Dataset {
 
 // Formats without a part for validation take the one for tests.
 enum class Split : uint8_t { kTrain, kTest, kValidation };
+// "train", "test" or "val". INVALID_ARGUMENT for any other text.
+absl::StatusOr<Split> ParseSplit(std::string_view text);
 
 struct DatasetOptions {
   Split split = Split::kTrain;

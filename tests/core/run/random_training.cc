@@ -3,12 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <deque>
 #include <utility>
 
 #include "neap/core/base/philox.h"
 #include "neap/memory/create_session.h"
+#include "tests/small_training.h"
 
 namespace neap::testing {
 namespace {
@@ -80,8 +80,7 @@ TrainedState TrainRandom(const Graph& graph, Device& device, const PlannerOption
 bool SameBits(const TrainedState& a, const TrainedState& b) {
   if (a.size() != b.size()) return false;
   return std::equal(a.begin(), a.end(), b.begin(), [](const auto& x, const auto& y) {
-    return x.first == y.first && x.second.size() == y.second.size() &&
-           std::memcmp(x.second.data(), y.second.data(), x.second.size() * sizeof(float)) == 0;
+    return x.first == y.first && neap::SameBits(x.second, y.second);
   });
 }
 
