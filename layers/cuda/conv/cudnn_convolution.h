@@ -18,29 +18,10 @@
 
 #include "absl/status/statusor.h"
 #include "neap/core/step/kernel.h"
-#include "neap/core/step/window.h"
 #include "neap/layers/catalog/engine_lists.h"
+#include "neap/layers/cuda/conv/convolution_problem.h"
 
 namespace neap {
-
-// x, weight and y are the layer's input, weight and output, or their gradients, of two or three
-// spatial axes; `phase` decides which of them is computed.
-struct ConvolutionProblem {
-  Phase phase = Phase::kForward;
-  TensorSpec x;
-  TensorSpec weight;  // x's channels divided by the weight's are the number of groups
-  TensorSpec y;
-  Extents stride = 1;
-  Extents padding = 0;
-  Extents dilation = 1;
-  bool accumulate = false;  // backward_params: add to the gradient in `weight`
-  bool relu = false;        // forward: y = relu(y + bias), rounded once; the bias has the type of y
-  // For fp16 tensors: add products in fp16 (u-cuDNN's true half) instead of fp32 (pseudo half).
-  bool half_accumulation = false;
-
-  int axes() const { return x.shape.spatial_axes(); }  // 2 of images, 3 of volumes
-  std::string ToString() const;
-};
 
 struct ConvolutionPointers {
   void* x = nullptr;

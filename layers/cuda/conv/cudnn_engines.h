@@ -19,7 +19,7 @@
 #include "absl/status/statusor.h"
 #include "neap/core/step/kernel.h"
 #include "neap/layers/catalog/engine_lists.h"
-#include "neap/layers/cuda/conv/cudnn_convolution.h"
+#include "neap/layers/cuda/conv/convolution_problem.h"
 
 namespace neap {
 
