@@ -82,7 +82,9 @@ void CaseList::AddImageNorms(const Shape& shape) {
   Add(absl::StrCat("group_norm in ", c), GroupNorm{.groups = c, .epsilon = kEpsilon}, {shape});
   Add("instance_norm", InstanceNorm{.epsilon = kEpsilon}, {shape});
   Add("instance_norm with parameters", InstanceNorm{.epsilon = kEpsilon, .affine = true}, {shape});
+  Add("group_norm without a bias", GroupNorm{.epsilon = kEpsilon, .bias = false}, {shape});
   Add("layer_norm", LayerNorm{.epsilon = kEpsilon}, {shape});
+  Add("layer_norm without a bias", LayerNorm{.epsilon = kEpsilon, .bias = false}, {shape});
   Add("layer_norm without parameters", LayerNorm{.epsilon = kEpsilon, .affine = false}, {shape});
 }
 

@@ -74,7 +74,8 @@ Values ImageNormForward(const StepSignature& signature, const Values& given,
   Vector y = NormalisedBy(sets, x, mean, invstd);
   for (size_t i = 0; signature.Has(Param(0)) && i < y.size(); ++i) {
     const size_t c = ChannelOf(shape, i);
-    y[i] = y[i] * given.at(Param(0))[c] + given.at(Param(1))[c];
+    y[i] *= given.at(Param(0))[c];
+    if (signature.Has(Param(1))) y[i] += given.at(Param(1))[c];
   }
   Values result = {{Y(), y}};
   if (signature.mode == Mode::kTraining && !signature.rerun) {
@@ -107,7 +108,8 @@ Values ImageNormBackward(const StepSignature& signature, const Values& given,
     dx[i] = invstd[set] * (dxhat[i] - mean[set] - xhat[i] * mean_product[set]);
   }
   Values result = {{Dx(), dx}};
-  if (affine) result.insert({{ParamGrad(0), dgamma}, {ParamGrad(1), dbeta}});
+  if (affine) result[ParamGrad(0)] = dgamma;
+  if (signature.Has(ParamGrad(1))) result[ParamGrad(1)] = dbeta;
   return result;
 }
 

@@ -127,11 +127,19 @@ SetStatistics StatisticsOf(const NormSets& sets, int64_t begin, const float* x, 
                                     float* y) {
   if (gamma == nullptr) {
     ForEachOfSet(sets, begin, [=](int64_t i, int64_t) { y[i] = (x[i] - of.mean) * of.invstd; });
-    return;
+  } else if (beta == nullptr) {
+    ForEachOfSet(sets, begin,
+                 [=](int64_t i, int64_t c) { y[i] = (x[i] - of.mean) * (of.invstd * gamma[c]); });
+  } else {
+    ForEachOfSet(sets, begin, [=](int64_t i, int64_t c) {
+      y[i] = (x[i] - of.mean) * (of.invstd * gamma[c]) + beta[c];
+    });
   }
-  ForEachOfSet(sets, begin, [=](int64_t i, int64_t c) {
-    y[i] = (x[i] - of.mean) * (of.invstd * gamma[c]) + beta[c];
-  });
+}
+
+// The value of a set's first channel, of values of all channels or null.
+const float* FromChannel(const float* values, int64_t channel) {
+  return values == nullptr ? nullptr : values + channel;
 }
 
 void ImageNormForward(const LoopArgs& args) {
@@ -150,15 +158,14 @@ void ImageNormForward(const LoopArgs& args) {
       mean[set] = of.mean;
       invstd[set] = of.invstd;
     }
-    const bool affine = gamma != nullptr;
-    NormaliseSet(sets, begin, of, affine ? gamma + channel : nullptr,
-                 affine ? beta + channel : nullptr, x, y);
+    NormaliseSet(sets, begin, of, FromChannel(gamma, channel), FromChannel(beta, channel), x, y);
   });
 }
 
-// Writes the sums, or adds them to what is there.
+// Writes the sums, or adds them to what is there, if the step has the operand.
 void StoreSums(const LoopArgs& args, Operand operand, const double* sums) {
-  float* const to = args.Get<float>(operand);
+  float* const to = args.Find<float>(operand);
+  if (to == nullptr) return;
   const bool adds = args.signature.Accumulates(operand);
   for (int64_t c = 0; c < args.Elements(operand); ++c) {
     const auto sum = static_cast<float>(sums[c]);
@@ -202,13 +209,12 @@ void ImageNormBackward(const LoopArgs& args) {
     const auto count = static_cast<double>(sets.count());
     const auto mean_dy = static_cast<float>(a / count),
                mean_dy_xhat = static_cast<float>(b / count);
-    const float* const gammas = gamma == nullptr ? nullptr : gamma + channel;
+    const float* const gammas = FromChannel(gamma, channel);
     ForEachOfSet(sets, begin, [=, of_invstd = invstd[set]](int64_t i, int64_t c) {
       const float d = gammas == nullptr ? dy[i] : gammas[c] * dy[i];
       dx[i] = of_invstd * (d - mean_dy - xhat(i) * mean_dy_xhat);
     });
   });
-  if (gamma == nullptr) return;
   StoreSums(args, ParamGrad(0), dgamma);
   StoreSums(args, ParamGrad(1), dbeta);
 }

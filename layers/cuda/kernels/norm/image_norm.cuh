@@ -37,7 +37,7 @@ __device__ __forceinline__ Vec<kVec> ImageNormGradient(const Centred<kVec>& cent
 struct ImageNormSumsFinal {
   ImageNormSums sums;
   __device__ void operator()(uint32_t c, const Sums<2>::Of<double>& total) const {
-    StoreSum{sums.dbeta, sums.adds_dbeta}(c, {{total.v[0]}});
+    if (sums.dbeta != nullptr) StoreSum{sums.dbeta, sums.adds_dbeta}(c, {{total.v[0]}});
     StoreSum{sums.dgamma, sums.adds_dgamma}(c, {{total.v[1]}});
   }
 };

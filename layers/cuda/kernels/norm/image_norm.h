@@ -14,7 +14,7 @@ namespace neap::kernels {
 struct ImageNormOperands {
   ConstArray x;
   const float* gamma = nullptr;  // null, with beta, if the norm has no parameters
-  const float* beta = nullptr;
+  const float* beta = nullptr;   // null if it has no bias
 };
 // One of each for every set of values that are normalised together.
 struct ImageNormStatistics {
@@ -22,8 +22,8 @@ struct ImageNormStatistics {
   float* invstd = nullptr;
 };
 struct ImageNormSums {
-  float* dgamma = nullptr;  // null, with dbeta, if the norm has no parameters
-  float* dbeta = nullptr;
+  float* dgamma = nullptr;                       // null, with dbeta, if the norm has no parameters
+  float* dbeta = nullptr;                        // null if it has no bias
   bool adds_dgamma = false, adds_dbeta = false;  // to what is there
 };
 
