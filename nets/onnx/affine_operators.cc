@@ -7,10 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/join.h"
@@ -53,15 +51,6 @@ std::optional<Layer> GatedBy(const ImageValue& gate, const ImageValue& x, const 
   const bool is_mish =
       first.layer == Layer(Softplus{}) && first.inputs[0] == x.layer && is_part(first, ".softplus");
   return is_mish ? std::optional<Layer>(Mish{}) : std::nullopt;
-}
-
-// Whether a product of a value with itself is a step of a formula. In a file that neap wrote, it is
-// a layer of its own unless it is called like the first step of a GELU, whose other steps follow.
-bool IsFormulaSquare(const NodeReader& node, const NetworkBuilder& network) {
-  if (!network.written_by_neap()) return true;
-  const std::string& name = node.proto().name();
-  return absl::EndsWith(name, ".square") &&
-         network.ReaderCount(absl::StrCat(absl::StripSuffix(name, ".square"), ".gate")) > 0;
 }
 
 // A Softplus of a product with `beta`, which is then divided by it, is one layer. Returns the layer
@@ -215,8 +204,7 @@ absl::Status Mul(NodeReader& node, NetworkBuilder& network) {
   if (HasConstant(node)) return AddConstant(node, network, node.IsConstant(1));
   ASSIGN_OR_RETURN(const std::vector<ImageValue> factors, node.AllImages());
   if (factors.size() != 2) return absl::InvalidArgumentError("it needs two inputs");
-  if (factors[0].layer == factors[1].layer && IsFormulaSquare(node, network))
-    return Step(node, network);
+  if (factors[0].layer == factors[1].layer) return Step(node, network);
   for (const size_t gate : {size_t{0}, size_t{1}}) {
     const ImageValue& x = factors[1 - gate];
     std::optional<Layer> gated = GatedBy(factors[gate], x, node, network);
