@@ -42,14 +42,21 @@ cudaError_t GroupNormBackward(const LaunchArgs& a) {
                                     a.Array(Dx()), a.run.workspace, a.stream);
 }
 
+// The channels of images of one position are neighbours in both layouts.
+kernels::ChannelShape LayerNormShapeOf(const StepSignature& signature) {
+  kernels::ChannelShape shape = ChannelShapeOf(signature.Spec(X()));
+  shape.channels_last = shape.channels_last || shape.inner == 1;
+  return shape;
+}
+
 cudaError_t LayerNormForward(const LaunchArgs& a) {
-  return kernels::LayerNorm(ChannelShapeOf(a.signature.Spec(X())), ImageNormReads(a),
+  return kernels::LayerNorm(LayerNormShapeOf(a.signature), ImageNormReads(a),
                             a.signature.layer.As<LayerNorm>()->epsilon, StatisticsOf(a),
                             a.signature.rerun, a.Array(Y()), a.stream);
 }
 
 cudaError_t LayerNormBackward(const LaunchArgs& a) {
-  return kernels::LayerNormBackward(ChannelShapeOf(a.signature.Spec(X())), ImageNormReads(a),
+  return kernels::LayerNormBackward(LayerNormShapeOf(a.signature), ImageNormReads(a),
                                     StatisticsOf(a), a.Array(Dy()), ImageNormSumsOf(a),
                                     a.Array(Dx()), a.Reduction(), a.stream);
 }
@@ -72,14 +79,14 @@ absl::StatusOr<Candidates> GroupNormCandidates(const StepSignature& signature,
 absl::StatusOr<Candidates> LayerNormCandidates(const StepSignature& signature,
                                                const SharedRuntime& runtime) {
   RETURN_IF_ERROR(CheckFp32(signature, {Slot::kParam}));
-  const TensorSpec& x = signature.Spec(X());
-  const kernels::ChannelShape shape = ChannelShapeOf(x);
+  const kernels::ChannelShape shape = LayerNormShapeOf(signature);
   RETURN_IF_ERROR(CheckFits32(signature, shape.outer * shape.inner));
   RETURN_IF_ERROR(CheckFits32(signature, shape.channels));
   if (signature.phase == Phase::kForward) return OwnKernel(signature, runtime, LayerNormForward);
+  const kernels::Element type = ElementOf(signature.Spec(X()).dtype);
   const bool sums = signature.Has(ParamGrad(0));
   return OwnKernel(signature, runtime, LayerNormBackward,
-                   sums ? kernels::ChannelScratchBytes(shape, ElementOf(x.dtype)) : 0);
+                   sums ? kernels::LayerNormScratchBytes(shape, type) : 0);
 }
 
 }  // namespace neap::cuda

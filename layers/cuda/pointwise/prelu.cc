@@ -33,10 +33,10 @@ absl::StatusOr<Candidates> PreluCandidates(const StepSignature& signature,
                                            const SharedRuntime& runtime) {
   RETURN_IF_ERROR(CheckFp32(signature, {Slot::kParam}));
   const kernels::ChannelShape shape = SlopeShape(signature);
-  RETURN_IF_ERROR(CheckFits32(signature, shape.outer * shape.inner));
+  if (shape.channels > 1) RETURN_IF_ERROR(CheckFits32(signature, shape.outer * shape.inner));
   if (signature.phase == Phase::kForward) return OwnKernel(signature, runtime, PreluLaunch);
   return OwnKernel(signature, runtime, PreluLaunch,
-                   kernels::ChannelScratchBytes(shape, ElementOf(signature.Spec(X()).dtype)));
+                   kernels::PreluScratchBytes(shape, ElementOf(signature.Spec(X()).dtype)));
 }
 
 }  // namespace neap::cuda

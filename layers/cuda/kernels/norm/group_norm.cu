@@ -252,14 +252,55 @@ struct GroupNormBackwardOp {
   }
 };
 
+// Stores a channel's sums as a partial result.
+struct PartialSumsFinal {
+  Sums<2>::Of<float>* partial;
+  __device__ void operator()(uint32_t c, const Sums<2>::Of<double>& total) const {
+    partial[c] = {{static_cast<float>(total.v[0]), static_cast<float>(total.v[1])}};
+  }
+};
+
+// The splits that a block sums for its channels.
+constexpr uint32_t kSplitsOfBlock = 256;
+
+// merged[j * channels + c] is the sum of the j-th kSplitsOfBlock of the splits of a channel. Grid
+// (tiles of kWarp channels, CeilDiv(splits, kSplitsOfBlock)).
+__global__ void __launch_bounds__(kFinishThreads)
+    MergeSplits(const Sums<2>::Of<float>* partial, uint32_t channels, uint32_t splits,
+                Sums<2>::Of<float>* merged) {
+  AwaitKernelBefore();
+  AllowDependents();
+  __shared__ Sums<2>::Of<double> shared[kFinishThreads];
+  const uint32_t begin = blockIdx.x * kWarp, first = blockIdx.y * kSplitsOfBlock;
+  FinishChannels<Sums<2>, kFinishThreads>(
+      threadIdx.x, PartialSumsFinal{merged + static_cast<size_t>(blockIdx.y) * channels},
+      partial + static_cast<size_t>(first) * channels, channels,
+      min(kSplitsOfBlock, splits - first), begin, min(begin + kWarp, channels), kWarp, shared);
+}
+
 // dgamma and dbeta: the partial results are those of as many splits of the channels for each image.
+// Where these are many, blocks merge them in two stages. What the first one leaves is stored behind
+// them, since a partial result has half of the kPartBytes that it may have.
 cudaError_t SumImages(const GroupNormShape& s, const ImagePartials<Sums<2>>& partials,
                       const ImageNormSums& sums, cudaStream_t stream) {
-  const int64_t splits = s.images.outer * partials.splits;
-  return LaunchDependent(splits * s.images.channels, Finish<Sums<2>, ImageNormSumsFinal>,
-                         static_cast<unsigned>(CeilDiv(s.images.channels, kWarp)), kFinishThreads,
-                         stream, ImageNormSumsFinal{sums}, partials.partial,
-                         static_cast<uint32_t>(s.images.channels), static_cast<uint32_t>(splits));
+  using Part = Sums<2>::Of<float>;
+  static_assert(2 * sizeof(Part) <= kPartBytes);
+  const int64_t all = s.images.outer * partials.splits * s.images.channels;
+  const auto channels = static_cast<uint32_t>(s.images.channels);
+  auto splits = static_cast<uint32_t>(s.images.outer * partials.splits);
+  const auto tiles = static_cast<unsigned>(CeilDiv(s.images.channels, kWarp));
+  const Part* partial = partials.partial;
+  if (splits > kSplitsOfBlock) {
+    Part* const merged = partials.partial + all;
+    const dim3 grid(tiles, static_cast<unsigned>(CeilDiv(splits, kSplitsOfBlock)));
+    const cudaError_t error = LaunchDependent(all, MergeSplits, grid, kFinishThreads, stream,
+                                              partial, channels, splits, merged);
+    if (error != cudaSuccess) return error;
+    partial = merged;
+    splits = grid.y;
+  }
+  return LaunchDependent(all, Finish<Sums<2>, ImageNormSumsFinal>, tiles, kFinishThreads, stream,
+                         ImageNormSumsFinal{sums}, partial, channels, splits);
 }
 
 }  // namespace
@@ -278,8 +319,8 @@ cudaError_t GroupNorm(const GroupNormShape& s, const ImageNormOperands& in, floa
     if (error != cudaSuccess) return error;
   }
   const auto run = [&]<typename T>() {
-    return MapImages<T>(s.images, AllAligned16(in.x, in.gamma, in.beta, y),
-                        GroupNormOp<T>{in, of, GroupIndex(s), As<T>(y)}, stream);
+    const bool aligned = AllAligned16(in.x, y) && HasAlignedParameters(s.images, in);
+    return MapImages<T>(s.images, aligned, GroupNormOp<T>{in, of, GroupIndex(s), As<T>(y)}, stream);
   };
   return WithElement(run, in.x, y);
 }
@@ -304,7 +345,8 @@ cudaError_t GroupNormBackward(const GroupNormShape& s, const ImageNormOperands& 
     if (error != cudaSuccess) return error;
     const GroupNormBackwardOp<T> op = {in,    statistics, means.mean, means.invstd,
                                        index, As<T>(dy),  As<T>(dx)};
-    return MapImages<T>(s.images, AllAligned16(in.x, in.gamma, dy, dx), op, stream);
+    const bool aligned = AllAligned16(in.x, dy, dx) && HasAlignedParameters(s.images, in);
+    return MapImages<T>(s.images, aligned, op, stream);
   };
   return WithElement(run, in.x, dy, dx);
 }

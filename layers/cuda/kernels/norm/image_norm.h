@@ -44,7 +44,9 @@ cudaError_t GroupNormBackward(const GroupNormShape& shape, const ImageNormOperan
                               const ImageNormSums& sums, Array dx, void* scratch,
                               cudaStream_t stream);
 
-// layer_norm.cu. The same; the scratch memory of backward is ChannelScratchBytes().
+// layer_norm.cu. The same; a shape with `inner` = 1 has its channels last. The scratch memory of
+// backward, if there are parameters, is LayerNormScratchBytes().
+int64_t LayerNormScratchBytes(const ChannelShape& shape, Element type);
 cudaError_t LayerNorm(const ChannelShape& shape, const ImageNormOperands& in, float epsilon,
                       const ImageNormStatistics& statistics, bool given, Array y,
                       cudaStream_t stream);
