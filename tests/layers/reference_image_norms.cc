@@ -3,8 +3,10 @@
 #include <cmath>
 #include <vector>
 
+#include "neap/layers/fusion/activated_group_norm.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
+#include "tests/layers/reference_activation.h"
 #include "tests/layers/reference_channels.h"
 
 namespace neap::testing {
@@ -119,6 +121,30 @@ Values ReferenceImageNorm(const StepSignature& signature, const Values& given) {
   const SetsOfNorm sets = SetsOf(signature.layer, signature.Spec(X()).shape);
   return signature.phase == Phase::kForward ? ImageNormForward(signature, given, sets)
                                             : ImageNormBackward(signature, given, sets);
+}
+
+Values ReferenceActivatedGroupNorm(const StepSignature& signature, const Values& given) {
+  const auto& layer = *signature.layer.As<ActivatedGroupNorm>();
+  const TensorSpec& x = signature.Spec(X());
+  const auto activate = [&](Phase phase, const Values& values) {
+    return ReferenceActivation(SignatureOf(layer.activation_layer(), phase, {x}).value(), values);
+  };
+  StepSignature norm = signature;
+  norm.layer = layer.norm_layer();
+  if (signature.phase == Phase::kForward) {
+    Values result = ReferenceImageNorm(norm, given);
+    result[Y()] = activate(Phase::kForward, {{X(), AsStored(x, result[Y()])}}).at(Y());
+    return result;
+  }
+  StepSignature rerun = norm;
+  rerun.phase = Phase::kForward;
+  rerun.rerun = true;
+  const Vector z = AsStored(x, ReferenceImageNorm(rerun, given).at(Y()));
+  const Vector y = activate(Phase::kForward, {{X(), z}}).at(Y());
+  Values before = given;
+  before[Dy()] = AsStored(
+      x, activate(Phase::kBackwardData, {{X(), z}, {Y(), y}, {Dy(), given.at(Dy())}}).at(Dx()));
+  return ReferenceImageNorm(norm, before);
 }
 
 }  // namespace neap::testing

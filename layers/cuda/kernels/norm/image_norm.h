@@ -44,6 +44,18 @@ cudaError_t GroupNormBackward(const GroupNormShape& shape, const ImageNormOperan
                               const ImageNormSums& sums, Array dx, void* scratch,
                               cudaStream_t stream);
 
+// group_norm_activated.cu. The same with a Relu, LeakyRelu, Silu or Gelu behind it, of whose result
+// dy is the gradient. Backward reads beta.
+cudaError_t GroupNormActivated(const GroupNormShape& shape, const ImageNormOperands& in,
+                               float epsilon, const ImageNormStatistics& statistics, bool given,
+                               const Activation& activation, Array y, void* scratch,
+                               cudaStream_t stream);
+cudaError_t GroupNormActivatedBackward(const GroupNormShape& shape, const ImageNormOperands& in,
+                                       const ImageNormStatistics& statistics,
+                                       const Activation& activation, ConstArray dy,
+                                       const ImageNormSums& sums, Array dx, void* scratch,
+                                       cudaStream_t stream);
+
 // layer_norm.cu. The same; a shape with `inner` = 1 has its channels last. The scratch memory of
 // backward, if there are parameters, is LayerNormScratchBytes().
 int64_t LayerNormScratchBytes(const ChannelShape& shape, Element type);
