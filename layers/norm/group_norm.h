@@ -23,8 +23,8 @@
 
 namespace neap {
 
-// As torch.nn.GroupNorm. A group with one value becomes beta, or 0. INVALID_ARGUMENT unless the number of
-// channels is a multiple of `groups`.
+// As torch.nn.GroupNorm. A group with one value becomes beta, or 0. INVALID_ARGUMENT unless the
+// number of channels is a multiple of `groups`.
 struct GroupNorm {
   static constexpr std::string_view kType = "group_norm";
   int64_t groups = 1;

@@ -1,6 +1,6 @@
 // Group norm with an activation behind it (layers/fusion/activated_group_norm.h), in the passes of
-// group norm alone. Relu and LeakyRelu, a comparison each, share their kernels, and so do the others:
-// in one kernel with functions that take more registers, fewer of its blocks would be on a
+// group norm alone. Relu and LeakyRelu, a comparison each, share their kernels, and so do the
+// others: in one kernel with functions that take more registers, fewer of its blocks would be on a
 // multiprocessor, and kernels for each would take more time to compile.
 #include "neap/layers/cuda/kernels/activation.cuh"
 #include "neap/layers/cuda/kernels/norm/group_norm.cuh"
