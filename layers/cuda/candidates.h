@@ -101,6 +101,8 @@ Candidates OwnKernel(const StepSignature& signature, const SharedRuntime& runtim
 std::string ToString(const StepSignature& signature);
 
 kernels::ChannelShape ChannelShapeOf(const TensorSpec& tensor);
+// The same with the channels last where there is one position, since they are neighbours then.
+kernels::ChannelShape DenseChannelShapeOf(const TensorSpec& tensor);
 
 // An activation's function for tensors of the type. nullopt for a layer without a kernel.
 std::optional<kernels::Activation> ActivationOf(const Layer& layer, DType dtype);

@@ -29,7 +29,8 @@ kernels::ImageNormSums ImageNormSumsOf(const LaunchArgs& a) {
 
 kernels::GroupNormShape GroupNormShapeOf(const StepSignature& signature) {
   const TensorSpec& x = signature.Spec(X());
-  return {ChannelShapeOf(x), GroupNormOf(WithoutActivation(signature.layer), x.shape.c()).groups};
+  return {DenseChannelShapeOf(x),
+          GroupNormOf(WithoutActivation(signature.layer), x.shape.c()).groups};
 }
 
 // That of an ActivatedGroupNorm.
@@ -63,21 +64,14 @@ cudaError_t GroupNormBackward(const LaunchArgs& a) {
                                     ImageNormSumsOf(a), a.Array(Dx()), a.run.workspace, a.stream);
 }
 
-// The channels of images of one position are neighbours in both layouts.
-kernels::ChannelShape LayerNormShapeOf(const StepSignature& signature) {
-  kernels::ChannelShape shape = ChannelShapeOf(signature.Spec(X()));
-  shape.channels_last = shape.channels_last || shape.inner == 1;
-  return shape;
-}
-
 cudaError_t LayerNormForward(const LaunchArgs& a) {
-  return kernels::LayerNorm(LayerNormShapeOf(a.signature), ImageNormReads(a),
+  return kernels::LayerNorm(DenseChannelShapeOf(a.signature.Spec(X())), ImageNormReads(a),
                             a.signature.layer.As<LayerNorm>()->epsilon, StatisticsOf(a),
                             a.signature.rerun, a.Array(Y()), a.stream);
 }
 
 cudaError_t LayerNormBackward(const LaunchArgs& a) {
-  return kernels::LayerNormBackward(LayerNormShapeOf(a.signature), ImageNormReads(a),
+  return kernels::LayerNormBackward(DenseChannelShapeOf(a.signature.Spec(X())), ImageNormReads(a),
                                     StatisticsOf(a), a.Array(Dy()), ImageNormSumsOf(a),
                                     a.Array(Dx()), a.Reduction(), a.stream);
 }
@@ -100,7 +94,7 @@ absl::StatusOr<Candidates> GroupNormCandidates(const StepSignature& signature,
 absl::StatusOr<Candidates> LayerNormCandidates(const StepSignature& signature,
                                                const SharedRuntime& runtime) {
   RETURN_IF_ERROR(CheckFp32(signature, {Slot::kParam}));
-  const kernels::ChannelShape shape = LayerNormShapeOf(signature);
+  const kernels::ChannelShape shape = DenseChannelShapeOf(signature.Spec(X()));
   RETURN_IF_ERROR(CheckFits32(signature, shape.outer * shape.inner));
   RETURN_IF_ERROR(CheckFits32(signature, shape.channels));
   if (signature.phase == Phase::kForward) return OwnKernel(signature, runtime, LayerNormForward);

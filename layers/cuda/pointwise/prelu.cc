@@ -13,8 +13,8 @@ using namespace operands;
 // Of x, in channels with a slope each: one channel if they share theirs.
 kernels::ChannelShape SlopeShape(const StepSignature& signature) {
   const TensorSpec& x = signature.Spec(X());
-  if (signature.Spec(Param(0)).elements() > 1) return ChannelShapeOf(x);
-  return {.inner = x.elements()};
+  if (signature.Spec(Param(0)).elements() == 1) return {.inner = x.elements()};
+  return DenseChannelShapeOf(x);
 }
 
 cudaError_t PreluLaunch(const LaunchArgs& a) {
