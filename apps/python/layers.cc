@@ -128,24 +128,28 @@ void BindNorms(nb::module_& module) {
       "As torch.nn.BatchNorm1d, 2d and 3d.");
   module.def(
       "GroupNorm",
-      [](int64_t groups, float epsilon, bool affine) {
-        return Layer(GroupNorm{.groups = groups, .epsilon = epsilon, .affine = affine});
+      [](int64_t groups, float epsilon, bool affine, bool bias) {
+        return Layer(
+            GroupNorm{.groups = groups, .epsilon = epsilon, .affine = affine, .bias = bias});
       },
       "groups"_a, "epsilon"_a = GroupNorm{}.epsilon, "affine"_a = GroupNorm{}.affine,
-      "As torch.nn.GroupNorm.");
+      "bias"_a = GroupNorm{}.bias,
+      "As torch.nn.GroupNorm; without `bias`, if it is `affine`, it has a weight alone.");
   module.def(
       "InstanceNorm",
-      [](float epsilon, bool affine) {
-        return Layer(InstanceNorm{.epsilon = epsilon, .affine = affine});
+      [](float epsilon, bool affine, bool bias) {
+        return Layer(InstanceNorm{.epsilon = epsilon, .affine = affine, .bias = bias});
       },
       "epsilon"_a = InstanceNorm{}.epsilon, "affine"_a = InstanceNorm{}.affine,
+      "bias"_a = InstanceNorm{}.bias,
       "As torch.nn.InstanceNorm1d, 2d and 3d without running statistics.");
   module.def(
       "LayerNorm",
-      [](float epsilon, bool affine) {
-        return Layer(LayerNorm{.epsilon = epsilon, .affine = affine});
+      [](float epsilon, bool affine, bool bias) {
+        return Layer(LayerNorm{.epsilon = epsilon, .affine = affine, .bias = bias});
       },
       "epsilon"_a = LayerNorm{}.epsilon, "affine"_a = LayerNorm{}.affine,
+      "bias"_a = LayerNorm{}.bias,
       "As torch.nn.LayerNorm over the channels at each position, which it reads as the last axis.");
   module.def(
       "LocalResponseNorm",

@@ -13,7 +13,8 @@
 // it, which leaves a small tensor of a large one: a maximum per window, or a mean per image and
 // channel. Means of windows stay apart: where windows overlap, elements would be computed again.
 // Batch norms that are concatenated become one layer in which each writes its part of the result.
-// The activations of mobile networks behind a batch norm become a part of it, as a ReLU does.
+// The activations of mobile networks behind a batch norm become a part of it, as a ReLU does, and
+// so do those behind a group norm or an instance norm.
 //
 // A convolution takes most of its time to compute, and an addition or a ReLU of what it is about to
 // store costs it nothing. It therefore comes last: it computes the ReLU behind it, unless that has

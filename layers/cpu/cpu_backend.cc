@@ -20,6 +20,7 @@
 #include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/fusion/activated_group_norm.h"
 #include "neap/layers/fusion/concat_batch_norms.h"
 #include "neap/layers/fusion/folded_convolution.h"
 #include "neap/layers/fusion/fused_convolution.h"
@@ -118,6 +119,7 @@ std::vector<KernelRow> RoundingRows() {
       {kLayer<BatchNorm>, Phase::kBackwardData, cpu::NormPassBackward},
       {kLayer<NormPass>, Phase::kForward, cpu::NormPassForward},
       {kLayer<NormPass>, Phase::kBackwardData, cpu::NormPassBackward},
+      {kLayer<ActivatedGroupNorm>, std::nullopt, cpu::ImageNormSteps},
       {kLayer<FusedConvolution>, Phase::kBackwardActivation,
        cpu::FusedConvolutionBackwardActivation},
       {kLayer<FoldedConvolution>, Phase::kForward, cpu::FoldedConvolutionForward},

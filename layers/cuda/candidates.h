@@ -19,6 +19,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -100,6 +101,11 @@ Candidates OwnKernel(const StepSignature& signature, const SharedRuntime& runtim
 std::string ToString(const StepSignature& signature);
 
 kernels::ChannelShape ChannelShapeOf(const TensorSpec& tensor);
+// The same with the channels last where there is one position, since they are neighbours then.
+kernels::ChannelShape DenseChannelShapeOf(const TensorSpec& tensor);
+
+// An activation's function for tensors of the type. nullopt for a layer without a kernel.
+std::optional<kernels::Activation> ActivationOf(const Layer& layer, DType dtype);
 
 // UNIMPLEMENTED if an operand in one of the slots has 16 bits.
 absl::Status CheckFp32(const StepSignature& signature, std::initializer_list<Slot> slots);

@@ -22,6 +22,7 @@
 #include "neap/layers/cuda/device/cuda_status.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/fusion/activated_group_norm.h"
 #include "neap/layers/fusion/concat_batch_norms.h"
 #include "neap/layers/fusion/folded_convolution.h"
 #include "neap/layers/fusion/fused_convolution.h"
@@ -68,6 +69,7 @@ constexpr TableEntry kTable[] = {
     {kLayer<NormPass>, NormPassCandidates},
     {kLayer<GroupNorm>, GroupNormCandidates},
     {kLayer<InstanceNorm>, GroupNormCandidates},
+    {kLayer<ActivatedGroupNorm>, GroupNormCandidates},
     {kLayer<LayerNorm>, LayerNormCandidates},
     {kLayer<BatchNormStatistics>, BatchNormStatisticsCandidates},
     {kLayer<BatchNormApply>, BatchNormApplyCandidates},

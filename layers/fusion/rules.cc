@@ -9,6 +9,7 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
+#include "neap/layers/fusion/activated_group_norm.h"
 #include "neap/layers/fusion/concat_batch_norms.h"
 #include "neap/layers/fusion/folded_convolution.h"
 #include "neap/layers/fusion/fused_convolution.h"
@@ -16,6 +17,7 @@
 #include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/fusion/sync_batch_norm.h"
 #include "neap/layers/join.h"
+#include "neap/layers/norm/group_norm.h"
 #include "neap/layers/pooling.h"
 
 namespace neap {
@@ -102,6 +104,19 @@ MaybeLayer NormAverage(const NormPass& norm, const GlobalAveragePool& pool, int 
   return IfItHasKernels(fused);
 }
 
+// Group norms, instance norms, and the activations behind them.
+
+template <typename Norm, typename Activation>
+MaybeLayer GroupNormActivation(const Norm& norm, const Activation& activation, int /*input*/) {
+  return ActivatedGroupNorm{.norm = norm, .activation = activation};
+}
+
+template <typename Activation>
+void AddGroupNormRows(std::vector<FusionRule>& rows) {
+  rows.push_back(FusionOf<&GroupNormActivation<GroupNorm, Activation>>());
+  rows.push_back(FusionOf<&GroupNormActivation<InstanceNorm, Activation>>());
+}
+
 // Concatenations in front of batch norms, and of batch norms.
 
 MaybeLayer ConcatNorm(const Concat& /*parts*/, const NormPass& norm, int /*input*/) {
@@ -167,6 +182,10 @@ std::vector<FusionRule> FoldsAndPasses() {
   AddNormRows<&NormActivation<Clip>, Clip>(rows);
   AddNormRows<&NormActivation<HardSwish>, HardSwish>(rows);
   AddNormRows<&NormActivation<Silu>, Silu>(rows);
+  AddGroupNormRows<Relu>(rows);
+  AddGroupNormRows<LeakyRelu>(rows);
+  AddGroupNormRows<Silu>(rows);
+  AddGroupNormRows<Gelu>(rows);
   AddNormRows<&NormAverage, GlobalAveragePool>(rows);
   AddNormRows<&NormConcat, Concat>(rows);
   AddNormRows<&NormPart, ConcatBatchNorms>(rows);

@@ -6,6 +6,8 @@
 //              silu], [max_pool | global_average_pool]
 //              concat, batch norm, [relu]                        norm_pass
 //              batch norms, [relus], concat                      concat_batch_norms
+//              group norm or instance norm, relu | leaky_relu |  activated_group_norm
+//              silu | gelu
 //              relu, max_pool                                    fused_relu
 //   epilogue   convolution, relu                                 fused_convolution
 //              convolution with a bias, fused_relu               the bias moves into fused_relu

@@ -8,14 +8,15 @@
 namespace neap {
 
 std::string LayerNorm::Parameters() const {
-  return ParameterText({{"epsilon", epsilon}, {"affine", affine}});
+  return ParameterText({{"epsilon", epsilon}, {"affine", affine}, {"bias", bias}});
 }
 
 absl::StatusOr<LayerSpec> LayerNorm::Specify(const LayerContext& context) const {
   RETURN_IF_ERROR(CheckSpatialInputs(context, 1));
   RETURN_IF_ERROR(CheckEpsilon(epsilon));
   const TensorSpec& x = context.inputs[0];
-  return ImageNormSpec(x, SpatialShape(x.shape.n(), 1, x.shape.spatial()), affine, context.mode);
+  return ImageNormSpec(x, SpatialShape(x.shape.n(), 1, x.shape.spatial()),
+                       NormParams(x.shape.c(), affine, bias), context.mode);
 }
 
 }  // namespace neap

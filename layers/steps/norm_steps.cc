@@ -14,12 +14,13 @@ using namespace operands;
 constexpr double kForwardFlopsPerElement = 6;
 constexpr double kBackwardFlopsPerElement = 10;
 
-StepSpec Forward(bool affine, Mode mode, double elements) {
+// `params` is the number of parameters.
+StepSpec Forward(int params, Mode mode, double elements) {
   StepSpec forward = {.reads = {X()},
                       .writes = {Y()},
                       .in_place = {{Y(), X()}},
                       .flops = kForwardFlopsPerElement * elements};
-  if (affine) forward.reads.insert(forward.reads.end(), {Param(0), Param(1)});
+  for (int i = 0; i < params; ++i) forward.reads.push_back(Param(i));
   if (mode == Mode::kInference) return forward;
   forward.rerun_reads = forward.reads;
   forward.rerun_reads.insert(forward.rerun_reads.end(), {Saved(0), Saved(1)});
@@ -27,15 +28,15 @@ StepSpec Forward(bool affine, Mode mode, double elements) {
   return forward;
 }
 
-StepSpec Backward(bool affine, double elements) {
+StepSpec Backward(int params, double elements) {
   StepSpec backward = {.phase = Phase::kBackwardData,
                        .reads = {X(), Dy()},
                        .writes = {Dx()},
                        .in_place = {{Dx(), Dy()}},
                        .flops = kBackwardFlopsPerElement * elements};
-  if (affine) {
+  for (int i = 0; i < params; ++i) backward.writes.push_back(ParamGrad(i));
+  if (params > 0) {
     backward.reads.push_back(Param(0));
-    backward.writes.insert(backward.writes.end(), {ParamGrad(0), ParamGrad(1)});
     backward.accumulates_natively = {Slot::kParamGrad};
   }
   backward.reads.insert(backward.reads.end(), {Saved(0), Saved(1)});
@@ -49,20 +50,24 @@ absl::Status CheckEpsilon(float epsilon) {
   return absl::InvalidArgumentError(absl::StrCat("epsilon ", epsilon, " must be positive"));
 }
 
-std::vector<ParamSpec> NormParams(int64_t channels) {
+std::vector<ParamSpec> NormParams(int64_t channels, bool affine, bool bias) {
   const TensorSpec per_channel = VectorSpec(channels);
-  return {{"weight", per_channel, {Init::Kind::kConstant, 1}},
-          {"bias", per_channel, {Init::Kind::kConstant, 0}}};
+  std::vector<ParamSpec> params;
+  if (affine) params.push_back({"weight", per_channel, {Init::Kind::kConstant, 1}});
+  if (affine && bias) params.push_back({"bias", per_channel, {Init::Kind::kConstant, 0}});
+  return params;
 }
 
-LayerSpec ImageNormSpec(const TensorSpec& x, const Shape& statistics, bool affine, Mode mode) {
-  LayerSpec spec = {.output = x, .traits = {.independent_images = true}};
-  if (affine) spec.params = NormParams(x.shape.c());
+LayerSpec ImageNormSpec(const TensorSpec& x, const Shape& statistics, std::vector<ParamSpec> params,
+                        Mode mode) {
+  const auto count = static_cast<int>(params.size());
+  LayerSpec spec = {
+      .output = x, .params = std::move(params), .traits = {.independent_images = true}};
   const double elements = static_cast<double>(x.elements());
-  spec.steps = {Forward(affine, mode, elements)};
+  spec.steps = {Forward(count, mode, elements)};
   if (mode == Mode::kInference) return spec;
   spec.saved = {{"mean", {.shape = statistics}}, {"invstd", {.shape = statistics}}};
-  spec.steps.push_back(Backward(affine, elements));
+  spec.steps.push_back(Backward(count, elements));
   return spec;
 }
 

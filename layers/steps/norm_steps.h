@@ -13,11 +13,13 @@ namespace neap {
 // INVALID_ARGUMENT unless it is positive.
 absl::Status CheckEpsilon(float epsilon);
 
-// The parameters 0 weight (gamma), which begins at 1, and 1 bias (beta), which begins at 0.
-std::vector<ParamSpec> NormParams(int64_t channels);
+// The parameters 0 weight (gamma), which begins at 1, and, with `bias`, 1 bias (beta), which begins
+// at 0; none unless it is `affine`.
+std::vector<ParamSpec> NormParams(int64_t channels, bool affine = true, bool bias = true);
 
 // The spec of a norm of each image of x, with the operands that the tables in the layers' headers
 // list. `statistics` is the shape of its means, whose first extent is the number of images.
-LayerSpec ImageNormSpec(const TensorSpec& x, const Shape& statistics, bool affine, Mode mode);
+LayerSpec ImageNormSpec(const TensorSpec& x, const Shape& statistics, std::vector<ParamSpec> params,
+                        Mode mode);
 
 }  // namespace neap

@@ -32,17 +32,24 @@ bool IsPerChannel(const std::vector<int64_t>& dims, const ImageValue& x) {
   return true;
 }
 
-// The layer that x * gate(x) is, if there is one: x * sigmoid(x), for example.
-std::optional<Layer> GatedBy(const ImageValue& gate, const ImageValue& x,
+// The layer that x * gate(x) is, if there is one: x * sigmoid(x), for example. In a file that neap
+// wrote, the nodes of one layer have names that say so, and others are layers of their own.
+std::optional<Layer> GatedBy(const ImageValue& gate, const ImageValue& x, const NodeReader& node,
                              const NetworkBuilder& network) {
+  const auto is_part = [&](const GraphLayer& layer, std::string_view suffix) {
+    return !network.written_by_neap() ||
+           layer.name == absl::StrCat(node.proto().name(), std::string(suffix));
+  };
   const GraphLayer& last = network.LayerOf(gate);
   if (last.inputs.size() != 1) return std::nullopt;
   const bool reads_x = last.inputs[0] == x.layer;
-  if (reads_x && last.layer.As<Sigmoid>() != nullptr) return Silu{};
-  if (reads_x && last.layer.As<neap::HardSigmoid>() != nullptr) return HardSwish{};
-  if (last.layer.As<Tanh>() == nullptr) return std::nullopt;
+  if (reads_x && last.layer.As<Sigmoid>() != nullptr && is_part(last, ".sigmoid")) return Silu{};
+  const bool is_hard = last.layer.As<neap::HardSigmoid>() != nullptr;
+  if (reads_x && is_hard && !network.written_by_neap()) return HardSwish{};
+  if (last.layer.As<Tanh>() == nullptr || !is_part(last, ".tanh")) return std::nullopt;
   const GraphLayer& first = network.LayerOf(last.inputs[0]);
-  const bool is_mish = first.layer == Layer(Softplus{}) && first.inputs[0] == x.layer;
+  const bool is_mish =
+      first.layer == Layer(Softplus{}) && first.inputs[0] == x.layer && is_part(first, ".softplus");
   return is_mish ? std::optional<Layer>(Mish{}) : std::nullopt;
 }
 
@@ -57,6 +64,12 @@ std::optional<std::pair<Softplus, std::string>> ScaledSoftplus(const ImageValue&
   if (product.layer != Layer(ScaleShift{.scale = scaled.beta, .shift = 0}) || !(scaled.beta > 0))
     return std::nullopt;
   return std::pair(scaled, product.inputs[0]);
+}
+
+// The operation of a node with constants for each channel.
+Constants KindOf(const NodeReader& node) {
+  const bool multiplies = node.op() == "Mul" || node.op() == "Div";
+  return multiplies ? Constants::kMultiplies : Constants::kAdds;
 }
 
 // Adds the layer, or makes it one with a product before it. Nothing is added for one that changes
@@ -128,9 +141,8 @@ absl::Status AddPerChannel(NodeReader& node, NetworkBuilder& network, Operands o
     ASSIGN_OR_RETURN(
         x, network.AddExtra(node.proto(), {}, "_negative", ScaleShift{.scale = -1, .shift = 0}, x));
   }
-  const bool multiplies = op == "Mul" || op == "Div";
-  return network.AddConstants(node.proto(), multiplies ? Constants::kMultiplies : Constants::kAdds,
-                              x, std::move(constant), std::move(name), std::move(stored));
+  return network.AddConstants(node.proto(), KindOf(node), x, std::move(constant), std::move(name),
+                              std::move(stored));
 }
 
 absl::Status AddConstant(NodeReader& node, NetworkBuilder& network, bool x_is_first) {
@@ -141,7 +153,7 @@ absl::Status AddConstant(NodeReader& node, NetworkBuilder& network, bool x_is_fi
   const std::vector<int64_t> dims = constant.dims;
   const bool is_scalar = constant.values.size() == 1 && dims.size() <= x.dims().size();
   const bool is_per_channel = IsPerChannel(dims, x);
-  const bool is_of_layer = is_per_channel && network.TakesConstants(x);
+  const bool is_of_layer = is_per_channel && network.TakesConstants(x, KindOf(node));
   Operands operands = {std::move(x), std::move(constant), node.IfStored(x_is_first ? 1 : 0),
                        x_is_first};
   if (is_scalar && !is_of_layer) return AddScalar(node, network, std::move(operands));
@@ -183,7 +195,7 @@ absl::Status Div(NodeReader& node, NetworkBuilder& network) {
 
 absl::Status Neg(NodeReader& node, NetworkBuilder& network) {
   if (node.ReadsFormula()) return Step(node, network);
-  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
+  ASSIGN_OR_RETURN(ImageValue x, node.ImageOfAnyLayout(0));
   return AddScaleShift(node, network, std::move(x), {.scale = -1, .shift = 0});
 }
 
@@ -195,7 +207,7 @@ absl::Status Mul(NodeReader& node, NetworkBuilder& network) {
   if (factors[0].layer == factors[1].layer) return Step(node, network);
   for (const size_t gate : {size_t{0}, size_t{1}}) {
     const ImageValue& x = factors[1 - gate];
-    std::optional<Layer> gated = GatedBy(factors[gate], x, network);
+    std::optional<Layer> gated = GatedBy(factors[gate], x, node, network);
     if (gated.has_value()) return network.AddLayer(node.proto(), *std::move(gated), {x});
   }
   // The smaller one comes second.
@@ -205,7 +217,7 @@ absl::Status Mul(NodeReader& node, NetworkBuilder& network) {
 }
 
 absl::Status HardSigmoid(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
+  ASSIGN_OR_RETURN(ImageValue x, node.ImageOfAnyLayout(0));
   const float alpha = node.Float("alpha", 0.2F);
   const float beta = node.Float("beta", 0.5F);
   // Exporters write 1/6 with more or fewer digits.
@@ -217,7 +229,7 @@ absl::Status HardSigmoid(NodeReader& node, NetworkBuilder& network) {
 }
 
 absl::Status PRelu(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
+  ASSIGN_OR_RETURN(ImageValue x, node.ImageOfAnyLayout(0));
   ASSIGN_OR_RETURN(Weight slopes, node.Tensor(1, "weight"));
   // Behind a Reshape, the parameter has the name of the tensor, by which nodes share it.
   if (const std::optional<Stored> stored = node.IfStored(1)) slopes.value = stored->name();

@@ -1,5 +1,7 @@
 // Matrix products and normalisations.
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <variant>
@@ -9,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/batch_norm.h"
+#include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/lrn.h"
 #include "neap/nets/onnx/constants/constant_arrays.h"
@@ -18,19 +21,35 @@
 namespace neap::nets::operators {
 namespace {
 
-// The vectors that a fully connected layer multiplies.
-absl::StatusOr<ImageValue> Vectors(NodeReader& node) {
-  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
-  if (x.is_flat) return x;
-  return absl::UnimplementedError("its input is no vector but an image; a Flatten makes one of it");
+// The matrix {out, in} as the weight {out, in, 1, 1} of a convolution of images with so many axes.
+void MakeKernel(int rank, Weight& matrix) {
+  std::vector<int64_t> dims = matrix.dims();
+  dims.resize(static_cast<size_t>(rank), 1);
+  auto* const stored = std::get_if<Stored>(&matrix.tensor);
+  if (stored == nullptr) {
+    std::get<Constant>(matrix.tensor).dims = std::move(dims);
+    return;
+  }
+  if (stored->is_transposed) std::reverse(dims.begin(), dims.end());
+  stored->reshaped = std::move(dims);
 }
 
-// Adds a fully connected layer with the weight {out, in}, and perhaps a bias.
+// Adds a fully connected layer with the weight {out, in}, and perhaps a bias. Of images whose
+// channels are the last axis, it is a convolution of one pixel.
 absl::Status AddLinear(NodeReader& node, NetworkBuilder& network, std::vector<Weight> weights) {
-  ASSIGN_OR_RETURN(ImageValue x, Vectors(node));
-  const std::vector<int64_t> dims = weights[0].dims();
-  const FullyConnected layer = {.out_features = dims[0], .bias = weights.size() > 1};
-  return network.AddLayer(node.proto(), layer, {std::move(x)}, std::move(weights));
+  ASSIGN_OR_RETURN(ImageValue x, node.ImageOfAnyLayout(0));
+  const int64_t outputs = weights[0].dims()[0];
+  const bool bias = weights.size() > 1;
+  Layer layer = FullyConnected{.out_features = outputs, .bias = bias};
+  if (x.is_channels_last) {
+    MakeKernel(x.spec.shape.rank(), weights[0]);
+    layer = Convolution{.out_channels = outputs, .bias = bias};
+  } else if (!x.is_flat) {
+    return absl::UnimplementedError(
+        "its input is no vector but an image, whose channels are not the last axis; a Flatten "
+        "makes a vector of it");
+  }
+  return network.AddLayer(node.proto(), std::move(layer), {std::move(x)}, std::move(weights));
 }
 
 // The matrix that the input is multiplied with, {in, out} or, if it is to be transposed, {out, in},

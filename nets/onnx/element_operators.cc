@@ -32,7 +32,7 @@ absl::Status Join(NodeReader& node, NetworkBuilder& network, Layer layer) {
 
 absl::Status Activation(NodeReader& node, NetworkBuilder& network) {
   if (node.op() == "Tanh" && node.ReadsFormula()) return Step(node, network);
-  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
+  ASSIGN_OR_RETURN(ImageValue x, node.ImageOfAnyLayout(0));
   const Layer layer = node.op() == "Relu"        ? Layer(Relu{})
                       : node.op() == "Sigmoid"   ? Layer(Sigmoid{})
                       : node.op() == "HardSwish" ? Layer(HardSwish{})
@@ -43,26 +43,26 @@ absl::Status Activation(NodeReader& node, NetworkBuilder& network) {
 }
 
 absl::Status Elu(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
+  ASSIGN_OR_RETURN(ImageValue x, node.ImageOfAnyLayout(0));
   const neap::Elu layer = {.alpha = node.Float("alpha", 1.0F)};
   return network.AddLayer(node.proto(), layer, {std::move(x)});
 }
 
 absl::Status Gelu(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
+  ASSIGN_OR_RETURN(ImageValue x, node.ImageOfAnyLayout(0));
   ASSIGN_OR_RETURN(const auto approximation,
                    ParseApproximation(node.String("approximate", "none")));
   return network.AddLayer(node.proto(), neap::Gelu{approximation}, {std::move(x)});
 }
 
 absl::Status LeakyRelu(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
+  ASSIGN_OR_RETURN(ImageValue x, node.ImageOfAnyLayout(0));
   const float slope = node.Float("alpha", 0.01F);
   return network.AddLayer(node.proto(), neap::LeakyRelu{.negative_slope = slope}, {std::move(x)});
 }
 
 absl::Status Clip(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
+  ASSIGN_OR_RETURN(ImageValue x, node.ImageOfAnyLayout(0));
   ASSIGN_OR_RETURN(const auto bounds, node.Bounds());
   const neap::Clip layer = {.low = static_cast<float>(bounds.first),
                             .high = static_cast<float>(bounds.second)};
@@ -70,7 +70,7 @@ absl::Status Clip(NodeReader& node, NetworkBuilder& network) {
 }
 
 absl::Status Dropout(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
+  ASSIGN_OR_RETURN(ImageValue x, node.ImageOfAnyLayout(0));
   const double stated = node.Float("ratio", 0.5F);  // before opset 12
   ASSIGN_OR_RETURN(const double probability, node.Scalar(1, stated));
   node.Int("seed", 0);
@@ -102,8 +102,9 @@ absl::Status Softmax(NodeReader& node, NetworkBuilder& network) {
 absl::Status Concat(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(const std::vector<ImageValue> inputs, node.AllImages());
   const int64_t rank = std::ssize(inputs[0].dims());
+  const int64_t channel_axis = inputs[0].is_channels_last ? rank - 1 : 1;
   const int64_t axis = node.Int("axis", 1);
-  if (axis != 1 && axis != 1 - rank) {
+  if (axis != channel_axis && axis != channel_axis - rank) {
     return absl::UnimplementedError(
         absl::StrCat("attribute 'axis' is ", axis, ", which is not that of the channels"));
   }

@@ -65,13 +65,8 @@ std::optional<Layer> WithBias(const Layer& layer) {
   return std::nullopt;
 }
 
-// Whether the bias is one of zeros that the reader has made up.
-bool IsPlaceholder(const Weight& bias) {
-  const auto* const constant = std::get_if<Constant>(&bias.tensor);
-  return bias.value.empty() && constant != nullptr &&
-         std::all_of(constant->values.begin(), constant->values.end(),
-                     [](double value) { return value == 0; });
-}
+// The most parameters of a norm behind which such constants may become the next one.
+size_t MaxParamsBefore(Constants kind) { return kind == Constants::kAdds ? 1 : 0; }
 
 bool AllEqual(const std::vector<float>& values) {
   return std::adjacent_find(values.begin(), values.end(), std::not_equal_to<>()) == values.end();
@@ -92,8 +87,10 @@ absl::StatusOr<Constant> NetworkBuilder::ReadConstant(const Stored& stored) {
   RETURN_IF_ERROR(constants_.Add(constant.dims));
   if (stored.reshaped.has_value()) constant.dims = *stored.reshaped;
   if (!stored.is_transposed) return constant;
-  const int64_t rows = constant.dims[0], columns = constant.dims[1];
-  return View(constant, {columns, rows}, {1, columns});
+  const int64_t columns = constant.dims.back(), rows = count / std::max<int64_t>(columns, 1);
+  Constant transposed = View(constant, {columns, rows}, {1, columns});
+  transposed.dims = stored.dims();
+  return transposed;
 }
 
 absl::StatusOr<Constant> NetworkBuilder::ReadConstant(const Weight& weight) {
@@ -168,31 +165,28 @@ std::vector<int64_t> NetworkBuilder::ReaderCounts(const ImageValue& predictions)
   return counts;
 }
 
-bool NetworkBuilder::TakesConstants(const ImageValue& x) const {
+bool NetworkBuilder::TakesConstants(const ImageValue& x, Constants kind) const {
   const Draft* draft = &drafts_[draft_of_.at(x.layer)];
-  if (draft->constants == Constants::kMultiplies)
+  size_t params = 0;  // that the norm has, or gets
+  if (draft->constants == Constants::kMultiplies) {
     draft = &drafts_[draft_of_.at(draft->layer.inputs[0])];
-  return IsNorm(draft->layer.layer) &&
-         (draft->weights.empty() || IsPlaceholder(draft->weights.back()));
+    ++params;
+  }
+  params += draft->weights.size();
+  return IsNorm(draft->layer.layer) && params <= MaxParamsBefore(kind);
 }
 
-bool NetworkBuilder::JoinNorm(Draft& before, const Draft& draft) const {
+bool NetworkBuilder::JoinNorm(Draft& before, Draft& draft) {
   const bool adds = draft.constants == Constants::kAdds;
   const int64_t channels = before.spec.output.shape.c();
-  if (before.weights.empty()) {
-    before.layer.layer = WithParameters(before.layer.layer);
-    before.spec = before.layer.layer.Specify({.inputs = {before.spec.output}}).value();
-    before.weights = PlaceholderParameters(channels);
-  } else if (!adds || !IsPlaceholder(before.weights.back())) {
-    return false;
-  }
-  const std::string name = adds ? "bias" : "weight";
-  const auto given = std::find_if(draft.weights.begin(), draft.weights.end(),
-                                  [&](const Weight& weight) { return weight.name == name; });
-  Weight& own = *FindWeight(before.weights, name);
-  own = *given;
-  if (draft.stored.has_value()) own.tensor = *draft.stored;
-  own.Flatten(channels);
+  std::vector<Weight>& weights = before.weights;
+  if (weights.size() > MaxParamsBefore(draft.constants)) return false;
+  if (adds && weights.empty()) weights.push_back(PlaceholderWeight(channels));
+  weights.push_back(std::move(*FindWeight(draft.weights, adds ? "bias" : "weight")));
+  if (draft.stored.has_value()) weights.back().tensor = *draft.stored;
+  weights.back().Flatten(channels);
+  before.layer.layer = WithParameters(before.layer.layer, /*bias=*/adds);
+  before.spec = before.layer.layer.Specify({.inputs = {before.spec.output}}).value();
   return true;
 }
 

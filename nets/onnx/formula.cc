@@ -30,13 +30,12 @@ std::optional<Polynomial> Times(const Polynomial& a, const Polynomial& b) {
   return product;
 }
 
-// 16-bit types round a number by up to 2^-9 of it.
-bool IsNear(double value, double wanted) {
-  return std::abs(value - wanted) <= 0x1p-8 * std::abs(wanted);
-}
-bool AreNear(const Polynomial& a, const Polynomial& b) {
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (!IsNear(a[i], b[i])) return false;
+// Whether the coefficients may be the wanted ones, products of up to two numbers, each of which is
+// off by up to `rounding` of it.
+bool AreNear(const Polynomial& values, const Polynomial& wanted, double rounding) {
+  const double of_product = 2 * rounding + rounding * rounding;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!(std::abs(values[i] - wanted[i]) <= of_product * std::abs(wanted[i]))) return false;
   }
   return true;
 }
@@ -72,15 +71,15 @@ std::optional<Formula> Applied(Formula::Function function, const Formula& argume
   return Formula{.factor = {1}, .argument = argument.term, .function = function};
 }
 
-std::optional<Gelu> GeluOf(const Formula& formula) {
+std::optional<Gelu> GeluOf(const Formula& formula, double rounding) {
   const Polynomial half_of_x = {0, 0.5};
   if (formula.term != half_of_x || formula.factor != half_of_x) return std::nullopt;
   const double tanh_scale = std::sqrt(2 / std::acos(-1.0));
   const Polynomial of_tanh = {0, tanh_scale, 0, 0.044715 * tanh_scale};
   const Polynomial of_erf = {0, std::sqrt(0.5)};
-  if (formula.function == Formula::Function::kErf && AreNear(formula.argument, of_erf))
+  if (formula.function == Formula::Function::kErf && AreNear(formula.argument, of_erf, rounding))
     return Gelu{};
-  if (formula.function == Formula::Function::kTanh && AreNear(formula.argument, of_tanh))
+  if (formula.function == Formula::Function::kTanh && AreNear(formula.argument, of_tanh, rounding))
     return Gelu{Gelu::Approximation::kTanh};
   return std::nullopt;
 }

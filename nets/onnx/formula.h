@@ -13,7 +13,7 @@
 //   const std::optional<Formula> inner = Product(x, Formula::Linear(0, std::sqrt(0.5)));
 //   const std::optional<Formula> erf = Applied(Formula::Function::kErf, *inner);
 //   const std::optional<Formula> twice = Product(x, *Sum(*erf, Formula::Linear(0, 1)));
-//   GeluOf(*Product(*twice, Formula::Linear(0, 0.5)));  // Gelu{}
+//   GeluOf(*Product(*twice, Formula::Linear(0, 0.5)), /*rounding=*/0x1p-18);  // Gelu{}
 #pragma once
 
 #include <array>
@@ -43,7 +43,8 @@ std::optional<Formula> Sum(const Formula& a, const Formula& b);
 std::optional<Formula> Product(const Formula& a, const Formula& b);
 std::optional<Formula> Applied(Formula::Function function, const Formula& argument);
 
-// The layer that computes the formula. Its constants may be rounded as those of 16-bit files are.
-std::optional<Gelu> GeluOf(const Formula& formula);
+// The layer that computes the formula. Its numbers may be off by `rounding`, a part of each, as the
+// type of the file's constants rounds them.
+std::optional<Gelu> GeluOf(const Formula& formula, double rounding);
 
 }  // namespace neap::nets

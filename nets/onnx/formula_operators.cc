@@ -20,7 +20,8 @@ using Function = Formula::Function;
 // The value as a formula of x, the output of a layer; absent if it is none.
 std::optional<Formula> FormulaOf(const ImageValue& value, const ImageValue& x,
                                  const NetworkBuilder& network) {
-  if (value.is_flat != x.is_flat) return std::nullopt;
+  if (value.is_flat != x.is_flat || value.is_channels_last != x.is_channels_last)
+    return std::nullopt;
   if (value.layer == x.layer) return value.formula.value_or(Formula::Linear(1, 0));
   const GraphLayer& layer = network.LayerOf(value);
   const auto* const linear = layer.layer.As<ScaleShift>();
@@ -69,7 +70,7 @@ absl::Status SetFormula(NodeReader& node, NetworkBuilder& network, ImageValue x,
                         const std::optional<Formula>& formula) {
   if (!formula.has_value()) return NoStep();
   x.formula.reset();
-  if (const std::optional<neap::Gelu> gelu = GeluOf(*formula))
+  if (const std::optional<neap::Gelu> gelu = GeluOf(*formula, network.rounding()))
     return network.AddLayer(node.proto(), *gelu, {std::move(x)});
   x.formula = formula;
   network.Set(node.proto().output(0), std::move(x));
@@ -103,13 +104,13 @@ absl::Status Step(NodeReader& node, NetworkBuilder& network) {
 }
 
 absl::Status Erf(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(const ImageValue value, node.Image(0));
+  ASSIGN_OR_RETURN(const ImageValue value, node.ImageOfAnyLayout(0));
   const ImageValue x = BeforeScaleShift(value, network);
   return SetFormula(node, network, x, Combined(node.op(), {*FormulaOf(value, x, network)}));
 }
 
 absl::Status Pow(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(const ImageValue x, node.Image(0));
+  ASSIGN_OR_RETURN(const ImageValue x, node.ImageOfAnyLayout(0));
   ASSIGN_OR_RETURN(const double exponent, node.Scalar(1, 1));
   if (exponent != 2 && exponent != 3) {
     return absl::UnimplementedError(

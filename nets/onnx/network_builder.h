@@ -81,7 +81,8 @@ struct ImageValue {
 struct Stored {
   const onnx_schema::Tensor* tensor = nullptr;
   std::optional<std::vector<int64_t>> reshaped = {};  // other extents than the file states
-  bool is_transposed = false;                         // then, a matrix
+  // Then a matrix, {columns, rows} of what the file has, perhaps with axes of 1 behind them.
+  bool is_transposed = false;
   std::string alias = "";  // the output of the last Identity on the way, if there is one
   std::vector<int64_t> dims() const;
   const std::string& name() const { return alias.empty() ? tensor->name() : alias; }
@@ -117,8 +118,11 @@ enum class Constants : uint8_t { kNone, kAdds, kMultiplies };
 // Properties of the file.
 struct FileTraits {
   int64_t opset = 17;
-  // If so, every Pad is a layer, and no attribute is changed that makes no difference.
+  // If so, every Pad is a layer, no attribute is changed that makes no difference, and nodes are
+  // one layer only if their names say so.
   bool written_by_neap = false;
+  // How far a number of a formula may be from the one that was meant, as a part of it.
+  double rounding = 0;
 };
 
 class NetworkBuilder {
@@ -129,6 +133,7 @@ class NetworkBuilder {
 
   bool written_by_neap() const { return traits_.written_by_neap; }
   int64_t opset() const { return traits_.opset; }
+  double rounding() const { return traits_.rounding; }
 
   // Adds the image that the graph reads. Errors: INVALID_ARGUMENT unless there is exactly one,
   // with known extents. If there are several, the first is added (HasImages).
@@ -161,8 +166,8 @@ class NetworkBuilder {
   absl::Status AddConstants(const onnx_schema::Node& node, Constants kind, const ImageValue& x,
                             Constant constant, std::string value,
                             std::optional<Stored> stored = std::nullopt);
-  // Whether constants for each channel behind these images may become parameters of their layer.
-  bool TakesConstants(const ImageValue& x) const;
+  // Whether constants for each channel behind these images may become a parameter of their layer.
+  bool TakesConstants(const ImageValue& x, Constants kind) const;
   // Adds what stands for the output of a refused node: a value of these extents.
   ImageValue Guess(const std::string& name, const ImageValue& like);
   // The shape of a value as the file states it, as a guess. Absent if it does not.
@@ -219,7 +224,7 @@ class NetworkBuilder {
   // Whether the draft has become a part of `before`.
   absl::StatusOr<bool> Join(Draft& before, Draft& draft);
   // The same, of a norm.
-  bool JoinNorm(Draft& before, const Draft& draft) const;
+  static bool JoinNorm(Draft& before, Draft& draft);
   absl::StatusOr<NamedValues> ReadWeights(const std::vector<bool>& needed);
   absl::StatusOr<std::vector<float>> ReadValues(const Weight& weight);
   // Lets layers share the parameters that their nodes do. There is a notice for each set of nodes

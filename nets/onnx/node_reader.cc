@@ -151,7 +151,6 @@ absl::StatusOr<ImageValue> NodeReader::PaddedImage(int i) const {
 
 absl::StatusOr<ImageValue> NodeReader::FormulaImage(int i) const {
   ASSIGN_OR_RETURN(ImageValue image, AnyImage(i));
-  RETURN_IF_ERROR(CheckChannelsSecond(i));
   return WithPadding(std::move(image));
 }
 
@@ -169,8 +168,10 @@ absl::StatusOr<ImageValue> NodeReader::ImageOfAnyLayout(int i) const {
 absl::StatusOr<std::vector<ImageValue>> NodeReader::AllImages() const {
   std::vector<ImageValue> images;
   for (int i = 0; i < input_count(); ++i) {
-    ASSIGN_OR_RETURN(images.emplace_back(), Image(i));
-    if (images[0].is_flat != images.back().is_flat) {
+    ASSIGN_OR_RETURN(images.emplace_back(), ImageOfAnyLayout(i));
+    const ImageValue& first = images[0];
+    const ImageValue& image = images.back();
+    if (first.is_flat != image.is_flat || first.is_channels_last != image.is_channels_last) {
       return absl::UnimplementedError(
           absl::StrCat(Input(i), " has other axes than the first input"));
     }

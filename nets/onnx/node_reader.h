@@ -51,11 +51,11 @@ class NodeReader {
   absl::StatusOr<ImageValue> Image(int i) const;
   // The same, perhaps with the channels as the last axis.
   absl::StatusOr<ImageValue> ImageOfAnyLayout(int i) const;
-  // The same, for an operator that can add the zeros of a Pad itself (ImageValue::unpadded).
+  // As Image(), for an operator that can add the zeros of a Pad itself (ImageValue::unpadded).
   absl::StatusOr<ImageValue> PaddedImage(int i) const;
-  // The same, for a step of a formula (ImageValue::formula).
+  // As ImageOfAnyLayout(), for a step of a formula (ImageValue::formula).
   absl::StatusOr<ImageValue> FormulaImage(int i) const;
-  // All inputs, at least one, with the same axes.
+  // All inputs, at least one, with the same axes, of which the last one may be the channels.
   absl::StatusOr<std::vector<ImageValue>> AllImages() const;
   // Null unless the input is a layer's output.
   const ImageValue* IfImage(int i) const;

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -50,6 +52,28 @@ absl::StatusOr<int64_t> ReadOpset(const Model& model) {
   return absl::InvalidArgumentError("it does not say which opset it has");
 }
 
+// How far numbers of this type are from those that were meant (FileTraits::rounding).
+double RoundingOf(int32_t data_type) {
+  if (data_type == onnx_schema::Tensor::BFLOAT16) return 0x1p-9;
+  if (data_type == onnx_schema::Tensor::FLOAT16) return 0x1p-11;
+  return 0x1p-18;  // wider ones may have been written with six digits
+}
+
+// The same of the file's type with the fewest digits.
+double RoundingOf(const onnx_schema::Graph& graph) {
+  double rounding = RoundingOf(onnx_schema::Tensor::FLOAT);
+  const auto add = [&](const onnx_schema::Tensor& tensor) {
+    rounding = std::max(rounding, RoundingOf(tensor.data_type()));
+  };
+  for (const onnx_schema::Tensor& tensor : graph.initializer()) add(tensor);
+  for (const onnx_schema::Node& node : graph.node()) {
+    for (const onnx_schema::Attribute& attribute : node.attribute()) {
+      if (attribute.type() == onnx_schema::Attribute::TENSOR) add(attribute.t());
+    }
+  }
+  return rounding;
+}
+
 absl::Status CheckOptions(const OnnxOptions& options) {
   constexpr int64_t kMax = int64_t{1} << 24;
   const int64_t image = options.image.value_or(1);
@@ -93,7 +117,9 @@ absl::StatusOr<OnnxModel> ToModel(const Model& model, const std::string& path,
   if (!IsUtf8(file.stem().string()))
     return absl::InvalidArgumentError("the file's name, which the network gets, is not UTF-8");
   const TensorReader reader(file.parent_path().string());
-  const FileTraits traits = {.opset = opset, .written_by_neap = model.producer_name() == kProducer};
+  const FileTraits traits = {.opset = opset,
+                             .written_by_neap = model.producer_name() == kProducer,
+                             .rounding = RoundingOf(model.graph())};
   NetworkBuilder network(model.graph(), reader, options, traits);
   const absl::Status input = network.AddInput();
   if (!network.HasImages()) return input;

@@ -82,7 +82,7 @@ void FindGelu() {
   const std::optional<Formula> inner = Product(x, Formula::Linear(0, std::sqrt(0.5)));
   const std::optional<Formula> erf = Applied(Formula::Function::kErf, *inner);
   const std::optional<Formula> twice = Product(x, *Sum(*erf, Formula::Linear(0, 1)));
-  GeluOf(*Product(*twice, Formula::Linear(0, 0.5)));  // Gelu{}
+  GeluOf(*Product(*twice, Formula::Linear(0, 0.5)), /*rounding=*/0x1p-18);  // Gelu{}
 }
 
 // nets/onnx/node_axes.h

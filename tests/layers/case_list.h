@@ -93,6 +93,7 @@ class CaseList {
   void AddSyncNorms(int ranks, const Shape& shape);
   // Norms that do not couple images.
   void AddImageNorms(const Shape& shape);
+  void AddActivatedGroupNorms(const Shape& shape);
   // Of parts with these channels.
   void AddConcatenatedNorms(const Shape& image, const std::vector<int64_t>& channels);
   // Of a part of these channels in each position, of which the second is not normalised.

@@ -69,4 +69,26 @@ void CheckImageNormsOfNan(Backend& backend, const DeviceAccess& access) {
   });
 }
 
+void CheckLayerNormBitsOfLayouts(Backend& backend, const DeviceAccess& access) {
+  for (const LayerNorm& norm :
+       {LayerNorm{}, LayerNorm{.bias = false}, LayerNorm{.affine = false}}) {
+    for (const Shape& shape : {Shape{2, 5, 9, 33}, Shape{3, 40, 16, 16}, Shape{2, 3, 1, 1}}) {
+      CAPTURE(norm.Parameters());
+      CAPTURE(shape.ToString());
+      const auto results_of = [&](Layout layout) {
+        const TensorSpec x = {shape, DType::kFp32, layout};
+        NormStep step = ForwardOfNorm(norm, x);
+        Values results = RunStep(backend, access, step.signature, step.values).value();
+        for (const auto& [operand, values] : results) step.values[operand] = values;
+        const LayerSpec spec = Layer(norm).Specify({.inputs = {x}}).value();
+        const StepSignature backward =
+            SignatureOf(spec.steps[1], {.layer = norm, .spec = spec, .inputs = {x}});
+        results.merge(RunStep(backend, access, backward, step.values).value());
+        return results;
+      };
+      CHECK(results_of(Layout::kChannelsFirst) == results_of(Layout::kChannelsLast));
+    }
+  }
+}
+
 }  // namespace neap::testing

@@ -12,4 +12,7 @@ void CheckImageNormsFarFromZero(Backend& backend, const DeviceAccess& access);
 // A NaN makes NaN of the values with which it is normalised, and of no others.
 void CheckImageNormsOfNan(Backend& backend, const DeviceAccess& access);
 
+// Layer norm has the same bits in both layouts, which is true of loops that add in the same order.
+void CheckLayerNormBitsOfLayouts(Backend& backend, const DeviceAccess& access);
+
 }  // namespace neap::testing

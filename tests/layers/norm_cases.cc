@@ -3,6 +3,7 @@
 #include "absl/strings/str_join.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
+#include "neap/layers/fusion/activated_group_norm.h"
 #include "neap/layers/fusion/concat_batch_norms.h"
 #include "neap/layers/fusion/folded_convolution.h"
 #include "neap/layers/fusion/norm_pass.h"
@@ -72,6 +73,20 @@ void CaseList::AddSyncNorms(int ranks, const Shape& shape) {
   }
 }
 
+void CaseList::AddActivatedGroupNorms(const Shape& shape) {
+  constexpr float kEpsilon = 1e-3F;
+  const int64_t c = shape.c();
+  const GroupNorm group = {.groups = c % 2 == 0 ? 2 : 1, .epsilon = kEpsilon};
+  const InstanceNorm instance = {.epsilon = kEpsilon};
+  const auto add = [&](const ActivatedGroupNorm& layer) {
+    Add(absl::StrCat("activated_group_norm with ", layer.Parameters()), layer, {shape});
+  };
+  add({.norm = group, .activation = Silu{}});
+  add({.norm = group, .activation = Gelu{}});
+  add({.norm = GroupNorm{.groups = c, .epsilon = kEpsilon, .bias = false}, .activation = Relu{}});
+  add({.norm = instance, .activation = LeakyRelu{}});
+}
+
 void CaseList::AddImageNorms(const Shape& shape) {
   // Sets of few values may have a small variance, by which rounding grows.
   constexpr float kEpsilon = 1e-3F;
@@ -82,7 +97,10 @@ void CaseList::AddImageNorms(const Shape& shape) {
   Add(absl::StrCat("group_norm in ", c), GroupNorm{.groups = c, .epsilon = kEpsilon}, {shape});
   Add("instance_norm", InstanceNorm{.epsilon = kEpsilon}, {shape});
   Add("instance_norm with parameters", InstanceNorm{.epsilon = kEpsilon, .affine = true}, {shape});
+  Add("group_norm without a bias", GroupNorm{.epsilon = kEpsilon, .bias = false}, {shape});
+  AddActivatedGroupNorms(shape);
   Add("layer_norm", LayerNorm{.epsilon = kEpsilon}, {shape});
+  Add("layer_norm without a bias", LayerNorm{.epsilon = kEpsilon, .bias = false}, {shape});
   Add("layer_norm without parameters", LayerNorm{.epsilon = kEpsilon, .affine = false}, {shape});
 }
 
@@ -185,10 +203,12 @@ void CaseList::ImageNorms() {
   AddImageNorms({2, 72, 12, 12});  // several blocks, whatever the type
   Add("group_norm", GroupNorm{.groups = 4}, {{2, 8, 72, 130}});  // planes in several parts
   Add("group_norm", GroupNorm{.groups = 2050}, {{2, 4100, 2, 2}});
-  Add("layer_norm", LayerNorm{}, {{2, 5, 32, 33}});    // vectors of positions
-  Add("layer_norm", LayerNorm{}, {{2, 1024, 2, 1}});   // more channels than a warp holds
-  Add("layer_norm", LayerNorm{}, {{1, 1100, 3, 1}});   // a block for each position
-  Add("layer_norm", LayerNorm{}, {{1, 16384, 1, 2}});  // more channels than a block holds
+  Add("group_norm", GroupNorm{.groups = 4}, {{260, 8, 3, 2}});  // sums over many images
+  Add("layer_norm", LayerNorm{}, {{3, 70, 7, 7}});              // narrow tiles of positions
+  Add("layer_norm", LayerNorm{}, {{2, 5, 32, 33}});             // vectors of positions
+  Add("layer_norm", LayerNorm{}, {{2, 1024, 2, 1}});            // more channels than a warp holds
+  Add("layer_norm", LayerNorm{}, {{1, 1100, 3, 1}});            // a block for each position
+  Add("layer_norm", LayerNorm{}, {{1, 16384, 1, 2}});           // more channels than a block holds
   for (int i = 0; i < kRandomCasesPerLayer / 3; ++i) AddImageNorms(RandomShape());
 }
 

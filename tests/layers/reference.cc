@@ -289,6 +289,7 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"group_norm", ReferenceImageNorm},
                               {"instance_norm", ReferenceImageNorm},
                               {"layer_norm", ReferenceImageNorm},
+                              {"activated_group_norm", ReferenceActivatedGroupNorm},
                               {"concat_batch_norms", ReferenceConcatBatchNorms},
                               {"batch_norm_statistics", ReferenceBatchNormStatistics},
                               {"batch_norm_apply", ReferenceBatchNormApply},

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "neap/layers/fusion/activated_group_norm.h"
 #include "neap/layers/fusion/norm_pass.h"
 #include "tests/layers/reference_activation.h"
 #include "tests/layers/reference_channels.h"
@@ -273,12 +274,6 @@ Values BatchNormOfConcatenation(const StepSignature& signature, const Values& gi
   return result;
 }
 
-// What is between a batch norm and an activation is rounded as if it were stored: in 16 bits the
-// bound of a clip is one of its values. In fp32 that would only disturb difference quotients.
-Vector AsStored(const TensorSpec& spec, const Vector& values) {
-  return Is16Bit(spec.dtype) ? Rounded(spec, values) : values;
-}
-
 // The activation, which the layer has.
 Layer LayerOf(const NormPass::Activation& activation) {
   if (const Clip* const clip = std::get_if<Clip>(&activation)) return *clip;
@@ -336,6 +331,7 @@ std::vector<double> Masked(const TensorSpec& spec, const std::vector<double>& ma
 }
 
 bool IsActivatedNorm(const Layer& layer) {
+  if (layer.As<ActivatedGroupNorm>() != nullptr) return true;
   const NormPass* const pass = layer.As<NormPass>();
   return pass != nullptr && !pass->relu() &&
          !std::holds_alternative<std::monostate>(pass->activation);

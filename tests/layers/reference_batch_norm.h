@@ -17,7 +17,7 @@ std::vector<double> Masked(const TensorSpec& spec, const std::vector<double>& ma
                            std::vector<double> dy);
 
 Values ReferenceBatchNorm(const StepSignature& signature, const Values& given);
-// Whether it is a norm pass with another activation than a ReLU.
+// Whether it is a norm pass with another activation than a ReLU, or a group norm with one.
 bool IsActivatedNorm(const Layer& layer);
 // ChoiceFailure() (tests/layers/reference.h) of a forward step.
 std::string BatchNormChoiceFailure(const StepSignature& signature, const Values& given,

@@ -86,4 +86,8 @@ Values ReferenceChannelShuffle(const StepSignature& signature, const Values& giv
   return {{forward ? Y() : Dx(), result}};
 }
 
+std::vector<double> AsStored(const TensorSpec& spec, const std::vector<double>& values) {
+  return Is16Bit(spec.dtype) ? Rounded(spec, values) : values;
+}
+
 }  // namespace neap::testing

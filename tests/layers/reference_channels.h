@@ -16,4 +16,8 @@ Values ReferenceChannelSplit(const StepSignature& signature, const Values& given
 Values ReferenceChannelSlice(const StepSignature& signature, const Values& given);
 Values ReferenceScaleShift(const StepSignature& signature, const Values& given);
 
+// What is between a norm and an activation is rounded as if it were stored: in 16 bits the bound of
+// a clip is one of its values. In fp32 that would only disturb difference quotients.
+std::vector<double> AsStored(const TensorSpec& spec, const std::vector<double>& values);
+
 }  // namespace neap::testing

@@ -3,8 +3,10 @@
 #include <cmath>
 #include <vector>
 
+#include "neap/layers/fusion/activated_group_norm.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
+#include "tests/layers/reference_activation.h"
 #include "tests/layers/reference_channels.h"
 
 namespace neap::testing {
@@ -74,7 +76,8 @@ Values ImageNormForward(const StepSignature& signature, const Values& given,
   Vector y = NormalisedBy(sets, x, mean, invstd);
   for (size_t i = 0; signature.Has(Param(0)) && i < y.size(); ++i) {
     const size_t c = ChannelOf(shape, i);
-    y[i] = y[i] * given.at(Param(0))[c] + given.at(Param(1))[c];
+    y[i] *= given.at(Param(0))[c];
+    if (signature.Has(Param(1))) y[i] += given.at(Param(1))[c];
   }
   Values result = {{Y(), y}};
   if (signature.mode == Mode::kTraining && !signature.rerun) {
@@ -107,7 +110,8 @@ Values ImageNormBackward(const StepSignature& signature, const Values& given,
     dx[i] = invstd[set] * (dxhat[i] - mean[set] - xhat[i] * mean_product[set]);
   }
   Values result = {{Dx(), dx}};
-  if (affine) result.insert({{ParamGrad(0), dgamma}, {ParamGrad(1), dbeta}});
+  if (affine) result[ParamGrad(0)] = dgamma;
+  if (signature.Has(ParamGrad(1))) result[ParamGrad(1)] = dbeta;
   return result;
 }
 
@@ -117,6 +121,30 @@ Values ReferenceImageNorm(const StepSignature& signature, const Values& given) {
   const SetsOfNorm sets = SetsOf(signature.layer, signature.Spec(X()).shape);
   return signature.phase == Phase::kForward ? ImageNormForward(signature, given, sets)
                                             : ImageNormBackward(signature, given, sets);
+}
+
+Values ReferenceActivatedGroupNorm(const StepSignature& signature, const Values& given) {
+  const auto& layer = *signature.layer.As<ActivatedGroupNorm>();
+  const TensorSpec& x = signature.Spec(X());
+  const auto activate = [&](Phase phase, const Values& values) {
+    return ReferenceActivation(SignatureOf(layer.activation_layer(), phase, {x}).value(), values);
+  };
+  StepSignature norm = signature;
+  norm.layer = layer.norm_layer();
+  if (signature.phase == Phase::kForward) {
+    Values result = ReferenceImageNorm(norm, given);
+    result[Y()] = activate(Phase::kForward, {{X(), AsStored(x, result[Y()])}}).at(Y());
+    return result;
+  }
+  StepSignature rerun = norm;
+  rerun.phase = Phase::kForward;
+  rerun.rerun = true;
+  const Vector z = AsStored(x, ReferenceImageNorm(rerun, given).at(Y()));
+  const Vector y = activate(Phase::kForward, {{X(), z}}).at(Y());
+  Values before = given;
+  before[Dy()] = AsStored(
+      x, activate(Phase::kBackwardData, {{X(), z}, {Y(), y}, {Dy(), given.at(Dy())}}).at(Dx()));
+  return ReferenceImageNorm(norm, before);
 }
 
 }  // namespace neap::testing

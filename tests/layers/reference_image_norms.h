@@ -7,5 +7,7 @@
 namespace neap::testing {
 
 Values ReferenceImageNorm(const StepSignature& signature, const Values& given);
+// A group norm or an instance norm with an activation behind it.
+Values ReferenceActivatedGroupNorm(const StepSignature& signature, const Values& given);
 
 }  // namespace neap::testing

@@ -1,10 +1,16 @@
-// Group norm, instance norm and layer norm. Sums are float64.
+// Group norm and instance norm, alone or with an activation, and layer norm where the channels of a
+// position are neighbours.
+#include "neap/layers/cpu/norm/image_norms.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <numeric>
+#include <variant>
 
-#include "neap/layers/cpu/candidates.h"
+#include "neap/layers/cpu/activation_functions.h"
+#include "neap/layers/cpu/converted.h"
+#include "neap/layers/fusion/activated_group_norm.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
 
@@ -43,7 +49,7 @@ NormSets NormSetsOf(const StepSignature& signature) {
     sets.epsilon = layer->epsilon;
     return sets;
   }
-  const GroupNorm group = GroupNormOf(signature.layer, channels);
+  const GroupNorm group = GroupNormOf(WithoutActivation(signature.layer), channels);
   sets.sets = group.groups;
   sets.channels = channels / group.groups;
   sets.positions = positions;
@@ -83,7 +89,7 @@ void ForEachOfSet(const NormSets& sets, int64_t begin, Visit visit) {
 template <typename Value>
 void SumChannelsOfSet(const NormSets& sets, int64_t begin, double* sums, Value value) {
   constexpr int64_t kLanes = 8;  // independent sums
-  if (sets.channel_step == 1 || sets.positions == 1) {
+  if (sets.channel_step == 1) {
     std::fill_n(sums, sets.channels, 0.0);
     ForEachOfSet(sets, begin, [&](int64_t i, int64_t c) { sums[c] += value(i, c); });
     return;
@@ -120,18 +126,49 @@ SetStatistics StatisticsOf(const NormSets& sets, int64_t begin, const float* x, 
   return {static_cast<float>(mean), static_cast<float>(invstd)};
 }
 
-// Forward and its rerun both call this function, so they give the same bits. `gamma` and `beta` are
-// those of the set, or null.
+// Stores store(i, value) in y[i] for every element of a set, whose normalised value it gets.
+// Forward, its rerun and backward of a norm with an activation all call this function, so they get
+// the same bits. `gamma` and `beta` are those of the set, or null.
+template <typename Store>
 [[gnu::noinline]] void NormaliseSet(const NormSets& sets, int64_t begin, SetStatistics of,
-                                    const float* gamma, const float* beta, const float* x,
-                                    float* y) {
+                                    const float* gamma, const float* beta, const float* x, float* y,
+                                    Store store) {
   if (gamma == nullptr) {
-    ForEachOfSet(sets, begin, [=](int64_t i, int64_t) { y[i] = (x[i] - of.mean) * of.invstd; });
-    return;
+    ForEachOfSet(sets, begin,
+                 [=](int64_t i, int64_t) { y[i] = store(i, (x[i] - of.mean) * of.invstd); });
+  } else if (beta == nullptr) {
+    ForEachOfSet(sets, begin, [=](int64_t i, int64_t c) {
+      y[i] = store(i, (x[i] - of.mean) * (of.invstd * gamma[c]));
+    });
+  } else {
+    ForEachOfSet(sets, begin, [=](int64_t i, int64_t c) {
+      y[i] = store(i, (x[i] - of.mean) * (of.invstd * gamma[c]) + beta[c]);
+    });
   }
-  ForEachOfSet(sets, begin, [=](int64_t i, int64_t c) {
-    y[i] = (x[i] - of.mean) * (of.invstd * gamma[c]) + beta[c];
+}
+
+// The value of a set's first channel, of values of all channels or null.
+const float* FromChannel(const float* values, int64_t channel) {
+  return values == nullptr ? nullptr : values + channel;
+}
+
+ReluFunction FunctionOfNorm(const Relu& layer, DType dtype) { return {layer, dtype}; }
+LeakyReluFunction FunctionOfNorm(const LeakyRelu& layer, DType dtype) { return {layer, dtype}; }
+SiluFunction FunctionOfNorm(const Silu& layer, DType dtype) { return {layer, dtype}; }
+GeluFunction FunctionOfNorm(const Gelu& layer, DType dtype) { return {layer, dtype}; }
+
+// Calls use(round, function) if there is an activation behind the norm. What the norm would store
+// is rounded to the tensors' type, and so is its gradient.
+template <typename Use>
+bool WithActivationOf(const StepSignature& signature, const Use& use) {
+  const auto* const activated = signature.layer.As<ActivatedGroupNorm>();
+  if (activated == nullptr) return false;
+  const DType dtype = signature.Spec(X()).dtype;
+  RoundAs(dtype, [&](auto round) {
+    std::visit([&](const auto& layer) { use(round, FunctionOfNorm(layer, dtype)); },
+               activated->activation);
   });
+  return true;
 }
 
 void ImageNormForward(const LoopArgs& args) {
@@ -150,20 +187,35 @@ void ImageNormForward(const LoopArgs& args) {
       mean[set] = of.mean;
       invstd[set] = of.invstd;
     }
-    const bool affine = gamma != nullptr;
-    NormaliseSet(sets, begin, of, affine ? gamma + channel : nullptr,
-                 affine ? beta + channel : nullptr, x, y);
+    const auto normalise = [&](auto store) {
+      NormaliseSet(sets, begin, of, FromChannel(gamma, channel), FromChannel(beta, channel), x, y,
+                   store);
+    };
+    const bool is_activated = WithActivationOf(args.signature, [&](auto round, auto function) {
+      normalise([=](int64_t, float value) { return function.Value(round(value)); });
+    });
+    if (!is_activated) normalise([](int64_t, float value) { return value; });
   });
 }
 
-// Writes the sums, or adds them to what is there.
-void StoreSums(const LoopArgs& args, Operand operand, const double* sums) {
-  float* const to = args.Get<float>(operand);
-  const bool adds = args.signature.Accumulates(operand);
-  for (int64_t c = 0; c < args.Elements(operand); ++c) {
-    const auto sum = static_cast<float>(sums[c]);
-    to[c] = adds ? to[c] + sum : sum;
-  }
+// The gradient of the norm's result: dy, or that in front of the activation, which dx then holds.
+const float* NormGradient(const LoopArgs& args, const NormSets& sets) {
+  const float* const dy = args.Get<float>(Dy());
+  const float* const x = args.Get<float>(X());
+  const float* const gamma = args.Find<float>(Param(0));
+  const float* const beta = args.Find<float>(Param(1));
+  const float* const mean = args.Get<float>(Saved(0));
+  const float* const invstd = args.Get<float>(Saved(1));
+  float* const dz = args.Get<float>(Dx());
+  const bool is_activated = WithActivationOf(args.signature, [&](auto round, auto function) {
+    ForEachSet(sets, [&](int64_t set, int64_t begin, int64_t channel) {
+      NormaliseSet(sets, begin, {mean[set], invstd[set]}, FromChannel(gamma, channel),
+                   FromChannel(beta, channel), x, dz, [=](int64_t i, float value) {
+                     return round(function.Gradient(round(value), dy[i]));
+                   });
+    });
+  });
+  return is_activated ? dz : dy;
 }
 
 // dbeta = sum dy and dgamma = sum dy * xhat per channel, where xhat is the normalised x; dx =
@@ -172,7 +224,7 @@ void StoreSums(const LoopArgs& args, Operand operand, const double* sums) {
 void ImageNormBackward(const LoopArgs& args) {
   const NormSets sets = NormSetsOf(args.signature);
   const float* const x = args.Get<float>(X());
-  const float* const dy = args.Get<float>(Dy());
+  const float* const dy = NormGradient(args, sets);
   const float* const gamma = args.Find<float>(Param(0));
   const float* const mean = args.Get<float>(Saved(0));
   const float* const invstd = args.Get<float>(Saved(1));
@@ -202,13 +254,12 @@ void ImageNormBackward(const LoopArgs& args) {
     const auto count = static_cast<double>(sets.count());
     const auto mean_dy = static_cast<float>(a / count),
                mean_dy_xhat = static_cast<float>(b / count);
-    const float* const gammas = gamma == nullptr ? nullptr : gamma + channel;
+    const float* const gammas = FromChannel(gamma, channel);
     ForEachOfSet(sets, begin, [=, of_invstd = invstd[set]](int64_t i, int64_t c) {
       const float d = gammas == nullptr ? dy[i] : gammas[c] * dy[i];
       dx[i] = of_invstd * (d - mean_dy - xhat(i) * mean_dy_xhat);
     });
   });
-  if (gamma == nullptr) return;
   StoreSums(args, ParamGrad(0), dgamma);
   StoreSums(args, ParamGrad(1), dbeta);
 }
@@ -217,7 +268,14 @@ void ImageNormBackward(const LoopArgs& args) {
 
 absl::StatusOr<Candidates> ImageNormSteps(const StepSignature& signature) {
   constexpr int64_t kDouble = sizeof(double);
-  const int64_t of_set = NormSetsOf(signature).channels, all = signature.Spec(X()).shape.c();
+  const NormSets sets = NormSetsOf(signature);
+  const int64_t of_set = sets.channels, all = signature.Spec(X()).shape.c();
+  const bool is_layer_norm = signature.layer.As<LayerNorm>() != nullptr;
+  if (is_layer_norm && sets.channel_step != 1) {
+    return signature.phase == Phase::kForward
+               ? OwnLoop(signature, LayerNormPlanesForward)
+               : OwnLoop(signature, LayerNormPlanesBackward, 2 * kDouble * all);
+  }
   if (signature.phase != Phase::kForward)
     return OwnLoop(signature, ImageNormBackward, 2 * kDouble * (all + of_set));
   return OwnLoop(signature, ImageNormForward, signature.rerun ? 0 : kDouble * of_set);

@@ -86,6 +86,12 @@ kernels::ChannelShape ChannelShapeOf(const TensorSpec& tensor) {
           .channels_last = tensor.layout == Layout::kChannelsLast};
 }
 
+kernels::ChannelShape DenseChannelShapeOf(const TensorSpec& tensor) {
+  kernels::ChannelShape shape = ChannelShapeOf(tensor);
+  shape.channels_last = shape.channels_last || shape.inner == 1;
+  return shape;
+}
+
 absl::Status CheckFp32(const StepSignature& signature, std::initializer_list<Slot> slots) {
   for (const OperandSpec& operand : signature.operands) {
     const bool is_fp32 = ElementOf(operand.tensor.dtype) == kernels::Element::kFp32;

@@ -1,7 +1,7 @@
 // Activations and their gradients, element by element (layers/activation.h).
 //
 // Gradient(value, dy) gets y, or x where backward reads that. Comparisons let a NaN pass, and
-// exponentials of -|x| do not overflow. Functions that can take part in a batch norm's pass end
+// exponentials of -|x| do not overflow. Functions that can take part in a norm's pass end
 // their gradients with no product or with __fmul_rn, which the compiler does not contract with the
 // sum that follows; of two products in a sum, fmaf says which one is contracted.
 #pragma once
@@ -17,7 +17,9 @@ struct ReluFunction {
 struct LeakyReluFunction {
   float slope = 0;
   __device__ float Value(float x) const { return x > 0.0F ? x : x * slope; }
-  __device__ float Gradient(float y, float dy) const { return y > 0.0F ? dy : dy * slope; }
+  __device__ float Gradient(float y, float dy) const {
+    return y > 0.0F ? dy : __fmul_rn(dy, slope);
+  }
 };
 struct ClipFunction {
   float low = 0, high = 0;

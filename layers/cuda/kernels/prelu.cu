@@ -1,4 +1,7 @@
 // Parametric ReLU (layers/prelu.h): a map forward; backward, a reduction that also writes dx.
+#include <algorithm>
+#include <cstdint>
+
 #include "neap/layers/cuda/kernels/channel_map.cuh"
 #include "neap/layers/cuda/kernels/channel_reduce.cuh"
 #include "neap/layers/cuda/kernels/prelu.h"
@@ -63,13 +66,42 @@ struct PreluGradientOp {
   }
 };
 
+// The elements of a launch, of a tensor with one slope that has too many for one: a multiple of all
+// widths of vectors.
+constexpr int64_t kMaxPiece = int64_t{1} << 30;
+
+// Calls run(piece, first), where `first` is the first element of the piece, in order for as many
+// pieces as the tensor needs, which is one unless all of its elements share a slope.
+template <typename Run>
+cudaError_t ForEachPiece(const ChannelShape& s, const Run& run) {
+  const int64_t elements = s.outer * s.inner;
+  if (s.channels > 1 || Fits32(elements)) return run(s, 0);
+  for (int64_t first = 0; first < elements; first += kMaxPiece) {
+    const ChannelShape piece = {.inner = std::min(kMaxPiece, elements - first)};
+    const cudaError_t error = run(piece, first);
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
+
 }  // namespace
+
+int64_t PreluScratchBytes(const ChannelShape& s, Element type) {
+  int64_t bytes = 0;
+  ForEachPiece(s, [&](const ChannelShape& piece, int64_t) {
+    bytes = std::max(bytes, ChannelScratchBytes(piece, type));
+    return cudaSuccess;
+  });
+  return bytes;
+}
 
 cudaError_t Prelu(const ChannelShape& s, ConstArray x, const float* slopes, Array y,
                   cudaStream_t stream) {
   const auto run = [&]<typename T>() {
-    return MapChannels<T>(s, AllAligned16(x, slopes, y), PreluOp<T>{As<T>(x), slopes, As<T>(y)},
-                          stream);
+    return ForEachPiece(s, [&](const ChannelShape& piece, int64_t first) {
+      const PreluOp<T> op = {As<T>(x) + first, slopes, As<T>(y) + first};
+      return MapChannels<T>(piece, AllAligned16(x, slopes, y), op, stream);
+    });
   };
   return WithElement(run, x, y);
 }
@@ -78,9 +110,12 @@ cudaError_t PreluBackward(const ChannelShape& s, ConstArray x, ConstArray dy, co
                           Array dx, float* dslopes, bool add, const ReductionMemory& memory,
                           cudaStream_t stream) {
   const auto run = [&]<typename T>() {
-    const PreluGradientOp<T> op = {As<T>(x), As<T>(dy), slopes, As<T>(dx)};
-    return Reduce<T>(s, AllAligned16(x, dy, slopes, dx), op, StoreSum{dslopes, add}, memory,
-                     stream);
+    return ForEachPiece(s, [&](const ChannelShape& piece, int64_t first) {
+      const PreluGradientOp<T> op = {As<T>(x) + first, As<T>(dy) + first, slopes,
+                                     As<T>(dx) + first};
+      return Reduce<T>(piece, AllAligned16(x, dy, slopes, dx), op,
+                       StoreSum{dslopes, add || first > 0}, memory, stream);
+    });
   };
   return WithElement(run, x, dy, dx);
 }

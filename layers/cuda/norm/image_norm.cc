@@ -1,8 +1,11 @@
 // Group norm, instance norm and layer norm: builds launches from signatures.
 #include "neap/layers/cuda/kernels/norm/image_norm.h"
 
+#include <optional>
+
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/cuda/candidates.h"
+#include "neap/layers/fusion/activated_group_norm.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
 
@@ -26,30 +29,49 @@ kernels::ImageNormSums ImageNormSumsOf(const LaunchArgs& a) {
 
 kernels::GroupNormShape GroupNormShapeOf(const StepSignature& signature) {
   const TensorSpec& x = signature.Spec(X());
-  return {ChannelShapeOf(x), GroupNormOf(signature.layer, x.shape.c()).groups};
+  return {DenseChannelShapeOf(x),
+          GroupNormOf(WithoutActivation(signature.layer), x.shape.c()).groups};
+}
+
+// That of an ActivatedGroupNorm.
+std::optional<kernels::Activation> ActivationBehind(const StepSignature& signature) {
+  const auto* const activated = signature.layer.As<ActivatedGroupNorm>();
+  if (activated == nullptr) return std::nullopt;
+  return ActivationOf(activated->activation_layer(), signature.Spec(X()).dtype);
 }
 
 cudaError_t GroupNormForward(const LaunchArgs& a) {
   const kernels::GroupNormShape shape = GroupNormShapeOf(a.signature);
-  const float epsilon = GroupNormOf(a.signature.layer, shape.images.channels).epsilon;
+  const Layer norm = WithoutActivation(a.signature.layer);
+  const float epsilon = GroupNormOf(norm, shape.images.channels).epsilon;
+  if (const auto activation = ActivationBehind(a.signature)) {
+    return kernels::GroupNormActivated(shape, ImageNormReads(a), epsilon, StatisticsOf(a),
+                                       a.signature.rerun, *activation, a.Array(Y()),
+                                       a.run.workspace, a.stream);
+  }
   return kernels::GroupNorm(shape, ImageNormReads(a), epsilon, StatisticsOf(a), a.signature.rerun,
                             a.Array(Y()), a.run.workspace, a.stream);
 }
 
 cudaError_t GroupNormBackward(const LaunchArgs& a) {
-  return kernels::GroupNormBackward(GroupNormShapeOf(a.signature), ImageNormReads(a),
-                                    StatisticsOf(a), a.Array(Dy()), ImageNormSumsOf(a),
-                                    a.Array(Dx()), a.run.workspace, a.stream);
+  const kernels::GroupNormShape shape = GroupNormShapeOf(a.signature);
+  if (const auto activation = ActivationBehind(a.signature)) {
+    return kernels::GroupNormActivatedBackward(shape, ImageNormReads(a), StatisticsOf(a),
+                                               *activation, a.Array(Dy()), ImageNormSumsOf(a),
+                                               a.Array(Dx()), a.run.workspace, a.stream);
+  }
+  return kernels::GroupNormBackward(shape, ImageNormReads(a), StatisticsOf(a), a.Array(Dy()),
+                                    ImageNormSumsOf(a), a.Array(Dx()), a.run.workspace, a.stream);
 }
 
 cudaError_t LayerNormForward(const LaunchArgs& a) {
-  return kernels::LayerNorm(ChannelShapeOf(a.signature.Spec(X())), ImageNormReads(a),
+  return kernels::LayerNorm(DenseChannelShapeOf(a.signature.Spec(X())), ImageNormReads(a),
                             a.signature.layer.As<LayerNorm>()->epsilon, StatisticsOf(a),
                             a.signature.rerun, a.Array(Y()), a.stream);
 }
 
 cudaError_t LayerNormBackward(const LaunchArgs& a) {
-  return kernels::LayerNormBackward(ChannelShapeOf(a.signature.Spec(X())), ImageNormReads(a),
+  return kernels::LayerNormBackward(DenseChannelShapeOf(a.signature.Spec(X())), ImageNormReads(a),
                                     StatisticsOf(a), a.Array(Dy()), ImageNormSumsOf(a),
                                     a.Array(Dx()), a.Reduction(), a.stream);
 }
@@ -72,14 +94,14 @@ absl::StatusOr<Candidates> GroupNormCandidates(const StepSignature& signature,
 absl::StatusOr<Candidates> LayerNormCandidates(const StepSignature& signature,
                                                const SharedRuntime& runtime) {
   RETURN_IF_ERROR(CheckFp32(signature, {Slot::kParam}));
-  const TensorSpec& x = signature.Spec(X());
-  const kernels::ChannelShape shape = ChannelShapeOf(x);
+  const kernels::ChannelShape shape = DenseChannelShapeOf(signature.Spec(X()));
   RETURN_IF_ERROR(CheckFits32(signature, shape.outer * shape.inner));
   RETURN_IF_ERROR(CheckFits32(signature, shape.channels));
   if (signature.phase == Phase::kForward) return OwnKernel(signature, runtime, LayerNormForward);
+  const kernels::Element type = ElementOf(signature.Spec(X()).dtype);
   const bool sums = signature.Has(ParamGrad(0));
   return OwnKernel(signature, runtime, LayerNormBackward,
-                   sums ? kernels::ChannelScratchBytes(shape, ElementOf(x.dtype)) : 0);
+                   sums ? kernels::LayerNormScratchBytes(shape, type) : 0);
 }
 
 }  // namespace neap::cuda

@@ -29,7 +29,21 @@ constexpr PlainActivation kPlainActivations[] = {
     {Mish::kType, ActivationFunction::kMish},
 };
 
-// The tensors of the step are of the type. nullopt for a layer without a kernel.
+cudaError_t LaunchActivation(const LaunchArgs& a) {
+  const bool is_forward = a.signature.phase == Phase::kForward;
+  const Operand result = is_forward ? Y() : Dx();
+  const kernels::Activation activation =
+      *ActivationOf(a.signature.layer, a.signature.Spec(result).dtype);
+  const int64_t elements = a.Elements(result);
+  if (is_forward)
+    return kernels::Activate(activation, a.Array(X()), a.Array(Y()), elements, a.stream);
+  const kernels::Array value = a.Array(a.signature.Has(Y()) ? Y() : X());
+  return kernels::ActivateBackward(activation, value, a.Array(Dy()), a.Array(Dx()), elements,
+                                   a.stream);
+}
+
+}  // namespace
+
 std::optional<kernels::Activation> ActivationOf(const Layer& layer, DType dtype) {
   if (const auto* const leaky = layer.As<LeakyRelu>())
     return kernels::Activation{ActivationFunction::kLeakyRelu, leaky->negative_slope};
@@ -50,21 +64,6 @@ std::optional<kernels::Activation> ActivationOf(const Layer& layer, DType dtype)
   }
   return std::nullopt;
 }
-
-cudaError_t LaunchActivation(const LaunchArgs& a) {
-  const bool is_forward = a.signature.phase == Phase::kForward;
-  const Operand result = is_forward ? Y() : Dx();
-  const kernels::Activation activation =
-      *ActivationOf(a.signature.layer, a.signature.Spec(result).dtype);
-  const int64_t elements = a.Elements(result);
-  if (is_forward)
-    return kernels::Activate(activation, a.Array(X()), a.Array(Y()), elements, a.stream);
-  const kernels::Array value = a.Array(a.signature.Has(Y()) ? Y() : X());
-  return kernels::ActivateBackward(activation, value, a.Array(Dy()), a.Array(Dx()), elements,
-                                   a.stream);
-}
-
-}  // namespace
 
 absl::StatusOr<Candidates> ActivationCandidates(const StepSignature& signature,
                                                 const SharedRuntime& runtime) {

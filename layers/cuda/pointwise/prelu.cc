@@ -13,8 +13,8 @@ using namespace operands;
 // Of x, in channels with a slope each: one channel if they share theirs.
 kernels::ChannelShape SlopeShape(const StepSignature& signature) {
   const TensorSpec& x = signature.Spec(X());
-  if (signature.Spec(Param(0)).elements() > 1) return ChannelShapeOf(x);
-  return {.inner = x.elements()};
+  if (signature.Spec(Param(0)).elements() == 1) return {.inner = x.elements()};
+  return DenseChannelShapeOf(x);
 }
 
 cudaError_t PreluLaunch(const LaunchArgs& a) {
@@ -33,10 +33,10 @@ absl::StatusOr<Candidates> PreluCandidates(const StepSignature& signature,
                                            const SharedRuntime& runtime) {
   RETURN_IF_ERROR(CheckFp32(signature, {Slot::kParam}));
   const kernels::ChannelShape shape = SlopeShape(signature);
-  RETURN_IF_ERROR(CheckFits32(signature, shape.outer * shape.inner));
+  if (shape.channels > 1) RETURN_IF_ERROR(CheckFits32(signature, shape.outer * shape.inner));
   if (signature.phase == Phase::kForward) return OwnKernel(signature, runtime, PreluLaunch);
   return OwnKernel(signature, runtime, PreluLaunch,
-                   kernels::ChannelScratchBytes(shape, ElementOf(signature.Spec(X()).dtype)));
+                   kernels::PreluScratchBytes(shape, ElementOf(signature.Spec(X()).dtype)));
 }
 
 }  // namespace neap::cuda

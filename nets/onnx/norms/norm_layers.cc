@@ -1,15 +1,19 @@
 #include "neap/nets/onnx/norms/norm_layers.h"
 
+#include <cstddef>
+#include <vector>
+
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
 
 namespace neap::nets {
 namespace {
 
-Constant Repeated(double value, int64_t count) {
-  return {.dims = {count},
-          .values = std::vector<double>(static_cast<size_t>(count), value),
-          .type = onnx_schema::Tensor::FLOAT};
+template <typename Norm>
+Layer WithParametersOf(Norm norm, bool bias) {
+  norm.affine = true;
+  norm.bias = bias;
+  return norm;
 }
 
 }  // namespace
@@ -19,17 +23,19 @@ bool IsNorm(const Layer& layer) {
          layer.As<LayerNorm>() != nullptr;
 }
 
-Layer WithParameters(const Layer& norm) {
-  if (const auto* const group = norm.As<GroupNorm>())
-    return GroupNorm{.groups = group->groups, .epsilon = group->epsilon, .affine = true};
+Layer WithParameters(const Layer& norm, bool bias) {
+  if (const auto* const group = norm.As<GroupNorm>()) return WithParametersOf(*group, bias);
   if (const auto* const instance = norm.As<InstanceNorm>())
-    return InstanceNorm{.epsilon = instance->epsilon, .affine = true};
-  return LayerNorm{.epsilon = norm.As<LayerNorm>()->epsilon, .affine = true};
+    return WithParametersOf(*instance, bias);
+  return WithParametersOf(*norm.As<LayerNorm>(), bias);
 }
 
-std::vector<Weight> PlaceholderParameters(int64_t channels) {
-  return {{.name = "weight", .tensor = Repeated(1, channels), .value = ""},
-          {.name = "bias", .tensor = Repeated(0, channels), .value = ""}};
+Weight PlaceholderWeight(int64_t channels) {
+  return {.name = "weight",
+          .tensor = Constant{.dims = {channels},
+                             .values = std::vector<double>(static_cast<size_t>(channels), 1.0),
+                             .type = onnx_schema::Tensor::FLOAT},
+          .value = ""};
 }
 
 }  // namespace neap::nets

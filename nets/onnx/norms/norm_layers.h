@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "neap/core/step/layer.h"
 #include "neap/nets/onnx/network_builder.h"
@@ -12,10 +11,10 @@ namespace neap::nets {
 
 // Whether it is a GroupNorm, InstanceNorm or LayerNorm.
 bool IsNorm(const Layer& layer);
-// The same norm with parameters.
-Layer WithParameters(const Layer& norm);
+// The same norm with a weight, and with a bias or without.
+Layer WithParameters(const Layer& norm, bool bias);
 
-// A weight of ones and a bias of zeros, which are no values of the graph.
-std::vector<Weight> PlaceholderParameters(int64_t channels);
+// A weight of ones, which is no value of the graph.
+Weight PlaceholderWeight(int64_t channels);
 
 }  // namespace neap::nets

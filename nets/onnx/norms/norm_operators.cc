@@ -37,20 +37,27 @@ bool IsOfNode(const NodeReader& node, int i) {
   return !stored.has_value() || stored->tensor->name().empty();
 }
 
-// The inputs 1 and 2 of a norm, its weight and its bias, which may be missing. None if nodes say
-// that they are 1 and 0.
-absl::StatusOr<std::vector<Weight>> Parameters(NodeReader& node, int64_t channels) {
-  ASSIGN_OR_RETURN(const bool is_one, IsAll(node, 1, 1));
-  bool is_zero = true;
+// Whether the constant input is a parameter, and not the value that changes nothing, which a node
+// states.
+absl::StatusOr<bool> IsParameter(NodeReader& node, int i, double neutral) {
+  if (!IsOfNode(node, i)) return true;
+  ASSIGN_OR_RETURN(const bool is_neutral, IsAll(node, i, neutral));
+  return !is_neutral;
+}
+
+// The parameters among the inputs 1 and 2 of a norm, its weight and its bias, which may be missing.
+// A norm with a bias has a weight.
+absl::StatusOr<std::vector<Weight>> Parameters(NodeReader& node) {
+  bool has_bias = false;
   if (node.HasInput(2)) {
-    ASSIGN_OR_RETURN(is_zero, IsAll(node, 2, 0));
+    ASSIGN_OR_RETURN(has_bias, IsParameter(node, 2, 0));
   }
-  const bool has_none = IsOfNode(node, 1) && (!node.HasInput(2) || IsOfNode(node, 2));
-  if (is_one && is_zero && has_none) return std::vector<Weight>();
-  std::vector<Weight> weights = PlaceholderParameters(channels);
-  ASSIGN_OR_RETURN(weights[0], node.Tensor(1, "weight"));
-  if (node.HasInput(2)) {
-    ASSIGN_OR_RETURN(weights[1], node.Tensor(2, "bias"));
+  ASSIGN_OR_RETURN(const bool has_weight, IsParameter(node, 1, 1));
+  std::vector<Weight> weights;
+  if (!has_weight && !has_bias) return weights;
+  ASSIGN_OR_RETURN(weights.emplace_back(), node.Tensor(1, "weight"));
+  if (has_bias) {
+    ASSIGN_OR_RETURN(weights.emplace_back(), node.Tensor(2, "bias"));
   }
   return weights;
 }
@@ -72,16 +79,17 @@ absl::Status CheckHasChannels(const ImageValue& x) {
   return absl::UnimplementedError("it normalises the elements of an image that is made flat");
 }
 
-// Adds the norm, with parameters if there are any, whose definition has this field.
+// Adds the norm with these parameters: none, a weight, or a weight and a bias.
 template <typename Norm>
 absl::Status AddNorm(NodeReader& node, NetworkBuilder& network, Norm norm, ImageValue x,
                      std::vector<Weight> weights) {
   norm.affine = !weights.empty();
+  norm.bias = weights.size() != 1;  // says nothing without a weight
   return network.AddLayer(node.proto(), norm, {std::move(x)}, std::move(weights));
 }
 
-// An InstanceNormalization of groups of channels as if each were a channel: a group norm, whose
-// parameters are constants behind it.
+// An InstanceNormalization of groups of channels as if each were a channel, whether or not the
+// axes behind are one: a group norm, whose parameters are constants behind it.
 absl::Status NormaliseGroups(NodeReader& node, NetworkBuilder& network, const ImageValue& x,
                              float epsilon) {
   ASSIGN_OR_RETURN(const bool is_one, IsAll(node, 1, 1));
@@ -93,7 +101,7 @@ absl::Status NormaliseGroups(NodeReader& node, NetworkBuilder& network, const Im
   RETURN_IF_ERROR(AddNorm(node, network, GroupNorm{.groups = x.groups, .epsilon = epsilon}, x, {}));
   ImageValue normalised = std::get<ImageValue>(*network.Find(node.proto().output(0)));
   normalised.groups = x.groups;
-  normalised.joins_positions = true;
+  normalised.joins_positions = x.joins_positions;
   network.Set(node.proto().output(0), std::move(normalised));
   return absl::OkStatus();
 }
@@ -174,11 +182,11 @@ namespace operators {
 absl::Status InstanceNormalization(NodeReader& node, NetworkBuilder& network) {
   const float epsilon = node.Float("epsilon", 1e-5F);
   const ImageValue* const groups = node.IfImage(0);
-  if (groups != nullptr && groups->joins_positions)
+  if (groups != nullptr && groups->groups != 0 && !groups->is_channels_last)
     return NormaliseGroups(node, network, *groups, epsilon);
   ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
   RETURN_IF_ERROR(CheckHasChannels(x));
-  ASSIGN_OR_RETURN(std::vector<Weight> weights, Parameters(node, x.spec.shape.c()));
+  ASSIGN_OR_RETURN(std::vector<Weight> weights, Parameters(node));
   return AddNorm(node, network, InstanceNorm{.epsilon = epsilon}, std::move(x), std::move(weights));
 }
 
@@ -189,7 +197,7 @@ absl::Status GroupNormalization(NodeReader& node, NetworkBuilder& network) {
                           .epsilon = node.Float("epsilon", 1e-5F)};
   node.Int("stash_type", 1);  // statistics are fp32 either way
   const int64_t channels = x.spec.shape.c();
-  ASSIGN_OR_RETURN(std::vector<Weight> weights, Parameters(node, channels));
+  ASSIGN_OR_RETURN(std::vector<Weight> weights, Parameters(node));
   constexpr int64_t kOpsetOfChannels = 21;  // before, parameters are those of groups
   for (Weight& weight : weights) {
     const bool is_of_groups = network.opset() < kOpsetOfChannels && norm.groups > 0;
@@ -208,7 +216,7 @@ absl::Status LayerNormalization(NodeReader& node, NetworkBuilder& network) {
         "attribute 'axis' is ", axis, ", from which on the axes are not the channels alone"));
   }
   node.Int("stash_type", 1);  // statistics are fp32 either way
-  ASSIGN_OR_RETURN(std::vector<Weight> weights, Parameters(node, x.spec.shape.c()));
+  ASSIGN_OR_RETURN(std::vector<Weight> weights, Parameters(node));
   return AddNorm(node, network, LayerNorm{.epsilon = node.Float("epsilon", 1e-5F)}, std::move(x),
                  std::move(weights));
 }

@@ -47,16 +47,17 @@ absl::Status NodeWriter::WriteNorm(const ResolvedLayer& layer) {
 }
 
 absl::Status NodeWriter::WriteInstanceNorm(const ResolvedLayer& layer, const InstanceNorm& norm) {
-  std::vector<std::string> constants;
-  if (!norm.affine) {
-    const int64_t channels = layer.spec.output.shape.c();
-    constants = {WriteConstant(absl::StrCat(layer.name, ".ones"), channels, 1),
-                 WriteConstant(absl::StrCat(layer.name, ".zeros"), channels, 0)};
-  }
+  const int64_t channels = layer.spec.output.shape.c();
+  std::string ones, zeros;  // in place of parameters
+  if (!norm.affine) ones = WriteConstant(absl::StrCat(layer.name, ".ones"), channels, 1);
+  if (layer.spec.params.size() < 2)
+    zeros = WriteConstant(absl::StrCat(layer.name, ".zeros"), channels, 0);
   Node& node = AddNode(layer, "InstanceNormalization", Axes::kImages);
   SetFloat(node, "epsilon", norm.epsilon);
-  for (const std::string& constant : constants) node.add_input(constant);
-  return norm.affine ? AddWeights(layer, node) : absl::OkStatus();
+  if (!ones.empty()) node.add_input(ones);
+  RETURN_IF_ERROR(AddWeights(layer, node));
+  if (!zeros.empty()) node.add_input(zeros);
+  return absl::OkStatus();
 }
 
 // An InstanceNormalization of groups as if each were a channel, which has the layer's name, since a
@@ -87,10 +88,14 @@ absl::Status NodeWriter::WriteGroupNorm(const ResolvedLayer& layer, const GroupN
   };
   Node& images = add_behind(".images", "Reshape", !norm.affine);
   AddIntegers("shape", DimsOfAny(shape), images);
-  if (!norm.affine) return absl::OkStatus();
-  const Shape per_channel = PerChannelDims(shape);
-  RETURN_IF_ERROR(AddReshaped(layer, 0, per_channel, add_behind(".scaled", "Mul", false)));
-  return AddReshaped(layer, 1, per_channel, add_behind(".shifted", "Add", true));
+  const size_t params = layer.spec.params.size();
+  for (size_t i = 0; i < params; ++i) {
+    const bool is_last = i + 1 == params;
+    Node& behind =
+        i == 0 ? add_behind(".scaled", "Mul", is_last) : add_behind(".shifted", "Add", is_last);
+    RETURN_IF_ERROR(AddReshaped(layer, i, PerChannelDims(shape), behind));
+  }
+  return absl::OkStatus();
 }
 
 // Of images, between transposes that make the channels the last axis.

@@ -16,7 +16,7 @@ def copies(thing):
 def test_layers_are_copied_with_their_fields():
     layers = [neap.Convolution(8, kernel=(1, 7), stride=2, padding=(0, 3), dilation=2, groups=2, bias=False),
               neap.TransposedConvolution(3, kernel=2, stride=2, bilinear=True), neap.FullyConnected(7, bias=False),
-              neap.BatchNorm(epsilon=1e-3, momentum=0.3), neap.GroupNorm(4, epsilon=1e-3, affine=False),
+              neap.BatchNorm(epsilon=1e-3, momentum=0.3), neap.GroupNorm(4, epsilon=1e-3, affine=False, bias=False),
               neap.InstanceNorm(epsilon=1e-3, affine=True), neap.LayerNorm(epsilon=1e-3, affine=False),
               neap.LocalResponseNorm(3, alpha=0.1), neap.Dropout(0.1),
               neap.MaxPool(3, ceil_mode=True, dilation=(2, 3)), neap.AveragePool(3, count_padding=False, dilation=2),
@@ -30,7 +30,7 @@ def test_layers_are_copied_with_their_fields():
               neap.Elu(0.5), neap.Softplus(2, threshold=10), neap.Mish(), neap.Prelu(3), neap.Add(), neap.Concat(),
               neap.Multiply(), neap.SoftmaxCrossEntropy(0.1), neap.MeanSquaredError(0.5), neap.BinaryCrossEntropy()]
     assert len({layer.type for layer in layers}) == len(layers)
-    more = [neap.Resize(scales=(1, 1.5), mode="cubic", cubic_coefficient=-0.5), neap.Resize(scales=0.7, rounding="floor")]
+    more = [neap.GroupNorm(2, bias=False), neap.InstanceNorm(affine=True, bias=False), neap.LayerNorm(bias=False), neap.Resize(scales=(1, 1.5), mode="cubic", cubic_coefficient=-0.5), neap.Resize(scales=0.7, rounding="floor")]
     for layer in layers + more:
         assert all(other == layer for other in copies(layer)), layer
 

@@ -207,7 +207,8 @@ def test_an_activation_of_pytorch_is_one_layer_and_trains_as_it_would_there(name
 @pytest.mark.parametrize("name, arguments, fields, kind", [
     ("GroupNorm", (2, 4), {"eps": 1e-3}, "group_norm"), ("GroupNorm", (1, 4), {"affine": False}, "group_norm"),
     ("InstanceNorm2d", (4,), {"affine": True}, "instance_norm"), ("InstanceNorm2d", (4,), {}, "instance_norm"),
-    ("LayerNorm", (4,), {}, "layer_norm"), ("LayerNorm", (4,), {"eps": 1e-3, "elementwise_affine": False}, "layer_norm")])
+    ("LayerNorm", (4,), {}, "layer_norm"), ("LayerNorm", (4,), {"bias": False}, "layer_norm"),
+    ("LayerNorm", (4,), {"eps": 1e-3, "elementwise_affine": False}, "layer_norm")])
 def test_a_norm_of_pytorch_is_one_layer_and_trains_as_it_would_there(name, arguments, fields, kind):
     torch = pytest.importorskip("torch")
 

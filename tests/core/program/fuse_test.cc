@@ -20,6 +20,7 @@
 #include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/fusion/rules.h"
 #include "neap/layers/join.h"
+#include "neap/layers/norm/group_norm.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "tests/core/program/fused_layers.h"
@@ -52,6 +53,27 @@ TEST_CASE("two batch norms that are added are one layer with the sum and the ReL
     CHECK(net.Fused(net.Add("relu", Relu{}, {sum}), mode) ==
           "conv1(input) conv2(conv1) conv3(conv1) bn2+bn+add+relu(conv2,conv3)");
   }
+}
+
+TEST_CASE("a group norm or an instance norm and the activation behind it are one layer") {
+  for (Mode mode : {Mode::kTraining, Mode::kInference}) {
+    FusedNet net;
+    std::string x = net.Add("gn1", GroupNorm{.groups = 3}, {net.input});
+    x = net.Add("in", InstanceNorm{}, {net.Add("silu", Silu{}, {x})});
+    x = net.Add("gn2", GroupNorm{.bias = false}, {net.Add("leaky", LeakyRelu{}, {x})});
+    x = net.Add("gn3", GroupNorm{}, {net.Add("gelu", Gelu{}, {x})});
+    const std::string relu = net.Add("relu", Relu{}, {x});
+    CHECK(net.Fused(relu, mode) == "gn1+silu(input) in+leaky_relu(gn1) gn2+gelu(in) gn3+relu(gn2)");
+  }
+}
+
+TEST_CASE("a group norm that another layer reads, too, and one before another layer stay apart") {
+  FusedNet net;
+  const std::string norm = net.Add("gn", GroupNorm{}, {net.input});
+  const std::string sum = net.Add("add", Add{}, {norm, net.Add("silu", Silu{}, {norm})});
+  const std::string last = net.Add("gn2", GroupNorm{}, {sum});
+  CHECK(net.Fused(net.Add("tanh", Tanh{}, {last})) ==
+        "gn(input) silu(gn) add(gn,silu) gn2(add) tanh(gn2)");
 }
 
 TEST_CASE("a batch norm before another one that takes part in a sum stays apart") {

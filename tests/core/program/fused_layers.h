@@ -13,6 +13,7 @@
 #include "neap/core/program/fuse.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/fusion/activated_group_norm.h"
 #include "neap/layers/fusion/concat_batch_norms.h"
 #include "neap/layers/fusion/fused_convolution.h"
 #include "neap/layers/fusion/fused_relu.h"
@@ -34,6 +35,8 @@ inline std::string FusedParts(const Layer& layer) {
       absl::StrAppend(&parts, " ", part.position, part.relu ? "+relu" : "");
     return parts;
   }
+  if (const auto* const norm = layer.As<ActivatedGroupNorm>())
+    return absl::StrCat("+", std::string(norm->activation_layer().type()));
   const auto* const norm = layer.As<NormPass>();
   if (norm == nullptr) return "";
   const auto activation = []<typename Definition>(const Definition&) -> std::string {

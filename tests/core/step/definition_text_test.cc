@@ -100,16 +100,16 @@ auto Fields(FullyConnected& d) {
   return std::tie(a, b);
 }
 auto Fields(GroupNorm& d) {
+  auto& [a, b, c, e] = d;
+  return std::tie(a, b, c, e);
+}
+auto Fields(InstanceNorm& d) {
   auto& [a, b, c] = d;
   return std::tie(a, b, c);
 }
-auto Fields(InstanceNorm& d) {
-  auto& [a, b] = d;
-  return std::tie(a, b);
-}
 auto Fields(LayerNorm& d) {
-  auto& [a, b] = d;
-  return std::tie(a, b);
+  auto& [a, b, c] = d;
+  return std::tie(a, b, c);
 }
 auto Fields(LocalResponseNorm& d) {
   auto& [a, b, c, e] = d;

@@ -157,6 +157,25 @@ TEST_CASE("norms of each image rerun from their saved statistics, and kernels ad
   CHECK_FALSE(Specified(GroupNorm{.groups = 6}, {x}).values_per_variance.has_value());
 }
 
+TEST_CASE("norms of each image without a bias read and train a weight alone") {
+  const TensorSpec x = Image({2, 6, 4, 5});
+  for (const Layer& layer :
+       {Layer(GroupNorm{.groups = 3, .bias = false}),
+        Layer(InstanceNorm{.affine = true, .bias = false}), Layer(LayerNorm{.bias = false})}) {
+    CAPTURE(layer.type());
+    const LayerSpec spec = Specified(layer, {x});
+    REQUIRE(spec.params.size() == 1);
+    CHECK(spec.params[0].name == "weight");
+    CHECK(StepsText(spec) ==
+          "forward: input[0] param[0] -> output[0] saved[0] saved[1]"
+          " rerun input[0] param[0] saved[0] saved[1] output[0] over input[0]\n"
+          "backward_data: input[0] output_grad[0] param[0] saved[0] saved[1] ->"
+          " input_grad[0] param_grad[0] input_grad[0] over output_grad[0] adds to param_grad\n");
+  }
+  CHECK(Specified(LayerNorm{.affine = false, .bias = false}, {x}).params.empty());
+  CHECK(Specified(LayerNorm{.affine = false}, {x}).params.empty());
+}
+
 TEST_CASE("in inference only forward runs, and batch norm reads its running statistics") {
   const LayerSpec norm = Specified(BatchNorm{}, {Image({2, 3, 4, 4})}, Mode::kInference);
   CHECK(StepsText(norm) ==

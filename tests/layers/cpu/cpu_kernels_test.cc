@@ -18,6 +18,7 @@
 #include "neap/layers/softmax_cross_entropy.h"
 #include "tests/layers/activation_checks.h"
 #include "tests/layers/conformance.h"
+#include "tests/layers/fusion/activated_group_norm_checks.h"
 #include "tests/layers/fusion_checks.h"
 #include "tests/layers/image_norm_checks.h"
 #include "tests/layers/loss_checks.h"
@@ -102,6 +103,11 @@ TEST_CASE("an averaged batch norm has the bits of a batch norm and a global pool
 TEST_CASE("a batch norm with an activation has the bits of both layers on a CPU") {
   for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
     CheckActivatedNorm(*MakeCpuBackend(), HostAccess(), dtype);
+}
+
+TEST_CASE("a group norm with an activation has the bits of both layers on a CPU") {
+  for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
+    CheckActivatedGroupNorm(*MakeCpuBackend(), HostAccess(), dtype);
 }
 
 TEST_CASE("every engine computes the gradients of strided weights with the same bits each time") {
@@ -206,6 +212,10 @@ TEST_CASE("norms of each image compute the same in sub-batches, and add up gradi
 TEST_CASE("norms of each image are accurate far from zero, and NaN spreads in its set alone") {
   CheckImageNormsFarFromZero(*MakeCpuBackend(), HostAccess());
   CheckImageNormsOfNan(*MakeCpuBackend(), HostAccess());
+}
+
+TEST_CASE("a layer norm has the same bits in both layouts on a CPU") {
+  CheckLayerNormBitsOfLayouts(*MakeCpuBackend(), HostAccess());
 }
 
 TEST_CASE("the optimizer's steps take the tensors of many layers") {

@@ -2,15 +2,19 @@
 // others.
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "neap/core/base/float16.h"
 #include "neap/core/graph/graph.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/multiply.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/nets/onnx/onnx_file.h"
@@ -33,6 +37,18 @@ struct FormulaBuilder {
 
   std::string Number(float value) {
     return model.Scalar("number" + std::to_string(++numbers), value);
+  }
+  // The same as a tensor of this type, of 16 bits.
+  std::string Number(float value, onnx_schema::Tensor::DataType type) {
+    std::string name = Number(value);
+    const bool is_fp16 = type == onnx_schema::Tensor::FLOAT16;
+    const uint16_t bits =
+        is_fp16 ? std::bit_cast<uint16_t>(Fp16(value)) : std::bit_cast<uint16_t>(Bf16(value));
+    onnx_schema::Tensor& tensor =
+        *model.graph().mutable_initializer(model.graph().initializer_size() - 1);
+    tensor.set_data_type(type);
+    tensor.set_raw_data(&bits, sizeof(bits));
+    return name;
   }
   std::string Add(const std::string& a, const std::string& b) { return model.Node("Add", {a, b}); }
   std::string Mul(const std::string& a, const std::string& b) { return model.Node("Mul", {a, b}); }
@@ -110,17 +126,45 @@ TEST_CASE("GELU by erf is one layer, in whatever order its steps are") {
        }});
 }
 
-TEST_CASE("GELU is one layer if its numbers have 16 bits") {
-  FormulaBuilder f;
-  const std::string erf = f.Erf(f.Div("x", f.Number(1.4140625F)));
+// A GELU by erf and one by tanh, by these numbers for sqrt(2), 0.044715 and sqrt(2 / pi).
+void AddTwoGelus(FormulaBuilder& f, const std::string& root, const std::string& cubic,
+                 const std::string& scale) {
+  const std::string erf = f.Erf(f.Div("x", root));
   const std::string by_erf = f.Mul(f.Mul("x", f.Add(erf, f.Number(1))), f.Number(0.5F));
-  const std::string bent = f.Mul(f.Number(0.044677734F), f.Cube(by_erf));  // of bf16
-  const std::string tanh = f.Tanh(f.Mul(f.Number(0.796875F), f.Add(by_erf, bent)));
+  const std::string bent = f.Mul(cubic, f.Cube(by_erf));
+  const std::string tanh = f.Tanh(f.Mul(scale, f.Add(by_erf, bent)));
   f.model.EndWithClasses(f.Mul(f.Mul(f.Number(0.5F), by_erf), f.Add(f.Number(1), tanh)), 3 * 4 * 5);
-  const std::vector<GraphLayer> layers = LayersRead(f.model);
-  REQUIRE(layers.size() == 6);
-  CHECK(layers[1].layer == Layer(Gelu{}));
-  CHECK(layers[2].layer == Layer(Gelu{Gelu::Approximation::kTanh}));
+}
+
+TEST_CASE("GELU is one layer if its numbers are rounded as their type says") {
+  using onnx_schema::Tensor;
+  const auto check = [](const FormulaBuilder& f) {
+    const std::vector<GraphLayer> layers = LayersRead(f.model);
+    REQUIRE(layers.size() == 6);
+    CHECK(layers[1].layer == Layer(Gelu{}));
+    CHECK(layers[2].layer == Layer(Gelu{Gelu::Approximation::kTanh}));
+  };
+  for (const auto type : {Tensor::FLOAT16, Tensor::BFLOAT16}) {
+    FormulaBuilder f;
+    AddTwoGelus(f, f.Number(std::sqrt(2.0F), type), f.Number(0.044715F, type),
+                f.Number(0.7978846F, type));
+    check(f);
+  }
+  FormulaBuilder digits;  // six of them
+  AddTwoGelus(digits, digits.Number(1.41421F), digits.Number(0.044715F), digits.Number(0.797885F));
+  check(digits);
+}
+
+TEST_CASE("numbers of 32 bits that are those of GELU only if they are rounded to 16 are refused") {
+  FormulaBuilder f;
+  AddTwoGelus(f, f.Number(static_cast<float>(Fp16(std::sqrt(2.0F)))), f.Number(0.044715F),
+              f.Number(0.7978846F));
+  const ScratchDirectory directory;
+  CHECK(absl::IsUnimplemented(ReadOnnx(f.model.Write(directory), {.batch = 2}).status()));
+  FormulaBuilder of_fp16;  // that of bf16
+  AddTwoGelus(of_fp16, of_fp16.Number(std::sqrt(2.0F)), of_fp16.Number(0.044715F),
+              of_fp16.Number(0.796875F, onnx_schema::Tensor::FLOAT16));
+  CHECK(absl::IsUnimplemented(ReadOnnx(of_fp16.model.Write(directory), {.batch = 2}).status()));
 }
 
 TEST_CASE("GELU by tanh is one layer, in whatever order its steps are") {
@@ -259,6 +303,31 @@ TEST_CASE("slopes are written with the axes of images, and read back with their 
   CHECK(read->graph.shared() == net.shared());
   for (size_t i = 0; i < net.layers().size(); ++i)
     CHECK(read->graph.layers()[i].layer == net.layers()[i].layer);
+}
+
+TEST_CASE("layers that compute the parts of another one are read as they were written") {
+  Graph net({.name = "n", .batch = 2});
+  std::string x = net.Input({3, 4, 4});
+  const auto gate = [&](const std::string& name, const Layer& layer) {
+    x = net.Add(name + "_product", Multiply{}, {x, net.Add(name, layer, {x})});
+  };
+  gate("sigmoid", Sigmoid{});
+  gate("hard_sigmoid", HardSigmoid{});
+  const std::string softplus = net.Add("softplus", Softplus{}, {x});
+  x = net.Add("product", Multiply{}, {x, net.Add("tanh", Tanh{}, {softplus})});
+  for (const Layer& layer : {Layer(Silu{}), Layer(Mish{}), Layer(Gelu{}), Layer(HardSwish{}),
+                             Layer(Gelu{Gelu::Approximation::kTanh}), Layer(Softplus{.beta = 2})})
+    x = net.Add("one_" + std::to_string(net.layers().size()), layer, {x});
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 2, .bias = false}, {x}),
+           SoftmaxCrossEntropy{});
+  const ScratchDirectory directory;
+  const std::string path = directory.File("n.onnx");
+  const absl::Status written =
+      nets::WriteOnnx(path, net, {{"fc.weight", std::vector<float>(2 * 48, 0.25F)}});
+  REQUIRE_MESSAGE(written.ok(), written.ToString());
+  const absl::StatusOr<OnnxModel> read = ReadOnnx(path, {.batch = 2});
+  REQUIRE_MESSAGE(read.ok(), read.status().ToString());
+  CHECK(read->graph.layers() == net.layers());
 }
 
 TEST_CASE("a Softplus with another threshold than PyTorch's has no operator") {

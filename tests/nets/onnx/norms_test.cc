@@ -2,6 +2,7 @@
 // writes them.
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -97,16 +98,15 @@ GraphLayer OnlyNorm(const OnnxModel& read) {
   return read.graph.layers()[1];
 }
 
-// That all of them are the same layer "norm" with the same parameters.
-void CheckNorm(NormModel& given, const Layer& norm, bool has_parameters = true) {
+// That all of them are the same layer "norm" with the same parameters, of which there are so many.
+void CheckNorm(NormModel& given, const Layer& norm, size_t params = 2) {
   const OnnxModel read = ReadNorms(given.model());
   CHECK(OnlyNorm(read).layer == norm);
   CHECK(OnlyNorm(read).layer.Parameters() == norm.Parameters());
   CHECK(OnlyNorm(read).name == "norm");
-  CHECK(read.weights.size() == (has_parameters ? 4 : 2));
-  if (!has_parameters) return;
-  CHECK(read.weights.at("norm.weight") == std::vector<float>{1, 2, -3, 4, 0.5F, 1});
-  CHECK(read.weights.at("norm.bias") == std::vector<float>{0, -1, 2, 1, 0.5F, 3});
+  CHECK(read.weights.size() == 2 + params);
+  if (params > 0) CHECK(read.weights.at("norm.weight") == std::vector<float>{1, 2, -3, 4, 0.5F, 1});
+  if (params > 1) CHECK(read.weights.at("norm.bias") == std::vector<float>{0, -1, 2, 1, 0.5F, 3});
 }
 
 TEST_CASE("norms of each image compute what ONNX says") {
@@ -158,16 +158,65 @@ TEST_CASE("constants of nodes that are 1 and 0 are no parameters") {
   NormModel instance;
   instance.End(instance.Node("InstanceNormalization",
                              {"x", instance.Constant(1, 6), instance.Constant(0, 6)}));
-  CheckNorm(instance, InstanceNorm{}, /*has_parameters=*/false);
+  CheckNorm(instance, InstanceNorm{}, /*params=*/0);
   NormModel layer;
   const std::string x = layer.Transposed("x", kToLast);
   layer.End(
       layer.Transposed(layer.Node("LayerNormalization", {x, layer.Constant(1, 6)}), kToSecond));
-  CheckNorm(layer, LayerNorm{.affine = false}, /*has_parameters=*/false);
+  CheckNorm(layer, LayerNorm{.affine = false}, /*params=*/0);
   NormModel group;
   group.End(group.GroupNormInParts(/*has_parameters=*/false));
-  CheckNorm(group, GroupNorm{.groups = 2, .epsilon = 1e-3F, .affine = false},
-            /*has_parameters=*/false);
+  CheckNorm(group, GroupNorm{.groups = 2, .epsilon = 1e-3F, .affine = false}, /*params=*/0);
+}
+
+TEST_CASE("a norm that has a scale and no bias gets none") {
+  NormModel layer;
+  layer.End(layer.Transposed(
+      layer.Node("LayerNormalization", {layer.Transposed("x", kToLast), layer.Weight()}),
+      kToSecond));
+  CheckNorm(layer, LayerNorm{.bias = false}, /*params=*/1);
+  CheckPredicts(layer.model(), {1, 6, 4, 3});
+
+  NormModel instance;  // ONNX's has a bias, here one of a node
+  instance.End(
+      instance.Node("InstanceNormalization", {"x", instance.Weight(), instance.Constant(0, 6)}));
+  CheckNorm(instance, InstanceNorm{.affine = true, .bias = false}, /*params=*/1);
+
+  NormModel group;
+  group.SetOpset(21);
+  group.End(group.Node("GroupNormalization", {"x", group.Weight(), group.Constant(0, 6)},
+                       {{"num_groups", int64_t{2}}}));
+  CheckNorm(group, GroupNorm{.groups = 2, .bias = false}, /*params=*/1);
+
+  NormModel steps;
+  steps.End(steps.Node("Mul", {steps.LayerNormInSteps("x", 1), steps.Spread(steps.Weight())}));
+  CheckNorm(steps, LayerNorm{.epsilon = 1e-3F, .bias = false}, /*params=*/1);
+}
+
+TEST_CASE("a bias behind a norm that has a scale alone becomes its own") {
+  NormModel given;
+  const std::string norm =
+      given.Node("LayerNormalization", {given.Transposed("x", kToLast), given.Weight()});
+  given.End(given.Transposed(given.Node("Add", {norm, given.Bias()}), kToSecond));
+  CheckNorm(given, LayerNorm{});
+
+  NormModel twice;  // a second scale stays behind it
+  const std::string scaled =
+      twice.Node("LayerNormalization", {twice.Transposed("x", kToLast), twice.Weight()});
+  twice.End(
+      twice.Transposed(twice.Node("Mul", {scaled, twice.model().Random("more", {6})}), kToSecond));
+  const OnnxModel read = ReadNorms(twice.model());
+  CHECK(read.graph.layers()[1].layer == Layer(LayerNorm{.bias = false}));
+  CHECK(read.graph.layers()[2].layer.As<Convolution>() != nullptr);
+  CheckPredicts(twice.model(), {1, 6, 4, 3});
+}
+
+TEST_CASE("an instance norm of groups of channels is a group norm, however the rest is divided") {
+  NormModel given;
+  std::string x = given.Node("Reshape", {"x", given.model().Integers("groups", {0, 2, 3, 4, 3})});
+  x = given.Node("InstanceNormalization", {x, given.Constant(1, 2), given.Constant(0, 2)});
+  given.End(given.Node("Reshape", {x, given.model().Integers("images", {0, 6, 4, 3})}));
+  CheckNorm(given, GroupNorm{.groups = 2, .affine = false}, /*params=*/0);
 }
 
 TEST_CASE("a group norm in parts, as PyTorch exports it, is one layer") {
@@ -193,7 +242,7 @@ TEST_CASE("a layer norm step by step is one layer, whichever axis its channels a
 
   NormModel plain;
   plain.End(plain.LayerNormInSteps("x", 1));
-  CheckNorm(plain, LayerNorm{.epsilon = 1e-3F, .affine = false}, /*has_parameters=*/false);
+  CheckNorm(plain, LayerNorm{.epsilon = 1e-3F, .affine = false}, /*params=*/0);
 }
 
 TEST_CASE("a norm of which two layers read the result keeps it, and its constants are a layer") {
@@ -243,6 +292,9 @@ TEST_CASE("norms are read as they were written, with the parameters that they sh
   x = net.Add("shares", GroupNorm{.groups = 1}, {x});
   x = net.Add("instance", InstanceNorm{}, {x});
   x = net.Add("affine", InstanceNorm{.epsilon = 0.25F, .affine = true}, {x});
+  x = net.Add("scaled_instance", InstanceNorm{.affine = true, .bias = false}, {x});
+  x = net.Add("scaled_group", GroupNorm{.groups = 2, .bias = false}, {x});
+  x = net.Add("scaled_layer", LayerNorm{.bias = false}, {x});
   x = net.Add("layer", LayerNorm{.epsilon = 0.5F}, {x});
   x = net.Add("plain_layer", LayerNorm{.affine = false}, {x});
   x = net.Add("one", Convolution{.out_channels = 1}, {x});

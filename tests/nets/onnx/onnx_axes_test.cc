@@ -89,6 +89,21 @@ TEST_CASE("layers of sequences are read as they were written") {
   }
 }
 
+TEST_CASE("norms of sequences of one position are read as they were written") {
+  for (const int64_t channels : {1, 6}) {
+    for (const Layer& layer :
+         std::vector<Layer>{GroupNorm{.groups = channels}, GroupNorm{},
+                            GroupNorm{.groups = channels, .affine = false, .bias = true},
+                            GroupNorm{.groups = channels, .bias = false},
+                            InstanceNorm{.affine = true}, LayerNorm{}}) {
+      CAPTURE(layer.type());
+      CHECK(WrittenAndRead(layer, {channels, 1}).Parameters() == layer.Parameters());
+      CHECK(WrittenAndRead(layer, {channels, 1, 1}).Parameters() == layer.Parameters());
+      CHECK(WrittenAndRead(layer, {channels, 1, 1, 1}).Parameters() == layer.Parameters());
+    }
+  }
+}
+
 TEST_CASE("layers of volumes are read as they were written") {
   for (const Layer& layer : std::vector<Layer>{
            Convolution{.out_channels = 4,

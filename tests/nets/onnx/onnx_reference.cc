@@ -43,18 +43,23 @@ T Mean(const Run& run, bool flat) {
   return y;
 }
 
+// Of the second axis: that of vectors, or the channels at each position, which a Transpose has made
+// the last axis in the graph, but not here.
 T Product(const T& x, const T& weight, bool transposed, const std::vector<double>& bias) {
   const int64_t out = weight.dims[transposed ? 0 : 1];
-  const int64_t in = x.dims[1];
-  T y = Zeros({x.dims[0], out});
+  const int64_t in = x.dims[1], positions = Count(x.dims) / x.dims[0] / in;
+  Dims dims = x.dims;
+  dims[1] = out;
+  T y = Zeros(dims);
   for (int64_t n = 0; n < x.dims[0]; ++n)
-    for (int64_t o = 0; o < out; ++o) {
-      double sum = bias.empty() ? 0 : bias[static_cast<size_t>(o)];
-      for (int64_t i = 0; i < in; ++i)
-        sum += x.values[static_cast<size_t>(n * in + i)] *
-               weight.values[static_cast<size_t>(transposed ? o * in + i : i * out + o)];
-      y.values[static_cast<size_t>(n * out + o)] = sum;
-    }
+    for (int64_t o = 0; o < out; ++o)
+      for (int64_t p = 0; p < positions; ++p) {
+        double sum = bias.empty() ? 0 : bias[static_cast<size_t>(o)];
+        for (int64_t i = 0; i < in; ++i)
+          sum += x.values[static_cast<size_t>((n * in + i) * positions + p)] *
+                 weight.values[static_cast<size_t>(transposed ? o * in + i : i * out + o)];
+        y.values[static_cast<size_t>((n * out + o) * positions + p)] = sum;
+      }
   return y;
 }
 

@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(kThreads)
 // The partial results of a reduction: partial[split * all channels + channel].
 template <typename Total>
 struct ImagePartials {
-  const typename Total::template Of<float>* partial = nullptr;
+  typename Total::template Of<float>* partial = nullptr;
   uint32_t splits = 1;
 };
 

@@ -17,6 +17,11 @@ __device__ __forceinline__ Vec<kVec> PerChannelOr(const float* p, size_t c, floa
   return p == nullptr ? Broadcast<kVec>(absent) : PerChannel<kLast, kVec>(p, c);
 }
 
+// Whether the parameters may be read in vectors, as they are with the channels last.
+inline bool HasAlignedParameters(const ChannelShape& s, const ImageNormOperands& in) {
+  return !s.channels_last || AllAligned16(in.gamma, in.beta);
+}
+
 // dx = invstd * (gamma * dy - a - xhat * b), where a and b are the means of gamma * dy and of gamma
 // * dy * xhat over the values that are normalised together. It is 0 for a single one.
 template <int kVec>
@@ -37,7 +42,7 @@ __device__ __forceinline__ Vec<kVec> ImageNormGradient(const Centred<kVec>& cent
 struct ImageNormSumsFinal {
   ImageNormSums sums;
   __device__ void operator()(uint32_t c, const Sums<2>::Of<double>& total) const {
-    StoreSum{sums.dbeta, sums.adds_dbeta}(c, {{total.v[0]}});
+    if (sums.dbeta != nullptr) StoreSum{sums.dbeta, sums.adds_dbeta}(c, {{total.v[0]}});
     StoreSum{sums.dgamma, sums.adds_dgamma}(c, {{total.v[1]}});
   }
 };

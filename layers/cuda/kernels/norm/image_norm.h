@@ -14,7 +14,7 @@ namespace neap::kernels {
 struct ImageNormOperands {
   ConstArray x;
   const float* gamma = nullptr;  // null, with beta, if the norm has no parameters
-  const float* beta = nullptr;
+  const float* beta = nullptr;   // null if it has no bias
 };
 // One of each for every set of values that are normalised together.
 struct ImageNormStatistics {
@@ -22,8 +22,8 @@ struct ImageNormStatistics {
   float* invstd = nullptr;
 };
 struct ImageNormSums {
-  float* dgamma = nullptr;  // null, with dbeta, if the norm has no parameters
-  float* dbeta = nullptr;
+  float* dgamma = nullptr;                       // null, with dbeta, if the norm has no parameters
+  float* dbeta = nullptr;                        // null if it has no bias
   bool adds_dgamma = false, adds_dbeta = false;  // to what is there
 };
 
@@ -44,7 +44,21 @@ cudaError_t GroupNormBackward(const GroupNormShape& shape, const ImageNormOperan
                               const ImageNormSums& sums, Array dx, void* scratch,
                               cudaStream_t stream);
 
-// layer_norm.cu. The same; the scratch memory of backward is ChannelScratchBytes().
+// group_norm_activated.cu. The same with a Relu, LeakyRelu, Silu or Gelu behind it, of whose result
+// dy is the gradient. Backward reads beta.
+cudaError_t GroupNormActivated(const GroupNormShape& shape, const ImageNormOperands& in,
+                               float epsilon, const ImageNormStatistics& statistics, bool given,
+                               const Activation& activation, Array y, void* scratch,
+                               cudaStream_t stream);
+cudaError_t GroupNormActivatedBackward(const GroupNormShape& shape, const ImageNormOperands& in,
+                                       const ImageNormStatistics& statistics,
+                                       const Activation& activation, ConstArray dy,
+                                       const ImageNormSums& sums, Array dx, void* scratch,
+                                       cudaStream_t stream);
+
+// layer_norm.cu. The same; a shape with `inner` = 1 has its channels last. The scratch memory of
+// backward, if there are parameters, is LayerNormScratchBytes().
+int64_t LayerNormScratchBytes(const ChannelShape& shape, Element type);
 cudaError_t LayerNorm(const ChannelShape& shape, const ImageNormOperands& in, float epsilon,
                       const ImageNormStatistics& statistics, bool given, Array y,
                       cudaStream_t stream);

@@ -1,5 +1,5 @@
 // Layer norm: one pass forward, which computes the statistics of each position and applies them;
-// backward, sums per channel (channel_reduce.cuh), and a pass like that forward.
+// backward, sums per channel (layer_norm_sums.cuh), and a pass like that forward.
 #include "neap/layers/cuda/kernels/channel_map.cuh"
 #include "neap/layers/cuda/kernels/channel_position.cuh"
 #include "neap/layers/cuda/kernels/channel_reduce.cuh"
@@ -9,6 +9,7 @@
 #include "neap/layers/cuda/kernels/norm/image_norm.cuh"
 #include "neap/layers/cuda/kernels/norm/image_norm.h"
 #include "neap/layers/cuda/kernels/norm/layer_norm.cuh"
+#include "neap/layers/cuda/kernels/norm/layer_norm_sums.cuh"
 
 namespace neap::kernels {
 namespace {
@@ -114,53 +115,16 @@ struct LayerNormBackwardOp {
   }
 };
 
-// Sums dy and dy * xhat per channel. `inner` is that of the shape.
-template <typename T>
-struct LayerNormSumsOp {
-  static constexpr int kLoads = 2;
-  using Total = Sums<2>;
-  const T* x;
-  const T* dy;
-  ImageNormStatistics statistics;
-  uint32_t inner;
-  template <int kVec>
-  struct Registers {
-    Packed<T, kVec> x, dy;
-    Centred<kVec> centred;
-  };
-  // Which of the layouts it is.
-  template <bool kLast>
-  struct Constants {};
-  template <bool kLast, int kVec>
-  __device__ Constants<kLast> Prepare(size_t, const RowPosition&) const {
-    return {};
-  }
-  template <int kVec, bool kLast>
-  __device__ Registers<kVec> Load(const Constants<kLast>&, const RowPosition& at) const {
-    const size_t row = kLast ? at.row : static_cast<size_t>(at.row) * (inner / kVec) + at.within;
-    return {Read<kVec>(x, at.i),
-            Read<kVec>(dy, at.i),
-            {PerPosition<kLast, kVec>(statistics.mean, row),
-             PerPosition<kLast, kVec>(statistics.invstd, row)}};
-  }
-  template <int kVec, bool kLast>
-  __device__ void Accumulate(const Constants<kLast>&, const Registers<kVec>& loaded, size_t,
-                             Accumulators<2, kVec>& sums) const {
-    const Vec<kVec> values = Unpack(loaded.x), d = Unpack(loaded.dy);
-#pragma unroll
-    for (int k = 0; k < kVec; ++k) {
-      sums.v[0].v[k] += d.v[k];
-      sums.v[1].v[k] += d.v[k] * loaded.centred.Of(values.v[k], k);
-    }
-  }
-};
-
 }  // namespace
+
+int64_t LayerNormScratchBytes(const ChannelShape& s, Element type) {
+  return PositionSumsScratchBytes(s, type);
+}
 
 cudaError_t LayerNorm(const ChannelShape& s, const ImageNormOperands& in, float epsilon,
                       const ImageNormStatistics& statistics, bool given, Array y,
                       cudaStream_t stream) {
-  const bool aligned = AllAligned16(in.x, in.gamma, in.beta, statistics.mean, y);
+  const bool aligned = AllAligned16(in.x, y) && HasAlignedParameters(s, in);
   const auto run = [&]<typename T>() {
     const LayerNormOp<T> op = {in,      statistics, given, static_cast<float>(s.channels),
                                epsilon, As<T>(y)};
@@ -173,12 +137,13 @@ cudaError_t LayerNormBackward(const ChannelShape& s, const ImageNormOperands& in
                               const ImageNormStatistics& statistics, ConstArray dy,
                               const ImageNormSums& sums, Array dx, const ReductionMemory& memory,
                               cudaStream_t stream) {
-  const bool aligned = AllAligned16(in.x, in.gamma, statistics.mean, statistics.invstd, dy, dx);
+  // Statistics are read in vectors where positions are.
+  const bool aligned = AllAligned16(in.x, dy, dx) && HasAlignedParameters(s, in) &&
+                       (s.channels_last || AllAligned16(statistics.mean, statistics.invstd));
   const auto run = [&]<typename T>() {
     if (sums.dgamma != nullptr) {
-      const LayerNormSumsOp<T> op = {As<T>(in.x), As<T>(dy), statistics,
-                                     static_cast<uint32_t>(s.inner)};
-      const cudaError_t error = Reduce<T>(s, aligned, op, ImageNormSumsFinal{sums}, memory, stream);
+      const PositionSums<T> op = {As<T>(in.x), As<T>(dy), statistics};
+      const cudaError_t error = SumPositions(s, aligned, op, sums, memory, stream);
       if (error != cudaSuccess) return error;
     }
     const LayerNormBackwardOp<T> op = {in, statistics, static_cast<float>(s.channels), As<T>(dy),

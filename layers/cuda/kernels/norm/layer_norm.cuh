@@ -2,7 +2,10 @@
 // from the sums.
 //
 //   NHWC: some threads of a warp, or a block, have the channels of one position
-//   NCHW: threads {positions, channels} have vectors of positions, and every kColumnRows-th channel
+//   NCHW: threads {positions, channels} have vectors of positions, and channels that are as far
+//         apart as there are rows of threads. Images of few positions have narrow rows, so that
+//         there are more blocks, and no idle threads. That depends on an image's shape alone, so
+//         its bits are the same in every batch.
 //
 // An Op has a Total (channel_reduce.cuh) and
 //   Begin<kLast>(row, loaded)     what sums depend on, for a vector of positions or, with kLast,
@@ -104,36 +107,45 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-inline constexpr int kColumnWidth = 32, kColumnRows = kThreads / kColumnWidth;
+// The most and the fewest vectors of positions that a block has, unless an image has fewer: these
+// are as wide as what memory delivers at once. kColumnBlocks are wanted for an image.
+inline constexpr int64_t kColumnWidth = 32, kMinColumnWidth = 8, kColumnBlocks = 8;
 
-// A block has kColumnWidth vectors of positions of an image, of which there are `columns` per image
-// and channel. Grid: `blocks` for each image.
+inline int64_t ColumnWidth(int64_t columns) {
+  return std::max(TileWidth(columns, kMinColumnWidth),
+                  TileWidth(CeilDiv(columns, kColumnBlocks), kColumnWidth));
+}
+
+// A block has blockDim.x vectors of positions of an image, a power of two up to kColumnWidth, of
+// which there are `columns` per image and channel. Grid: `blocks` for each image.
 template <typename Op, int kVec>
 __global__ void __launch_bounds__(kThreads)
     NormColumns(Op op, uint32_t columns, uint32_t channels, Divider<uint32_t> blocks) {
   AwaitKernelBefore();
   using Part = typename Op::Total::template Of<float>;
   constexpr int kSums = Op::Total::kSums;
-  __shared__ Part parts[kColumnRows][kColumnWidth * kVec];
+  __shared__ Part parts[kThreads * kVec];  // rows of the block's positions
   __shared__ float2 shared[kColumnWidth * kVec];
   uint32_t block = 0;
   const size_t image = blocks.Split(blockIdx.x, block);
-  const uint32_t column = block * kColumnWidth + threadIdx.x, own = threadIdx.x * kVec;
-  const size_t row = image * columns + column;  // of the statistics, in vectors
+  const uint32_t width = blockDim.x, rows = blockDim.y;
+  const uint32_t column = block * width + threadIdx.x, own = threadIdx.x * kVec;
+  const uint32_t mine = threadIdx.y * width * kVec + own;  // of `parts`
+  const size_t row = image * columns + column;             // of the statistics, in vectors
   const uint32_t end = column < columns ? channels : 0;
   const auto at = [&](uint32_t c) { return (image * channels + c) * columns + column; };
   // Calls visit(c, loaded) for this thread's channels.
   const auto for_each = [&](const auto& visit) {
-    for (uint32_t first = threadIdx.y; first < end; first += kColumnRows * kUnroll) {
+    for (uint32_t first = threadIdx.y; first < end; first += rows * kUnroll) {
       typename Op::template Registers<kVec> loaded[kUnroll];
 #pragma unroll
       for (uint32_t u = 0; u < kUnroll; ++u) {
-        const uint32_t c = first + u * kColumnRows;
+        const uint32_t c = first + u * rows;
         if (c < end) loaded[u] = op.template Load<kVec>(at(c));
       }
 #pragma unroll
       for (uint32_t u = 0; u < kUnroll; ++u) {
-        const uint32_t c = first + u * kColumnRows;
+        const uint32_t c = first + u * rows;
         if (c < end) visit(c, loaded[u]);
       }
     }
@@ -146,20 +158,19 @@ __global__ void __launch_bounds__(kThreads)
     for_each([&](uint32_t c, const auto& loaded) {
       op.template Accumulate<false, kVec>(of, c, loaded, sums);
     });
-    const uint32_t count =
-        threadIdx.y < end ? (end - threadIdx.y + kColumnRows - 1) / kColumnRows : 0;
+    const uint32_t count = threadIdx.y < end ? (end - threadIdx.y + rows - 1) / rows : 0;
 #pragma unroll
     for (int k = 0; k < kVec; ++k) {
       LaneSums<kSums> sum;
 #pragma unroll
       for (int n = 0; n < kSums; ++n) sum.v[n] = sums.v[n].v[k];
-      parts[threadIdx.y][own + k] = Op::Total::Close(of, k, sum, count);
+      parts[mine + k] = Op::Total::Close(of, k, sum, count);
     }
     __syncthreads();
-    for (uint32_t half = kColumnRows / 2; half > 0; half /= 2) {
+    for (uint32_t half = rows / 2; half > 0; half /= 2) {
       for (int k = 0; threadIdx.y < half && k < kVec; ++k) {
-        Part& part = parts[threadIdx.y][own + k];
-        const Part other = parts[threadIdx.y + half][own + k];
+        Part& part = parts[mine + k];
+        const Part other = parts[mine + half * width * kVec + k];
         part.Merge(other, part.ShareOf(other));
       }
       __syncthreads();
@@ -167,7 +178,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   for (int k = 0; threadIdx.y == 0 && column < columns && k < kVec; ++k) {
     const size_t position = row * kVec + k;
-    shared[own + k] = op.HasGiven() ? op.Given(position) : op.End(position, parts[0][own + k]);
+    shared[own + k] = op.HasGiven() ? op.Given(position) : op.End(position, parts[own + k]);
   }
   __syncthreads();
   Vec<kVec> a, b;
@@ -196,11 +207,13 @@ cudaError_t LaunchNormRows(const ChannelShape& s, const Op& op, cudaStream_t str
 
 template <typename Op, int kVec>
 cudaError_t LaunchNormColumns(const ChannelShape& s, const Op& op, cudaStream_t stream) {
-  const int64_t columns = s.inner / kVec, blocks = CeilDiv(columns, kColumnWidth);
+  const int64_t columns = s.inner / kVec, width = ColumnWidth(columns);
+  const int64_t blocks = CeilDiv(columns, width);
+  const dim3 block(static_cast<unsigned>(width), static_cast<unsigned>(kThreads / width));
   return LaunchDependent(s.outer * s.channels * columns, NormColumns<Op, kVec>,
-                         static_cast<unsigned>(s.outer * blocks), dim3(kColumnWidth, kColumnRows),
-                         stream, op, static_cast<uint32_t>(columns),
-                         static_cast<uint32_t>(s.channels), Divider<uint32_t>(blocks));
+                         static_cast<unsigned>(s.outer * blocks), block, stream, op,
+                         static_cast<uint32_t>(columns), static_cast<uint32_t>(s.channels),
+                         Divider<uint32_t>(blocks));
 }
 
 // Runs op over a tensor of elements of type T, which has fewer than 2^31 positions in all images,
