@@ -52,9 +52,10 @@ int64_t Counted(const Span& span, int64_t kernel, int64_t size, int64_t padding,
 // Calls f(output offset in y, window, number of pixels in its mean) for every output.
 template <typename F>
 void ForEachMean(const AveragePool& layer, const TensorSpec& x, const TensorSpec& y, F f) {
+  const int axes = x.shape.spatial_axes();
+  const int64_t planes = layer.kernel.d(axes, 1), padding = layer.padding.d(axes, 0);
   ForEachWindow(layer, x, y, [&](int64_t at, const PoolWindow& window) {
-    const int64_t depth = Counted(window.planes, layer.kernel.d(1), x.shape.d(), layer.padding.d(0),
-                                  layer.count_padding);
+    const int64_t depth = Counted(window.planes, planes, x.shape.d(), padding, layer.count_padding);
     const int64_t height =
         Counted(window.rows, layer.kernel.h(), x.shape.h(), layer.padding.h(), layer.count_padding);
     const int64_t width = Counted(window.columns, layer.kernel.w(), x.shape.w(), layer.padding.w(),
