@@ -172,6 +172,18 @@ TEST_CASE("ranges and weights of adaptive average pooling are those of its defin
   }
 }
 
+TEST_CASE(
+    "a mean's weight takes two divisions, of the bounds of its range, by the given function") {
+  const ResampleAxis<int64_t> axis = AveragedAxis(10, 4);
+  int divisions = 0;
+  const auto by_unit = [&](int64_t n) {
+    ++divisions;
+    return n / axis.unit;
+  };
+  CHECK(axis.Weight(1, 2, by_unit) == axis.Weight(1, 2));
+  CHECK(divisions == 2);
+}
+
 TEST_CASE("positions follow from a given scale, not from the rounded number of outputs") {
   const float scale = 1.5F;  // 5 inputs to 7
   const Resize resize = {.mode = Resize::Mode::kLinear};

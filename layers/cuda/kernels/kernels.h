@@ -33,7 +33,8 @@ struct ChannelShape {
 };
 
 // Whether 32-bit indices suffice for n elements. Reductions per channel, LRN, softmax and global
-// pooling have only these.
+// pooling have only these; poolings, for the vectors of an image; maps with values per channel, for
+// the positions of a plane.
 inline bool Fits32(int64_t n) { return n < (int64_t{1} << 31); }
 
 // activation.cu. The functions of layers/activation.h; a and b are the fields of a layer that has
@@ -124,10 +125,12 @@ cudaError_t BiasGradient(const ChannelShape& shape, ConstArray dy, float* dbias,
 inline constexpr uint8_t kStopsAtRelu = 255;
 
 // pooling.cu. Images are {outer, h, w, channels}, volumes {outer, d, h, w, channels}; channels
-// first is outer = N * C, channels = 1.
+// first is outer = N * C, channels = 1. Planes of volumes can be images: outer is multiplied by
+// their number.
 struct PoolShape {
   int64_t outer = 1;
   int64_t channels = 1;
+  int64_t planes = 1;       // of a volume, if they are images
   int axes = 2;             // 3 of volumes; the numbers along d are those of one plane otherwise
   int d = 1, h = 1, w = 1;  // of the input
   int out_d = 1, out_h = 1, out_w = 1;

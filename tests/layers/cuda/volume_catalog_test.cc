@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "neap/core/step/divided_kernel.h"
 #include "neap/core/step/signature_text.h"
 #include "neap/layers/convolution.h"
@@ -63,6 +65,49 @@ TEST_CASE("convolutions of volumes have engines of cuDNN in all phases, types an
                    Convolution{.out_channels = 16, .kernel = 3, .padding = 1, .groups = 16}, x);
       CheckEngines(*catalog, Convolution{.out_channels = 8, .kernel = 3, .stride = 2},
                    {{2, 3, 8, 12, 10}, dtype, layout});
+    }
+  }
+}
+
+std::string IdsOf(EngineCatalog& catalog, const StepSignature& step) {
+  const absl::StatusOr<std::vector<Engine>> engines = catalog.Engines(step);
+  REQUIRE_MESSAGE(engines.ok(), std::string(engines.status().message()));
+  std::string ids;
+  for (const Engine& engine : *engines) absl::StrAppend(&ids, engine.id, " ");
+  return ids;
+}
+
+TEST_CASE("planes of volumes in NDHWC are images, if windows do not move along the depth") {
+  const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
+  if (!catalog) return;
+  struct Case {
+    Layer volumes, images;
+    int64_t channels;
+    const char* engine;  // of images only
+  };
+  // A usual one, a stem, a depthwise one, and a transposed one.
+  const Case cases[] = {
+      {Convolution{.out_channels = 32, .kernel = {1, 3, 3}, .padding = {0, 1, 1}},
+       Convolution{.out_channels = 32, .kernel = 3, .padding = 1}, 16, "eng"},
+      {Convolution{
+           .out_channels = 32, .kernel = {1, 7, 7}, .stride = {1, 2, 2}, .padding = {0, 3, 3}},
+       Convolution{.out_channels = 32, .kernel = 7, .stride = 2, .padding = 3}, 3, "s2d2x2+"},
+      {Convolution{.out_channels = 16, .kernel = {1, 3, 3}, .padding = {0, 1, 1}, .groups = 16},
+       Convolution{.out_channels = 16, .kernel = 3, .padding = 1, .groups = 16}, 16, "neap"},
+      {TransposedConvolution{.out_channels = 8, .kernel = {1, 2, 2}, .stride = {1, 2, 2}},
+       TransposedConvolution{.out_channels = 8, .kernel = 2, .stride = 2}, 16, "eng"}};
+  for (const Case& c : cases) {
+    CAPTURE(c.volumes.Parameters());
+    const auto steps_of = [&](const Layer& layer, Shape shape) {
+      return Signatures16(layer, {std::move(shape), DType::kBf16, Layout::kChannelsLast});
+    };
+    const auto of_volumes = steps_of(c.volumes, {2, c.channels, 6, 24, 20});
+    const auto of_images = steps_of(c.images, {12, c.channels, 24, 20});
+    REQUIRE(of_volumes.size() == of_images.size());
+    for (size_t i = 0; i < of_volumes.size(); ++i) {
+      const std::string ids = IdsOf(*catalog, of_volumes[i]);
+      CHECK(ids == IdsOf(*catalog, of_images[i]));
+      if (of_volumes[i].phase != Phase::kBackwardData) CHECK(absl::StrContains(ids, c.engine));
     }
   }
 }
