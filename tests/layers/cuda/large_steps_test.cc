@@ -6,7 +6,9 @@
 #include "absl/strings/match.h"
 #include "neap/core/step/signature_text.h"
 #include "neap/layers/batch_norm.h"
+#include "neap/layers/conv/measured_parts.h"
 #include "neap/layers/convolution.h"
+#include "neap/layers/fusion/fused_convolution.h"
 #include "neap/layers/fusion/fused_relu.h"
 #include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/pooling.h"
@@ -82,6 +84,27 @@ TEST_CASE("maps with values per channel are refused for planes of 2^31 positions
   const TensorSpec image = {{1, 1, 65536, 32768}};
   CHECK_FALSE(is_listed(Convolution{.out_channels = 1}, image));
   CHECK(is_listed(Convolution{.out_channels = 1, .bias = false}, image));
+}
+
+TEST_CASE("convolutions of volumes of 2^31 elements are refused by name, but not their parts") {
+  const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
+  if (!catalog) return;
+  const Convolution layer = {.out_channels = 32, .kernel = 3, .padding = 1};
+  const TensorSpec x = {{2, 8, 512, 512, 128}, DType::kBf16, Layout::kChannelsLast};
+  for (const Layer& conv : {Layer(layer), Layer(FusedConvolution{layer})}) {
+    for (const StepSignature& step : Signatures16(conv, x)) {
+      if (step.phase == Phase::kBackwardActivation) continue;
+      CAPTURE(SignatureText(step));
+      CHECK(absl::StrContains(catalog->Engines(step).status().message(),
+                              "cuDNN's convolutions of volumes are not used for tensors of 2^31 "
+                              "elements and more, such as 2x32x512x512x128 bf16 ndhwc"));
+      CHECK(WholeEngines(step, DivisionPolicy::kPowerOfTwo, *catalog)->empty());
+      CHECK_FALSE(catalog->Engines(WithBatch(step, 1))->empty());
+    }
+  }
+  // Planes are images.
+  const Convolution of_planes = {.out_channels = 32, .kernel = {1, 3, 3}, .padding = {0, 1, 1}};
+  for (const StepSignature& step : Signatures16(of_planes, x)) CHECK(IsListed(*catalog, step));
 }
 
 }  // namespace
