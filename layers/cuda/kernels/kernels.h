@@ -245,23 +245,26 @@ cudaError_t Spread(const PixelGrid& grid, const float* small, float* dx, cudaStr
 // sum[i] = parts[0][i] + ... + parts[count - 1][i]
 cudaError_t SumParts(const float* parts, int64_t count, int64_t n, float* sum, cudaStream_t stream);
 
-// space_to_depth.cu. Rearranges each block of pixels into the channels of one pixel: channel (row *
-// block_w + column) * channels + c of pixel (i, j) of `deep` is channel c of pixel (i * block_h +
-// row - padding_h, j * block_w + column - padding_w) of the image; it is 0 outside the image and in
-// padding channels.
+// space_to_depth.cu. Rearranges each block of pixels into the channels of one pixel: channel ((plane
+// * block_h + row) * block_w + column) * channels + c of pixel (f, i, j) of `deep` is channel c of
+// pixel (f * step_d + plane - padding_d, i * step_h + row - padding_h, j * step_w + column -
+// padding_w) of the image or volume; it is 0 outside and in padding channels. Blocks overlap where
+// steps are smaller.
 struct DepthShape {
   int64_t outer = 1;
   int64_t channels = 1;
-  int64_t h = 1, w = 1;
+  int axes = 2;  // 3 of volumes; the numbers along d are those of one plane otherwise
+  int64_t d = 1, h = 1, w = 1;
   int64_t deep_channels = 1;
-  int64_t deep_h = 1, deep_w = 1;
-  int64_t block_h = 1, block_w = 1;
-  int64_t padding_h = 0, padding_w = 0;
+  int64_t deep_d = 1, deep_h = 1, deep_w = 1;
+  int64_t block_d = 1, block_h = 1, block_w = 1;
+  int64_t step_d = 1, step_h = 1, step_w = 1;
+  int64_t padding_d = 0, padding_h = 0, padding_w = 0;
   bool channels_last = false;
 };
 cudaError_t SpaceToDepth(const DepthShape& shape, ConstArray wide, Array deep, cudaStream_t stream);
-// The inverse, in fp32: writes every pixel from its place in `deep`, or 0 if it has none; adds if
-// `add`.
+// The inverse, in fp32, for blocks that do not overlap: writes every pixel from its place in `deep`,
+// or 0 if it has none; adds if `add`.
 cudaError_t DepthToSpace(const DepthShape& shape, const float* deep, float* wide, bool add,
                          cudaStream_t stream);
 
