@@ -35,7 +35,8 @@ class Extents {
   // The number of axes; 2 of a number for every axis.
   constexpr int axes() const { return axes_; }
   constexpr int64_t operator[](int axis) const { return values_[static_cast<size_t>(axis)]; }
-  // Along D of tensors with so many spatial axes, which it must suit; `otherwise` if they have no D.
+  // Along D of tensors with so many spatial axes, which it must suit, or `otherwise` if
+  // they have no D.
   constexpr int64_t d(int axes, int64_t otherwise) const {
     return axes == kMaxSpatialAxes ? values_[0] : otherwise;
   }

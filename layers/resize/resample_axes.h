@@ -17,9 +17,9 @@ namespace neap {
 struct Fraction {
   int64_t over = 1, under = 1;
 };
-// The simplest fraction that rounds to a scale between 2^-30 and 2^30, in fp64 or in fp32: the first
-// such convergent of its continued fraction. If that has numbers above 2^30, the last one that has
-// not, which is nearly as close.
+// The simplest fraction that rounds to a scale between 2^-30 and 2^30, in fp64 or in fp32: the
+// first such convergent of its continued fraction. If that has numbers above 2^30, the last one
+// that has not, which is nearly as close.
 Fraction FractionOf(double scale);
 Fraction FractionOf(float scale);
 

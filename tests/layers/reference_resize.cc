@@ -33,8 +33,8 @@ double WithoutRounding(double position) {
   return std::abs(position - nearest) < 1e-9 ? nearest : position;
 }
 
-// Quotients of whole numbers, which are whole if they should be. Scales are those of float64: 0.7 is
-// a little less than 7/10, for which it stands.
+// Quotients of whole numbers, which are whole if they should be. Scales are those of float64: 0.7
+// is a little less than 7/10, for which it stands.
 double ResizedPosition(const Resize& resize, const double* scale, int64_t i, int64_t in,
                        int64_t out) {
   const auto at = static_cast<double>(i), x = static_cast<double>(in), y = static_cast<double>(out);

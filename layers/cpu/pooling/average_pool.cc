@@ -18,11 +18,12 @@ struct Pool {
 
 Pool MakePool(const StepSignature& signature, const TensorSpec& x, const TensorSpec& y) {
   const AveragePool& layer = *signature.layer.As<AveragePool>();
+  const int axes = x.shape.spatial_axes();
   Pool pool = {.x = ImageDesc(x),
                .y = ImageDesc(y),
-               .kernel = DimsOf(layer.kernel),
-               .stride = DimsOf(layer.stride),
-               .padding = DimsOf(layer.padding)};
+               .kernel = DimsOf(layer.kernel.Along(axes)),
+               .stride = DimsOf(layer.stride.Along(axes)),
+               .padding = DimsOf(layer.padding.Along(axes))};
   if (!layer.count_padding) pool.algorithm = dnnl::algorithm::pooling_avg_exclude_padding;
   return pool;
 }

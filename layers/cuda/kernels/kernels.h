@@ -245,11 +245,11 @@ cudaError_t Spread(const PixelGrid& grid, const float* small, float* dx, cudaStr
 // sum[i] = parts[0][i] + ... + parts[count - 1][i]
 cudaError_t SumParts(const float* parts, int64_t count, int64_t n, float* sum, cudaStream_t stream);
 
-// space_to_depth.cu. Rearranges each block of pixels into the channels of one pixel: channel ((plane
-// * block_h + row) * block_w + column) * channels + c of pixel (f, i, j) of `deep` is channel c of
-// pixel (f * step_d + plane - padding_d, i * step_h + row - padding_h, j * step_w + column -
-// padding_w) of the image or volume; it is 0 outside and in padding channels. Blocks overlap where
-// steps are smaller.
+// space_to_depth.cu. Rearranges each block of pixels into the channels of one pixel: channel
+// ((plane * block_h + row) * block_w + column) * channels + c of pixel (f, i, j) of `deep` is
+// channel c of pixel (f * step_d + plane - padding_d, i * step_h + row - padding_h, j * step_w +
+// column - padding_w) of the image or volume; it is 0 outside and in padding channels. Blocks
+// overlap where steps are smaller.
 struct DepthShape {
   int64_t outer = 1;
   int64_t channels = 1;
@@ -263,8 +263,8 @@ struct DepthShape {
   bool channels_last = false;
 };
 cudaError_t SpaceToDepth(const DepthShape& shape, ConstArray wide, Array deep, cudaStream_t stream);
-// The inverse, in fp32, for blocks that do not overlap: writes every pixel from its place in `deep`,
-// or 0 if it has none; adds if `add`.
+// The inverse, in fp32, for blocks that do not overlap: writes every pixel from its place in
+// `deep`, or 0 if it has none; adds if `add`.
 cudaError_t DepthToSpace(const DepthShape& shape, const float* deep, float* wide, bool add,
                          cudaStream_t stream);
 
