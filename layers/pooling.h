@@ -87,12 +87,10 @@ bool AllHoldPixels(int64_t size, int64_t positions, int64_t stride, int64_t padd
 
 // The index of a window whose maximum is not positive, if a ReLU is in the same pass.
 inline constexpr uint8_t kNotPositive = 255;
-// Whether no position in the window has this index, for tensors with so many spatial axes; where
-// that is not known, with as many as the kernel has.
+// Whether no position in the window has this index, for tensors with so many spatial axes.
 inline bool CanPoolRelu(const MaxPool& pool, int axes) {
-  return pool.kernel.Suits(axes) && pool.kernel.Along(axes).product() <= 255;
+  return pool.kernel.Suits(axes) && pool.kernel.Along(axes).product() <= kNotPositive;
 }
-inline bool CanPoolRelu(const MaxPool& pool) { return CanPoolRelu(pool, pool.kernel.axes()); }
 
 struct AveragePool {
   static constexpr std::string_view kType = "average_pool";

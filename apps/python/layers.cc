@@ -58,12 +58,12 @@ Extents ToExtent(const Extent& extent) {
 }
 
 // The same for scales.
-using Scale = std::variant<float, std::vector<float>>;
+using Scale = std::variant<double, std::vector<double>>;
 
-std::vector<float> ToScales(const std::optional<Scale>& scale) {
+std::vector<double> ToScales(const std::optional<Scale>& scale) {
   if (!scale.has_value()) return {};
-  const auto* const every = std::get_if<float>(&*scale);
-  return every != nullptr ? std::vector<float>{*every} : std::get<std::vector<float>>(*scale);
+  const auto* const every = std::get_if<double>(&*scale);
+  return every != nullptr ? std::vector<double>{*every} : std::get<std::vector<double>>(*scale);
 }
 
 template <typename Definition>

@@ -9,8 +9,9 @@
 namespace neap {
 namespace {
 
-// The fewest digits that identify this number.
-std::string ShortestText(float value) {
+// The fewest digits that identify this number of its type.
+template <typename Float>
+std::string ShortestText(Float value) {
   std::array<char, 32> digits;
   const auto result = std::to_chars(digits.data(), digits.data() + digits.size(), value);
   return {digits.data(), result.ptr};
@@ -28,9 +29,9 @@ Parameter::Parameter(std::string_view name, float value)
     : Parameter(name, std::string_view(ShortestText(value))) {}
 Parameter::Parameter(std::string_view name, const Extents& value)
     : Parameter(name, std::string_view(value.ToString())) {}
-Parameter::Parameter(std::string_view name, absl::Span<const float> value)
+Parameter::Parameter(std::string_view name, absl::Span<const double> value)
     : Parameter(name,
-                std::string_view(absl::StrJoin(value, "x", [](std::string* out, float number) {
+                std::string_view(absl::StrJoin(value, "x", [](std::string* out, double number) {
                   out->append(ShortestText(number));
                 }))) {}
 

@@ -35,8 +35,11 @@ class Extents {
   // The number of axes; 2 of a number for every axis.
   constexpr int axes() const { return axes_; }
   constexpr int64_t operator[](int axis) const { return values_[static_cast<size_t>(axis)]; }
-  // Along the first of three axes; `otherwise` if there are no three numbers.
-  constexpr int64_t d(int64_t otherwise) const { return axes_ == 3 ? values_[0] : otherwise; }
+  // Along D of tensors with so many spatial axes, which it must suit, or `otherwise` if
+  // they have no D.
+  constexpr int64_t d(int axes, int64_t otherwise) const {
+    return axes == kMaxSpatialAxes ? values_[0] : otherwise;
+  }
   // Along the last two axes of images and volumes, so of at least two numbers.
   constexpr int64_t h() const { return values_[static_cast<size_t>(axes_ - 2)]; }
   constexpr int64_t w() const { return values_[static_cast<size_t>(axes_ - 1)]; }

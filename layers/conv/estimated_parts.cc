@@ -64,6 +64,7 @@ class Estimator {
       // Times of other versions of the library say more than none.
       if (calibrating_.empty()) calibrating_ = measured_;
     }
+    only_in_parts_ = listed.empty();
     const TimedEngine* const measured = FastestWhole();
     whole_is_slow_ = AllLoseMuch(engines, GroupOf(signature_)) ||
                      (measured != nullptr && IsOfOtherKind(*measured));
@@ -224,10 +225,11 @@ class Estimator {
   }
 
   // Whether a slower engine for the whole batch needs much less workspace than the fastest, or the
-  // fast ones are not listed for so large a batch.
+  // fast ones, or all, are not listed for so large a batch.
   bool MayGainFromParts() const {
     if (!IsDivisible(signature_) || options_.divisions == DivisionPolicy::kUndivided) return false;
     if (options_.device.kind == "cpu") return false;
+    if (only_in_parts_) return true;
     const TimedEngine* const fastest = FastestWhole();
     if (fastest == nullptr) return false;
     if (whole_is_slow_) return true;
@@ -246,8 +248,10 @@ class Estimator {
       const bool ends_batch = (batch_ & size) != 0 || !IsPowerOfTwo(size);
       if (size == batch_ || (size * kMaxParts < batch_ && !ends_batch)) continue;
       const StepSignature part = WithBatch(signature_, size);
-      ASSIGN_OR_RETURN(const std::vector<Engine> engines, catalog_.Engines(part));
-      Add(part, engines);
+      const absl::StatusOr<std::vector<Engine>> engines = catalog_.Engines(part);
+      if (absl::IsUnimplemented(engines.status())) continue;  // this part is too large, too
+      RETURN_IF_ERROR(engines.status());
+      Add(part, *engines);
     }
     return absl::OkStatus();
   }
@@ -263,6 +267,7 @@ class Estimator {
   absl::flat_hash_map<std::string, Sizes> measured_, calibrating_;
   double calibration_ = 1;
   bool whole_is_slow_ = false;  // far slower than parts, of which it says nothing
+  bool only_in_parts_ = false;  // no engine is listed for the whole batch
 };
 
 }  // namespace

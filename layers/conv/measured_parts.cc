@@ -44,6 +44,13 @@ void AddSums(const StepSignature& signature, const KernelTimings& timings,
   }
 }
 
+// None where the library has none.
+absl::StatusOr<std::vector<Engine>> EnginesOrNone(const StepSignature& signature,
+                                                  EngineCatalog& catalog) {
+  absl::StatusOr<std::vector<Engine>> engines = catalog.Engines(signature);
+  return absl::IsUnimplemented(engines.status()) ? std::vector<Engine>() : engines;
+}
+
 // A part of the configuration whose engine the library no longer lists, or only with more
 // workspace.
 absl::StatusOr<std::optional<EngineUse>> FindUnlisted(const StepSignature& signature,
@@ -56,7 +63,7 @@ absl::StatusOr<std::optional<EngineUse>> FindUnlisted(const StepSignature& signa
     if (!is_first) last = &part;
     const StepSignature like = WithBatch(signature, part.batch);
     ASSIGN_OR_RETURN(const std::vector<Engine> engines,
-                     part.adds ? AddingEngines(like, catalog) : catalog.Engines(like));
+                     part.adds ? AddingEngines(like, catalog) : EnginesOrNone(like, catalog));
     const bool by_scratch = !is_first && !part.adds;
     const int64_t bytes =
         configuration.workspace_bytes - (by_scratch ? DivisionScratchBytes(signature) : 0);
@@ -77,6 +84,17 @@ absl::StatusOr<std::optional<EngineUse>> FindUnlisted(const StepSignature& signa
 }
 
 }  // namespace
+
+absl::StatusOr<std::vector<Engine>> WholeEngines(const StepSignature& signature,
+                                                 DivisionPolicy divisions, EngineCatalog& catalog) {
+  absl::StatusOr<std::vector<Engine>> whole = catalog.Engines(signature);
+  if (!absl::IsUnimplemented(whole.status()) || !IsDivisible(signature)) return whole;
+  const int64_t smallest =
+      MicroBatchSizes(divisions, BatchOf(signature), BatchGranularity(signature)).front();
+  if (smallest == BatchOf(signature)) return whole;
+  const absl::StatusOr<std::vector<Engine>> part = catalog.Engines(WithBatch(signature, smallest));
+  return part.ok() ? std::vector<Engine>() : whole;
+}
 
 std::vector<TimedEngine> MeasuredPartsOf(const StepSignature& signature,
                                          absl::Span<const Engine> listed, DivisionPolicy divisions,

@@ -21,6 +21,11 @@
 
 namespace neap {
 
+// The catalog's engines for the whole batch. None if it has engines for parts alone, as for tensors
+// of more elements than the library can index, and the policy allows parts. Errors: the catalog's.
+absl::StatusOr<std::vector<Engine>> WholeEngines(const StepSignature& signature,
+                                                 DivisionPolicy divisions, EngineCatalog& catalog);
+
 // The timed engines of a step, for its whole batch only if it is not divisible. `listed` has the
 // catalog's engines for the whole batch; measured engines that are not listed, or that now need
 // more workspace, are left out. Those that add in fp16 are left out for parts too, if the catalog

@@ -28,7 +28,8 @@ struct ByTime {
 // The fastest measured configuration that uses only engines that the library still lists.
 absl::StatusOr<ByTime> FastestByTime(const StepSignature& step, const ConvolutionOptions& options,
                                      EngineCatalog& catalog) {
-  ASSIGN_OR_RETURN(const std::vector<Engine> listed, catalog.Engines(step));
+  ASSIGN_OR_RETURN(const std::vector<Engine> listed,
+                   WholeEngines(step, options.divisions, catalog));
   std::vector<TimedEngine> known =
       MeasuredPartsOf(step, listed, options.divisions, options.deterministic, *options.timings);
   if (!KnowsWhole(known, step)) return ByTime{};
@@ -94,7 +95,7 @@ absl::StatusOr<std::optional<Configuration>> InPartsOf(int64_t size, const StepS
                                                        EngineCatalog& catalog) {
   const int64_t batch = BatchOf(step);
   const StepSignature part = WithBatch(step, size);
-  ASSIGN_OR_RETURN(std::vector<Engine> engines, catalog.Engines(part));
+  ASSIGN_OR_RETURN(std::vector<Engine> engines, WholeEngines(part, options.divisions, catalog));
   const std::optional<Engine> first =
       FirstOf(part, std::move(engines), options, options.workspace_limit_bytes);
   if (!first.has_value()) return std::nullopt;

@@ -20,9 +20,10 @@ void ForEachRow(const TensorSpec& whole, const TensorSpec& part, Extents offset,
   const int64_t pixel = last ? whole.shape.c() : 1;
   const int64_t run = part.shape.w() * pixel;
   const int64_t planes = part.shape.d(), rows = part.shape.h();
+  const int64_t front = offset.d(whole.shape.spatial_axes(), 0);
   for (int64_t row = 0; row < images * planes * rows; ++row) {
     const int64_t plane = row / rows, image = plane / planes;
-    const int64_t from_plane = image * whole.shape.d() + offset.d(0) + plane % planes;
+    const int64_t from_plane = image * whole.shape.d() + front + plane % planes;
     const int64_t from = from_plane * whole.shape.h() + offset.h() + row % rows;
     f((from * whole.shape.w() + offset.w()) * pixel, row * run, run);
   }

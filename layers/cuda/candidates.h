@@ -112,6 +112,9 @@ absl::Status CheckFp32(const StepSignature& signature, std::initializer_list<Slo
 
 // UNIMPLEMENTED if `elements` is too many for a kernel that has 32-bit indices only.
 absl::Status CheckFits32(const StepSignature& signature, int64_t elements);
+// UNIMPLEMENTED if maps with values per channel (kernels/channel_map.cuh) have too few bits for the
+// positions of a plane.
+absl::Status CheckPlanesFit32(const StepSignature& signature, const kernels::ChannelShape& shape);
 
 // The functions of the table's rows, one per layer; each handles all phases of the layer.
 using CandidatesOf = absl::StatusOr<Candidates> (*)(const StepSignature& signature,

@@ -23,7 +23,7 @@ namespace neap {
 struct FusedRelu {
   static constexpr std::string_view kType = "fused_relu";
   bool bias = false;
-  MaxPool pool = {};  // CanPoolRelu()
+  MaxPool pool = {};  // CanPoolRelu(), for the axes of x
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;
   std::string Parameters() const;
   friend bool operator==(const FusedRelu&, const FusedRelu&) = default;

@@ -28,10 +28,14 @@ using MaybePair = std::optional<std::pair<Layer, Layer>>;
 
 // Folded convolutions.
 
+// Whether it reads one position for each, of whatever tensors.
+bool IsPointwise(const Convolution& convolution) {
+  return convolution.kernel.AllAre(1) && convolution.stride.AllAre(1) &&
+         convolution.padding.AllAre(0) && convolution.dilation.AllAre(1) && convolution.groups == 1;
+}
+
 MaybeLayer FoldNorm(const Convolution& convolution, const BatchNorm& norm, int /*input*/) {
-  const Convolution pointwise = {
-      .out_channels = convolution.out_channels, .bias = false, .init = convolution.init};
-  if (convolution != pointwise) return std::nullopt;
+  if (!IsPointwise(convolution) || convolution.bias) return std::nullopt;
   return FoldedConvolution{.out_channels = convolution.out_channels, .norm = norm};
 }
 
@@ -91,7 +95,7 @@ MaybeLayer NormActivation(const NormPass& norm, const Activation& activation, in
 }
 
 MaybeLayer NormMaxPool(const NormPass& norm, const MaxPool& pool, int /*input*/) {
-  if (!IsNone(norm.sink) || !CanPoolRelu(pool)) return std::nullopt;
+  if (!IsNone(norm.sink)) return std::nullopt;
   NormPass fused = norm;
   fused.sink = pool;
   return IfItHasKernels(fused);
@@ -142,10 +146,9 @@ MaybeLayer NormConcat(const NormPass& norm, const Concat& /*parts*/, int input) 
   return NormPart(norm, ConcatBatchNorms{}, input);
 }
 
-// ReLUs.
+// ReLUs. Fused layers refuse windows that are too large for the tensor.
 
 MaybeLayer ReluMaxPool(const Relu& /*relu*/, const MaxPool& pool, int /*input*/) {
-  if (!CanPoolRelu(pool)) return std::nullopt;
   return FusedRelu{.pool = pool};
 }
 

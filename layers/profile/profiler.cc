@@ -11,6 +11,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/divided_kernel.h"
 #include "neap/core/step/signature_text.h"
+#include "neap/layers/conv/measured_parts.h"
 #include "neap/layers/profile/profile_steps.h"
 
 namespace neap {
@@ -210,8 +211,9 @@ absl::StatusOr<std::vector<Engine>> Profiler::EnginesFor(const StepSignature& st
                                                          const std::string& operation) {
   const bool adds = AddsToGradients(step);
   EngineCatalog& catalog = device_->backend();
-  ASSIGN_OR_RETURN(std::vector<Engine> engines,
-                   adds ? AddingEngines(step, catalog) : catalog.Engines(step));
+  ASSIGN_OR_RETURN(
+      std::vector<Engine> engines,
+      adds ? AddingEngines(step, catalog) : WholeEngines(step, options_.divisions, catalog));
   std::erase_if(engines, [&](const Engine& engine) {
     return engine.workspace_bytes > options_.workspace_limit_bytes;
   });

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <numeric>
 #include <string>
 
@@ -69,22 +70,35 @@ Resampling KindOf(Resize::Mode mode) {
   return Resampling::kNearest;
 }
 
-}  // namespace
-
-Fraction FractionOf(float scale) {
+template <typename Float>
+Fraction SimplestFraction(Float scale) {
+  constexpr int64_t kMax = int64_t{1} << 30;
   Fraction before = {0, 1}, convergent = {1, 0};
-  double rest = static_cast<double>(scale);
+  auto rest = static_cast<double>(scale);
   while (true) {
     const double whole = std::floor(rest);
+    if (whole > kMax) return convergent;
     const auto term = static_cast<int64_t>(whole);
     const Fraction next = {term * convergent.over + before.over,
                            term * convergent.under + before.under};
+    if (std::max(next.over, next.under) > kMax) return convergent;
     const double value = static_cast<double>(next.over) / static_cast<double>(next.under);
-    if (static_cast<float>(value) == scale) return next;
+    if (static_cast<Float>(value) == scale) return next;
     before = convergent;
     convergent = next;
     rest = 1 / (rest - whole);
   }
+}
+
+}  // namespace
+
+Fraction FractionOf(double scale) { return SimplestFraction(scale); }
+Fraction FractionOf(float scale) { return SimplestFraction(scale); }
+
+int64_t ScaledExtent(int64_t in, double scale) {
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  const double out = std::floor(static_cast<double>(in) * scale);
+  return out < static_cast<double>(kMax) ? static_cast<int64_t>(out) : kMax;
 }
 
 absl::Status CheckResampled(std::string_view what, const Shape& x, const Extents& out) {
@@ -98,7 +112,7 @@ absl::Status CheckResampled(std::string_view what, const Shape& x, const Extents
   return absl::OkStatus();
 }
 
-ResampleAxis<int64_t> AxisOf(const Resize& resize, const float* scale, int64_t in, int64_t out) {
+ResampleAxis<int64_t> AxisOf(const Resize& resize, const double* scale, int64_t in, int64_t out) {
   const Fraction of_scale = scale == nullptr ? Reduced({out, in}) : FractionOf(*scale);
   AxisPositions at = AxisPositionsOf(resize.coordinates, {of_scale.under, of_scale.over}, in, out);
   if (resize.mode == Resize::Mode::kNearest) at = Rounded(at, resize.rounding);

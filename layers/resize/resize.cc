@@ -48,8 +48,8 @@ absl::Status CheckScales(const Resize& resize, int axes) {
         SizeText(resize), " has ", count, " numbers, but the ", std::string(NameOfSpatial(axes)),
         " has ", axes, axes == 1 ? " axis" : " axes"));
   }
-  for (const float scale : resize.scales) {
-    constexpr auto kMax = static_cast<float>(kMaxResampledExtent);
+  for (const double scale : resize.scales) {
+    constexpr auto kMax = static_cast<double>(kMaxResampledExtent);
     if (scale >= 1 / kMax && scale <= kMax) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(SizeText(resize), " must be between 2^-30 and 2^30"));
@@ -66,19 +66,14 @@ absl::Status CheckFields(const Resize& resize, int axes) {
   return CheckScales(resize, axes);
 }
 
-// in * scale, rounded down. Too large products saturate.
-int64_t Scaled(int64_t in, float scale) {
-  const Fraction fraction = FractionOf(scale);
-  return SaturatingProduct(in, fraction.over) / fraction.under;
-}
-
 absl::StatusOr<Extents> OutputOf(const Resize& resize, const Shape& x) {
   const int axes = x.spatial_axes();
   RETURN_IF_ERROR(CheckFields(resize, axes));
   std::vector<int64_t> out;
   for (int i = 0; i < axes; ++i) {
     const int64_t in = x[2 + i];
-    out.push_back(resize.sizes.has_value() ? (*resize.sizes)[i] : Scaled(in, *resize.ScaleOf(i)));
+    out.push_back(resize.sizes.has_value() ? (*resize.sizes)[i]
+                                           : ScaledExtent(in, *resize.ScaleOf(i)));
   }
   RETURN_IF_ERROR(CheckResampled(SizeText(resize), x, Extents::Of(out)));
   return Extents::Of(out);

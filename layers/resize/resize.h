@@ -5,7 +5,7 @@
 //   forward        x      y
 //   backward_data  dy     dx      an element of dx is the weighted sum of those of dy that read it
 //
-//   {N, C, in...} -> {N, C, out...}   out = sizes, or in * scales rounded down
+//   {N, C, in...} -> {N, C, out...}   out = sizes, or in * scales, in fp64, rounded down
 //
 // Along each axis, output i is at this position among the inputs:
 //
@@ -23,9 +23,10 @@
 //   "linear", "bilinear", "trilinear"   kLinear   kHalfPixel, or kAlignCorners  -
 //   "bicubic"                           kCubic    kHalfPixel, or kAlignCorners  -
 //
-// The first two are the same if x becomes a whole number of times as large. PyTorch and ONNX
-// Runtime compute positions in fp32. Here they are exact, and a scale stands for the simplest
-// fraction that rounds to it: 0.7 is 7/10.
+// The first two are the same if x becomes a whole number of times as large. Extents are those of
+// PyTorch, also where the product is rounded: 100 * 0.29 is 28. (ONNX multiplies in fp32, which
+// makes 29: nets/onnx/scaled_extents.h.) PyTorch and ONNX Runtime compute positions in fp32. Here
+// they are exact, and a scale stands for the simplest fraction that rounds to it: 0.7 is 7/10.
 //
 //   net.Add("up", Resize{.scales = {2}, .mode = Resize::Mode::kLinear}, {x});
 #pragma once
@@ -51,14 +52,14 @@ struct Resize {
   enum class Rounding : uint8_t { kFloor, kCeil, kPreferFloor, kPreferCeil };  // Prefer: of halves
 
   std::optional<Extents> sizes = std::nullopt;
-  std::vector<float> scales = {};  // one for every axis, or one for each
+  std::vector<double> scales = {};  // one for every axis, or one for each
   Mode mode = Mode::kNearest;
   Coordinates coordinates = Coordinates::kHalfPixel;
   Rounding rounding = Rounding::kPreferCeil;  // of kNearest
   float cubic_coefficient = -0.75F;
 
   // That along an axis of x; null if there are sizes.
-  const float* ScaleOf(int axis) const {
+  const double* ScaleOf(int axis) const {
     if (scales.empty()) return nullptr;
     return &scales[scales.size() == 1 ? 0 : static_cast<size_t>(axis)];
   }

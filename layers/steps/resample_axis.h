@@ -107,7 +107,9 @@ struct ResampleAxis {
   }
 
   // The weight of input j, which is one of Inputs(i), in output i.
-  constexpr float Weight(Int i, Int j) const {
+  constexpr float Weight(Int i, Int j) const { return Weight(i, j, Quotient{unit}); }
+  template <typename Divide>
+  constexpr float Weight(Int i, Int j, const Divide& by_unit) const {
     switch (kind) {
       case Resampling::kNearest:
         return 1;
@@ -116,9 +118,13 @@ struct ResampleAxis {
       case Resampling::kCubic:
         return CubicWeight(i * step + offset - j * unit, j);
       case Resampling::kAverage:
-        return 1 / static_cast<float>(Inputs(i).last - Inputs(i).first);
+        return MeanWeight(Inputs(i, by_unit));
     }
     return 0;
+  }
+  // The weight of each input of a mean.
+  static constexpr float MeanWeight(const IndexRange<Int>& inputs) {
+    return 1 / static_cast<float>(inputs.last - inputs.first);
   }
 
  private:

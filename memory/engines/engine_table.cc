@@ -124,7 +124,9 @@ class Lister {
 
   absl::StatusOr<StepConfigurations> OfSignature(const StepSignature& signature, double flops) {
     if (const auto known = known_.find(signature); known != known_.end()) return known->second;
-    ASSIGN_OR_RETURN(const std::vector<Engine> engines, catalog_.Engines(signature));
+    const DivisionPolicy divisions = strict_ ? DivisionPolicy::kUndivided : options_.divisions;
+    ASSIGN_OR_RETURN(const std::vector<Engine> engines,
+                     WholeEngines(signature, divisions, catalog_));
     RETURN_IF_ERROR(CheckWorkspaces(engines));
     StepConfigurations list;
     ASSIGN_OR_RETURN(list.configurations, strict_ ? InLibraryOrder(signature, flops, engines)

@@ -53,7 +53,8 @@ class Demands {
       : kernels_(kernels), device_(device), catalog_(catalog), made_(made) {}
 
   absl::Status Add(const StepSignature& signature, const Runs& runs) {
-    ASSIGN_OR_RETURN(const std::vector<Engine> engines, catalog_.Engines(signature));
+    ASSIGN_OR_RETURN(const std::vector<Engine> engines,
+                     WholeEngines(signature, kernels_.divisions, catalog_));
     const EstimateOptions options = {.timings = kernels_.timings.get(),
                                      .device = device_,
                                      .flops = runs.flops,
@@ -112,8 +113,8 @@ class Demands {
           runs.parts.empty() ? engines.front().id : runs.parts.front().engine;
       return {{engine, BatchOf(signature)}};
     }
-    return runs.parts.empty() ? std::vector<EngineUse>{{engines.front().id, BatchOf(signature)}}
-                              : runs.parts;
+    const bool is_only = runs.parts.empty() && !engines.empty();
+    return is_only ? std::vector<EngineUse>{{engines.front().id, BatchOf(signature)}} : runs.parts;
   }
 
   absl::Status AddPart(const StepSignature& signature, const EngineUse& part,

@@ -105,7 +105,7 @@ class NodeWriter {
   void WriteTransposed(const ResolvedLayer& layer, std::vector<int64_t> dims,
                        const std::vector<int64_t>& order);
   void WriteShuffle(const ResolvedLayer& layer, const ChannelShuffle& shuffle);
-  void WriteResize(const ResolvedLayer& layer, const Resize& resize);
+  bool WriteResize(const ResolvedLayer& layer, const Resize& resize);
   template <typename Shuffle>
   void WriteBlocks(const ResolvedLayer& layer, const Shuffle& shuffle);
   bool WriteResized(const ResolvedLayer& layer);

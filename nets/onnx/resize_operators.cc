@@ -15,6 +15,7 @@
 #include "neap/layers/resize/resize.h"
 #include "neap/nets/onnx/node_axes.h"
 #include "neap/nets/onnx/operators.h"
+#include "neap/nets/onnx/scaled_extents.h"
 
 namespace neap::nets::operators {
 namespace {
@@ -60,18 +61,42 @@ absl::Status OtherAxes() {
   return absl::UnimplementedError("it resizes other axes than the spatial ones");
 }
 
+absl::Status CheckScale(double scale) {
+  constexpr auto kMax = static_cast<double>(kMaxResampledExtent);
+  if (scale >= 1 / kMax && scale <= kMax) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("scale ", scale, " is not between 2^-30 and 2^30"));
+}
+
+// Gives a layer with scales the sizes that ONNX makes of them, if those are others.
+absl::Status SetOnnxExtents(const neap::Shape& x, neap::Resize& resize) {
+  const std::vector<int64_t> extents = OnnxExtents(resize, x);
+  if (extents == NeapExtents(resize, x)) return absl::OkStatus();
+  if (RoundsAny(resize, x)) {
+    return absl::UnimplementedError(
+        "products of extents and scales are others in fp32 than in fp64, and not all are whole");
+  }
+  resize.sizes = Extents::Of(extents);
+  resize.scales.clear();
+  return absl::OkStatus();
+}
+
 // Scales, where they are not given by sizes.
 absl::Status ReadScales(NodeReader& node, int input, const neap::Shape& x, neap::Resize& resize) {
   const auto rank = static_cast<size_t>(x.rank());
   ASSIGN_OR_RETURN(const std::vector<double> scales,
                    ForEachAxis(node, input, std::vector<double>(rank, 1)));
   if (scales[0] != 1 || scales[1] != 1) return OtherAxes();
-  for (size_t i = 2; i < rank; ++i) resize.scales.push_back(static_cast<float>(scales[i]));
+  for (size_t i = 2; i < rank; ++i) {
+    RETURN_IF_ERROR(CheckScale(scales[i]));
+    const Fraction scale = FractionOf(static_cast<float>(scales[i]));
+    resize.scales.push_back(static_cast<double>(scale.over) / static_cast<double>(scale.under));
+  }
   // The default of neap's layers, as which a file of neap's own is read.
   if (std::adjacent_find(resize.scales.begin(), resize.scales.end(), std::not_equal_to<>()) ==
       resize.scales.end())
     resize.scales.resize(1);
-  return absl::OkStatus();
+  return SetOnnxExtents(x, resize);
 }
 
 absl::Status ReadSizes(NodeReader& node, const NetworkBuilder& network, const neap::Shape& x,
@@ -107,11 +132,7 @@ absl::StatusOr<std::vector<ResizedExtent>> ExtentsAlong(const neap::Resize& resi
   ASSIGN_OR_RETURN(const LayerSpec spec, resize.Specify({.inputs = {x}}));
   std::vector<ResizedExtent> extents;
   for (int i = 0; i < x.shape.spatial_axes(); ++i) {
-    const float* const scale = resize.ScaleOf(i);
-    const Fraction fraction = scale == nullptr ? Fraction{} : FractionOf(*scale);
-    const int64_t before = x.shape[2 + i];
-    extents.push_back(
-        {before, spec.output.shape[2 + i], before * fraction.over % fraction.under != 0});
+    extents.push_back({x.shape[2 + i], spec.output.shape[2 + i], IsRounded(resize, x.shape, i)});
   }
   return extents;
 }
@@ -187,7 +208,7 @@ absl::Status CheckSharp(NodeReader& node, const std::vector<ResizedExtent>& exte
 }
 
 bool ChangesNothing(const neap::Resize& resize, const std::vector<ResizedExtent>& extents) {
-  const auto is_one = [](float scale) { return scale == 1; };
+  const auto is_one = [](double scale) { return scale == 1; };
   const auto is_same = [](const ResizedExtent& axis) { return axis.before == axis.after; };
   if (resize.scales.empty()) return std::all_of(extents.begin(), extents.end(), is_same);
   return std::all_of(resize.scales.begin(), resize.scales.end(), is_one);

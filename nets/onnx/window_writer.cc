@@ -21,6 +21,7 @@
 #include "neap/nets/onnx/node_attributes.h"
 #include "neap/nets/onnx/node_writer.h"
 #include "neap/nets/onnx/pixel_blocks.h"
+#include "neap/nets/onnx/scaled_extents.h"
 
 namespace neap::nets {
 namespace {
@@ -198,32 +199,42 @@ bool NodeWriter::WriteBorder(const ResolvedLayer& layer) {
   return false;
 }
 
-void NodeWriter::WriteResize(const ResolvedLayer& layer, const Resize& resize) {
-  const absl::Span<const int64_t> sizes = layer.spec.output.shape.spatial();
+bool NodeWriter::WriteResize(const ResolvedLayer& layer, const Resize& resize) {
+  const Shape& x = network_.SpecOf(layer.inputs[0]).shape;
+  const absl::Span<const int64_t> spatial = layer.spec.output.shape.spatial();
+  const std::vector<int64_t> sizes(spatial.begin(), spatial.end());
+  // Corners that are aligned depend on sizes alone, but libraries do not agree on it.
+  bool has_sizes =
+      resize.sizes.has_value() || resize.coordinates == Resize::Coordinates::kAlignCorners;
+  if (!has_sizes && OnnxExtents(resize, x) != sizes) {
+    if (RoundsAny(resize, x)) return false;
+    has_sizes = true;
+  }
   Node& node = AddNode(layer, "Resize", Axes::kImages);
   node.add_input("");  // the region of interest, of tf_crop_and_resize alone
-  // Corners that are aligned depend on sizes alone, but libraries do not agree on it.
-  if (resize.sizes.has_value() || resize.coordinates == Resize::Coordinates::kAlignCorners) {
+  if (has_sizes) {
     std::vector<int64_t> resized(sizes.size());
     std::iota(resized.begin(), resized.end(), 2);
     node.add_input("");  // the scales
-    AddIntegers("sizes", {sizes.begin(), sizes.end()}, node);
+    AddIntegers("sizes", sizes, node);
     SetInts(node, "axes", resized);
     NeedOpset(kOpsetOfResizedAxes);
   } else {
     std::vector<float> scales = {1, 1};
-    for (int i = 0; i < static_cast<int>(sizes.size()); ++i) scales.push_back(*resize.ScaleOf(i));
+    for (int i = 0; i < x.spatial_axes(); ++i)
+      scales.push_back(static_cast<float>(*resize.ScaleOf(i)));
     AddNumbers("scales", scales, node);
   }
   SetString(node, "mode", Name(resize.mode));
   SetString(node, "coordinate_transformation_mode", Name(resize.coordinates));
   if (resize.mode == Resize::Mode::kCubic)
     SetFloat(node, "cubic_coeff_a", resize.cubic_coefficient);
-  if (resize.mode != Resize::Mode::kNearest) return;
+  if (resize.mode != Resize::Mode::kNearest) return true;
   const bool rounds_halves = resize.rounding == Resize::Rounding::kPreferFloor ||
                              resize.rounding == Resize::Rounding::kPreferCeil;
   SetString(node, "nearest_mode",
             absl::StrCat(rounds_halves ? "round_" : "", std::string(Name(resize.rounding))));
+  return true;
 }
 
 // ONNX has operators for images, and for PixelUnshuffle in one order only.
@@ -239,10 +250,7 @@ void NodeWriter::WriteBlocks(const ResolvedLayer& layer, const Shuffle& shuffle)
 
 bool NodeWriter::WriteResized(const ResolvedLayer& layer) {
   const bool is_image = layer.spec.output.shape.spatial_axes() == 2;
-  if (const auto* const resize = layer.layer.As<Resize>()) {
-    WriteResize(layer, *resize);
-    return true;
-  }
+  if (const auto* const resize = layer.layer.As<Resize>()) return WriteResize(layer, *resize);
   if (const auto* const shuffle = layer.layer.As<PixelShuffle>()) {
     if (!is_image) {
       WriteBlocks(layer, *shuffle);

@@ -116,6 +116,13 @@ void CaseList::AddConvolutionsOfVolumes() {
   AddConvolution({.out_channels = 16, .kernel = 3, .padding = 1, .bias = false}, {1, 16, 4, 4, 4});
   AddConvolution({.out_channels = 32, .kernel = 2, .stride = 2, .bias = false}, {2, 16, 4, 6, 4});
   AddConvolution({.out_channels = 4, .kernel = 7, .stride = 2, .padding = 3}, {1, 1, 9, 8, 7});
+  // First layers, whose windows along W may become channels.
+  AddConvolution({.out_channels = 8, .kernel = 3, .padding = 1}, {2, 1, 4, 5, 6});
+  AddConvolution({.out_channels = 4, .kernel = {2, 3, 5}, .padding = {1, 0, 2}, .bias = false},
+                 {1, 4, 3, 4, 7});
+  AddConvolution(
+      {.out_channels = 4, .kernel = {3, 3, 4}, .stride = {2, 1, 3}, .padding = {1, 1, 0}},
+      {2, 2, 5, 4, 9});
   AddConvolution({.out_channels = 6,
                   .kernel = {3, 2, 1},
                   .stride = {2, 1, 3},

@@ -79,6 +79,7 @@ class CaseList {
   // In ceil_mode, with and without padding in the mean.
   void AddRoundedUpAverages(AveragePool pool, const Shape& shape);
   void AddResize(const Resize& resize, const Shape& shape);
+  void AddInexactScales(Resize::Mode mode);
   void AddAdaptive(const Extents& size, const Shape& shape);
   // In both orders, and the inverse.
   void AddPixelShuffles(int64_t factor, const Shape& large);

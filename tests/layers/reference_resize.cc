@@ -27,15 +27,21 @@ AxisTap Clamped(double at, double weight, int64_t in) {
   return {std::clamp(static_cast<int64_t>(at), int64_t{0}, in - 1), weight};
 }
 
-// Quotients of whole numbers, which are whole if they should be. Scales are those of float64.
-double ResizedPosition(const Resize& resize, const float* scale, int64_t i, int64_t in,
+// The position that is a whole number or a half, if rounding alone keeps this one from it.
+double WithoutRounding(double position) {
+  const double nearest = std::round(2 * position) / 2;
+  return std::abs(position - nearest) < 1e-9 ? nearest : position;
+}
+
+// Quotients of whole numbers, which are whole if they should be. Scales are those of float64: 0.7
+// is a little less than 7/10, for which it stands.
+double ResizedPosition(const Resize& resize, const double* scale, int64_t i, int64_t in,
                        int64_t out) {
   const auto at = static_cast<double>(i), x = static_cast<double>(in), y = static_cast<double>(out);
   if (resize.coordinates == Resize::Coordinates::kAlignCorners)
     return out == 1 ? 0 : at * (x - 1) / (y - 1);
   const bool half = resize.coordinates == Resize::Coordinates::kHalfPixel;
-  if (scale != nullptr)
-    return half ? (at + 0.5) / static_cast<double>(*scale) - 0.5 : at / static_cast<double>(*scale);
+  if (scale != nullptr) return WithoutRounding(half ? (at + 0.5) / *scale - 0.5 : at / *scale);
   return half ? ((2 * at + 1) * x - y) / (2 * y) : at * x / y;
 }
 
@@ -60,7 +66,8 @@ double CubicKernel(double distance, double a) {
   return t < 2 ? a * (t3 - 5 * t2 + 8 * t - 4) : 0;
 }
 
-AxisTaps ResizedTaps(const Resize& resize, const float* scale, int64_t i, int64_t in, int64_t out) {
+AxisTaps ResizedTaps(const Resize& resize, const double* scale, int64_t i, int64_t in,
+                     int64_t out) {
   const double position = ResizedPosition(resize, scale, i, in, out), before = std::floor(position);
   AxisTaps taps;
   switch (resize.mode) {

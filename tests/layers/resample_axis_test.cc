@@ -27,8 +27,16 @@ void AddAt(Row& row, double position, double weight) {
   row[static_cast<size_t>(std::clamp(position, 0.0, last))] += weight;
 }
 
+// The scales of a layer that has some stand for fractions with this denominator.
+constexpr double kUnder = 300;
+
 double PositionOf(const Resize& resize, int64_t i, int64_t in, int64_t out) {
-  const auto at = static_cast<double>(i), x = static_cast<double>(in), y = static_cast<double>(out);
+  const auto at = static_cast<double>(i);
+  double x = static_cast<double>(in), y = static_cast<double>(out);
+  if (const double* const scale = resize.ScaleOf(0)) {
+    x = kUnder;
+    y = std::round(*scale * kUnder);
+  }
   switch (resize.coordinates) {
     case Resize::Coordinates::kHalfPixel:
       return ((2 * at + 1) * x - y) / (2 * y);
@@ -102,7 +110,7 @@ int FaultsOf(const ResampleAxis<int64_t>& axis, const std::function<Row(int64_t)
     for (int64_t j = 0; j < axis.in; ++j) {
       const bool is_read = Contains(inputs, j);
       const double weight = is_read ? static_cast<double>(axis.Weight(i, j)) : 0;
-      if (std::abs(weight - row[static_cast<size_t>(j)]) > 1e-6) ++faults;
+      if (std::abs(weight - row[static_cast<size_t>(j)]) > 2e-6) ++faults;
       if (Contains(axis.Outputs(j), i) != is_read) ++faults;
       if (axis.Outputs(j).last - axis.Outputs(j).first > axis.MaxOutputs()) ++faults;
     }
@@ -160,6 +168,23 @@ TEST_CASE("ranges and weights of every interpolation are those of its definition
   }
 }
 
+TEST_CASE("ranges and weights are those of the fraction for which an inexact scale stands") {
+  for (const double scale : {0.7, 4.0 / 3, 1.0 / 3, 0.29, 1.15}) {
+    for (Resize resize : AllWays()) {
+      if (resize.coordinates == Resize::Coordinates::kAlignCorners) continue;
+      resize.scales = {scale};
+      for (const int64_t in : {4, 9, 20, 100}) {
+        const int64_t out = ScaledExtent(in, scale);
+        CAPTURE(resize.Parameters());
+        CAPTURE(in);
+        const ResampleAxis<int64_t> axis = AxisOf(resize, resize.ScaleOf(0), in, out);
+        CHECK(FaultsOf(axis, [&](int64_t i) { return ResizedRow(resize, i, in, out); }) == 0);
+        CHECK(IsSameIn32(axis));
+      }
+    }
+  }
+}
+
 TEST_CASE("ranges and weights of adaptive average pooling are those of its definition") {
   for (int64_t in = 1; in <= kMaxExtent; ++in) {
     for (int64_t out = 1; out <= kMaxExtent; ++out) {
@@ -172,8 +197,20 @@ TEST_CASE("ranges and weights of adaptive average pooling are those of its defin
   }
 }
 
+TEST_CASE(
+    "a mean's weight takes two divisions, of the bounds of its range, by the given function") {
+  const ResampleAxis<int64_t> axis = AveragedAxis(10, 4);
+  int divisions = 0;
+  const auto by_unit = [&](int64_t n) {
+    ++divisions;
+    return n / axis.unit;
+  };
+  CHECK(axis.Weight(1, 2, by_unit) == axis.Weight(1, 2));
+  CHECK(divisions == 2);
+}
+
 TEST_CASE("positions follow from a given scale, not from the rounded number of outputs") {
-  const float scale = 1.5F;  // 5 inputs to 7
+  const double scale = 1.5;  // 5 inputs to 7
   const Resize resize = {.mode = Resize::Mode::kLinear};
   const ResampleAxis<int64_t> axis = AxisOf(resize, &scale, 5, 7);
   CHECK(axis.Inputs(6).first == 3);  // at 6.5 / 1.5 - 0.5 = 3 + 5 / 6
@@ -215,27 +252,30 @@ TEST_CASE("an axis of the largest extents has exact positions") {
 }
 
 TEST_CASE("a scale stands for the simplest fraction that rounds to it") {
-  const auto text = [](float scale) {
+  const auto text = [](auto scale) {
     const Fraction fraction = FractionOf(scale);
     return std::to_string(fraction.over) + "/" + std::to_string(fraction.under);
   };
-  CHECK(text(2) == "2/1");
-  CHECK(text(0.5F) == "1/2");
-  CHECK(text(1.5F) == "3/2");
-  CHECK(text(0.7F) == "7/10");
-  CHECK(text(4.0F / 3) == "4/3");
-  CHECK(text(1.0F / 3) == "1/3");
-  CHECK(text(0x1p-30F) == "1/1073741824");
-  CHECK(text(0x1p30F) == "1073741824/1");
-  std::mt19937 random(1);
+  CHECK(text(2.0) == "2/1");
+  CHECK(text(0.5) == "1/2");
+  CHECK(text(1.5) == "3/2");
+  CHECK((text(0.7) == "7/10" && text(0.7F) == "7/10"));
+  CHECK((text(0.29) == "29/100" && text(0.29F) == "29/100"));
+  CHECK((text(4.0 / 3) == "4/3" && text(4.0F / 3) == "4/3"));
+  CHECK((text(1.0 / 3) == "1/3" && text(1.0F / 3) == "1/3"));
+  CHECK(text(0x1p-30) == "1/1073741824");
+  CHECK(text(0x1p30) == "1073741824/1");
+  CHECK(text(1 + 0x1p-52) == "1/1");  // no numbers below 2^30 are closer
+  std::mt19937_64 random(1);
   for (int i = 0; i < 10000; ++i) {
-    const float mantissa = 1 + static_cast<float>(random() % (1U << 23)) * 0x1p-23F;
-    const float scale = std::ldexp(mantissa, static_cast<int>(random() % 60) - 30);
+    const double mantissa = 1 + static_cast<double>(random() >> 12) * 0x1p-52;
+    const double scale = std::ldexp(mantissa, static_cast<int>(random() % 60) - 30);
     const Fraction fraction = FractionOf(scale);
     CAPTURE(scale);
-    CHECK(static_cast<float>(static_cast<double>(fraction.over) /
-                             static_cast<double>(fraction.under)) == scale);
-    CHECK(std::max(fraction.over, fraction.under) <= int64_t{1} << 31);
+    const auto over = static_cast<double>(fraction.over),
+               under = static_cast<double>(fraction.under);
+    CHECK(std::abs(over / under / scale - 1) < 0x1p-29);
+    CHECK(std::max(fraction.over, fraction.under) <= int64_t{1} << 30);
   }
 }
 

@@ -1,5 +1,6 @@
 // Cases of layers that give images other extents: interpolation, adaptive average pooling and
 // shuffles of pixels.
+#include <utility>
 #include <vector>
 
 #include "neap/layers/pooling.h"
@@ -27,6 +28,19 @@ void CaseList::AddPixelShuffles(int64_t factor, const Shape& large) {
   }
 }
 
+void CaseList::AddInexactScales(Resize::Mode mode) {
+  using Coordinates = Resize::Coordinates;
+  constexpr double kThird = 1.0 / 3, kMore = 4.0 / 3;
+  for (const Coordinates coordinates : {Coordinates::kHalfPixel, Coordinates::kAsymmetric}) {
+    const auto add = [&](std::vector<double> scales, const Shape& shape) {
+      AddResize({.scales = std::move(scales), .mode = mode, .coordinates = coordinates}, shape);
+    };
+    add({0.7}, {2, 3, 20, 11});
+    add({kMore, kThird}, {1, 16, 9, 10});
+    add({0.29, 1.15}, {1, 2, 100, 20});  // extents of which are rounded
+  }
+}
+
 void CaseList::Resizes() {
   using Mode = Resize::Mode;
   using Coordinates = Resize::Coordinates;
@@ -42,7 +56,8 @@ void CaseList::Resizes() {
       add({4, 1}, {1, 2, 1, 9});
     }
     AddResize({.scales = {2}, .mode = mode}, {2, 16, 4, 6});  // vectors, whatever the type
-    AddResize({.scales = {1.5F, 0.5F}, .mode = mode}, {3, 5, 5, 7});
+    AddResize({.scales = {1.5, 0.5}, .mode = mode}, {3, 5, 5, 7});
+    AddInexactScales(mode);
     AddResize({.scales = {1, 5}, .mode = mode}, {1, 8, 3, 4});  // one axis stays, long ranges
     AddResize({.sizes = 2, .mode = mode}, {1, 1, 1, 1});
   }
@@ -50,6 +65,8 @@ void CaseList::Resizes() {
     for (const Coordinates coordinates : {Coordinates::kHalfPixel, Coordinates::kAsymmetric}) {
       AddResize({.sizes = Extents{6, 4}, .coordinates = coordinates, .rounding = rounding},
                 {2, 3, 4, 9});
+      AddResize({.scales = {0.7, 4.0 / 3}, .coordinates = coordinates, .rounding = rounding},
+                {1, 3, 30, 12});
     }
   }
   AddResize({.sizes = 12, .mode = Mode::kCubic, .cubic_coefficient = -0.5F}, {1, 3, 5, 5});
@@ -91,6 +108,7 @@ void CaseList::ResizedSequences() {
   for (const Mode mode : {Mode::kNearest, Mode::kLinear, Mode::kCubic}) {
     AddResize({.scales = {2}, .mode = mode}, {2, 8, 9});
     AddResize({.sizes = Extents::Of({7}), .mode = mode}, {2, 3, 19});
+    AddResize({.scales = {0.7}, .mode = mode}, {2, 3, 20});
   }
   AddAdaptive(Extents::Of({4}), {2, 6, 19});
   AddPixelShuffles(3, {2, 4, 12});
@@ -103,6 +121,7 @@ void CaseList::ResizedVolumes() {
     AddResize({.scales = {2}, .mode = mode}, {1, 16, 3, 2, 3});  // vectors, whatever the type
     AddResize({.scales = {1, 2, 2}, .mode = mode}, {2, 4, 3, 2, 3});
     AddResize({.sizes = Extents{3, 2, 7}, .mode = mode}, {1, 3, 5, 4, 3});
+    AddResize({.scales = {0.7, 4.0 / 3, 1.0 / 3}, .mode = mode}, {1, 3, 10, 3, 7});
   }
   AddResize({.sizes = 5, .mode = Mode::kLinear, .coordinates = Resize::Coordinates::kAlignCorners},
             {1, 8, 3, 2, 4});

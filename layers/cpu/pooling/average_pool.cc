@@ -18,11 +18,12 @@ struct Pool {
 
 Pool MakePool(const StepSignature& signature, const TensorSpec& x, const TensorSpec& y) {
   const AveragePool& layer = *signature.layer.As<AveragePool>();
+  const int axes = x.shape.spatial_axes();
   Pool pool = {.x = ImageDesc(x),
                .y = ImageDesc(y),
-               .kernel = DimsOf(layer.kernel),
-               .stride = DimsOf(layer.stride),
-               .padding = DimsOf(layer.padding)};
+               .kernel = DimsOf(layer.kernel.Along(axes)),
+               .stride = DimsOf(layer.stride.Along(axes)),
+               .padding = DimsOf(layer.padding.Along(axes))};
   if (!layer.count_padding) pool.algorithm = dnnl::algorithm::pooling_avg_exclude_padding;
   return pool;
 }
@@ -52,9 +53,10 @@ int64_t Counted(const Span& span, int64_t kernel, int64_t size, int64_t padding,
 // Calls f(output offset in y, window, number of pixels in its mean) for every output.
 template <typename F>
 void ForEachMean(const AveragePool& layer, const TensorSpec& x, const TensorSpec& y, F f) {
+  const int axes = x.shape.spatial_axes();
+  const int64_t planes = layer.kernel.d(axes, 1), padding = layer.padding.d(axes, 0);
   ForEachWindow(layer, x, y, [&](int64_t at, const PoolWindow& window) {
-    const int64_t depth = Counted(window.planes, layer.kernel.d(1), x.shape.d(), layer.padding.d(0),
-                                  layer.count_padding);
+    const int64_t depth = Counted(window.planes, planes, x.shape.d(), padding, layer.count_padding);
     const int64_t height =
         Counted(window.rows, layer.kernel.h(), x.shape.h(), layer.padding.h(), layer.count_padding);
     const int64_t width = Counted(window.columns, layer.kernel.w(), x.shape.w(), layer.padding.w(),

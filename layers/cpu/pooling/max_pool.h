@@ -54,7 +54,8 @@ template <typename Index>
 void ScatterToMaxima(const MaxPool& layer, const TensorSpec& x, const TensorSpec& y,
                      const float* dy, const Index* index, bool relu, float* dx) {
   const Strides strides = StridesOf(x);
-  const int64_t depth = layer.kernel.d(1), height = layer.kernel.h(), width = layer.kernel.w();
+  const int64_t depth = layer.kernel.d(x.shape.spatial_axes(), 1);
+  const int64_t height = layer.kernel.h(), width = layer.kernel.w();
   std::fill_n(dx, x.elements(), 0.0F);
   ForEachWindow(layer, x, y, [&](int64_t at, const PoolWindow& window) {
     if (relu && index[at] == kNotPositive) return;

@@ -41,9 +41,10 @@ struct PoolWindow {
 template <typename Pool, typename F>
 void ForEachPosition(const Pool& layer, const Shape& x, const TensorSpec& y, F f) {
   const Strides out = StridesOf(y);
+  const int axes = x.spatial_axes();
   for (int64_t k = 0; k < y.shape.d(); ++k) {
-    const Span planes = ClippedSpan(k, layer.stride.d(1), layer.padding.d(0), layer.dilation.d(1),
-                                    layer.kernel.d(1), x.d());
+    const Span planes = ClippedSpan(k, layer.stride.d(axes, 1), layer.padding.d(axes, 0),
+                                    layer.dilation.d(axes, 1), layer.kernel.d(axes, 1), x.d());
     for (int64_t i = 0; i < y.shape.h(); ++i) {
       const Span rows = ClippedSpan(i, layer.stride.h(), layer.padding.h(), layer.dilation.h(),
                                     layer.kernel.h(), x.h());

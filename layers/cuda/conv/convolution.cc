@@ -1,6 +1,7 @@
 // Convolution and transposed convolution: a plan of cuDNN or of neap, and kernels for the bias and
 // the ReLU, which reuse its workspace because they run after it. A transposed convolution runs as
-// the convolution from its y to its x, with forward and backward_data swapped.
+// the convolution from its y to its x, with forward and backward_data swapped. Planes of volumes
+// with channels last are images, if windows have one plane and do not move along D.
 #include "neap/layers/convolution.h"
 
 #include <algorithm>
@@ -49,17 +50,35 @@ Convolution LayerOf(const StepSignature& signature, const Roles& roles) {
   return signature.layer.As<TransposedConvolution>()->Transposed(signature.Spec(roles.y).shape.c());
 }
 
+bool HasPlanesAsImages(const ConvolutionProblem& problem) {
+  constexpr int kVolume = kMaxSpatialAxes;
+  return problem.axes() == kVolume && problem.x.layout == Layout::kChannelsLast &&
+         problem.weight.shape.d() == 1 && problem.stride.d(kVolume, 1) == 1 &&
+         problem.padding.d(kVolume, 0) == 0;
+}
+
+ConvolutionProblem OfImages(ConvolutionProblem problem) {
+  for (TensorSpec* const spec : {&problem.x, &problem.weight, &problem.y}) {
+    const Shape volume = spec->shape;
+    spec->shape = {volume.n() * volume.d(), volume.c(), volume.h(), volume.w()};
+  }
+  for (Extents* const extents : {&problem.stride, &problem.padding, &problem.dilation})
+    *extents = {extents->h(), extents->w()};
+  return problem;
+}
+
 ConvolutionProblem ProblemOf(const StepSignature& signature) {
   const Roles roles = RolesOf(signature);
   const Convolution layer = LayerOf(signature, roles);
-  return {.phase = roles.phase,
-          .x = signature.Spec(roles.x),
-          .weight = signature.Spec(roles.weight),
-          .y = signature.Spec(roles.y),
-          .stride = layer.stride,
-          .padding = layer.padding,
-          .dilation = layer.dilation,
-          .accumulate = signature.Accumulates(roles.weight)};
+  ConvolutionProblem problem = {.phase = roles.phase,
+                                .x = signature.Spec(roles.x),
+                                .weight = signature.Spec(roles.weight),
+                                .y = signature.Spec(roles.y),
+                                .stride = layer.stride,
+                                .padding = layer.padding,
+                                .dilation = layer.dilation,
+                                .accumulate = signature.Accumulates(roles.weight)};
+  return HasPlanesAsImages(problem) ? OfImages(std::move(problem)) : problem;
 }
 
 // Whether the step is the forward step of a convolution with a ReLU.
@@ -169,6 +188,8 @@ absl::StatusOr<OrderedCandidates> CandidatesFor(const ConvolutionProblem& proble
     RETURN_IF_ERROR(CheckFits32(signature, dy.outer * dy.inner));
     bias_bytes = kernels::ChannelScratchBytes(dy, ElementOf(signature.Spec(Dy()).dtype));
   }
+  if (signature.Has(Param(1)))
+    RETURN_IF_ERROR(CheckPlanesFit32(signature, ChannelShapeOf(signature.Spec(Y()))));
   const auto shared = std::make_shared<const StepSignature>(signature);
   const auto candidate = [&](Engine engine, auto build) {
     engine.workspace_bytes = std::max(engine.workspace_bytes, bias_bytes);

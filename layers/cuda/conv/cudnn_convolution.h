@@ -54,7 +54,7 @@ class CudnnConvolutions {
   virtual size_t Version() const = 0;
   // In heuristic order: recommendations first, then fallbacks. For fp32, engines that round to tf32
   // are left out; for 16 bits, those that add in 16 bits, unless the problem says to. Errors:
-  // UNIMPLEMENTED if there is none, and those of CheckVersion() (layers/cuda/conv/cudnn_engines.h).
+  // UNIMPLEMENTED if there is none, and those of CheckTrusted() (layers/cuda/conv/cudnn_engines.h).
   virtual absl::StatusOr<std::vector<Engine>> Engines(const ConvolutionProblem& problem) = 0;
   // `engine` is the id of one of Engines(problem), made of cuDNN's global index and knobs:
   // "eng12_k2=1_k3=0".

@@ -111,7 +111,14 @@ void LibraryLists::Keep(std::string_view problem,
   if (lists != nullptr) lists->Keep(library, problem, ListText(engines));
 }
 
-absl::Status CheckVersion(const ConvolutionProblem& problem, size_t version) {
+absl::Status CheckTrusted(const ConvolutionProblem& problem, size_t version) {
+  for (const TensorSpec& tensor : {problem.x, problem.weight, problem.y}) {
+    if (problem.axes() != kMaxSpatialAxes || tensor.elements() < int64_t{1} << 31) continue;
+    return absl::UnimplementedError(absl::StrCat(
+        "cuDNN's convolutions of volumes are not used for tensors of 2^31 elements and more, such "
+        "as ",
+        tensor.ToString(), ", for ", problem.ToString()));
+  }
   if (!IsTooOld(version, problem.axes())) return absl::OkStatus();
   return absl::UnimplementedError(
       absl::StrCat("cuDNN ", version / 10000, ".", version / 100 % 100, ".", version % 100,

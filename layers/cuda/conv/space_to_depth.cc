@@ -2,6 +2,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
@@ -17,25 +18,37 @@ constexpr int64_t kMaxCopiedChannels = 7;
 // Kernels load 16 bytes.
 int64_t ChannelMultiple(DType dtype) { return 16 / SizeOf(dtype); }
 
+Extents PerAxis(const ConvolutionProblem& problem, const Extents& extents) {
+  return extents.Along(problem.axes());
+}
+
+// The pixels that become one, along each axis: as many as the stride, or, of volumes without one,
+// those of the window along W.
+Extents BlockOf(const ConvolutionProblem& problem) {
+  const bool gathers_taps = problem.axes() == kMaxSpatialAxes && problem.stride.AllAre(1);
+  return gathers_taps ? Extents(1, 1, problem.weight.shape.w()) : PerAxis(problem, problem.stride);
+}
+
 // The rearranged shape of an image, or of a weight, whose filters count as images.
-Shape DeepShape(const Shape& shape, Extents block, Extents size, int64_t multiple) {
-  return {shape.n(), RoundUp(shape.c() * block.product(), multiple), size.h(), size.w()};
+Shape DeepShape(const Shape& shape, const Extents& block, const std::vector<int64_t>& size,
+                int64_t multiple) {
+  return SpatialShape(shape.n(), RoundUp(shape.c() * block.product(), multiple), size);
 }
 
 ConvolutionProblem DeepProblem(const ConvolutionProblem& problem) {
-  const Shape &weight = problem.weight.shape, &y = problem.y.shape;
-  const Extents block = problem.stride;
+  const Extents block = BlockOf(problem);
   const int64_t multiple = ChannelMultiple(problem.x.dtype);
-  const Extents kernel = {RoundUp(weight.h(), block.h()) / block.h(),
-                          RoundUp(weight.w(), block.w()) / block.w()};
+  std::vector<int64_t> kernel, size;
+  for (int i = 0; i < problem.axes(); ++i) {
+    kernel.push_back(RoundUp(problem.weight.shape[2 + i], block[i]) / block[i]);
+    size.push_back(problem.y.shape[2 + i] - 1 + kernel.back());  // large enough for every window
+  }
   ConvolutionProblem deep = problem;
   deep.stride = 1;
   deep.padding = 0;
   deep.accumulate = false;  // DepthToSpace() adds
-  deep.weight.shape = DeepShape(weight, block, kernel, multiple);
-  // Large enough for every window.
-  deep.x.shape =
-      DeepShape(problem.x.shape, block, {y.h() - 1 + kernel.h(), y.w() - 1 + kernel.w()}, multiple);
+  deep.weight.shape = DeepShape(problem.weight.shape, block, kernel, multiple);
+  deep.x.shape = DeepShape(problem.x.shape, block, size, multiple);
   return deep;
 }
 
@@ -48,19 +61,47 @@ bool HasFewZeros(const ConvolutionProblem& problem, const SpaceToDepth& deep) {
   return 2 * channels * deep_filter.positions() <= 3 * filter.c() * filter.positions();
 }
 
-std::string PrefixOf(Extents block) { return absl::StrCat("s2d", block.h(), "x", block.w(), "+"); }
+// Whether there are fewer products than with channels that are padded alone, as cuDNN does it, on
+// tensor cores.
+bool GathersEnoughTaps(const ConvolutionProblem& problem) {
+  const int64_t channels = problem.x.shape.c(), taps = problem.weight.shape.w();
+  const int64_t multiple = ChannelMultiple(problem.x.dtype);
+  return problem.x.dtype != DType::kFp32 &&
+         RoundUp(taps * channels, multiple) < taps * RoundUp(channels, multiple);
+}
 
-kernels::DepthShape DepthShapeOf(const TensorSpec& wide, const TensorSpec& deep, Extents block,
-                                 Extents padding) {
+bool StrideIsInKernel(const ConvolutionProblem& problem) {
+  for (int i = 0; i < problem.axes(); ++i) {
+    if (problem.stride[i] > problem.weight.shape[2 + i]) return false;
+  }
+  return true;
+}
+
+std::string PrefixOf(const Extents& block) { return absl::StrCat("s2d", block.ToString(), "+"); }
+
+// The step of blocks, and where the first one begins, are those of windows in x, and of the filter
+// itself in a filter.
+kernels::DepthShape DepthShapeOf(const TensorSpec& wide, const TensorSpec& deep,
+                                 const Extents& block, const Extents& step,
+                                 const Extents& padding) {
+  const int axes = wide.shape.spatial_axes();
   return {.outer = wide.shape.n(),
           .channels = wide.shape.c(),
+          .axes = axes,
+          .d = wide.shape.d(),
           .h = wide.shape.h(),
           .w = wide.shape.w(),
           .deep_channels = deep.shape.c(),
+          .deep_d = deep.shape.d(),
           .deep_h = deep.shape.h(),
           .deep_w = deep.shape.w(),
+          .block_d = block.d(axes, 1),
           .block_h = block.h(),
           .block_w = block.w(),
+          .step_d = step.d(axes, 1),
+          .step_h = step.h(),
+          .step_w = step.w(),
+          .padding_d = padding.d(axes, 0),
           .padding_h = padding.h(),
           .padding_w = padding.w(),
           .channels_last = wide.layout == Layout::kChannelsLast};
@@ -74,8 +115,9 @@ class SpaceToDepthPlan final : public ConvolutionPlan {
         phase_(problem.phase),
         accumulate_(problem.accumulate),
         type_(ElementOf(problem.x.dtype)),
-        image_(DepthShapeOf(problem.x, deep.problem.x, deep.block, problem.padding)),
-        filter_(DepthShapeOf(problem.weight, deep.problem.weight, deep.block, 0)),
+        image_(
+            DepthShapeOf(problem.x, deep.problem.x, deep.block, problem.stride, problem.padding)),
+        filter_(DepthShapeOf(problem.weight, deep.problem.weight, deep.block, deep.block, 0)),
         x_bytes_(deep.x_bytes()),
         operand_bytes_(deep.operand_bytes()),
         plan_(std::move(plan)) {}
@@ -123,21 +165,22 @@ int64_t SpaceToDepth::operand_bytes() const {
 }
 
 std::optional<SpaceToDepth> FindSpaceToDepth(const ConvolutionProblem& problem) {
-  const Shape& weight = problem.weight.shape;
-  const Extents stride = problem.stride;
   const int64_t channels = problem.x.shape.c();
-  const bool applies = problem.axes() == 2 && channels <= kMaxCopiedChannels &&
-                       channels % ChannelMultiple(problem.x.dtype) != 0 && weight.c() == channels &&
-                       stride != Extents(1) && stride.h() <= weight.h() &&
-                       stride.w() <= weight.w() && problem.dilation == Extents(1) &&
+  const bool applies = channels <= kMaxCopiedChannels &&
+                       channels % ChannelMultiple(problem.x.dtype) != 0 &&
+                       problem.weight.shape.c() == channels && problem.dilation.AllAre(1) &&
                        problem.phase != Phase::kBackwardData;
   if (!applies) return std::nullopt;
-  return SpaceToDepth{stride, DeepProblem(problem)};
+  const bool helps = problem.stride.AllAre(1)
+                         ? problem.axes() == kMaxSpatialAxes && GathersEnoughTaps(problem)
+                         : StrideIsInKernel(problem);
+  if (!helps) return std::nullopt;
+  return SpaceToDepth{BlockOf(problem), DeepProblem(problem)};
 }
 
 bool SpaceToDepthIsFirstChoice(const ConvolutionProblem& problem) {
   const std::optional<SpaceToDepth> deep = FindSpaceToDepth(problem);
-  return deep.has_value() && problem.x.dtype != DType::kFp32 &&
+  return deep.has_value() && !problem.stride.AllAre(1) && problem.x.dtype != DType::kFp32 &&
          problem.x.layout == Layout::kChannelsLast && HasFewZeros(problem, *deep);
 }
 

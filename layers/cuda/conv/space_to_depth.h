@@ -10,7 +10,12 @@
 //   ResNet's          x 3x224x224,  7x7,  stride 2, padding 3   ->   x 12x115x115, 4x4
 //   Inception-v4's    x 3x299x299,  3x3,  stride 2              ->   x 12x150x150, 2x2
 //
-// Without a stride only the padding would remain, which makes no engine faster on an H200.
+// Volumes likewise: of one channel and a stride of 2, 7x7x7 becomes 4x4x4 of 8 channels. Without a
+// stride only the padding would remain, which makes no engine faster on an H200, and which cuDNN
+// does, too. So of volumes the elements of a window along W become channels instead: blocks
+// overlap, and there are fewer products. These engines are listed behind cuDNN's.
+//
+//   a U-Net's first   x 1x96x96x96, 3x3x3, padding 1   ->   x 8x98x98x96, 3x3x1   instead of 3x3x3
 //
 // Every engine of the transformed convolution (layers/cuda/conv/weight_gradient.h) becomes another
 // engine of the original one, "s2d4x4+eng12_k2=1". Its workspace has the rearranged operands and
@@ -29,16 +34,16 @@
 namespace neap::cuda {
 
 struct SpaceToDepth {
-  Extents block = 1;           // the stride
+  Extents block = 1;           // the stride, or the window along W
   ConvolutionProblem problem;  // the transformed convolution
 
   int64_t x_bytes() const;        // of its x in the workspace
   int64_t operand_bytes() const;  // with its weight
 };
 
-// Nullopt if it does not apply: for eight channels or more, or four of fp32; without a stride, or
-// for a stride larger than the kernel; for groups or dilation; for backward_data, which a first
-// layer does not have.
+// Nullopt if it does not apply: for eight channels or more, or four of fp32; for images without a
+// stride, and volumes where that makes no fewer products on tensor cores; for a stride larger than
+// the kernel; for groups or dilation; for backward_data, which a first layer does not have.
 std::optional<SpaceToDepth> FindSpaceToDepth(const ConvolutionProblem& problem);
 // Whether it is likely to be faster than all engines of the original convolution: on tensor cores
 // with channels last, if few products are by zero.

@@ -109,4 +109,8 @@ absl::Status CheckFits32(const StepSignature& signature, int64_t elements) {
       absl::StrCat("no CUDA kernel can index ", elements, " elements: ", ToString(signature)));
 }
 
+absl::Status CheckPlanesFit32(const StepSignature& signature, const kernels::ChannelShape& shape) {
+  return shape.channels_last ? absl::OkStatus() : CheckFits32(signature, shape.inner);
+}
+
 }  // namespace neap::cuda

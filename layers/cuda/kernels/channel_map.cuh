@@ -42,7 +42,7 @@ inline bool Vectorised(const ChannelShape& s, int vec) {
 struct MapPart {
   uint32_t vectors = 0;
   size_t base = 0;
-  uint32_t first_row = 0;
+  uint32_t first_channel = 0;  // of its first row (NCHW)
 };
 
 // An Op's Prepare(c) gives what Store() needs for a vector of channel c. With `one_channel`, all
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(kThreads, 2)
       channels.Split(i, c);
       c *= kVec;
     } else {
-      channels.Split(part.first_row + inner.Split(i, ignored), c);
+      channels.Split(part.first_channel + inner.Split(i, ignored), c);
     }
     return op.template Prepare<kLast, kVec>(c);
   };
@@ -102,15 +102,17 @@ template <typename Op, int kVec, bool kLast>
   const int64_t in_row = kLast ? channels : inner;
   const bool one_channel = kLast && kThreads % channels == 0;
   const int64_t round = kThreads * LoadsOf<Op>();
-  if (!Fits32(in_row) || (!kLast && !Fits32(n / inner))) return cudaErrorInvalidValue;
-  const int64_t most = std::max<int64_t>(kMaxLaunchVectors / in_row, 1) * in_row;
+  const int64_t most_rows = std::max<int64_t>(kMaxLaunchVectors / in_row, 1);
+  const int64_t most = most_rows * in_row;
+  if (!Fits32(in_row) || (!kLast && !Fits32(std::min(n / inner, channels + most_rows))))
+    return cudaErrorInvalidValue;
   for (int64_t end = n, begin = 0; end > 0; end = begin) {
     begin = CeilDiv(end, most) * most - most;
     const int64_t vectors = end - begin;
     const int64_t rounds =
         one_channel ? std::clamp<int64_t>(vectors / (round * kFewMapBlocks), 1, kMaxRounds) : 1;
     const MapPart part = {static_cast<uint32_t>(vectors), static_cast<size_t>(begin),
-                          kLast ? 0 : static_cast<uint32_t>(begin / inner)};
+                          kLast ? 0 : static_cast<uint32_t>(begin / inner % channels)};
     const cudaError_t error = LaunchDependent(
         n, ChannelMap<Op, kVec, kLast>, static_cast<unsigned>(CeilDiv(vectors, round * rounds)),
         kThreads, stream, op, part, Divider<uint32_t>(inner), Divider<uint32_t>(channels),

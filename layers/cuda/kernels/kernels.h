@@ -33,7 +33,8 @@ struct ChannelShape {
 };
 
 // Whether 32-bit indices suffice for n elements. Reductions per channel, LRN, softmax and global
-// pooling have only these.
+// pooling have only these; poolings, for the vectors of an image; maps with values per channel, for
+// the positions of a plane.
 inline bool Fits32(int64_t n) { return n < (int64_t{1} << 31); }
 
 // activation.cu. The functions of layers/activation.h; a and b are the fields of a layer that has
@@ -124,10 +125,12 @@ cudaError_t BiasGradient(const ChannelShape& shape, ConstArray dy, float* dbias,
 inline constexpr uint8_t kStopsAtRelu = 255;
 
 // pooling.cu. Images are {outer, h, w, channels}, volumes {outer, d, h, w, channels}; channels
-// first is outer = N * C, channels = 1.
+// first is outer = N * C, channels = 1. Planes of volumes can be images: outer is multiplied by
+// their number.
 struct PoolShape {
   int64_t outer = 1;
   int64_t channels = 1;
+  int64_t planes = 1;       // of a volume, if they are images
   int axes = 2;             // 3 of volumes; the numbers along d are those of one plane otherwise
   int d = 1, h = 1, w = 1;  // of the input
   int out_d = 1, out_h = 1, out_w = 1;
@@ -242,23 +245,26 @@ cudaError_t Spread(const PixelGrid& grid, const float* small, float* dx, cudaStr
 // sum[i] = parts[0][i] + ... + parts[count - 1][i]
 cudaError_t SumParts(const float* parts, int64_t count, int64_t n, float* sum, cudaStream_t stream);
 
-// space_to_depth.cu. Rearranges each block of pixels into the channels of one pixel: channel (row *
-// block_w + column) * channels + c of pixel (i, j) of `deep` is channel c of pixel (i * block_h +
-// row - padding_h, j * block_w + column - padding_w) of the image; it is 0 outside the image and in
-// padding channels.
+// space_to_depth.cu. Rearranges each block of pixels into the channels of one pixel: channel
+// ((plane * block_h + row) * block_w + column) * channels + c of pixel (f, i, j) of `deep` is
+// channel c of pixel (f * step_d + plane - padding_d, i * step_h + row - padding_h, j * step_w +
+// column - padding_w) of the image or volume; it is 0 outside and in padding channels. Blocks
+// overlap where steps are smaller.
 struct DepthShape {
   int64_t outer = 1;
   int64_t channels = 1;
-  int64_t h = 1, w = 1;
+  int axes = 2;  // 3 of volumes; the numbers along d are those of one plane otherwise
+  int64_t d = 1, h = 1, w = 1;
   int64_t deep_channels = 1;
-  int64_t deep_h = 1, deep_w = 1;
-  int64_t block_h = 1, block_w = 1;
-  int64_t padding_h = 0, padding_w = 0;
+  int64_t deep_d = 1, deep_h = 1, deep_w = 1;
+  int64_t block_d = 1, block_h = 1, block_w = 1;
+  int64_t step_d = 1, step_h = 1, step_w = 1;
+  int64_t padding_d = 0, padding_h = 0, padding_w = 0;
   bool channels_last = false;
 };
 cudaError_t SpaceToDepth(const DepthShape& shape, ConstArray wide, Array deep, cudaStream_t stream);
-// The inverse, in fp32: writes every pixel from its place in `deep`, or 0 if it has none; adds if
-// `add`.
+// The inverse, in fp32, for blocks that do not overlap: writes every pixel from its place in
+// `deep`, or 0 if it has none; adds if `add`.
 cudaError_t DepthToSpace(const DepthShape& shape, const float* deep, float* wide, bool add,
                          cudaStream_t stream);
 

@@ -168,6 +168,12 @@ absl::StatusOr<Candidates> NormPassCandidates(const StepSignature& signature,
     RETURN_IF_ERROR(CheckFits32(signature, shape.inner));
   }
   if (reduces || in_parts) RETURN_IF_ERROR(CheckFits32(signature, shape.outer * shape.inner));
+  RETURN_IF_ERROR(CheckPlanesFit32(signature, shape));
+  if (const MaxPool* const pool = NormPassOf(signature.layer).pool()) {
+    RETURN_IF_ERROR(CheckPoolFits32(signature, *pool, signature.Spec(X()),
+                                    signature.Spec(forward ? Y() : Dy()),
+                                    /*has_values_per_channel=*/true));
+  }
   if (in_parts) RETURN_IF_ERROR(CheckFits32(signature, shape.channels * shape.inner));
   const kernels::Element type = ElementOf(signature.Spec(X()).dtype);
   const OwnLaunch whole = forward ? Forward : Backward;

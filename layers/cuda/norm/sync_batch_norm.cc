@@ -68,14 +68,16 @@ absl::StatusOr<Candidates> Reducing(const StepSignature& signature, const Shared
 absl::StatusOr<Candidates> BatchNormStatisticsCandidates(const StepSignature& signature,
                                                          const SharedRuntime& runtime) {
   if (signature.phase == Phase::kForward) return Reducing(signature, runtime, StatisticsForward);
+  RETURN_IF_ERROR(CheckPlanesFit32(signature, ChannelShapeOf(signature.Spec(X()))));
   return OwnKernel(signature, runtime, StatisticsBackward);
 }
 
 absl::StatusOr<Candidates> BatchNormApplyCandidates(const StepSignature& signature,
                                                     const SharedRuntime& runtime) {
   RETURN_IF_ERROR(CheckFp32(signature, {Slot::kParam}));
-  if (signature.phase == Phase::kForward) return OwnKernel(signature, runtime, ApplyForward);
-  return Reducing(signature, runtime, ApplyBackward);
+  if (signature.phase != Phase::kForward) return Reducing(signature, runtime, ApplyBackward);
+  RETURN_IF_ERROR(CheckPlanesFit32(signature, ChannelShapeOf(signature.Spec(X()))));
+  return OwnKernel(signature, runtime, ApplyForward);
 }
 
 }  // namespace neap::cuda

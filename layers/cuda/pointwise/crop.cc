@@ -17,7 +17,7 @@ kernels::CropShape ShapeOf(const TensorSpec& whole, const TensorSpec& part, Exte
           .d = whole.shape.d(),
           .h = whole.shape.h(),
           .w = whole.shape.w(),
-          .front = offset.d(0),
+          .front = offset.d(whole.shape.spatial_axes(), 0),
           .top = offset.h(),
           .left = offset.w(),
           .depth = part.shape.d(),

@@ -38,7 +38,12 @@ cudaError_t ReluBackward(const LaunchArgs& a) {
 absl::StatusOr<Candidates> FusedReluCandidates(const StepSignature& signature,
                                                const SharedRuntime& runtime) {
   RETURN_IF_ERROR(CheckFp32(signature, {Slot::kParam}));
-  if (signature.phase == Phase::kForward) return OwnKernel(signature, runtime, ReluForward);
+  const bool forward = signature.phase == Phase::kForward;
+  RETURN_IF_ERROR(CheckPoolFits32(signature, signature.layer.As<FusedRelu>()->pool,
+                                  signature.Spec(forward ? X() : Dx()),
+                                  signature.Spec(forward ? Y() : Dy()),
+                                  /*has_values_per_channel=*/true));
+  if (forward) return OwnKernel(signature, runtime, ReluForward);
   if (!signature.Has(ParamGrad(0))) return OwnKernel(signature, runtime, ReluBackward);
   const TensorSpec& dx = signature.Spec(Dx());
   const kernels::ChannelShape shape = ChannelShapeOf(dx);

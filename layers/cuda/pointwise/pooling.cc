@@ -10,21 +10,25 @@ namespace {
 
 using namespace operands;
 
-// Where a window over volumes has one plane and does not move along D, each plane is an image.
-kernels::PoolShape WithPlanesAsImages(kernels::PoolShape shape) {
-  if (shape.kernel_d != 1 || shape.stride_d != 1 || shape.padding_d != 0) return shape;
-  shape.outer *= shape.d;
-  shape.axes = 2;
-  shape.d = shape.out_d = shape.dilation_d = 1;
-  return shape;
+// What is pooled, and the result, or their gradients.
+const TensorSpec& PooledSpec(const StepSignature& signature) {
+  return signature.Spec(signature.phase == Phase::kForward ? X() : Dx());
+}
+const TensorSpec& ResultSpec(const StepSignature& signature) {
+  return signature.Spec(signature.phase == Phase::kForward ? Y() : Dy());
 }
 
 template <typename Layer>
 kernels::PoolShape ShapeOf(const StepSignature& signature) {
-  const bool forward = signature.phase == Phase::kForward;
-  return WithPlanesAsImages(PoolShapeOf(*signature.layer.As<Layer>(),
-                                        signature.Spec(forward ? X() : Dx()),
-                                        signature.Spec(forward ? Y() : Dy())));
+  return PoolShapeOf(*signature.layer.As<Layer>(), PooledSpec(signature), ResultSpec(signature));
+}
+
+template <typename Layer>
+absl::StatusOr<Candidates> PoolCandidates(const StepSignature& signature,
+                                          const SharedRuntime& runtime, OwnLaunch launch) {
+  RETURN_IF_ERROR(CheckPoolFits32(signature, *signature.layer.As<Layer>(), PooledSpec(signature),
+                                  ResultSpec(signature)));
+  return OwnKernel(signature, runtime, launch);
 }
 
 cudaError_t MaxPoolLaunch(const LaunchArgs& a) {
@@ -58,11 +62,11 @@ cudaError_t GlobalAveragePoolLaunch(const LaunchArgs& a) {
 
 absl::StatusOr<Candidates> MaxPoolCandidates(const StepSignature& signature,
                                              const SharedRuntime& runtime) {
-  return OwnKernel(signature, runtime, MaxPoolLaunch);
+  return PoolCandidates<MaxPool>(signature, runtime, MaxPoolLaunch);
 }
 absl::StatusOr<Candidates> AveragePoolCandidates(const StepSignature& signature,
                                                  const SharedRuntime& runtime) {
-  return OwnKernel(signature, runtime, AveragePoolLaunch);
+  return PoolCandidates<AveragePool>(signature, runtime, AveragePoolLaunch);
 }
 absl::StatusOr<Candidates> GlobalAveragePoolCandidates(const StepSignature& signature,
                                                        const SharedRuntime& runtime) {

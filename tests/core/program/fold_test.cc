@@ -127,6 +127,21 @@ TEST_CASE("convolutions that do not gain keep their batch norm") {
   }
 }
 
+TEST_CASE("1x1 convolutions of sequences and volumes take up their batch norm, too") {
+  const auto folded = [](const Shape& input, const Extents& kernel, const Extents& stride) {
+    Graph net(Options());
+    const Convolution convolution = {
+        .out_channels = 8, .kernel = kernel, .stride = stride, .bias = false};
+    End(net, Normalised(net, "block", convolution, net.Input(input)));
+    return FoldedLayers(Folded(net)).size();
+  };
+  CHECK(folded({2, 64}, 1, 1) == 1);
+  CHECK(folded({2, 64}, Extents::Of({1}), Extents::Of({1})) == 1);
+  CHECK(folded({2, 4, 4, 4}, 1, 1) == 1);
+  CHECK(folded({2, 4, 4, 4}, {1, 1, 1}, {1, 1, 1}) == 1);
+  CHECK(folded({2, 4, 4, 4}, {1, 1, 1}, {2, 1, 1}) == 0);
+}
+
 TEST_CASE("the gradient before the ReLU is the addend's, unless that is a sum already") {
   for (const bool read_later : {false, true}) {
     CAPTURE(read_later);

@@ -113,8 +113,27 @@ TEST_CASE("pooling without a ReLU, after a sum, or of large windows stays apart"
   x = sum.Add("add", Add{}, {sum.Add("bn", BatchNorm{}, {a}), sum.Add("c", kConvolution, {a})});
   x = sum.Add("pool", pool, {sum.Add("relu", Relu{}, {x})});
   CHECK(sum.Fused(x) == "conv(input) bn(conv) c(conv) add(bn,c) relu+pool(add)");
-  CHECK(CanPoolRelu({.kernel = {15, 17}}));
-  CHECK(!CanPoolRelu({.kernel = 16}));
+  CHECK(CanPoolRelu({.kernel = {15, 17}}, 2));
+  CHECK(!CanPoolRelu({.kernel = 16}, 2));
+}
+
+TEST_CASE("how large a pooled window is depends on the number of axes") {
+  // The layers of a ReLU, alone and behind a batch norm, and a pooling of a cube of that size.
+  const auto fused = [](const Shape& input, int64_t side) {
+    Graph graph({.name = "net", .batch = 2});
+    const MaxPool pool = {.kernel = side, .stride = 1};
+    std::string x =
+        graph.Add("relu", Relu{}, {graph.Add("conv", kConvolution, {graph.Input(input)})});
+    x = graph.Add("bn", BatchNorm{}, {graph.Add("pool", pool, {x})});
+    x = graph.Add("pool2", pool, {graph.Add("relu2", Relu{}, {x})});
+    graph.Loss(graph.Add("fc", FullyConnected{.out_features = 4}, {x}), SoftmaxCrossEntropy{});
+    return testing::FusedText(graph);
+  };
+  const std::string both = "conv(input) relu+pool(conv) bn+relu+pool(relu)";
+  const std::string apart = "conv(input) relu(conv) pool(relu) bn+relu(pool) pool2(bn)";
+  CHECK(fused({3, 40}, 16) == both);
+  CHECK(fused({3, 16, 16, 16}, 6) == both);   // 216 elements
+  CHECK(fused({3, 16, 16, 16}, 7) == apart);  // 343
 }
 
 TEST_CASE("what is averaged over the images is a part of the batch norm before it") {

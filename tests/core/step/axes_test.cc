@@ -174,11 +174,12 @@ TEST_CASE("one number is the same along every axis, and a list has one for each"
         "size 2x2 has 2 numbers, but the sequence has 1 axis");
 }
 
-TEST_CASE("extents of fewer than three numbers have none along the depth") {
+TEST_CASE("extents along the depth are those of volumes, also of one number for every axis") {
   constexpr Extents kVolume = {4, 5, 6};
-  static_assert(kVolume.d(1) == 4 && kVolume.h() == 5 && kVolume.w() == 6);
-  static_assert(Extents(3).d(1) == 1 && Extents(3, 3).d(0) == 0);
-  CHECK(Extents(3).Along(3).d(1) == 3);
+  static_assert(kVolume.d(3, 1) == 4 && kVolume.h() == 5 && kVolume.w() == 6);
+  static_assert(Extents(3).d(3, 1) == 3 && Extents(3).h() == 3);
+  static_assert(Extents(3).d(2, 1) == 1 && Extents(3, 3).d(2, 0) == 0);
+  CHECK(Extents(3).Along(3).d(3, 1) == 3);
   CHECK(ZeroPad{.top = 1, .left = 2, .front = 3}.offset() == Extents(3, 1, 2));
 }
 

@@ -180,8 +180,8 @@ std::vector<Extents> Others(Extents v) {
 std::vector<std::optional<Extents>> Others(const std::optional<Extents>&) {
   return {Extents(1), Extents(11), Extents(1, 11), Extents(1, 1, 1)};
 }
-std::vector<std::vector<float>> Others(const std::vector<float>&) {
-  return {{1}, {2}, {1.5F}, {std::nextafter(1.5F, 2.0F)}, {1, 1}, {1, 1.5F}, {1, 1, 1}};
+std::vector<std::vector<double>> Others(const std::vector<double>&) {
+  return {{1}, {2}, {1.5}, {std::nextafter(1.5, 2.0)}, {1, 1}, {1, 1.5}, {1, 1, 1}};
 }
 template <typename Enum, int kCount>
 std::vector<Enum> OtherValues(Enum v) {

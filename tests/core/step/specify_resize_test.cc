@@ -40,9 +40,17 @@ TEST_CASE("extents of a resized image are the given ones, or the scaled ones rou
   CHECK(ShapeOf(Resize{.sizes = 9}, {2, 3, 4}) == "2x3x9");
   CHECK(ShapeOf(Resize{.sizes = Extents{1, 2, 3}}, {2, 3, 4, 5, 6}) == "2x3x1x2x3");
   CHECK(ShapeOf(Resize{.scales = {2}}, {2, 3, 4, 5, 6}) == "2x3x8x10x12");
-  CHECK(ShapeOf(Resize{.scales = {1, 1.5F}}, {2, 3, 4, 5}) == "2x3x4x7");
-  CHECK(ShapeOf(Resize{.scales = {0.7F}}, {2, 3, 10, 20}) == "2x3x7x14");  // fp32's is less
-  CHECK(ShapeOf(Resize{.scales = {1.0F / 3}}, {2, 3, 9, 10}) == "2x3x3x3");
+  CHECK(ShapeOf(Resize{.scales = {1, 1.5}}, {2, 3, 4, 5}) == "2x3x4x7");
+  CHECK(ShapeOf(Resize{.scales = {0.7}}, {2, 3, 10, 20}) == "2x3x7x14");  // fp32's 0.7 is less
+  CHECK(ShapeOf(Resize{.scales = {1.0 / 3}}, {2, 3, 9, 10}) == "2x3x3x3");
+}
+
+TEST_CASE("scaled extents are those of PyTorch, whose products are in fp64") {
+  // int(extent * scale) of Python.
+  CHECK(ShapeOf(Resize{.scales = {0.29}}, {2, 3, 100}) == "2x3x28");
+  CHECK(ShapeOf(Resize{.scales = {0.58}}, {2, 3, 50, 100}) == "2x3x28x57");
+  CHECK(ShapeOf(Resize{.scales = {1.15}}, {2, 3, 100, 20}) == "2x3x114x23");
+  CHECK(ShapeOf(Resize{.scales = {4.0 / 3}}, {2, 3, 3, 21}) == "2x3x4x28");
 }
 
 TEST_CASE("sizes and scales that suit no image are refused") {
@@ -55,13 +63,13 @@ TEST_CASE("sizes and scales that suit no image are refused") {
                "sizes 1x2x3 has 3 numbers, but the image has 2 axes");
   CheckRefused(Resize{.scales = {1, 2, 3}}, x,
                "scales=1x2x3 has 3 numbers, but the image has 2 axes");
-  CheckRefused(Resize{.scales = {0.1F}}, x,
+  CheckRefused(Resize{.scales = {0.1}}, x,
                "scales=0.1 makes 0 positions of 6, but there must be at least 1 and at most 2^30");
-  CheckRefused(Resize{.scales = {0x1p29F}}, x,
+  CheckRefused(Resize{.scales = {0x1p29}}, x,
                "scales=536870912 makes 3221225472 positions of 6, but there must be at least 1 "
                "and at most 2^30");
-  for (const float scale : {0.0F, -1.0F, std::numeric_limits<float>::quiet_NaN(),
-                            std::numeric_limits<float>::infinity()})
+  for (const double scale : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(),
+                             std::numeric_limits<double>::infinity()})
     CHECK_FALSE(Layer(Resize{.scales = {scale}}).Specify({.inputs = x}).ok());
   CheckRefused(Resize{.scales = {2}, .cubic_coefficient = std::numeric_limits<float>::infinity()},
                x, "cubic_coefficient must be finite");
@@ -72,7 +80,7 @@ TEST_CASE("the text of a resize names what its mode depends on") {
         "scales=2 mode=nearest coordinates=half_pixel rounding=prefer_ceil");
   CHECK(Layer(Resize{.sizes = Extents{3, 4}, .mode = Resize::Mode::kLinear}).Parameters() ==
         "sizes=3x4 mode=linear coordinates=half_pixel");
-  CHECK(Layer(Resize{.scales = {1, 1.5F},
+  CHECK(Layer(Resize{.scales = {1, 1.5},
                      .mode = Resize::Mode::kCubic,
                      .coordinates = Resize::Coordinates::kAlignCorners})
             .Parameters() ==

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <random>
 #include <set>
@@ -16,6 +17,8 @@
 #include "neap/core/plan/cost_model.h"
 #include "neap/core/step/divided_kernel.h"
 #include "neap/core/step/signature_text.h"
+#include "neap/layers/conv/measured_parts.h"
+#include "neap/layers/conv/micro_batching.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/devices/device_description.h"
 #include "tests/layers/made_up_timings.h"
@@ -32,8 +35,10 @@ constexpr int64_t kBatch = 128;
 // for the whole batch.
 class ProportionalCatalog final : public EngineCatalog {
  public:
-  explicit ProportionalCatalog(std::vector<Engine> engines) : engines_(std::move(engines)) {}
+  ProportionalCatalog(std::vector<Engine> engines, int64_t largest)
+      : engines_(std::move(engines)), largest_(largest) {}
   absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
+    if (BatchOf(signature) > largest_) return absl::UnimplementedError("too large");
     std::vector<Engine> engines = engines_;
     for (Engine& engine : engines)
       engine.workspace_bytes = engine.workspace_bytes * BatchOf(signature) / kBatch;
@@ -43,6 +48,7 @@ class ProportionalCatalog final : public EngineCatalog {
 
  private:
   std::vector<Engine> engines_;
+  int64_t largest_;  // part for which there are engines
 };
 
 const std::vector<Engine> kEngines = {{"fast", 256 * kMiB}, {"medium", 64 * kMiB}, {"small", 0}};
@@ -59,15 +65,16 @@ struct Estimate {
   DeviceDescription device = DescribedDevice("h200").value();
   DivisionPolicy divisions = DivisionPolicy::kAll;
   bool deterministic = true;
+  int64_t largest = std::numeric_limits<int64_t>::max();
 
   std::vector<TimedEngine> With(const KernelTimings* timings) const {
-    ProportionalCatalog catalog(engines);
+    ProportionalCatalog catalog(engines, largest);
     const EstimateOptions options = {.timings = timings,
                                      .device = device,
                                      .flops = Flops(BatchOf(step)),
                                      .divisions = divisions,
                                      .deterministic = deterministic};
-    const std::vector<Engine> listed = catalog.Engines(step).value();
+    const std::vector<Engine> listed = WholeEngines(step, divisions, catalog).value();
     return EstimatedPartsOf(step, listed, options, catalog).value();
   }
   std::vector<TimedEngine> WithRows(std::vector<TimedEngine> rows) const {
@@ -293,6 +300,19 @@ TEST_CASE("parts are estimated only where they may save time or workspace") {
   // No part of a pass over memory is run alone.
   CHECK(SizesOf(Estimate{.step = AdditionSignature({{kBatch, 64, 56, 56}})}.With(nullptr)) ==
         whole);
+}
+
+TEST_CASE("a batch that is too large for all engines runs in parts, if it may") {
+  const Estimate large = {.engines = {{"only", 0}}, .largest = kBatch / 4};
+  const std::vector<TimedEngine> known = large.With(nullptr);
+  CHECK(SizesOf(known) == std::set<int64_t>{4, 8, 16, 32});
+  CHECK(FastestDivision(known, kBatch, 1, 0)->parts == std::vector<EngineUse>(4, {"only", 32}));
+  ProportionalCatalog catalog(large.engines, large.largest), none({}, 0);
+  const StepSignature step = PartedStep();
+  CHECK(WholeEngines(step, DivisionPolicy::kAll, catalog).value().empty());
+  CHECK(WholeEngines(PartedStep(Phase::kForward, 32), DivisionPolicy::kAll, catalog)->size() == 1);
+  CHECK(WholeEngines(step, DivisionPolicy::kUndivided, catalog).status().message() == "too large");
+  CHECK(WholeEngines(step, DivisionPolicy::kAll, none).status().message() == "too large");
 }
 
 TEST_CASE("a slow kernel for more than 2^31 elements says nothing of parts") {

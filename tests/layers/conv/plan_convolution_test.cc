@@ -29,6 +29,7 @@ class GrowingCatalog final : public EngineCatalog {
  public:
   absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
     const int64_t batch = BatchOf(signature);
+    if (batch > largest) return absl::UnimplementedError("too large");
     if (AddsToGradients(signature)) {
       if (!adds) return absl::UnimplementedError("");
       return std::vector<Engine>{{.id = "fast", .workspace_bytes = 110 * batch}};
@@ -41,6 +42,7 @@ class GrowingCatalog final : public EngineCatalog {
 
   bool is_fast_deterministic = true;
   bool adds = false;
+  int64_t largest = 100;
 };
 
 StepSignature TenImages(Phase phase) {
@@ -237,6 +239,21 @@ TEST_CASE("without timings the library's order decides, undivided if any engine 
     CHECK(Contains(plan(29).status(), "needs 30"));
     CHECK(Contains(plan(299, DivisionPolicy::kUndivided).status(), "needs 300"));
   }
+}
+
+TEST_CASE("a batch that is too large for all engines runs in the largest parts that are not") {
+  GrowingCatalog catalog;
+  catalog.largest = 5;
+  const StepSignature step = TenImages(Phase::kForward);
+  const MadeUpTimings timings({{"fast", 4, 400, 4e-3}, {"fast", 8, 800, 1e-3}});
+  const KernelTimings* const both[] = {nullptr, &timings};
+  for (const KernelTimings* const known : both) {
+    const absl::StatusOr<Configuration> plan =
+        PlanConvolution(step, {.workspace_limit_bytes = 1000, .timings = known}, catalog);
+    CHECK(PartsOf(plan) == Parts{{"fast", 4}, {"fast", 4}, {"fast", 2}});
+  }
+  catalog.largest = 0;
+  CHECK(PlanConvolution(step, {}, catalog).status().message() == "too large");
 }
 
 TEST_CASE("nondeterministic engines are left out on request") {

@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "neap/core/step/divided_kernel.h"
 #include "neap/core/step/signature_text.h"
 #include "neap/layers/convolution.h"
@@ -61,8 +64,94 @@ TEST_CASE("convolutions of volumes have engines of cuDNN in all phases, types an
       CheckEngines(*catalog, Convolution{.out_channels = 16, .stride = 2}, x);
       CheckEngines(*catalog,
                    Convolution{.out_channels = 16, .kernel = 3, .padding = 1, .groups = 16}, x);
-      CheckEngines(*catalog, Convolution{.out_channels = 8, .kernel = 3, .stride = 2},
-                   {{2, 3, 8, 12, 10}, dtype, layout});
+    }
+  }
+}
+
+// The engine by space to depth that comes first in the list, with its place; -1 if there is none.
+std::pair<int, Engine> FirstDeep(EngineCatalog& catalog, const StepSignature& step) {
+  const std::vector<Engine> engines = catalog.Engines(step).value();
+  for (size_t i = 0; i < engines.size(); ++i) {
+    if (absl::StartsWith(engines[i].id, "s2d")) return {static_cast<int>(i), engines[i]};
+  }
+  return {-1, {}};
+}
+
+TEST_CASE("first layers of volumes have engines by space to depth, with and without a stride") {
+  const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
+  if (!catalog) return;
+  const Convolution strided = {.out_channels = 32, .kernel = 7, .stride = 2, .padding = 3};
+  const Convolution plain = {.out_channels = 32, .kernel = 3, .padding = 1};
+  struct Case {
+    Convolution layer;
+    int64_t channels;
+    DType dtype;
+    const char* prefix;        // empty if there are no such engines
+    int64_t channels_of_deep;  // with their padding
+    int64_t positions;         // of an image of the rearranged x
+  };
+  const Case cases[] = {{strided, 1, DType::kBf16, "s2d2x2x2+", 8, 19 * 15 * 13},
+                        {strided, 1, DType::kTf32, "s2d2x2x2+", 8, 19 * 15 * 13},
+                        {plain, 1, DType::kBf16, "s2d1x1x3+", 8, 34 * 26 * 20},
+                        {plain, 4, DType::kFp16, "s2d1x1x3+", 16, 34 * 26 * 20},
+                        {plain, 1, DType::kTf32, "s2d1x1x3+", 4, 34 * 26 * 20},
+                        {plain, 3, DType::kTf32, "", 0, 0},
+                        {plain, 1, DType::kFp32, "", 0, 0},
+                        {plain, 8, DType::kBf16, "", 0, 0}};
+  for (const Case& c : cases) {
+    const TensorSpec x = {{2, c.channels, 32, 24, 20}, c.dtype, Layout::kChannelsLast};
+    for (const StepSignature& step : Signatures16(c.layer, x)) {
+      CAPTURE(SignatureText(step));
+      const auto [place, engine] = FirstDeep(*catalog, step);
+      const bool has_any = c.prefix[0] != 0 && step.phase != Phase::kBackwardData;
+      CHECK((place >= 0) == has_any);
+      if (!has_any) continue;
+      CHECK(absl::StartsWith(engine.id, c.prefix));
+      CHECK((place == 0) == (c.layer == strided));  // others are for measured times only
+      CHECK(engine.workspace_bytes >= 2 * c.channels_of_deep * c.positions * SizeOf(c.dtype));
+    }
+  }
+}
+
+std::string IdsOf(EngineCatalog& catalog, const StepSignature& step) {
+  const absl::StatusOr<std::vector<Engine>> engines = catalog.Engines(step);
+  REQUIRE_MESSAGE(engines.ok(), std::string(engines.status().message()));
+  std::string ids;
+  for (const Engine& engine : *engines) absl::StrAppend(&ids, engine.id, " ");
+  return ids;
+}
+
+TEST_CASE("planes of volumes in NDHWC are images, if windows do not move along the depth") {
+  const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
+  if (!catalog) return;
+  struct Case {
+    Layer volumes, images;
+    int64_t channels;
+    const char* engine;  // of images only
+  };
+  // A usual one, a stem, a depthwise one, and a transposed one.
+  const Case cases[] = {
+      {Convolution{.out_channels = 32, .kernel = {1, 3, 3}, .padding = {0, 1, 1}},
+       Convolution{.out_channels = 32, .kernel = 3, .padding = 1}, 16, "eng"},
+      {Convolution{
+           .out_channels = 32, .kernel = {1, 7, 7}, .stride = {1, 2, 2}, .padding = {0, 3, 3}},
+       Convolution{.out_channels = 32, .kernel = 7, .stride = 2, .padding = 3}, 3, "s2d2x2+"},
+      {Convolution{.out_channels = 16, .kernel = {1, 3, 3}, .padding = {0, 1, 1}, .groups = 16},
+       Convolution{.out_channels = 16, .kernel = 3, .padding = 1, .groups = 16}, 16, "neap"},
+      {TransposedConvolution{.out_channels = 8, .kernel = {1, 2, 2}, .stride = {1, 2, 2}},
+       TransposedConvolution{.out_channels = 8, .kernel = 2, .stride = 2}, 16, "eng"}};
+  for (const Case& c : cases) {
+    CAPTURE(c.volumes.Parameters());
+    const auto steps_of = [&](const Layer& layer, Shape shape) {
+      return Signatures16(layer, {std::move(shape), DType::kBf16, Layout::kChannelsLast});
+    };
+    const auto of_volumes = steps_of(c.volumes, {2, c.channels, 6, 24, 20});
+    const auto of_images = steps_of(c.images, {12, c.channels, 24, 20});
+    REQUIRE(of_volumes.size() == of_images.size());
+    for (size_t i = 0; i < of_volumes.size(); ++i) {
+      const std::string ids = IdsOf(*catalog, of_volumes[i]);
+      CHECK(ids == IdsOf(*catalog, of_images[i]));
+      if (of_volumes[i].phase != Phase::kBackwardData) CHECK(absl::StrContains(ids, c.engine));
     }
   }
 }

@@ -75,7 +75,8 @@ Scaled ScaledOf(const Run& run, bool upsamples) {
     const auto in = static_cast<double>(x.dims[2 + axis]);
     const double value = given[first + axis];
     scaled.scale[axis] = has_sizes ? value / in : value;
-    scaled.out[axis] = static_cast<int64_t>(has_sizes ? value : std::floor(in * value));
+    const float product = static_cast<float>(in) * static_cast<float>(value);
+    scaled.out[axis] = static_cast<int64_t>(has_sizes ? value : std::floor(product));
   }
   return scaled;
 }

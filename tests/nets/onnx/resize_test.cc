@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/resize/pixel_shuffle.h"
@@ -109,9 +110,27 @@ TEST_CASE("before opset 11 positions are asymmetric, and smaller images take the
   const std::string scales = smaller.Floats("scales", {4}, {1, 1, 0.6F, 0.6F});
   smaller.EndWithClasses(smaller.Node("Resize", {"x", scales}), 2 * 2 * 3);
   SetOpset(smaller, 10);
-  CHECK(FirstOf(smaller) == Layer(Resize{.scales = {0.6F},
+  CHECK(FirstOf(smaller) == Layer(Resize{.scales = {0.6},
                                          .coordinates = Resize::Coordinates::kAsymmetric,
                                          .rounding = Resize::Rounding::kCeil}));
+}
+
+TEST_CASE("scaled extents are products in fp32, which a layer has as sizes if fp64's are others") {
+  const auto resizing = [](float height, float width, const Ints& out) {
+    OnnxBuilder model({1, 1, 25, 3});
+    const std::string scales = model.Floats("scales", {4}, {1, 1, height, width});
+    const std::string y = model.Node("Resize", {"x", "", scales}, {{"mode", "linear"}});
+    model.EndWithClasses(y, out[0] * out[1]);
+    return model;
+  };
+  OnnxBuilder whole = resizing(1.16F, 2, {29, 6});  // 28 in fp64
+  CHECK(FirstOf(whole) == Layer(Resize{.sizes = Extents{29, 6}, .mode = Resize::Mode::kLinear}));
+  CheckPredicts(whole, {1, 1, 25, 3});
+  OnnxBuilder same = resizing(0.7F, 0.7F, {17, 2});
+  CHECK(FirstOf(same) == Layer(Resize{.scales = {0.7}, .mode = Resize::Mode::kLinear}));
+  CheckPredicts(same, {1, 1, 25, 3});
+  CHECK(absl::StrContains(MessageOf(resizing(1.16F, 0.7F, {29, 2})),
+                          "are others in fp32 than in fp64, and not all are whole"));
 }
 
 TEST_CASE("sizes may be computed from shapes, and state the batch of the file") {
@@ -268,7 +287,7 @@ TEST_CASE("layers that give images other extents are read as they were written")
       for (const Coordinates coordinates :
            {Coordinates::kHalfPixel, Coordinates::kAlignCorners, Coordinates::kAsymmetric}) {
         if (coordinates != Coordinates::kAlignCorners)
-          layers.push_back(Resize{.scales = {1.5F}, .mode = mode, .coordinates = coordinates});
+          layers.push_back(Resize{.scales = {1.5}, .mode = mode, .coordinates = coordinates});
         layers.push_back(
             Resize{.sizes = Extents::Of(extents), .mode = mode, .coordinates = coordinates});
       }
@@ -288,7 +307,7 @@ TEST_CASE("layers that give images other extents are read as they were written")
 }
 
 TEST_CASE("aligned corners are written with sizes") {
-  const Written written = WrittenOf(Resize{.scales = {1.5F},
+  const Written written = WrittenOf(Resize{.scales = {1.5},
                                            .mode = Resize::Mode::kLinear,
                                            .coordinates = Resize::Coordinates::kAlignCorners},
                                     {2, 5, 4});
@@ -296,6 +315,12 @@ TEST_CASE("aligned corners are written with sizes") {
         Layer(Resize{.sizes = Extents{7, 6},
                      .mode = Resize::Mode::kLinear,
                      .coordinates = Resize::Coordinates::kAlignCorners}));
+}
+
+TEST_CASE("scales that make other extents in ONNX are written as sizes") {
+  const Layer resize = Resize{.scales = {0.29, 2}, .mode = Resize::Mode::kLinear};
+  CHECK(WrittenOf(resize, {2, 100, 4}).read.layers()[1].layer ==
+        Layer(Resize{.sizes = Extents{28, 8}, .mode = Resize::Mode::kLinear}));
 }
 
 TEST_CASE("shuffles that change nothing are not read back where ONNX has no operator for them") {

@@ -170,13 +170,14 @@ __device__ __forceinline__ void ForEachInWindow(const PoolShape& s, const AxisDi
 
 // What is pooled is computed from x by `before`: Prepare(c) gives what Apply() needs for a vector
 // whose first channel is c. If it ends with a ReLU, the index says where the ReLU passes no
-// gradient. `channels` is the number of channels that images take turns in (NCHW), or 1. kSide is
-// the side of square and cubic windows without dilation, whose loads then overlap, or 0 for any.
+// gradient. `channels` is the number of channels that images take turns in (NCHW), or 1, and
+// `planes` how many images follow each other in one. kSide is the side of square and cubic windows
+// without dilation, whose loads then overlap, or 0 for any.
 template <int kAxes, int kVec, int kSide, typename Before, typename T, typename I>
 __global__ void __launch_bounds__(kThreads)
     MaxPoolKernel(PoolShape s, AxisDividers dilation, Decoder<uint32_t, kAxes> decode,
-                  uint32_t outputs, Before before, uint32_t channels, const T* __restrict__ x,
-                  T* __restrict__ y, I* __restrict__ index) {
+                  uint32_t outputs, Before before, uint32_t channels, Divider<uint32_t> planes,
+                  const T* __restrict__ x, T* __restrict__ y, I* __restrict__ index) {
   const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= outputs) return;
   const Position<uint32_t> p = decode(i);
@@ -184,7 +185,7 @@ __global__ void __launch_bounds__(kThreads)
   const Place origin = OriginOf<kAxes>(s, PlaceOf(p));
   const size_t base = p.outer * in.image + p.channel;
   const auto constants = before.template Prepare<kVec>(
-      channels == 1 ? static_cast<size_t>(p.channel) * kVec : p.outer % channels);
+      channels == 1 ? static_cast<size_t>(p.channel) * kVec : planes.Quotient(p.outer) % channels);
   const auto load = [&](const Place& k) {
     const int row = kSide > 0 ? origin.h + k.h : origin.h + k.h * s.dilation_h;
     const int column = kSide > 0 ? origin.w + k.w : origin.w + k.w * s.dilation_w;
@@ -288,8 +289,8 @@ cudaError_t LaunchMaxPool(const PoolShape& s, int64_t image_channels, const Befo
           const int64_t out = first * OutImage(s);
           const auto run = [&]<int kSide>() {
             MaxPoolKernel<kAxes, kVec, kSide><<<blocks, kThreads, 0, stream>>>(
-                s, DilationDividers(s), decode, n, before, turns, x + first * InImage(s), y + out,
-                index == nullptr ? nullptr : index + out);
+                s, DilationDividers(s), decode, n, before, turns, Divider<uint32_t>(s.planes),
+                x + first * InImage(s), y + out, index == nullptr ? nullptr : index + out);
           };
           if constexpr (kVec > 1) {
             const int side = OverlappingSide(s);
@@ -300,7 +301,7 @@ cudaError_t LaunchMaxPool(const PoolShape& s, int64_t image_channels, const Befo
           }
           run.template operator()<0>();
         },
-        turns);
+        turns == 1 ? 1 : turns * s.planes);
   });
 }
 

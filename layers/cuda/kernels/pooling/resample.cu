@@ -26,25 +26,28 @@ struct AxisGather {
   using Index = std::make_unsigned_t<Int>;
   ResampleAxis<Int> axis;
   bool backward;
-  Divider<Index> divide;  // by the divisor of ranges' bounds
-  Divider<Index> result;  // by the number of elements of the result
-  Index read;             // number of elements that are read
+  Divider<Index> unit, step;  // by those of the axis
+  Divider<Index> result;      // by the number of elements of the result
+  Index read;                 // number of elements that are read
 
   __device__ __forceinline__ IndexRange<Int> RangeOf(Int at) const {
-    const auto divided = [&](Int n) {
-      Index rest = 0;
-      return static_cast<Int>(divide.Split(static_cast<Index>(n), rest));
-    };
-    return backward ? axis.Outputs(at, divided) : axis.Inputs(at, divided);
+    return backward ? axis.Outputs(at, By{step}) : axis.Inputs(at, By{unit});
   }
-  __device__ __forceinline__ float Weight(Int at, Int from) const {
-    return backward ? axis.Weight(from, at) : axis.Weight(at, from);
-  }
-  // The same for elements of `range`, RangeOf(at): means need no division of integers.
+  // That of `from`, which is in `range`, RangeOf(at).
   __device__ __forceinline__ float WeightIn(const IndexRange<Int>& range, Int at, Int from) const {
-    const bool is_mean = axis.kind == Resampling::kAverage && !backward;
-    return is_mean ? 1.0F / static_cast<float>(range.last - range.first) : Weight(at, from);
+    if (backward) return axis.Weight(from, at, By{unit});
+    const bool is_mean = axis.kind == Resampling::kAverage;
+    return is_mean ? axis.MeanWeight(range) : axis.Weight(at, from, By{unit});
   }
+
+ private:
+  struct By {
+    const Divider<Index>& divider;
+    __device__ __forceinline__ Int operator()(Int n) const {
+      Index rest = 0;
+      return static_cast<Int>(divider.Split(static_cast<Index>(n), rest));
+    }
+  };
 };
 
 template <typename Int>
@@ -73,7 +76,8 @@ struct HeldRange {
     first = range.first;
     count = range.last - range.first;
 #pragma unroll
-    for (int k = 0; k < kHeld; ++k) weights[k] = k < count ? axis.Weight(at, first + k) : 0.0F;
+    for (int k = 0; k < kHeld; ++k)
+      weights[k] = k < count ? axis.WeightIn(range, at, first + k) : 0.0F;
   }
   // weights[k] without memory, where k is known when it runs.
   __device__ __forceinline__ float WeightAt(int k) const {
@@ -209,8 +213,12 @@ AxisGather<Int> GatherOf(const ResampleAxis<int64_t>& axis, bool backward) {
       return In32(axis);
     }
   };
-  return {narrowed(), backward, Divider<Index>(backward ? axis.step : axis.unit),
-          Divider<Index>(WrittenBy(axis, backward)), static_cast<Index>(ReadBy(axis, backward))};
+  return {narrowed(),
+          backward,
+          Divider<Index>(axis.unit),
+          Divider<Index>(axis.step),
+          Divider<Index>(WrittenBy(axis, backward)),
+          static_cast<Index>(ReadBy(axis, backward))};
 }
 
 template <int kHeld, int kVec, typename Int, typename T>
