@@ -1,6 +1,7 @@
 // The examples in the headers of layers/cuda that include CUDA, compiled and not run.
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -8,6 +9,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/operands.h"
 #include "neap/layers/cuda/candidates.h"
+#include "neap/layers/cuda/conv/convolution_problem.h"
 #include "neap/layers/cuda/conv/cudnn_convolution.h"
 #include "neap/layers/cuda/conv/cudnn_engines.h"
 #include "neap/layers/cuda/device/cudnn_library.h"
@@ -39,6 +41,13 @@ absl::Status VersionOfCudnn() {
   RETURN_IF_ERROR(LoadCudnn());
   const size_t version = LoadedCudnn().get_version();
   return absl::OkStatus();
+}
+
+// layers/cuda/conv/convolution_problem.h
+std::string TextOf(const TensorSpec& x, const TensorSpec& w, const TensorSpec& y) {
+  ConvolutionProblem problem = {.phase = Phase::kForward, .x = x, .weight = w, .y = y};
+  problem.padding = 1;
+  return problem.ToString();  // one text per problem, by which lists of engines are kept
 }
 
 // layers/cuda/conv/cudnn_convolution.h

@@ -2,9 +2,9 @@
 //
 // Needs neither a GPU nor cuDNN.
 //
-//   ConvolutionProblem problem = {.phase = Phase::kForward, .x = x, .weight = weight, .y = y};
+//   ConvolutionProblem problem = {.phase = Phase::kForward, .x = x, .weight = w, .y = y};
 //   problem.padding = 1;
-//   problem.ToString();  // one text per problem, by which lists of engines are kept
+//   return problem.ToString();  // one text per problem, by which lists of engines are kept
 #pragma once
 
 #include <string>
