@@ -37,8 +37,9 @@ struct StepsOfX {
 
 void CheckBits(const Values& fused, const Values& apart) {
   for (const auto& [operand, values] : fused) {
-    const std::string difference = Difference(values, apart.at(operand), 0);
-    CHECK_MESSAGE(difference.empty(), ToString(operand), ": ", difference);
+    const std::string name = ToString(operand),
+                      difference = Difference(values, apart.at(operand), 0);
+    CHECK_MESSAGE(difference.empty(), name, ": ", difference);
   }
 }
 
