@@ -36,9 +36,10 @@ constexpr double kTolerance = 1e-6;
 constexpr size_t kSamplesPerTensor = 8;
 constexpr int64_t kMaxElements = 1000;  // larger cases are slow and show no more
 
-// The same number of values in the same order, evenly over [-2, 2). Their distances are large
-// enough that a step of the difference quotient cannot change the maximum of a max pool, nor cross
-// ReLU's kink at 0.
+// The same number of values in the same order over [-2, 2). Their distances are large enough that a
+// step of the difference quotient cannot change the maximum of a max pool, nor cross ReLU's kink at
+// 0. They are not all the same: else the mean of a few values, which a norm moves to that kink,
+// often is one of them.
 std::vector<double> Spread(const std::vector<double>& values) {
   std::vector<size_t> by_value(values.size());
   std::iota(by_value.begin(), by_value.end(), size_t{0});
@@ -46,8 +47,10 @@ std::vector<double> Spread(const std::vector<double>& values) {
                    [&](size_t a, size_t b) { return values[a] < values[b]; });
   const double places = static_cast<double>(values.size() + values.size() % 2);  // 0 between two
   std::vector<double> spread(values.size());
-  for (size_t rank = 0; rank < values.size(); ++rank)
-    spread[by_value[rank]] = 4 * (static_cast<double>(rank) + 0.5) / places - 2;
+  for (size_t rank = 0; rank < values.size(); ++rank) {
+    const double place = static_cast<double>(rank) + 0.5;
+    spread[by_value[rank]] = 4 * (place + 0.2 * std::sin(place * place)) / places - 2;
+  }
   return spread;
 }
 
