@@ -248,10 +248,8 @@ class Estimator {
       const bool ends_batch = (batch_ & size) != 0 || !IsPowerOfTwo(size);
       if (size == batch_ || (size * kMaxParts < batch_ && !ends_batch)) continue;
       const StepSignature part = WithBatch(signature_, size);
-      const absl::StatusOr<std::vector<Engine>> engines = catalog_.Engines(part);
-      if (absl::IsUnimplemented(engines.status())) continue;  // this part is too large, too
-      RETURN_IF_ERROR(engines.status());
-      Add(part, *engines);
+      ASSIGN_OR_RETURN(const std::vector<Engine> engines, EnginesOrNone(part, catalog_));
+      if (!engines.empty()) Add(part, engines);  // else this part is too large, too
     }
     return absl::OkStatus();
   }

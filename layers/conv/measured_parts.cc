@@ -44,13 +44,6 @@ void AddSums(const StepSignature& signature, const KernelTimings& timings,
   }
 }
 
-// None where the library has none.
-absl::StatusOr<std::vector<Engine>> EnginesOrNone(const StepSignature& signature,
-                                                  EngineCatalog& catalog) {
-  absl::StatusOr<std::vector<Engine>> engines = catalog.Engines(signature);
-  return absl::IsUnimplemented(engines.status()) ? std::vector<Engine>() : engines;
-}
-
 // A part of the configuration whose engine the library no longer lists, or only with more
 // workspace.
 absl::StatusOr<std::optional<EngineUse>> FindUnlisted(const StepSignature& signature,
@@ -84,6 +77,12 @@ absl::StatusOr<std::optional<EngineUse>> FindUnlisted(const StepSignature& signa
 }
 
 }  // namespace
+
+absl::StatusOr<std::vector<Engine>> EnginesOrNone(const StepSignature& signature,
+                                                  EngineCatalog& catalog) {
+  absl::StatusOr<std::vector<Engine>> engines = catalog.Engines(signature);
+  return absl::IsUnimplemented(engines.status()) ? std::vector<Engine>() : engines;
+}
 
 absl::StatusOr<std::vector<Engine>> WholeEngines(const StepSignature& signature,
                                                  DivisionPolicy divisions, EngineCatalog& catalog) {

@@ -21,6 +21,9 @@
 
 namespace neap {
 
+// The catalog's engines; none where it refuses the step with UNIMPLEMENTED. Errors: its others.
+absl::StatusOr<std::vector<Engine>> EnginesOrNone(const StepSignature& signature,
+                                                  EngineCatalog& catalog);
 // The catalog's engines for the whole batch. None if it has engines for parts alone, as for tensors
 // of more elements than the library can index, and the policy allows parts. Errors: the catalog's.
 absl::StatusOr<std::vector<Engine>> WholeEngines(const StepSignature& signature,

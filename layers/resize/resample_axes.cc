@@ -95,6 +95,11 @@ Fraction SimplestFraction(Float scale) {
 Fraction FractionOf(double scale) { return SimplestFraction(scale); }
 Fraction FractionOf(float scale) { return SimplestFraction(scale); }
 
+bool IsScale(double scale) {
+  constexpr auto kMax = static_cast<double>(kMaxResampledExtent);
+  return scale >= 1 / kMax && scale <= kMax;
+}
+
 int64_t ScaledExtent(int64_t in, double scale) {
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   const double out = std::floor(static_cast<double>(in) * scale);

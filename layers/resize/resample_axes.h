@@ -23,6 +23,8 @@ struct Fraction {
 Fraction FractionOf(double scale);
 Fraction FractionOf(float scale);
 
+// Whether a Resize may have it: between 2^-30 and 2^30.
+bool IsScale(double scale);
 // in * scale in fp64, rounded down, as in PyTorch. Too large products saturate.
 int64_t ScaledExtent(int64_t in, double scale);
 

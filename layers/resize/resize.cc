@@ -49,8 +49,7 @@ absl::Status CheckScales(const Resize& resize, int axes) {
         " has ", axes, axes == 1 ? " axis" : " axes"));
   }
   for (const double scale : resize.scales) {
-    constexpr auto kMax = static_cast<double>(kMaxResampledExtent);
-    if (scale >= 1 / kMax && scale <= kMax) continue;
+    if (IsScale(scale)) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(SizeText(resize), " must be between 2^-30 and 2^30"));
   }

@@ -62,8 +62,7 @@ absl::Status OtherAxes() {
 }
 
 absl::Status CheckScale(double scale) {
-  constexpr auto kMax = static_cast<double>(kMaxResampledExtent);
-  if (scale >= 1 / kMax && scale <= kMax) return absl::OkStatus();
+  if (IsScale(scale)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("scale ", scale, " is not between 2^-30 and 2^30"));
 }

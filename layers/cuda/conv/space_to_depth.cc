@@ -18,15 +18,16 @@ constexpr int64_t kMaxCopiedChannels = 7;
 // Kernels load 16 bytes.
 int64_t ChannelMultiple(DType dtype) { return 16 / SizeOf(dtype); }
 
-Extents EachAxis(const ConvolutionProblem& problem, const Extents& extents) {
-  return extents.Along(problem.axes());
+// Whether the elements of windows along W become channels, instead of blocks of pixels.
+bool GathersTaps(const ConvolutionProblem& problem) {
+  return problem.axes() == kMaxSpatialAxes && problem.stride.AllAre(1);
 }
 
 // The pixels that become one, along each axis: as many as the stride, or, of volumes without one,
 // those of the window along W.
 Extents BlockOf(const ConvolutionProblem& problem) {
-  const bool gathers_taps = problem.axes() == kMaxSpatialAxes && problem.stride.AllAre(1);
-  return gathers_taps ? Extents(1, 1, problem.weight.shape.w()) : EachAxis(problem, problem.stride);
+  return GathersTaps(problem) ? Extents(1, 1, problem.weight.shape.w())
+                              : problem.stride.Along(problem.axes());
 }
 
 // The rearranged shape of an image, or of a weight, whose filters count as images.
@@ -171,9 +172,8 @@ std::optional<SpaceToDepth> FindSpaceToDepth(const ConvolutionProblem& problem) 
                        problem.weight.shape.c() == channels && problem.dilation.AllAre(1) &&
                        problem.phase != Phase::kBackwardData;
   if (!applies) return std::nullopt;
-  const bool helps = problem.stride.AllAre(1)
-                         ? problem.axes() == kMaxSpatialAxes && GathersEnoughTaps(problem)
-                         : StrideIsInKernel(problem);
+  const bool helps = GathersTaps(problem) ? GathersEnoughTaps(problem)
+                                          : !problem.stride.AllAre(1) && StrideIsInKernel(problem);
   if (!helps) return std::nullopt;
   return SpaceToDepth{BlockOf(problem), DeepProblem(problem)};
 }

@@ -10,10 +10,11 @@
 //   ResNet's          x 3x224x224,  7x7,  stride 2, padding 3   ->   x 12x115x115, 4x4
 //   Inception-v4's    x 3x299x299,  3x3,  stride 2              ->   x 12x150x150, 2x2
 //
-// Volumes likewise: of one channel and a stride of 2, 7x7x7 becomes 4x4x4 of 8 channels. Without a
-// stride only the padding would remain, which makes no engine faster on an H200, and which cuDNN
-// does, too. So of volumes the elements of a window along W become channels instead: blocks
-// overlap, and there are fewer products. These engines are listed behind cuDNN's.
+// Volumes are rearranged in the same way: with a stride of 2, a 7x7x7 convolution of one channel
+// becomes a 4x4x4 convolution of 8 channels. Without a stride, only padded channels would remain,
+// which make no engine faster on an H200, and which cuDNN adds itself. For volumes without a stride,
+// the elements of a window along W become channels instead. Blocks then overlap, and there are fewer
+// products. These engines are listed behind cuDNN's.
 //
 //   a U-Net's first   x 1x96x96x96, 3x3x3, padding 1   ->   x 8x98x98x96, 3x3x1   instead of 3x3x3
 //

@@ -85,16 +85,22 @@ __device__ __forceinline__ SumConstants<kVec> SumConstantsOf(const BatchNormOper
 }
 
 // Adds dz and dz * (x - mean) * invstd to the sums.
+template <int kVec>
+__device__ __forceinline__ void AddSums(const Vec<kVec>& dz, const Vec<kVec>& x,
+                                        const Centred<kVec>& centred,
+                                        Accumulators<2, kVec>& sums) {
+#pragma unroll
+  for (int k = 0; k < kVec; ++k) {
+    sums.v[0].v[k] += dz.v[k];
+    sums.v[1].v[k] += dz.v[k] * centred.Of(x.v[k], k);
+  }
+}
+// The same, where dz is dy behind the ReLU, if there is one.
 template <typename T, int kVec>
 __device__ __forceinline__ void AddGradient(bool relu, const Packed<T, kVec>& dy,
                                             const Vec<kVec>& x, const SumConstants<kVec>& of,
                                             Accumulators<2, kVec>& sums) {
-  const Vec<kVec> dz = Before<T>(relu, dy, x, of.centred.mean, of.scale, of.beta);
-#pragma unroll
-  for (int k = 0; k < kVec; ++k) {
-    sums.v[0].v[k] += dz.v[k];
-    sums.v[1].v[k] += dz.v[k] * of.centred.Of(x.v[k], k);
-  }
+  AddSums(Before<T>(relu, dy, x, of.centred.mean, of.scale, of.beta), x, of.centred, sums);
 }
 
 // What is loaded for a vector of dx; `sum`, what is there already, if the gradient is added to it.

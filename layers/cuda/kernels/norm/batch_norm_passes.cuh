@@ -124,11 +124,7 @@ struct SumsOp {
                              Accumulators<2, kVec>& sums) const {
     const Vec<kVec> x = Unpack(loaded.x);
     const Vec<kVec> dz = source.Of(loaded, x, of.centred.mean, of.scale, of.beta);
-#pragma unroll
-    for (int k = 0; k < kVec; ++k) {
-      sums.v[0].v[k] += dz.v[k];
-      sums.v[1].v[k] += dz.v[k] * of.centred.Of(x.v[k], k);
-    }
+    AddSums(dz, x, of.centred, sums);
     if (daddend != nullptr) Write<kVec>(daddend, i, dz);
   }
 };

@@ -48,8 +48,8 @@ struct GroupIndex {
   }
 };
 
-// A function that is no activation. One that is has With(run), which calls run(function) of
-// activation.cuh, the same for all threads.
+// Stands for no activation. An activation also has With(run), which calls run(f) with its function f
+// of activation.cuh, the same one in all threads.
 struct NoActivation {
   static constexpr bool kActivates = false;
 };
@@ -161,11 +161,7 @@ struct GroupNormSumsOp {
     const Vec<kVec> values = Unpack(loaded.x);
     Vec<kVec> d = Unpack(loaded.dy);
     BeforeActivation<T>(function, constants, values, d);
-#pragma unroll
-    for (int k = 0; k < kVec; ++k) {
-      sums.v[0].v[k] += d.v[k];
-      sums.v[1].v[k] += d.v[k] * constants.centred.Of(values.v[k], k);
-    }
+    AddSums(d, values, constants.centred, sums);
   }
 };
 

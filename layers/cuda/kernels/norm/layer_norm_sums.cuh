@@ -60,12 +60,7 @@ struct PositionSums {
   template <int kVec>
   __device__ void Accumulate(const Constants&, const Registers<kVec>& in, size_t,
                              Accumulators<2, kVec>& sums) const {
-    const Vec<kVec> values = Unpack(in.loaded.x), d = Unpack(in.loaded.dy);
-#pragma unroll
-    for (int k = 0; k < kVec; ++k) {
-      sums.v[0].v[k] += d.v[k];
-      sums.v[1].v[k] += d.v[k] * in.centred.Of(values.v[k], k);
-    }
+    AddSums<kVec>(Unpack(in.loaded.dy), Unpack(in.loaded.x), in.centred, sums);
   }
 };
 
