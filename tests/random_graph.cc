@@ -111,8 +111,11 @@ class Generator {
     return options_.batch_norm ? Same("bn", BatchNorm{}, x) : Same("tanh", Tanh{}, x);
   }
 
-  Value Dropped(const Dropout& dropout, const Value& x) {
-    return options_.dropout ? Same("dropout", dropout, x) : Same("tanh", Tanh{}, x);
+  // Elements, channels or images are dropped.
+  Value Dropped(float probability, const Value& x) {
+    if (!options_.dropout) return Same("tanh", Tanh{}, x);
+    if (count_ % 3 == 0) return Same("dropout", StochasticDepth{.rate = probability}, x);
+    return Same("dropout", Dropout{.probability = probability, .per_channel = count_ % 3 == 1}, x);
   }
 
   Value Block(const Value& x, int nesting) {
@@ -128,7 +131,7 @@ class Generator {
       case 2:
         return options_.image_norms ? ImageNorm(x) : Same("tanh", Tanh{}, x);
       case 3:
-        return Dropped(Dropout{.probability = 0.25F}, x);
+        return Dropped(0.25F, x);
       case 4:
         return Same("lrn", LocalResponseNorm{.size = 3}, x);
       case 5:
@@ -325,7 +328,7 @@ class Generator {
     if (Chance(2)) {
       x = {net_.Add("fc_hidden", FullyConnected{.out_features = 6}, {x.name}), 6, 1};
       x = Same("relu", Relu{}, x);
-      if (Chance(2)) x = Dropped(Dropout{}, x);
+      if (Chance(2)) x = Dropped(0.5F, x);
     }
     net_.Loss(net_.Add("fc", FullyConnected{.out_features = options_.classes}, {x.name}),
               SoftmaxCrossEntropy{});

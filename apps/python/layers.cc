@@ -155,8 +155,16 @@ void BindNorms(nb::module_& module) {
       "size"_a = 5, "alpha"_a = LocalResponseNorm{}.alpha, "beta"_a = LocalResponseNorm{}.beta,
       "k"_a = LocalResponseNorm{}.k, "As torch.nn.LocalResponseNorm; `size` is odd.");
   module.def(
-      "Dropout", [](float probability) { return Layer(Dropout{.probability = probability}); },
-      "probability"_a = Dropout{}.probability, "As torch.nn.Dropout.");
+      "Dropout",
+      [](float probability, bool per_channel) {
+        return Layer(Dropout{.probability = probability, .per_channel = per_channel});
+      },
+      "probability"_a = Dropout{}.probability, "per_channel"_a = false,
+      "As torch.nn.Dropout; with `per_channel`, as torch.nn.Dropout1d, 2d and 3d.");
+  module.def(
+      "StochasticDepth", [](float rate) { return Layer(StochasticDepth{.rate = rate}); },
+      "rate"_a = StochasticDepth{}.rate,
+      "As torchvision.ops.StochasticDepth with mode 'row': whole images are dropped.");
 }
 
 void BindPools(nb::module_& module) {

@@ -88,6 +88,7 @@ constexpr TableEntry kTable[] = {
     {kLayer<Softplus>, ActivationCandidates},
     {kLayer<Mish>, ActivationCandidates},
     {kLayer<Dropout>, DropoutCandidates},
+    {kLayer<StochasticDepth>, DropoutCandidates},
     {kLayer<MaxPool>, MaxPoolCandidates},
     {kLayer<AveragePool>, AveragePoolCandidates},
     {kLayer<GlobalAveragePool>, GlobalAveragePoolCandidates},

@@ -241,8 +241,12 @@ bool NodeWriter::WriteElementwise(const ResolvedLayer& layer) {
     SetInt(AddNode(layer, "Concat", Axes::kEither), "axis", 1);
     return true;
   }
-  if (const auto* const dropout = layer.layer.As<Dropout>()) {
+  if (const auto* const dropout = layer.layer.As<Dropout>(); dropout && !dropout->per_channel) {
     AddScalar("ratio", dropout->probability, AddNode(layer, "Dropout", Axes::kEither));
+    return true;
+  }
+  if (layer.layer.As<Dropout>() != nullptr || layer.layer.As<StochasticDepth>() != nullptr) {
+    AddNode(layer, "Identity", Axes::kEither);
     return true;
   }
   if (const auto* const lrn = layer.layer.As<LocalResponseNorm>()) {

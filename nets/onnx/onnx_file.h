@@ -76,10 +76,11 @@ inline constexpr std::string_view kProducer = "neap";
 // and the network's outputs. A parameter that layers share is one tensor, called after its owner.
 //
 // ReadOnnx() refuses a file of several inputs or outputs. Of any other it makes the same layers
-// between input and scores, with the same names, weights and shared parameters, but for three:
-// TransposedConvolution::bilinear, which says how to begin, is lost; so is a ceil_mode that makes
-// no difference where ONNX would have a window more; and an average that counts padding becomes two
-// layers if its last windows pass that padding so. The rest is that of OnnxOptions: the feeds are
+// between input and scores, with the same names, weights and shared parameters, but for four:
+// TransposedConvolution::bilinear, which says how to begin, is lost; so are dropout of channels and
+// StochasticDepth, which ONNX does not have; so is a ceil_mode that makes no difference where ONNX
+// would have a window more; and an average that counts padding becomes two layers if its last
+// windows pass that padding so. The rest is that of OnnxOptions: the feeds are
 // called "input" and "labels" or "targets", and the one loss "loss", which are not the names of
 // other layers then; and no layer is an output.
 //

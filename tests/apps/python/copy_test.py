@@ -18,7 +18,7 @@ def test_layers_are_copied_with_their_fields():
               neap.TransposedConvolution(3, kernel=2, stride=2, bilinear=True), neap.FullyConnected(7, bias=False),
               neap.BatchNorm(epsilon=1e-3, momentum=0.3), neap.GroupNorm(4, epsilon=1e-3, affine=False),
               neap.InstanceNorm(epsilon=1e-3, affine=True), neap.LayerNorm(epsilon=1e-3, affine=False),
-              neap.LocalResponseNorm(3, alpha=0.1), neap.Dropout(0.1),
+              neap.LocalResponseNorm(3, alpha=0.1), neap.Dropout(0.1), neap.StochasticDepth(0.2),
               neap.MaxPool(3, ceil_mode=True, dilation=(2, 3)), neap.AveragePool(3, count_padding=False, dilation=2),
               neap.GlobalAveragePool(), neap.AdaptiveAveragePool((3, 7)),
               neap.Resize((3, 4), mode="linear", coordinates="align_corners"), neap.PixelShuffle(3),
@@ -30,7 +30,8 @@ def test_layers_are_copied_with_their_fields():
               neap.Elu(0.5), neap.Softplus(2, threshold=10), neap.Mish(), neap.Prelu(3), neap.Add(), neap.Concat(),
               neap.Multiply(), neap.SoftmaxCrossEntropy(0.1), neap.MeanSquaredError(0.5), neap.BinaryCrossEntropy()]
     assert len({layer.type for layer in layers}) == len(layers)
-    more = [neap.Resize(scales=(1, 1.5), mode="cubic", cubic_coefficient=-0.5), neap.Resize(scales=0.7, rounding="floor")]
+    more = [neap.Resize(scales=(1, 1.5), mode="cubic", cubic_coefficient=-0.5), neap.Resize(scales=0.7, rounding="floor"),
+            neap.Dropout(0.1, per_channel=True)]
     for layer in layers + more:
         assert all(other == layer for other in copies(layer)), layer
 

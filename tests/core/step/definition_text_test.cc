@@ -91,6 +91,10 @@ auto Fields(Prelu& d) {
   return std::tie(a);
 }
 auto Fields(Dropout& d) {
+  auto& [a, b] = d;
+  return std::tie(a, b);
+}
+auto Fields(StochasticDepth& d) {
   auto& [a] = d;
   return std::tie(a);
 }
@@ -248,6 +252,7 @@ TEST_CASE("two definitions never have the same text, whichever field they differ
   all.AddVariants(Softplus{});
   all.AddVariants(Prelu{});
   all.AddVariants(Dropout{});
+  all.AddVariants(StochasticDepth{});
   all.AddVariants(FullyConnected{});
   all.AddVariants(GroupNorm{});
   all.AddVariants(InstanceNorm{});
@@ -270,6 +275,7 @@ TEST_CASE("two definitions never have the same text, whichever field they differ
   CHECK(SoftmaxCrossEntropy{}.Parameters().empty());
   CHECK(MeanSquaredError{}.Parameters().empty());
   CHECK(BinaryCrossEntropy{}.Parameters().empty());
+  CHECK(Dropout{}.Parameters() == "probability=0.5");
   CHECK(MaxPool{}.Parameters() == "kernel=2x2 stride=2x2 padding=0x0");
   CHECK(AveragePool{}.Parameters() == "kernel=2x2 stride=2x2 padding=0x0 count_padding=true");
   for (const Layer& layer :

@@ -41,6 +41,7 @@ TEST_CASE("options outside their range are refused") {
   const std::vector<TensorSpec> x = {Image({2, 6, 5, 5})};
   CheckRefused(Dropout{1.0F}, x, "probability 1 is outside [0, 1)");
   CheckRefused(Dropout{-0.5F}, x, "probability -0.5 is outside [0, 1)");
+  CheckRefused(StochasticDepth{1.0F}, x, "rate 1 is outside [0, 1)");
   CheckRefused(LocalResponseNorm{.size = 4}, x, "size 4 must be odd and positive");
   CheckRefused(BatchNorm{.epsilon = 0}, x, "epsilon 0 must be positive");
   CheckRefused(GroupNorm{.epsilon = -1}, x, "epsilon -1 must be positive");

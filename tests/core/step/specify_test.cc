@@ -171,10 +171,13 @@ TEST_CASE("in inference only forward runs, and batch norm reads its running stat
 
 TEST_CASE("the other layers declare what their headers say") {
   const TensorSpec x = Image({2, 3, 4, 4});
-  CHECK(StepsText(Specified(Dropout{}, {x})) ==
-        "forward: input[0] iteration[0] -> output[0] output[0] over input[0]\n"
-        "backward_data: output_grad[0] iteration[0] -> input_grad[0]"
-        " input_grad[0] over output_grad[0]\n");
+  for (const Layer& layer :
+       {Layer(Dropout{}), Layer(Dropout{.per_channel = true}), Layer(StochasticDepth{})}) {
+    CHECK(StepsText(Specified(layer, {x})) ==
+          "forward: input[0] iteration[0] -> output[0] output[0] over input[0]\n"
+          "backward_data: output_grad[0] iteration[0] -> input_grad[0]"
+          " input_grad[0] over output_grad[0]\n");
+  }
   CHECK(StepsText(Specified(MaxPool{}, {x})) ==
         "forward: input[0] -> output[0] saved[0]\n"
         "backward_data: output_grad[0] saved[0] -> input_grad[0]\n");
@@ -231,6 +234,7 @@ TEST_CASE("layers declare the traits that the papers' policies and accounting us
   for (const Layer& layer : {Layer(Sigmoid{}),
                              Layer(Tanh{}),
                              Layer(Dropout{}),
+                             Layer(StochasticDepth{}),
                              Layer(MaxPool{}),
                              Layer(AveragePool{}),
                              Layer(GlobalAveragePool{}),
