@@ -19,6 +19,7 @@
 #include "neap/layers/multiply.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
+#include "neap/layers/scale_shift.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "tests/random_norms.h"
@@ -189,6 +190,11 @@ class Generator {
     }
   }
 
+  Value LayerScale(const Value& x) {
+    const bool scales = count_ % 4 == 0, shifts = count_ % 3 == 0;
+    return Same("layer_scale", ScaleShift{0.7F, 0.1F, scales || !shifts, shifts}, x);
+  }
+
   // An inverted residual block, with or without each of its parts.
   Value Inverted(const Value& x) {
     Value y = Chance(3) ? x : Activated(Normalised(Conv(x, Between(1, options_.max_channels))));
@@ -202,6 +208,7 @@ class Generator {
     y = Activated(Normalised(Same("depthwise", depthwise, y)));
     if (Chance(2)) y = Weighted(y);
     y = Normalised(Conv(y, x.channels));
+    if (count_ % 2 == 0) y = LayerScale(y);
     if (Chance(3)) return y;
     return {net_.Add(Named("add"), Add{}, {y.name, x.name}), x.channels, x.size};
   }

@@ -314,9 +314,15 @@ void BindActivations(nb::module_& module) {
       "As torch.nn.PReLU, with one slope or one for each channel, which training changes.");
   module.def(
       "ScaleShift",
-      [](float scale, float shift) { return Layer(ScaleShift{.scale = scale, .shift = shift}); },
-      "scale"_a = 1.0F, "shift"_a = 0.0F,
-      "scale * x + shift, with numbers that training does not change.");
+      [](float scale, float shift, bool learns_scale, bool learns_shift) {
+        return Layer(ScaleShift{.scale = scale,
+                                .shift = shift,
+                                .learns_scale = learns_scale,
+                                .learns_shift = learns_shift});
+      },
+      "scale"_a = 1.0F, "shift"_a = 0.0F, "learns_scale"_a = false, "learns_shift"_a = false,
+      "scale * x + shift, with numbers that training does not change, or with one for each channel "
+      "that begins so and is learned: ConvNeXt's layer scale.");
   BindWithoutFields<Relu>(module, "Relu", "As torch.nn.ReLU.");
   BindWithoutFields<Sigmoid>(module, "Sigmoid", "As torch.nn.Sigmoid.");
   BindWithoutFields<Tanh>(module, "Tanh", "As torch.nn.Tanh.");

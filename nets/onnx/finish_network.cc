@@ -73,6 +73,11 @@ bool IsPlaceholder(const Weight& bias) {
                      [](double value) { return value == 0; });
 }
 
+// Whether a layer in a file of neap's is one of the two behind a norm that are its parameters.
+bool IsPartOfNorm(const std::string& layer, const std::string& norm) {
+  return layer == absl::StrCat(norm, ".scaled") || layer == absl::StrCat(norm, ".shifted");
+}
+
 bool AllEqual(const std::vector<float>& values) {
   return std::adjacent_find(values.begin(), values.end(), std::not_equal_to<>()) == values.end();
 }
@@ -187,30 +192,45 @@ bool NetworkBuilder::JoinNorm(Draft& before, const Draft& draft) const {
     return false;
   }
   const std::string name = adds ? "bias" : "weight";
-  const auto given = std::find_if(draft.weights.begin(), draft.weights.end(),
-                                  [&](const Weight& weight) { return weight.name == name; });
   Weight& own = *FindWeight(before.weights, name);
-  own = *given;
+  own = draft.weights[0];
+  own.name = name;
   if (draft.stored.has_value()) own.tensor = *draft.stored;
   own.Flatten(channels);
   return true;
 }
 
-absl::StatusOr<bool> NetworkBuilder::Join(Draft& before, Draft& draft) {
-  if (IsNorm(before.layer.layer)) return JoinNorm(before, draft);
-  if (draft.constants == Constants::kMultiplies && before.constants == Constants::kAdds) {
-    // (x + bias) * factors
-    Constant& factors = std::get<Constant>(FindWeight(draft.weights, "weight")->tensor);
-    Constant& bias = std::get<Constant>(FindWeight(before.weights, "bias")->tensor);
-    const Constant flat = {.dims = bias.dims, .values = factors.values, .type = factors.type};
-    ASSIGN_OR_RETURN(bias, Elementwise("Mul", {bias, flat}));
-    FindWeight(before.weights, "weight")->tensor = factors;
+absl::StatusOr<bool> NetworkBuilder::JoinScale(Draft& before, Draft& draft) {
+  if (draft.constants == Constants::kMultiplies && before.constants != Constants::kAdds)
+    return false;
+  Weight& own = before.weights.back();  // the shift, if there is one
+  Weight& joined = draft.weights[0];
+  const bool has_shift = before.layer.layer.As<ScaleShift>()->learns_shift;
+  if (has_shift) {  // (x + shift) * scale, or another shift
+    const bool adds = draft.constants == Constants::kAdds;
+    ASSIGN_OR_RETURN(own.tensor,
+                     Elementwise(adds ? "Add" : "Mul", {std::get<Constant>(own.tensor),
+                                                        std::get<Constant>(joined.tensor)}));
+    if (adds) return true;
     before.constants = Constants::kNone;
-    return true;
   }
+  before.layer.layer = ScaleShift{.learns_scale = true, .learns_shift = true};
+  before.spec = before.layer.layer.Specify({.inputs = {before.spec.output}}).value();
+  before.weights.insert(has_shift ? before.weights.begin() : before.weights.end(),
+                        std::move(joined));
+  return true;
+}
+
+absl::StatusOr<bool> NetworkBuilder::Join(Draft& before, Draft& draft) {
+  if (written_by_neap() && !IsPartOfNorm(draft.layer.name, before.layer.name)) return false;
+  if (IsNorm(before.layer.layer)) return JoinNorm(before, draft);
+  if (before.layer.layer.As<ScaleShift>() != nullptr && !before.weights.empty())
+    return JoinScale(before, draft);
   std::optional<Layer> with_bias = WithBias(before.layer.layer);
   if (draft.constants != Constants::kAdds || !with_bias.has_value()) return false;
-  Weight& added = *FindWeight(draft.weights, "bias");
+  Weight& added = draft.weights[0];
+  added.name = "bias";
+  added.Flatten(before.spec.output.shape.c());
   if (Weight* const bias = FindWeight(before.weights, "bias")) {
     ASSIGN_OR_RETURN(const Constant own, ReadConstant(*bias));
     ASSIGN_OR_RETURN(bias->tensor, Elementwise("Add", {own, std::get<Constant>(added.tensor)}));

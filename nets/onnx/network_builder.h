@@ -30,6 +30,7 @@
 #include "absl/status/statusor.h"
 #include "neap/core/graph/graph.h"
 #include "neap/core/step/layer.h"
+#include "neap/layers/scale_shift.h"
 #include "neap/nets/onnx/constants/constant_budget.h"
 #include "neap/nets/onnx/formula.h"
 #include "neap/nets/onnx/onnx_file.h"
@@ -110,9 +111,16 @@ struct Weight {
   void Flatten(int64_t elements);
 };
 
-// The operation of a node's layer with a constant for each channel. The layer is a depthwise
-// convolution, unless it can be a part of the layer before it.
+// The operation of a node's layer with a constant for each channel. The layer is a ScaleShift that
+// learns it, unless it can be a part of the layer before it.
 enum class Constants : uint8_t { kNone, kAdds, kMultiplies };
+
+// A ScaleShift without a sum, and what it reads.
+struct ScaledInput {
+  ScaleShift layer;
+  std::vector<Weight> weights;
+  std::string input;
+};
 
 // Properties of the file.
 struct FileTraits {
@@ -161,6 +169,8 @@ class NetworkBuilder {
   absl::Status AddConstants(const onnx_schema::Node& node, Constants kind, const ImageValue& x,
                             Constant constant, std::string value,
                             std::optional<Stored> stored = std::nullopt);
+  // The product that neap wrote for the layer of this node, its sum, which reads it as x.
+  std::optional<ScaledInput> WrittenScale(const onnx_schema::Node& node, const ImageValue& x) const;
   // Whether constants for each channel behind these images may become parameters of their layer.
   bool TakesConstants(const ImageValue& x) const;
   // Adds what stands for the output of a refused node: a value of these extents.
@@ -218,7 +228,8 @@ class NetworkBuilder {
   absl::Status JoinConstants(ImageValue& predictions);
   // Whether the draft has become a part of `before`.
   absl::StatusOr<bool> Join(Draft& before, Draft& draft);
-  // The same, of a norm.
+  // The same, of the ScaleShift of constants before it, and of a norm.
+  absl::StatusOr<bool> JoinScale(Draft& before, Draft& draft);
   bool JoinNorm(Draft& before, const Draft& draft) const;
   absl::StatusOr<NamedValues> ReadWeights(const std::vector<bool>& needed);
   absl::StatusOr<std::vector<float>> ReadValues(const Weight& weight);

@@ -181,7 +181,8 @@ absl::Status NodeWriter::AddReshaped(const ResolvedLayer& layer, size_t i, const
                                      Node& node) {
   const ParamSpec& param = layer.spec.params[i];
   RETURN_IF_ERROR(AddFloats(ParamName(layer, param), StoredShape(param), node));
-  ReshapeLast(absl::StrCat(layer.name, ".", param.name, ".channels"), dims, node);
+  if (StoredShape(param) != dims)
+    ReshapeLast(absl::StrCat(layer.name, ".", param.name, ".channels"), dims, node);
   return absl::OkStatus();
 }
 

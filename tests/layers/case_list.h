@@ -97,6 +97,8 @@ class CaseList {
   void AddConcatenatedNorms(const Shape& image, const std::vector<int64_t>& channels);
   // Of a part of these channels in each position, of which the second is not normalised.
   void AddConcatNorms(const Shape& image, const std::vector<int64_t>& channels);
+  // With a scale, a shift or both of each channel.
+  void AddLearnedScales(const Shape& shape);
   // Dropout of channels and of images.
   void AddDroppedUnits(float probability, const Shape& shape);
   void AddLoss(const Shape& logits, Layout layout, const SoftmaxCrossEntropy& layer);

@@ -17,13 +17,6 @@ namespace {
 
 using onnx_schema::Node;
 
-// One number for each channel, to be combined with images that have as many spatial axes.
-Shape PerChannelDims(const Shape& images) {
-  Shape::Dims dims(static_cast<size_t>(images.rank()) - 1, 1);
-  dims[0] = images.c();
-  return Shape(std::move(dims));
-}
-
 std::vector<int64_t> DimsOfAny(const Shape& images) {
   std::vector<int64_t> dims(images.dims().begin(), images.dims().end());
   dims[0] = 0;  // copied
@@ -31,6 +24,12 @@ std::vector<int64_t> DimsOfAny(const Shape& images) {
 }
 
 }  // namespace
+
+Shape PerChannelDims(const Shape& images) {
+  Shape::Dims dims(static_cast<size_t>(images.rank()) - 1, 1);
+  dims[0] = images.c();
+  return Shape(std::move(dims));
+}
 
 absl::Status NodeWriter::WriteNorm(const ResolvedLayer& layer) {
   if (const auto* const norm = layer.layer.As<BatchNorm>()) {

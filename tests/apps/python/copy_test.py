@@ -31,7 +31,7 @@ def test_layers_are_copied_with_their_fields():
               neap.Multiply(), neap.SoftmaxCrossEntropy(0.1), neap.MeanSquaredError(0.5), neap.BinaryCrossEntropy()]
     assert len({layer.type for layer in layers}) == len(layers)
     more = [neap.Resize(scales=(1, 1.5), mode="cubic", cubic_coefficient=-0.5), neap.Resize(scales=0.7, rounding="floor"),
-            neap.Dropout(0.1, per_channel=True)]
+            neap.Dropout(0.1, per_channel=True), neap.ScaleShift(1e-6, learns_scale=True), neap.ScaleShift(learns_shift=True)]
     for layer in layers + more:
         assert all(other == layer for other in copies(layer)), layer
 

@@ -63,8 +63,8 @@ auto Fields(ChannelSplit& d) {
   return std::tie(a);
 }
 auto Fields(ScaleShift& d) {
-  auto& [a, b] = d;
-  return std::tie(a, b);
+  auto& [a, b, c, e] = d;
+  return std::tie(a, b, c, e);
 }
 auto Fields(LeakyRelu& d) {
   auto& [a] = d;
@@ -276,6 +276,7 @@ TEST_CASE("two definitions never have the same text, whichever field they differ
   CHECK(MeanSquaredError{}.Parameters().empty());
   CHECK(BinaryCrossEntropy{}.Parameters().empty());
   CHECK(Dropout{}.Parameters() == "probability=0.5");
+  CHECK(ScaleShift{}.Parameters() == "scale=1 shift=0");
   CHECK(MaxPool{}.Parameters() == "kernel=2x2 stride=2x2 padding=0x0");
   CHECK(AveragePool{}.Parameters() == "kernel=2x2 stride=2x2 padding=0x0 count_padding=true");
   for (const Layer& layer :

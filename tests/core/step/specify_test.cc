@@ -242,6 +242,7 @@ TEST_CASE("layers declare the traits that the papers' policies and accounting us
                              Layer(Crop{}),
                              Layer(ZeroPad{}),
                              Layer(ScaleShift{}),
+                             Layer(ScaleShift{.learns_scale = true}),
                              Layer(ChannelSlice{}),
                              Layer(ChannelShuffle{.groups = 1}),
                              Layer(Resize{.scales = {2}}),

@@ -162,6 +162,10 @@ TEST_CASE("fixed scales, slices and shuffles of channels are read as they were w
   for (const Layer& layer :
        {Layer(ScaleShift{.scale = 3, .shift = -0.5F}), Layer(ScaleShift{.scale = 0.1F, .shift = 0}),
         Layer(ScaleShift{.scale = 1, .shift = 2}), Layer(ScaleShift{.scale = 1, .shift = 0}),
+        Layer(ScaleShift{.learns_scale = true}), Layer(ScaleShift{.learns_shift = true}),
+        Layer(ScaleShift{.learns_scale = true, .learns_shift = true}),
+        Layer(ScaleShift{.shift = 2, .learns_scale = true}),
+        Layer(ScaleShift{.scale = 3, .learns_shift = true}),
         Layer(ChannelSlice{.first = 1, .count = 3}), Layer(ChannelShuffle{.groups = 2}),
         Layer(ChannelShuffle{.groups = 3})}) {
     CAPTURE(layer.type());
