@@ -84,6 +84,7 @@ set(NEAP_INSTALLED_HEADERS
   layers/multiply.h
   layers/norm/group_norm.h
   layers/norm/layer_norm.h
+  layers/norm/softmax.h
   layers/pooling.h
   layers/prelu.h
   layers/profile/kept_engine_lists.h

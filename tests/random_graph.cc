@@ -17,6 +17,7 @@
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/scale_shift.h"
@@ -209,6 +210,7 @@ class Generator {
     if (Chance(2)) y = Weighted(y);
     y = Normalised(Conv(y, x.channels));
     if (count_ % 2 == 0) y = LayerScale(y);
+    if (count_ % 5 == 0) y = Same("softmax", Softmax{count_ % 2 + 1, count_ % 3 == 0}, y);
     if (Chance(3)) return y;
     return {net_.Add(Named("add"), Add{}, {y.name, x.name}), x.channels, x.size};
   }

@@ -30,6 +30,7 @@
 #include "neap/layers/multiply.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
@@ -147,6 +148,14 @@ void BindNorms(nb::module_& module) {
       },
       "epsilon"_a = LayerNorm{}.epsilon, "affine"_a = LayerNorm{}.affine,
       "As torch.nn.LayerNorm over the channels at each position, which it reads as the last axis.");
+  module.def(
+      "Softmax",
+      [](int64_t axis, bool logarithm) {
+        return Layer(Softmax{.axis = axis, .logarithm = logarithm});
+      },
+      "axis"_a = Softmax{}.axis, "logarithm"_a = false,
+      "As torch.nn.Softmax(dim=axis), over the channels (1) or along a spatial axis (2, ...); with "
+      "`logarithm`, as torch.nn.LogSoftmax.");
   module.def(
       "LocalResponseNorm",
       [](int64_t size, float alpha, float beta, float k) {

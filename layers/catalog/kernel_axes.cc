@@ -10,6 +10,7 @@
 #include "neap/layers/fusion/fused_convolution.h"
 #include "neap/layers/fusion/fused_relu.h"
 #include "neap/layers/fusion/norm_pass.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
@@ -67,7 +68,8 @@ void ChangeExtents(Layer& layer, F f) {
 
 bool TakesAllAxes(const Layer& layer) {
   return layer.As<Resize>() != nullptr || layer.As<AdaptiveAveragePool>() != nullptr ||
-         layer.As<PixelShuffle>() != nullptr || layer.As<PixelUnshuffle>() != nullptr;
+         layer.As<PixelShuffle>() != nullptr || layer.As<PixelUnshuffle>() != nullptr ||
+         layer.As<Softmax>() != nullptr;
 }
 
 bool IsIdle(Layer layer, int axis) {

@@ -65,6 +65,7 @@ absl::StatusOr<Candidates> ConcatBatchNormsBackward(const StepSignature& signatu
 absl::StatusOr<Candidates> DropoutSteps(const StepSignature& signature);
 absl::StatusOr<Candidates> SoftmaxForward(const StepSignature& signature);
 absl::StatusOr<Candidates> SoftmaxBackward(const StepSignature& signature);
+absl::StatusOr<Candidates> SoftmaxAxisSteps(const StepSignature& signature);
 absl::StatusOr<Candidates> MeanSquaredErrorSteps(const StepSignature& signature);
 absl::StatusOr<Candidates> BinaryCrossEntropySteps(const StepSignature& signature);
 absl::StatusOr<Candidates> AddForward(const StepSignature& signature);

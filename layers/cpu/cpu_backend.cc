@@ -31,6 +31,7 @@
 #include "neap/layers/multiply.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
@@ -77,6 +78,7 @@ std::vector<KernelRow> Rows() {
       {kLayer<LocalResponseNorm>, Phase::kBackwardData, cpu::LrnBackward},
       {kLayer<Dropout>, std::nullopt, cpu::DropoutSteps},
       {kLayer<StochasticDepth>, std::nullopt, cpu::DropoutSteps},
+      {kLayer<Softmax>, std::nullopt, cpu::SoftmaxAxisSteps},
       {kLayer<SoftmaxCrossEntropy>, Phase::kForward, cpu::SoftmaxForward},
       {kLayer<SoftmaxCrossEntropy>, Phase::kBackwardData, cpu::SoftmaxBackward},
       {kLayer<MeanSquaredError>, std::nullopt, cpu::MeanSquaredErrorSteps},

@@ -33,6 +33,7 @@
 #include "neap/layers/multiply.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
@@ -94,6 +95,7 @@ constexpr TableEntry kTable[] = {
     {kLayer<GlobalAveragePool>, GlobalAveragePoolCandidates},
     {kLayer<AdaptiveAveragePool>, ResampleCandidates},
     {kLayer<LocalResponseNorm>, LrnCandidates},
+    {kLayer<Softmax>, SoftmaxAxisCandidates},
     {kLayer<SoftmaxCrossEntropy>, SoftmaxCandidates},
     {kLayer<MeanSquaredError>, TargetLossCandidates},
     {kLayer<BinaryCrossEntropy>, TargetLossCandidates},

@@ -13,6 +13,7 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "neap/nets/onnx/constants/constant_arrays.h"
@@ -133,13 +134,6 @@ absl::StatusOr<ImageValue> NetworkBuilder::Output() const {
 
 absl::StatusOr<ImageValue> NetworkBuilder::Predictions() const {
   ASSIGN_OR_RETURN(ImageValue output, Output());
-  const bool takes_softmax = options_.loss.As<SoftmaxCrossEntropy>() != nullptr;
-  if (!output.softmax.empty() && !takes_softmax) {
-    return absl::UnimplementedError(absl::StrCat(
-        "the output '", graph_.output(0).name(), "' is a ", output.softmax,
-        ", which neap has only as a part of the softmax cross-entropy, not of the loss ",
-        std::string(options_.loss.type())));
-  }
   if (output.formula.has_value()) {
     return absl::UnimplementedError(
         absl::StrCat("the output '", graph_.output(0).name(),
@@ -147,7 +141,12 @@ absl::StatusOr<ImageValue> NetworkBuilder::Predictions() const {
   }
   const GraphLayer& last = LayerOf(output);
   const bool takes_sigmoid = options_.loss.As<BinaryCrossEntropy>() != nullptr;
-  if (takes_sigmoid && last.layer.As<Sigmoid>() != nullptr) output.layer = last.inputs[0];
+  const bool takes_softmax = options_.loss.As<SoftmaxCrossEntropy>() != nullptr;
+  // The softmax of scores is that of their logarithmic softmax.
+  const auto* const softmax = last.layer.As<Softmax>();
+  if ((takes_sigmoid && last.layer.As<Sigmoid>() != nullptr) ||
+      (takes_softmax && softmax != nullptr && softmax->axis == 1))
+    output.layer = last.inputs[0];
   return output;
 }
 

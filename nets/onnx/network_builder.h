@@ -4,7 +4,7 @@
 // axes, layers' outputs {N, C} and 1 to 3 spatial axes, so a value also says whether its graph
 // takes it as flat, {N, C*H*W}. A sequence or a volume is an image here, too. Some nodes make no
 // layer: their values are the output of another layer together with what is still to be done, which
-// only some readers can do (ImageValue::softmax and formula). Others make a layer that a reader may
+// only some readers can do (ImageValue::formula). Others make a layer that a reader may
 // do without (ImageValue::unpadded), or that joins the layer before it if that has no other reader,
 // which is known at the end (Constants). Layers that nothing needs are left out.
 //
@@ -58,9 +58,6 @@ struct ImageValue {
   // no Pad. A convolution or average pooling reads that one and adds the zeros itself.
   Padding padding = {};
   std::string unpadded = "";
-  // "Softmax" or "LogSoftmax" if the value is that of the layer's output, which only a loss can
-  // compute.
-  std::string softmax = "";
   bool is_channels_last = false;  // {N, H, W, C} in the ONNX graph
   // Unless it is 0, C is two axes in the ONNX graph: {N, groups, C / groups, H, W}, for example.
   int64_t groups = 0;
@@ -215,8 +212,7 @@ class NetworkBuilder {
   // Whether all that reads the images makes the last of their axes, the channels, the second one.
   bool HasChannelsLast(const onnx_schema::ValueInfo& input) const;
   absl::StatusOr<ImageValue> Output() const;
-  // The output without what the loss computes itself. Errors: UNIMPLEMENTED for a softmax that the
-  // loss does not compute.
+  // The output without what the loss computes itself. Errors: UNIMPLEMENTED for a step of a formula.
   absl::StatusOr<ImageValue> Predictions() const;
   // Ends the network with the loss of these predictions.
   absl::Status AddLoss(const ImageValue& predictions, Graph& network) const;

@@ -62,6 +62,7 @@ class CaseList {
   void Norms();
   void SyncNorms();
   void ImageNorms();
+  void Softmaxes();
   // cases.cc
   void Elementwise();
   void Dense();
@@ -91,6 +92,8 @@ class CaseList {
   void AddAveragedNorms(const Shape& shape);
   // Batch norm over ranks, as one of them runs it.
   void AddSyncNorms(int ranks, const Shape& shape);
+  // Along each axis, with and without the logarithm.
+  void AddSoftmaxes(const Shape& shape);
   // Norms that do not couple images.
   void AddImageNorms(const Shape& shape);
   // Of parts with these channels.

@@ -180,6 +180,7 @@ std::vector<LayerCase> AllLayerCases(uint32_t seed) {
   list.ResizedSequences();
   list.ResizedVolumes();
   list.ImageNorms();
+  list.Softmaxes();
   return list.Take();
 }
 

@@ -303,6 +303,7 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"batch_norm_apply", ReferenceBatchNormApply},
                               {"dropout", DropoutStep},
                               {"stochastic_depth", DropoutStep},
+                              {"softmax", ReferenceSoftmax},
                               {"softmax_cross_entropy", ReferenceSoftmaxCrossEntropy},
                               {"mean_squared_error", ReferenceMeanSquaredError},
                               {"binary_cross_entropy", ReferenceBinaryCrossEntropy},

@@ -8,4 +8,7 @@ namespace neap::testing {
 
 Values ReferenceImageNorm(const StepSignature& signature, const Values& given);
 
+// The formulas of layers/norm/softmax.h.
+Values ReferenceSoftmax(const StepSignature& signature, const Values& given);
+
 }  // namespace neap::testing

@@ -10,7 +10,7 @@ from neap._neap import (AdaptiveAveragePool, Add, AveragePool, BatchNorm, Binary
                         GlobalAveragePool, Graph, GroupNorm, HardSigmoid, HardSwish, InstanceNorm, Layer, LayerNorm, LeakyRelu,
                         LearningRate, LocalResponseNorm, MaxPool, MeanSquaredError, MemoryUse, Mish, Multiply, OnnxGraph,
                         PixelShuffle, PixelUnshuffle, Plan, Prelu, Profile, Relu, Resize, ScaleShift, Sigmoid, Silu,
-                        SoftmaxCrossEntropy, Softplus, StepResult, StochasticDepth, Tanh, TransposedConvolution, ZeroPad,
+                        Softmax, SoftmaxCrossEntropy, Softplus, StepResult, StochasticDepth, Tanh, TransposedConvolution, ZeroPad,
                         curve, from_onnx, open_dataset, peak_batch, plan, profile)
 
 if _passive:
@@ -29,6 +29,6 @@ __all__ = ["Accuracy", "AdaptiveAveragePool", "Add", "AveragePool", "BatchNorm",
            "HardSwish", "History", "InstanceNorm", "Layer", "LayerNorm", "LeakyRelu", "LearningRate", "LoadedKeys", "Loader",
            "LocalResponseNorm", "MaxPool", "MeanSquaredError", "MemoryUse", "Mish", "Multiply", "NonFiniteLossError",
            "OnnxGraph", "Parameter", "PixelShuffle", "PixelUnshuffle", "Plan", "Prelu", "Profile", "Relu", "Resize",
-           "ScaleShift", "Session", "Sigmoid", "Silu", "SoftmaxCrossEntropy", "Softplus", "StepResult",
+           "ScaleShift", "Session", "Sigmoid", "Silu", "Softmax", "SoftmaxCrossEntropy", "Softplus", "StepResult",
            "StochasticDepth", "Tanh", "TransposedConvolution", "ZeroPad", "curve", "from_onnx", "from_torch", "nets",
            "open_dataset", "peak_batch", "plan", "profile"]

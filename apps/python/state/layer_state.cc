@@ -32,6 +32,7 @@
 #include "neap/layers/multiply.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
@@ -160,6 +161,7 @@ constexpr std::array kRows = {
     RowOf<GroupNorm, &GroupNorm::groups, &GroupNorm::epsilon, &GroupNorm::affine>(),
     RowOf<InstanceNorm, &InstanceNorm::epsilon, &InstanceNorm::affine>(),
     RowOf<LayerNorm, &LayerNorm::epsilon, &LayerNorm::affine>(),
+    RowOf<Softmax, &Softmax::axis, &Softmax::logarithm>(),
     RowOf<LocalResponseNorm, &LocalResponseNorm::size, &LocalResponseNorm::alpha,
           &LocalResponseNorm::beta, &LocalResponseNorm::k>(),
     RowOf<Dropout, &Dropout::probability, &Dropout::per_channel>(),

@@ -8,6 +8,7 @@
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/nets/onnx/network_builder.h"
 #include "neap/nets/onnx/node_attributes.h"
 #include "neap/nets/onnx/node_writer.h"
@@ -32,6 +33,13 @@ Shape PerChannelDims(const Shape& images) {
 }
 
 absl::Status NodeWriter::WriteNorm(const ResolvedLayer& layer) {
+  if (const auto* const softmax = layer.layer.As<Softmax>()) {
+    const bool is_of_channels = softmax->axis == 1;
+    SetInt(AddNode(layer, softmax->logarithm ? "LogSoftmax" : "Softmax",
+                   is_of_channels ? Axes::kEither : Axes::kImages),
+           "axis", softmax->axis);
+    return absl::OkStatus();
+  }
   if (const auto* const norm = layer.layer.As<BatchNorm>()) {
     Node& node = AddNode(layer, "BatchNormalization", Axes::kEither);
     SetFloat(node, "epsilon", norm->epsilon);

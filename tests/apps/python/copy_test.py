@@ -18,6 +18,7 @@ def test_layers_are_copied_with_their_fields():
               neap.TransposedConvolution(3, kernel=2, stride=2, bilinear=True), neap.FullyConnected(7, bias=False),
               neap.BatchNorm(epsilon=1e-3, momentum=0.3), neap.GroupNorm(4, epsilon=1e-3, affine=False),
               neap.InstanceNorm(epsilon=1e-3, affine=True), neap.LayerNorm(epsilon=1e-3, affine=False),
+              neap.Softmax(axis=3, logarithm=True),
               neap.LocalResponseNorm(3, alpha=0.1), neap.Dropout(0.1), neap.StochasticDepth(0.2),
               neap.MaxPool(3, ceil_mode=True, dilation=(2, 3)), neap.AveragePool(3, count_padding=False, dilation=2),
               neap.GlobalAveragePool(), neap.AdaptiveAveragePool((3, 7)),

@@ -23,6 +23,7 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
@@ -108,6 +109,10 @@ auto Fields(GroupNorm& d) {
   return std::tie(a, b, c);
 }
 auto Fields(InstanceNorm& d) {
+  auto& [a, b] = d;
+  return std::tie(a, b);
+}
+auto Fields(Softmax& d) {
   auto& [a, b] = d;
   return std::tie(a, b);
 }
@@ -257,6 +262,7 @@ TEST_CASE("two definitions never have the same text, whichever field they differ
   all.AddVariants(GroupNorm{});
   all.AddVariants(InstanceNorm{});
   all.AddVariants(LayerNorm{});
+  all.AddVariants(Softmax{});
   all.AddVariants(LocalResponseNorm{});
   all.AddVariants(MaxPool{});
   all.AddVariants(AveragePool{});

@@ -18,6 +18,7 @@
 #include "neap/layers/multiply.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
@@ -49,6 +50,8 @@ TEST_CASE("options outside their range are refused") {
   CheckRefused(LayerNorm{.epsilon = 0}, x, "epsilon 0 must be positive");
   CheckRefused(GroupNorm{.groups = 4}, x, "cannot normalise 6 channels in 4 groups");
   CheckRefused(GroupNorm{.groups = 0}, x, "cannot normalise 6 channels in 0 groups");
+  CheckRefused(Softmax{.axis = 0}, x, "axis 0 is none from 1 to 3");
+  CheckRefused(Softmax{.axis = 4}, x, "axis 4 is none from 1 to 3");
   const float nan = std::numeric_limits<float>::quiet_NaN();
   CheckRefused(LeakyRelu{-0.1F}, x, "negative_slope -0.1 must be finite and not negative");
   CheckRefused(LeakyRelu{nan}, x, "negative_slope nan must be finite and not negative");

@@ -19,6 +19,7 @@
 #include "neap/layers/multiply.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
@@ -188,6 +189,10 @@ TEST_CASE("the other layers declare what their headers say") {
         "forward: input[0] -> output[0]\n"
         "backward_data: input[0] output_grad[0] -> input_grad[0]"
         " input_grad[0] over output_grad[0]\n");
+  CHECK(StepsText(Specified(Softmax{}, {x})) ==
+        "forward: input[0] -> output[0] output[0] over input[0]\n"
+        "backward_data: output[0] output_grad[0] -> input_grad[0]"
+        " input_grad[0] over output_grad[0] input_grad[0] over output[0]\n");
   const LayerSpec add = Specified(Add{}, {x, x});
   CHECK(add.passes_gradient);
   CHECK(StepsText(add) ==
@@ -241,6 +246,7 @@ TEST_CASE("layers declare the traits that the papers' policies and accounting us
                              Layer(Concat{}),
                              Layer(Crop{}),
                              Layer(ZeroPad{}),
+                             Layer(Softmax{}),
                              Layer(ScaleShift{}),
                              Layer(ScaleShift{.learns_scale = true}),
                              Layer(ChannelSlice{}),

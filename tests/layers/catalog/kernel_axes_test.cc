@@ -27,6 +27,7 @@
 #include "neap/layers/multiply.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
@@ -141,6 +142,7 @@ const std::vector<Layer> kLayers = {Convolution{.out_channels = 4, .kernel = 2},
                                     GroupNorm{},
                                     InstanceNorm{},
                                     LayerNorm{},
+                                    Softmax{.axis = 2},
                                     LocalResponseNorm{},
                                     Relu{},
                                     Sigmoid{},
