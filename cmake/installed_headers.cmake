@@ -113,6 +113,7 @@ set(NEAP_INSTALLED_HEADERS
   memory/transfer/tensor_cache.h
   memory/transfer/usage.h
   nets/alexnet.h
+  nets/convnext.h
   nets/densenet.h
   nets/efficientnet.h
   nets/fcn.h

@@ -46,6 +46,7 @@
 #include "neap/memory/measuring/measured_session.h"
 #include "neap/memory/planner.h"
 #include "neap/nets/alexnet.h"
+#include "neap/nets/convnext.h"
 #include "neap/nets/densenet.h"
 #include "neap/nets/efficientnet.h"
 #include "neap/nets/fcn.h"
