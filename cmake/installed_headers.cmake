@@ -99,6 +99,10 @@ set(NEAP_INSTALLED_HEADERS
   layers/resize/pixel_shuffle.h
   layers/resize/resize.h
   layers/scale_shift.h
+  layers/shape/permute.h
+  layers/shape/reshape.h
+  layers/shape/roll.h
+  layers/shape/windows.h
   layers/softmax_cross_entropy.h
   layers/target_loss.h
   layers/transposed_convolution.h

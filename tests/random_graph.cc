@@ -21,6 +21,9 @@
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/scale_shift.h"
+#include "neap/layers/shape/permute.h"
+#include "neap/layers/shape/reshape.h"
+#include "neap/layers/shape/roll.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "tests/random_norms.h"
@@ -191,6 +194,23 @@ class Generator {
     }
   }
 
+  // The same elements in other places, and, if they had other axes, these again.
+  Value Moved(const Value& x) {
+    std::vector<int64_t> axes(static_cast<size_t>(options_.axes) + 1, 0),
+        extents(axes.size(), x.size);
+    for (size_t i = 0; i < axes.size(); ++i)
+      axes[i] = static_cast<int64_t>((i + 1) % axes.size()) + 1;
+    extents[0] = 0;
+    if (count_ % 3 == 0) return Same("roll", Roll{count_ % 5 - 2}, x);
+    if (count_ % 3 == 1) {
+      Value y = Same("reshape", Reshape{{0, -1}}, x);
+      return Same("reshape", Reshape{extents}, y);
+    }
+    Value y = x;
+    for (size_t i = 0; i < axes.size(); ++i) y = Same("permute", Permute{axes}, y);
+    return y;
+  }
+
   Value LayerScale(const Value& x) {
     const bool scales = count_ % 4 == 0, shifts = count_ % 3 == 0;
     return Same("layer_scale", ScaleShift{0.7F, 0.1F, scales || !shifts, shifts}, x);
@@ -210,6 +230,7 @@ class Generator {
     if (Chance(2)) y = Weighted(y);
     y = Normalised(Conv(y, x.channels));
     if (count_ % 2 == 0) y = LayerScale(y);
+    if (count_ % 4 == 1) y = Moved(y);
     if (count_ % 5 == 0) y = Same("softmax", Softmax{count_ % 2 + 1, count_ % 3 == 0}, y);
     if (Chance(3)) return y;
     return {net_.Add(Named("add"), Add{}, {y.name, x.name}), x.channels, x.size};

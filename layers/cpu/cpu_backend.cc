@@ -37,6 +37,10 @@
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
+#include "neap/layers/shape/permute.h"
+#include "neap/layers/shape/reshape.h"
+#include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/windows.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
@@ -101,6 +105,11 @@ std::vector<KernelRow> Rows() {
       {kLayer<ChannelShuffle>, std::nullopt, cpu::PermutationSteps},
       {kLayer<PixelShuffle>, std::nullopt, cpu::PermutationSteps},
       {kLayer<PixelUnshuffle>, std::nullopt, cpu::PermutationSteps},
+      {kLayer<Reshape>, std::nullopt, cpu::PermutationSteps},
+      {kLayer<Permute>, std::nullopt, cpu::PermutationSteps},
+      {kLayer<WindowPartition>, std::nullopt, cpu::PermutationSteps},
+      {kLayer<WindowMerge>, std::nullopt, cpu::PermutationSteps},
+      {kLayer<Roll>, std::nullopt, cpu::PermutationSteps},
       {kLayer<Resize>, std::nullopt, cpu::ResampleSteps},
       {kLayer<AdaptiveAveragePool>, std::nullopt, cpu::ResampleSteps},
       {kLayer<ChannelSlice>, Phase::kForward, cpu::ChannelSliceForward},

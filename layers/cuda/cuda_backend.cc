@@ -39,6 +39,10 @@
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
+#include "neap/layers/shape/permute.h"
+#include "neap/layers/shape/reshape.h"
+#include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/windows.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
@@ -105,6 +109,11 @@ constexpr TableEntry kTable[] = {
     {kLayer<ChannelShuffle>, PermutationCandidates},
     {kLayer<PixelShuffle>, PermutationCandidates},
     {kLayer<PixelUnshuffle>, PermutationCandidates},
+    {kLayer<Reshape>, PermutationCandidates},
+    {kLayer<Permute>, PermutationCandidates},
+    {kLayer<WindowPartition>, PermutationCandidates},
+    {kLayer<WindowMerge>, PermutationCandidates},
+    {kLayer<Roll>, PermutationCandidates},
     {kLayer<Resize>, ResampleCandidates},
     {kLayer<ChannelSlice>, ChannelSliceCandidates},
     {kLayer<ChannelSplit>, ChannelSplitCandidates},

@@ -12,6 +12,10 @@
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
+#include "neap/layers/shape/permute.h"
+#include "neap/layers/shape/reshape.h"
+#include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/windows.h"
 
 namespace neap::examples {
 
@@ -47,6 +51,23 @@ void AddResidual(Graph& net, std::string x, const std::string& shortcut) {
 void AddAttention(Graph& net, const std::string& scores) {
   std::string weights;
   weights = net.Add("attention", Softmax{.axis = 3}, {scores});  // over the last axis of images
+}
+
+// layers/shape/reshape.h
+void AddReshape(Graph& net, std::string x) {
+  x = net.Add("tokens", Reshape{.to = {0, -1}}, {x});  // {N, C, H, W} -> {N, C, H W}
+}
+
+// layers/shape/permute.h
+void AddPermute(Graph& net, std::string x) {
+  x = net.Add("transposed", Permute{.axes = {2, 1}}, {x});  // {N, C, T} -> {N, T, C}
+}
+
+// layers/shape/windows.h
+void AddWindows(Graph& net, std::string x) {
+  x = net.Add("rolled", Roll{.shift = -3}, {x});
+  x = net.Add("windows", WindowPartition{.window = 7}, {x});  // {N, C, 64, 49} of 56 x 56
+  x = net.Add("merged", WindowMerge{.window = 7, .size = 56}, {x});
 }
 
 // layers/scale_shift.h

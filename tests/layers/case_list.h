@@ -53,6 +53,11 @@ class CaseList {
   void PixelShuffles();
   void ResizedSequences();
   void ResizedVolumes();
+  // shape_cases.cc
+  void Reshapes();
+  void Permutes();
+  void Windows();
+  void Rolls();
   // axes_cases.cc
   void Sequences();
   void Volumes();
@@ -83,6 +88,7 @@ class CaseList {
   void AddAdaptive(const Extents& size, const Shape& shape);
   // In both orders, and the inverse.
   void AddPixelShuffles(int64_t factor, const Shape& large);
+  void AddShapeLayer(const Layer& layer, const Shape& shape);
   void AddRandomConvolution();
   void AddRandomDepthwise();
   void AddTransposed(const TransposedConvolution& t, const Shape& shape);

@@ -177,6 +177,10 @@ std::vector<LayerCase> AllLayerCases(uint32_t seed) {
   list.Resizes();
   list.AdaptivePools();
   list.PixelShuffles();
+  list.Reshapes();
+  list.Permutes();
+  list.Windows();
+  list.Rolls();
   list.ResizedSequences();
   list.ResizedVolumes();
   list.ImageNorms();

@@ -20,6 +20,7 @@
 #include "tests/layers/reference_image_norms.h"
 #include "tests/layers/reference_loss.h"
 #include "tests/layers/reference_resize.h"
+#include "tests/layers/reference_shapes.h"
 #include "tests/layers/reference_sync_batch_norm.h"
 #include "tests/layers/reference_update.h"
 #include "tests/layers/reference_window.h"
@@ -279,6 +280,11 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"resize", ReferenceResize},
                               {"pixel_shuffle", ReferencePixelShuffle},
                               {"pixel_unshuffle", ReferencePixelShuffle},
+                              {"reshape", ReferenceShapes},
+                              {"permute", ReferenceShapes},
+                              {"window_partition", ReferenceShapes},
+                              {"window_merge", ReferenceShapes},
+                              {"roll", ReferenceShapes},
                               {"relu", ReferenceActivation},
                               {"leaky_relu", ReferenceActivation},
                               {"clip", ReferenceActivation},

@@ -38,6 +38,10 @@
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
+#include "neap/layers/shape/permute.h"
+#include "neap/layers/shape/reshape.h"
+#include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/windows.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
@@ -176,6 +180,11 @@ constexpr std::array kRows = {
           &Resize::rounding, &Resize::cubic_coefficient>(),
     RowOf<PixelShuffle, &PixelShuffle::factor, &PixelShuffle::blocks_first>(),
     RowOf<PixelUnshuffle, &PixelUnshuffle::factor, &PixelUnshuffle::blocks_first>(),
+    RowOf<Reshape, &Reshape::to>(),
+    RowOf<Permute, &Permute::axes>(),
+    RowOf<WindowPartition, &WindowPartition::window>(),
+    RowOf<WindowMerge, &WindowMerge::window, &WindowMerge::size>(),
+    RowOf<Roll, &Roll::shift>(),
     RowOf<Crop, &Crop::size, &Crop::offset>(),
     RowOf<ChannelShuffle, &ChannelShuffle::groups>(),
     RowOf<ChannelSlice, &ChannelSlice::first, &ChannelSlice::count>(),

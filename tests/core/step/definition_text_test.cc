@@ -29,6 +29,10 @@
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
+#include "neap/layers/shape/permute.h"
+#include "neap/layers/shape/reshape.h"
+#include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/windows.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
@@ -66,6 +70,26 @@ auto Fields(ChannelSplit& d) {
 auto Fields(ScaleShift& d) {
   auto& [a, b, c, e] = d;
   return std::tie(a, b, c, e);
+}
+auto Fields(Reshape& d) {
+  auto& [a] = d;
+  return std::tie(a);
+}
+auto Fields(Permute& d) {
+  auto& [a] = d;
+  return std::tie(a);
+}
+auto Fields(WindowPartition& d) {
+  auto& [a] = d;
+  return std::tie(a);
+}
+auto Fields(WindowMerge& d) {
+  auto& [a, b] = d;
+  return std::tie(a, b);
+}
+auto Fields(Roll& d) {
+  auto& [a] = d;
+  return std::tie(a);
 }
 auto Fields(LeakyRelu& d) {
   auto& [a] = d;
@@ -250,6 +274,11 @@ TEST_CASE("two definitions never have the same text, whichever field they differ
   all.AddVariants(ChannelSlice{});
   all.AddVariants(ChannelSplit{});
   all.AddVariants(ScaleShift{});
+  all.AddVariants(Reshape{});
+  all.AddVariants(Permute{});
+  all.AddVariants(WindowPartition{});
+  all.AddVariants(WindowMerge{});
+  all.AddVariants(Roll{});
   all.AddVariants(LeakyRelu{});
   all.AddVariants(Clip{});
   all.AddVariants(Gelu{});

@@ -33,6 +33,10 @@
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
+#include "neap/layers/shape/permute.h"
+#include "neap/layers/shape/reshape.h"
+#include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/windows.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
@@ -168,6 +172,9 @@ const std::vector<Layer> kLayers = {Convolution{.out_channels = 4, .kernel = 2},
                                     Resize{.scales = {2}},
                                     PixelShuffle{.factor = 1},
                                     PixelUnshuffle{},
+                                    Reshape{{-1, 6}},
+                                    WindowPartition{2},
+                                    Roll{1},
                                     Crop{.size = 2},
                                     ChannelShuffle{},
                                     ChannelSlice{},
