@@ -84,6 +84,7 @@ set(NEAP_INSTALLED_HEADERS
   layers/multiply.h
   layers/norm/group_norm.h
   layers/norm/layer_norm.h
+  layers/norm/softmax.h
   layers/pooling.h
   layers/prelu.h
   layers/profile/kept_engine_lists.h
@@ -98,6 +99,10 @@ set(NEAP_INSTALLED_HEADERS
   layers/resize/pixel_shuffle.h
   layers/resize/resize.h
   layers/scale_shift.h
+  layers/shape/permute.h
+  layers/shape/reshape.h
+  layers/shape/roll.h
+  layers/shape/windows.h
   layers/softmax_cross_entropy.h
   layers/target_loss.h
   layers/transposed_convolution.h
@@ -112,6 +117,7 @@ set(NEAP_INSTALLED_HEADERS
   memory/transfer/tensor_cache.h
   memory/transfer/usage.h
   nets/alexnet.h
+  nets/convnext.h
   nets/densenet.h
   nets/efficientnet.h
   nets/fcn.h

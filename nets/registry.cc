@@ -10,6 +10,7 @@
 #include "neap/core/base/edit_distance.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/nets/alexnet.h"
+#include "neap/nets/convnext.h"
 #include "neap/nets/densenet.h"
 #include "neap/nets/efficientnet.h"
 #include "neap/nets/fcn.h"
@@ -76,6 +77,11 @@ Graph MobileNetV3Of(const NetOptions& options) {
 template <int kVariant>
 Graph EfficientNetOf(const NetOptions& options) {
   return EfficientNet(WithOverrides(EfficientNetB(kVariant), options));
+}
+
+template <const ConvNeXtVariant& kVariant>
+Graph ConvNeXtOf(const NetOptions& options) {
+  return ConvNeXt(WithOverrides(ConvNeXtOptions{.variant = kVariant}, options));
 }
 
 template <int64_t... kBlocks>
@@ -237,6 +243,9 @@ constexpr Entry kEntries[] = {
      [](const NetOptions& o) {
        return RegNetY(WithOverrides(RegNetOptions{.variant = kRegNetY3200MF}, o));
      }},
+    {ForImageNet("convnext_tiny", "ConvNeXt-T as in torchvision"), ConvNeXtOf<kConvNeXtTiny>},
+    {ForImageNet("convnext_small", "ConvNeXt-S as in torchvision"), ConvNeXtOf<kConvNeXtSmall>},
+    {ForImageNet("convnext_base", "ConvNeXt-B as in torchvision"), ConvNeXtOf<kConvNeXtBase>},
     {{"fcn8s", "FCN-8s on VGG-16: a label for each pixel", 500, 3, 21},
      [](const NetOptions& o) { return Fcn8s(WithOverrides(Fcn8sOptions{}, o)); },
      kDropout},

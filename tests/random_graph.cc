@@ -17,8 +17,13 @@
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
+#include "neap/layers/scale_shift.h"
+#include "neap/layers/shape/permute.h"
+#include "neap/layers/shape/reshape.h"
+#include "neap/layers/shape/roll.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "tests/random_norms.h"
@@ -111,8 +116,11 @@ class Generator {
     return options_.batch_norm ? Same("bn", BatchNorm{}, x) : Same("tanh", Tanh{}, x);
   }
 
-  Value Dropped(const Dropout& dropout, const Value& x) {
-    return options_.dropout ? Same("dropout", dropout, x) : Same("tanh", Tanh{}, x);
+  // Elements, channels or images are dropped.
+  Value Dropped(float probability, const Value& x) {
+    if (!options_.dropout) return Same("tanh", Tanh{}, x);
+    if (count_ % 3 == 0) return Same("dropout", StochasticDepth{.rate = probability}, x);
+    return Same("dropout", Dropout{.probability = probability, .per_channel = count_ % 3 == 1}, x);
   }
 
   Value Block(const Value& x, int nesting) {
@@ -128,7 +136,7 @@ class Generator {
       case 2:
         return options_.image_norms ? ImageNorm(x) : Same("tanh", Tanh{}, x);
       case 3:
-        return Dropped(Dropout{.probability = 0.25F}, x);
+        return Dropped(0.25F, x);
       case 4:
         return Same("lrn", LocalResponseNorm{.size = 3}, x);
       case 5:
@@ -186,6 +194,28 @@ class Generator {
     }
   }
 
+  // The same elements in other places, and, if they had other axes, these again.
+  Value Moved(const Value& x) {
+    std::vector<int64_t> axes(static_cast<size_t>(options_.axes) + 1, 0),
+        extents(axes.size(), x.size);
+    for (size_t i = 0; i < axes.size(); ++i)
+      axes[i] = static_cast<int64_t>((i + 1) % axes.size()) + 1;
+    extents[0] = 0;
+    if (count_ % 3 == 0) return Same("roll", Roll{count_ % 5 - 2}, x);
+    if (count_ % 3 == 1) {
+      Value y = Same("reshape", Reshape{{0, -1}}, x);
+      return Same("reshape", Reshape{extents}, y);
+    }
+    Value y = x;
+    for (size_t i = 0; i < axes.size(); ++i) y = Same("permute", Permute{axes}, y);
+    return y;
+  }
+
+  Value LayerScale(const Value& x) {
+    const bool scales = count_ % 4 == 0, shifts = count_ % 3 == 0;
+    return Same("layer_scale", ScaleShift{0.7F, 0.1F, scales || !shifts, shifts}, x);
+  }
+
   // An inverted residual block, with or without each of its parts.
   Value Inverted(const Value& x) {
     Value y = Chance(3) ? x : Activated(Normalised(Conv(x, Between(1, options_.max_channels))));
@@ -199,6 +229,9 @@ class Generator {
     y = Activated(Normalised(Same("depthwise", depthwise, y)));
     if (Chance(2)) y = Weighted(y);
     y = Normalised(Conv(y, x.channels));
+    if (count_ % 2 == 0) y = LayerScale(y);
+    if (count_ % 4 == 1) y = Moved(y);
+    if (count_ % 5 == 0) y = Same("softmax", Softmax{count_ % 2 + 1, count_ % 3 == 0}, y);
     if (Chance(3)) return y;
     return {net_.Add(Named("add"), Add{}, {y.name, x.name}), x.channels, x.size};
   }
@@ -325,7 +358,7 @@ class Generator {
     if (Chance(2)) {
       x = {net_.Add("fc_hidden", FullyConnected{.out_features = 6}, {x.name}), 6, 1};
       x = Same("relu", Relu{}, x);
-      if (Chance(2)) x = Dropped(Dropout{}, x);
+      if (Chance(2)) x = Dropped(0.5F, x);
     }
     net_.Loss(net_.Add("fc", FullyConnected{.out_features = options_.classes}, {x.name}),
               SoftmaxCrossEntropy{});

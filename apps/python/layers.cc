@@ -30,11 +30,16 @@
 #include "neap/layers/multiply.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
+#include "neap/layers/shape/permute.h"
+#include "neap/layers/shape/reshape.h"
+#include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/windows.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
@@ -152,6 +157,14 @@ void BindNorms(nb::module_& module) {
       "bias"_a = LayerNorm{}.bias,
       "As torch.nn.LayerNorm over the channels at each position, which it reads as the last axis.");
   module.def(
+      "Softmax",
+      [](int64_t axis, bool logarithm) {
+        return Layer(Softmax{.axis = axis, .logarithm = logarithm});
+      },
+      "axis"_a = Softmax{}.axis, "logarithm"_a = false,
+      "As torch.nn.Softmax(dim=axis), over the channels (1) or along a spatial axis (2, ...); with "
+      "`logarithm`, as torch.nn.LogSoftmax.");
+  module.def(
       "LocalResponseNorm",
       [](int64_t size, float alpha, float beta, float k) {
         return Layer(LocalResponseNorm{.size = size, .alpha = alpha, .beta = beta, .k = k});
@@ -159,8 +172,16 @@ void BindNorms(nb::module_& module) {
       "size"_a = 5, "alpha"_a = LocalResponseNorm{}.alpha, "beta"_a = LocalResponseNorm{}.beta,
       "k"_a = LocalResponseNorm{}.k, "As torch.nn.LocalResponseNorm; `size` is odd.");
   module.def(
-      "Dropout", [](float probability) { return Layer(Dropout{.probability = probability}); },
-      "probability"_a = Dropout{}.probability, "As torch.nn.Dropout.");
+      "Dropout",
+      [](float probability, bool per_channel) {
+        return Layer(Dropout{.probability = probability, .per_channel = per_channel});
+      },
+      "probability"_a = Dropout{}.probability, "per_channel"_a = false,
+      "As torch.nn.Dropout; with `per_channel`, as torch.nn.Dropout1d, 2d and 3d.");
+  module.def(
+      "StochasticDepth", [](float rate) { return Layer(StochasticDepth{.rate = rate}); },
+      "rate"_a = StochasticDepth{}.rate,
+      "As torchvision.ops.StochasticDepth with mode 'row': whole images are dropped.");
 }
 
 void BindPools(nb::module_& module) {
@@ -280,6 +301,35 @@ void BindResizes(nb::module_& module) {
       "As torch.nn.PixelUnshuffle, the inverse of PixelShuffle.");
 }
 
+void BindShapes(nb::module_& module) {
+  module.def(
+      "Reshape", [](std::vector<int64_t> to) { return Layer(Reshape{.to = std::move(to)}); },
+      "to"_a,
+      "As torch.reshape, to the extents behind the batch's; 0 stands for that of the same axis, "
+      "and "
+      "one may be -1.");
+  module.def(
+      "Permute", [](std::vector<int64_t> axes) { return Layer(Permute{.axes = std::move(axes)}); },
+      "axes"_a,
+      "As torch.permute, with the axes behind the batch's: (2, 1) swaps those of sequences.");
+  module.def(
+      "WindowPartition",
+      [](const Extent& window) { return Layer(WindowPartition{.window = ToExtent(window)}); },
+      "window"_a,
+      "Windows that do not overlap, as an axis of their own: {N, C, windows, positions} of {N, C, "
+      "H, "
+      "W}.");
+  module.def(
+      "WindowMerge",
+      [](const Extent& window, const Extent& size) {
+        return Layer(WindowMerge{.window = ToExtent(window), .size = ToExtent(size)});
+      },
+      "window"_a, "size"_a, "The inverse of WindowPartition, of an image of `size`.");
+  module.def(
+      "Roll", [](const Extent& shift) { return Layer(Roll{.shift = ToExtent(shift)}); }, "shift"_a,
+      "As torch.roll along the spatial axes.");
+}
+
 void BindActivations(nb::module_& module) {
   module.def(
       "LeakyRelu",
@@ -310,9 +360,15 @@ void BindActivations(nb::module_& module) {
       "As torch.nn.PReLU, with one slope or one for each channel, which training changes.");
   module.def(
       "ScaleShift",
-      [](float scale, float shift) { return Layer(ScaleShift{.scale = scale, .shift = shift}); },
-      "scale"_a = 1.0F, "shift"_a = 0.0F,
-      "scale * x + shift, with numbers that training does not change.");
+      [](float scale, float shift, bool learns_scale, bool learns_shift) {
+        return Layer(ScaleShift{.scale = scale,
+                                .shift = shift,
+                                .learns_scale = learns_scale,
+                                .learns_shift = learns_shift});
+      },
+      "scale"_a = 1.0F, "shift"_a = 0.0F, "learns_scale"_a = false, "learns_shift"_a = false,
+      "scale * x + shift, with numbers that training does not change, or with one for each channel "
+      "that begins so and is learned: ConvNeXt's layer scale.");
   BindWithoutFields<Relu>(module, "Relu", "As torch.nn.ReLU.");
   BindWithoutFields<Sigmoid>(module, "Sigmoid", "As torch.nn.Sigmoid.");
   BindWithoutFields<Tanh>(module, "Tanh", "As torch.nn.Tanh.");
@@ -346,6 +402,7 @@ void BindLayers(nb::module_& module) {
   BindNorms(module);
   BindPools(module);
   BindResizes(module);
+  BindShapes(module);
   BindActivations(module);
   BindWithoutFields<GlobalAveragePool>(module, "GlobalAveragePool",
                                        "As torch.nn.AdaptiveAvgPool2d(1), over all spatial axes.");

@@ -10,9 +10,14 @@
 #include "neap/layers/fusion/fused_convolution.h"
 #include "neap/layers/fusion/fused_relu.h"
 #include "neap/layers/fusion/norm_pass.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
+#include "neap/layers/shape/permute.h"
+#include "neap/layers/shape/reshape.h"
+#include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/windows.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
 
@@ -67,7 +72,10 @@ void ChangeExtents(Layer& layer, F f) {
 
 bool TakesAllAxes(const Layer& layer) {
   return layer.As<Resize>() != nullptr || layer.As<AdaptiveAveragePool>() != nullptr ||
-         layer.As<PixelShuffle>() != nullptr || layer.As<PixelUnshuffle>() != nullptr;
+         layer.As<PixelShuffle>() != nullptr || layer.As<PixelUnshuffle>() != nullptr ||
+         layer.As<Softmax>() != nullptr || layer.As<Reshape>() != nullptr ||
+         layer.As<Permute>() != nullptr || layer.As<WindowPartition>() != nullptr ||
+         layer.As<WindowMerge>() != nullptr || layer.As<Roll>() != nullptr;
 }
 
 bool IsIdle(Layer layer, int axis) {

@@ -32,11 +32,16 @@
 #include "neap/layers/multiply.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
+#include "neap/layers/shape/permute.h"
+#include "neap/layers/shape/reshape.h"
+#include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/windows.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
@@ -76,8 +81,9 @@ std::vector<KernelRow> Rows() {
       {kLayer<ScaleShift>, std::nullopt, cpu::ScaleShiftSteps},
       {kLayer<LocalResponseNorm>, Phase::kForward, cpu::LrnForward},
       {kLayer<LocalResponseNorm>, Phase::kBackwardData, cpu::LrnBackward},
-      {kLayer<Dropout>, Phase::kForward, cpu::DropoutForward},
-      {kLayer<Dropout>, Phase::kBackwardData, cpu::DropoutBackward},
+      {kLayer<Dropout>, std::nullopt, cpu::DropoutSteps},
+      {kLayer<StochasticDepth>, std::nullopt, cpu::DropoutSteps},
+      {kLayer<Softmax>, std::nullopt, cpu::SoftmaxAxisSteps},
       {kLayer<SoftmaxCrossEntropy>, Phase::kForward, cpu::SoftmaxForward},
       {kLayer<SoftmaxCrossEntropy>, Phase::kBackwardData, cpu::SoftmaxBackward},
       {kLayer<MeanSquaredError>, std::nullopt, cpu::MeanSquaredErrorSteps},
@@ -100,6 +106,11 @@ std::vector<KernelRow> Rows() {
       {kLayer<ChannelShuffle>, std::nullopt, cpu::PermutationSteps},
       {kLayer<PixelShuffle>, std::nullopt, cpu::PermutationSteps},
       {kLayer<PixelUnshuffle>, std::nullopt, cpu::PermutationSteps},
+      {kLayer<Reshape>, std::nullopt, cpu::PermutationSteps},
+      {kLayer<Permute>, std::nullopt, cpu::PermutationSteps},
+      {kLayer<WindowPartition>, std::nullopt, cpu::PermutationSteps},
+      {kLayer<WindowMerge>, std::nullopt, cpu::PermutationSteps},
+      {kLayer<Roll>, std::nullopt, cpu::PermutationSteps},
       {kLayer<Resize>, std::nullopt, cpu::ResampleSteps},
       {kLayer<AdaptiveAveragePool>, std::nullopt, cpu::ResampleSteps},
       {kLayer<ChannelSlice>, Phase::kForward, cpu::ChannelSliceForward},

@@ -34,11 +34,16 @@
 #include "neap/layers/multiply.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
+#include "neap/layers/shape/permute.h"
+#include "neap/layers/shape/reshape.h"
+#include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/windows.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
@@ -90,11 +95,13 @@ constexpr TableEntry kTable[] = {
     {kLayer<Softplus>, ActivationCandidates},
     {kLayer<Mish>, ActivationCandidates},
     {kLayer<Dropout>, DropoutCandidates},
+    {kLayer<StochasticDepth>, DropoutCandidates},
     {kLayer<MaxPool>, MaxPoolCandidates},
     {kLayer<AveragePool>, AveragePoolCandidates},
     {kLayer<GlobalAveragePool>, GlobalAveragePoolCandidates},
     {kLayer<AdaptiveAveragePool>, ResampleCandidates},
     {kLayer<LocalResponseNorm>, LrnCandidates},
+    {kLayer<Softmax>, SoftmaxAxisCandidates},
     {kLayer<SoftmaxCrossEntropy>, SoftmaxCandidates},
     {kLayer<MeanSquaredError>, TargetLossCandidates},
     {kLayer<BinaryCrossEntropy>, TargetLossCandidates},
@@ -104,6 +111,11 @@ constexpr TableEntry kTable[] = {
     {kLayer<ChannelShuffle>, PermutationCandidates},
     {kLayer<PixelShuffle>, PermutationCandidates},
     {kLayer<PixelUnshuffle>, PermutationCandidates},
+    {kLayer<Reshape>, PermutationCandidates},
+    {kLayer<Permute>, PermutationCandidates},
+    {kLayer<WindowPartition>, PermutationCandidates},
+    {kLayer<WindowMerge>, PermutationCandidates},
+    {kLayer<Roll>, PermutationCandidates},
     {kLayer<Resize>, ResampleCandidates},
     {kLayer<ChannelSlice>, ChannelSliceCandidates},
     {kLayer<ChannelSplit>, ChannelSplitCandidates},

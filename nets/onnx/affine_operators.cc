@@ -76,15 +76,21 @@ Constants KindOf(const NodeReader& node) {
 // nothing.
 absl::Status AddScaleShift(NodeReader& node, NetworkBuilder& network, ImageValue x,
                            ScaleShift layer) {
+  if (std::optional<ScaledInput> written = network.WrittenScale(node.proto(), x)) {
+    written->layer.shift = layer.shift;
+    x.layer = std::move(written->input);
+    return network.AddLayer(node.proto(), written->layer, {std::move(x)},
+                            std::move(written->weights));
+  }
   if (layer == ScaleShift{.scale = 1, .shift = 0} && !network.written_by_neap()) {
     network.Set(node.proto().output(0), std::move(x));
     return absl::OkStatus();
   }
   const GraphLayer& before = network.LayerOf(x);
   const auto* const product = before.layer.As<ScaleShift>();
-  const bool is_one_layer =
-      !network.written_by_neap() || before.name == absl::StrCat(node.proto().name(), ".scale");
-  if (product != nullptr && product->shift == 0 && layer.scale == 1 && is_one_layer) {
+  const bool is_one_layer = product != nullptr && !product->learns() && product->shift == 0 &&
+                            layer.scale == 1 && !network.written_by_neap();
+  if (is_one_layer) {
     layer.scale = product->scale;
     x.layer = before.inputs[0];
   }
@@ -156,7 +162,9 @@ absl::Status AddConstant(NodeReader& node, NetworkBuilder& network, bool x_is_fi
   const bool is_of_layer = is_per_channel && network.TakesConstants(x, KindOf(node));
   Operands operands = {std::move(x), std::move(constant), node.IfStored(x_is_first ? 1 : 0),
                        x_is_first};
-  if (is_scalar && !is_of_layer) return AddScalar(node, network, std::move(operands));
+  // neap writes one number for all channels without axes.
+  const bool is_of_channel = is_of_layer || (is_per_channel && network.written_by_neap());
+  if (is_scalar && !is_of_channel) return AddScalar(node, network, std::move(operands));
   if (is_per_channel) return AddPerChannel(node, network, std::move(operands));
   return WrongConstant("constant", dims);
 }

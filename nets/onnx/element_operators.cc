@@ -1,4 +1,5 @@
 // Operators on elements, and those where branches meet.
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -15,6 +16,8 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
 #include "neap/layers/multiply.h"
+#include "neap/layers/norm/softmax.h"
+#include "neap/nets/onnx/node_axes.h"
 #include "neap/nets/onnx/operators.h"
 
 namespace neap::nets::operators {
@@ -83,20 +86,25 @@ absl::Status Dropout(NodeReader& node, NetworkBuilder& network) {
 }
 
 absl::Status Softmax(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
-  const int64_t rank = std::ssize(x.dims());
-  // Before opset 13, all axes from this one are one.
-  const bool takes_all = network.opset() < 13;
-  const int64_t axis = node.Int("axis", takes_all ? 1 : -1);
-  const bool is_channel_axis = axis == 1 || axis == 1 - rank;
-  if (!is_channel_axis || (takes_all && x.elements() != x.spec.shape.c())) {
+  ASSIGN_OR_RETURN(ImageValue x, node.ImageOfAnyLayout(0));
+  const std::vector<int64_t> dims = x.dims();
+  const bool takes_all = network.opset() < 13;  // from the axis on, as if they were one
+  const int64_t stated = node.Int("axis", takes_all ? 1 : -1);
+  ASSIGN_OR_RETURN(const size_t axis, CheckedAxis(stated, std::ssize(dims)));
+  const auto is_one = [](int64_t extent) { return extent == 1; };
+  const bool has_axis =
+      !takes_all || std::all_of(dims.begin() + static_cast<int64_t>(axis) + 1, dims.end(), is_one);
+  const bool is_image = !x.is_flat || x.elements() == x.spec.shape.c();
+  if (axis == 0 || !has_axis || !is_image) {
     return absl::UnimplementedError(
-        absl::StrCat("attribute 'axis' is ", axis, ", which is not that of the channels alone"));
+        absl::StrCat("attribute 'axis' is ", stated, ", which is not one axis of an image"));
   }
-  // Cross-entropy needs the softmax of scores; that of their logarithmic softmax is the same.
-  x.softmax = std::string(node.op());
-  network.Set(node.proto().output(0), std::move(x));
-  return absl::OkStatus();
+  // {N, H, W, C}: the last axis is the channels, and the others come one before their own.
+  const bool is_last = axis + 1 == dims.size();
+  const size_t own = !x.is_channels_last ? axis : is_last ? 1 : axis + 1;
+  const neap::Softmax layer = {.axis = static_cast<int64_t>(own),
+                               .logarithm = node.op() == "LogSoftmax"};
+  return network.AddLayer(node.proto(), layer, {std::move(x)});
 }
 
 absl::Status Concat(NodeReader& node, NetworkBuilder& network) {

@@ -13,6 +13,7 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "neap/nets/onnx/constants/constant_arrays.h"
@@ -67,6 +68,11 @@ std::optional<Layer> WithBias(const Layer& layer) {
 
 // The most parameters of a norm behind which such constants may become the next one.
 size_t MaxParamsBefore(Constants kind) { return kind == Constants::kAdds ? 1 : 0; }
+
+// Whether a layer in a file of neap's is one of the two behind a norm that are its parameters.
+bool IsPartOfNorm(const std::string& layer, const std::string& norm) {
+  return layer == absl::StrCat(norm, ".scaled") || layer == absl::StrCat(norm, ".shifted");
+}
 
 bool AllEqual(const std::vector<float>& values) {
   return std::adjacent_find(values.begin(), values.end(), std::not_equal_to<>()) == values.end();
@@ -125,13 +131,6 @@ absl::StatusOr<ImageValue> NetworkBuilder::Output() const {
 
 absl::StatusOr<ImageValue> NetworkBuilder::Predictions() const {
   ASSIGN_OR_RETURN(ImageValue output, Output());
-  const bool takes_softmax = options_.loss.As<SoftmaxCrossEntropy>() != nullptr;
-  if (!output.softmax.empty() && !takes_softmax) {
-    return absl::UnimplementedError(absl::StrCat(
-        "the output '", graph_.output(0).name(), "' is a ", output.softmax,
-        ", which neap has only as a part of the softmax cross-entropy, not of the loss ",
-        std::string(options_.loss.type())));
-  }
   if (output.formula.has_value()) {
     return absl::UnimplementedError(
         absl::StrCat("the output '", graph_.output(0).name(),
@@ -139,7 +138,12 @@ absl::StatusOr<ImageValue> NetworkBuilder::Predictions() const {
   }
   const GraphLayer& last = LayerOf(output);
   const bool takes_sigmoid = options_.loss.As<BinaryCrossEntropy>() != nullptr;
-  if (takes_sigmoid && last.layer.As<Sigmoid>() != nullptr) output.layer = last.inputs[0];
+  const bool takes_softmax = options_.loss.As<SoftmaxCrossEntropy>() != nullptr;
+  // The softmax of scores is that of their logarithmic softmax.
+  const auto* const softmax = last.layer.As<Softmax>();
+  if ((takes_sigmoid && last.layer.As<Sigmoid>() != nullptr) ||
+      (takes_softmax && softmax != nullptr && softmax->axis == 1))
+    output.layer = last.inputs[0];
   return output;
 }
 
@@ -182,7 +186,8 @@ bool NetworkBuilder::JoinNorm(Draft& before, Draft& draft) {
   std::vector<Weight>& weights = before.weights;
   if (weights.size() > MaxParamsBefore(draft.constants)) return false;
   if (adds && weights.empty()) weights.push_back(PlaceholderWeight(channels));
-  weights.push_back(std::move(*FindWeight(draft.weights, adds ? "bias" : "weight")));
+  weights.push_back(std::move(draft.weights[0]));
+  weights.back().name = adds ? "bias" : "weight";
   if (draft.stored.has_value()) weights.back().tensor = *draft.stored;
   weights.back().Flatten(channels);
   before.layer.layer = WithParameters(before.layer.layer, /*bias=*/adds);
@@ -190,21 +195,37 @@ bool NetworkBuilder::JoinNorm(Draft& before, Draft& draft) {
   return true;
 }
 
-absl::StatusOr<bool> NetworkBuilder::Join(Draft& before, Draft& draft) {
-  if (IsNorm(before.layer.layer)) return JoinNorm(before, draft);
-  if (draft.constants == Constants::kMultiplies && before.constants == Constants::kAdds) {
-    // (x + bias) * factors
-    Constant& factors = std::get<Constant>(FindWeight(draft.weights, "weight")->tensor);
-    Constant& bias = std::get<Constant>(FindWeight(before.weights, "bias")->tensor);
-    const Constant flat = {.dims = bias.dims, .values = factors.values, .type = factors.type};
-    ASSIGN_OR_RETURN(bias, Elementwise("Mul", {bias, flat}));
-    FindWeight(before.weights, "weight")->tensor = factors;
+absl::StatusOr<bool> NetworkBuilder::JoinScale(Draft& before, Draft& draft) {
+  if (draft.constants == Constants::kMultiplies && before.constants != Constants::kAdds)
+    return false;
+  Weight& own = before.weights.back();  // the shift, if there is one
+  Weight& joined = draft.weights[0];
+  const bool has_shift = before.layer.layer.As<ScaleShift>()->learns_shift;
+  if (has_shift) {  // (x + shift) * scale, or another shift
+    const bool adds = draft.constants == Constants::kAdds;
+    ASSIGN_OR_RETURN(own.tensor,
+                     Elementwise(adds ? "Add" : "Mul", {std::get<Constant>(own.tensor),
+                                                        std::get<Constant>(joined.tensor)}));
+    if (adds) return true;
     before.constants = Constants::kNone;
-    return true;
   }
+  before.layer.layer = ScaleShift{.learns_scale = true, .learns_shift = true};
+  before.spec = before.layer.layer.Specify({.inputs = {before.spec.output}}).value();
+  before.weights.insert(has_shift ? before.weights.begin() : before.weights.end(),
+                        std::move(joined));
+  return true;
+}
+
+absl::StatusOr<bool> NetworkBuilder::Join(Draft& before, Draft& draft) {
+  if (written_by_neap() && !IsPartOfNorm(draft.layer.name, before.layer.name)) return false;
+  if (IsNorm(before.layer.layer)) return JoinNorm(before, draft);
+  if (before.layer.layer.As<ScaleShift>() != nullptr && !before.weights.empty())
+    return JoinScale(before, draft);
   std::optional<Layer> with_bias = WithBias(before.layer.layer);
   if (draft.constants != Constants::kAdds || !with_bias.has_value()) return false;
-  Weight& added = *FindWeight(draft.weights, "bias");
+  Weight& added = draft.weights[0];
+  added.name = "bias";
+  added.Flatten(before.spec.output.shape.c());
   if (Weight* const bias = FindWeight(before.weights, "bias")) {
     ASSIGN_OR_RETURN(const Constant own, ReadConstant(*bias));
     ASSIGN_OR_RETURN(bias->tensor, Elementwise("Add", {own, std::get<Constant>(added.tensor)}));

@@ -14,7 +14,6 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/utf8.h"
 #include "neap/layers/activation.h"
-#include "neap/layers/convolution.h"
 #include "neap/nets/onnx/norms/norm_layers.h"
 
 namespace neap::nets {
@@ -42,9 +41,9 @@ std::string ModulePath(const std::string& node) {
 // The name of the layer with this weight, if the weight's says it.
 std::string OwnerOf(const std::vector<Weight>& weights) {
   for (const Weight& weight : weights) {
-    constexpr std::string_view kSuffix = ".weight";
-    if (weight.name == "weight" && absl::EndsWith(weight.value, ".weight"))
-      return weight.value.substr(0, weight.value.size() - kSuffix.size());
+    const std::string suffix = "." + weight.name;
+    if (weight.name != "bias" && absl::EndsWith(weight.value, suffix))
+      return weight.value.substr(0, weight.value.size() - suffix.size());
   }
   return "";
 }
@@ -324,24 +323,34 @@ absl::StatusOr<ImageValue> NetworkBuilder::Append(const std::string& wished, Lay
   return output;
 }
 
+std::optional<ScaledInput> NetworkBuilder::WrittenScale(const Node& node,
+                                                        const ImageValue& x) const {
+  const Draft& draft = drafts_[draft_of_.at(x.layer)];
+  const auto* const product = draft.layer.layer.As<ScaleShift>();
+  const bool is_of_node = product != nullptr && product->shift == 0 && !product->learns_shift &&
+                          draft.layer.name == absl::StrCat(node.name(), ".scale");
+  if (!written_by_neap() || !is_of_node) return std::nullopt;
+  return ScaledInput{*product, draft.weights, draft.layer.inputs[0]};
+}
+
 absl::Status NetworkBuilder::AddConstants(const Node& node, Constants kind, const ImageValue& x,
                                           Constant constant, std::string value,
                                           std::optional<Stored> stored) {
-  const int64_t channels = x.spec.shape.c();
   const bool adds = kind == Constants::kAdds;
-  std::vector<int64_t> kernel(static_cast<size_t>(x.spec.shape.rank()), 1);
-  kernel[0] = channels;
-  Constant ones = {.dims = std::move(kernel),
-                   .values = std::vector<double>(static_cast<size_t>(channels), 1.0),
-                   .type = constant.type};
-  if (!adds) std::swap(ones.values, constant.values);
-  std::vector<Weight> weights = {
-      {.name = "weight", .tensor = std::move(ones), .value = adds ? "" : value}};
-  constant.dims = {channels};
-  if (adds) weights.push_back({.name = "bias", .tensor = std::move(constant), .value = value});
-  const Convolution depthwise = {
-      .out_channels = channels, .kernel = 1, .groups = channels, .bias = adds};
-  RETURN_IF_ERROR(AddLayer(node, depthwise, {x}, std::move(weights)));
+  ScaleShift layer = {.learns_scale = !adds, .learns_shift = adds};
+  constant.dims.assign(static_cast<size_t>(x.spec.shape.rank()) - 1, 1);
+  constant.dims[0] = x.spec.shape.c();
+  std::vector<Weight> weights = {{.name = adds ? "layer_shift" : "layer_scale",
+                                  .tensor = std::move(constant),
+                                  .value = std::move(value)}};
+  ImageValue input = x;
+  if (std::optional<ScaledInput> product = WrittenScale(node, x); product.has_value() && adds) {
+    layer.scale = product->layer.scale;
+    layer.learns_scale = product->layer.learns_scale;
+    input.layer = std::move(product->input);
+    weights.insert(weights.begin(), product->weights.begin(), product->weights.end());
+  }
+  RETURN_IF_ERROR(AddLayer(node, layer, {input}, std::move(weights)));
   drafts_.back().constants = kind;
   drafts_.back().stored = std::move(stored);
   return absl::OkStatus();

@@ -4,7 +4,7 @@
 // axes, layers' outputs {N, C} and 1 to 3 spatial axes, so a value also says whether its graph
 // takes it as flat, {N, C*H*W}. A sequence or a volume is an image here, too. Some nodes make no
 // layer: their values are the output of another layer together with what is still to be done, which
-// only some readers can do (ImageValue::softmax and formula). Others make a layer that a reader may
+// only some readers can do (ImageValue::formula). Others make a layer that a reader may
 // do without (ImageValue::unpadded), or that joins the layer before it if that has no other reader,
 // which is known at the end (Constants). Layers that nothing needs are left out.
 //
@@ -30,6 +30,7 @@
 #include "absl/status/statusor.h"
 #include "neap/core/graph/graph.h"
 #include "neap/core/step/layer.h"
+#include "neap/layers/scale_shift.h"
 #include "neap/nets/onnx/constants/constant_budget.h"
 #include "neap/nets/onnx/formula.h"
 #include "neap/nets/onnx/onnx_file.h"
@@ -57,9 +58,6 @@ struct ImageValue {
   // no Pad. A convolution or average pooling reads that one and adds the zeros itself.
   Padding padding = {};
   std::string unpadded = "";
-  // "Softmax" or "LogSoftmax" if the value is that of the layer's output, which only a loss can
-  // compute.
-  std::string softmax = "";
   bool is_channels_last = false;  // {N, H, W, C} in the ONNX graph
   // Unless it is 0, C is two axes in the ONNX graph: {N, groups, C / groups, H, W}, for example.
   int64_t groups = 0;
@@ -111,9 +109,16 @@ struct Weight {
   void Flatten(int64_t elements);
 };
 
-// The operation of a node's layer with a constant for each channel. The layer is a depthwise
-// convolution, unless it can be a part of the layer before it.
+// The operation of a node's layer with a constant for each channel. The layer is a ScaleShift that
+// learns it, unless it can be a part of the layer before it.
 enum class Constants : uint8_t { kNone, kAdds, kMultiplies };
+
+// A ScaleShift without a sum, and what it reads.
+struct ScaledInput {
+  ScaleShift layer;
+  std::vector<Weight> weights;
+  std::string input;
+};
 
 // Properties of the file.
 struct FileTraits {
@@ -166,6 +171,8 @@ class NetworkBuilder {
   absl::Status AddConstants(const onnx_schema::Node& node, Constants kind, const ImageValue& x,
                             Constant constant, std::string value,
                             std::optional<Stored> stored = std::nullopt);
+  // The product that neap wrote for the layer of this node, its sum, which reads it as x.
+  std::optional<ScaledInput> WrittenScale(const onnx_schema::Node& node, const ImageValue& x) const;
   // Whether constants for each channel behind these images may become a parameter of their layer.
   bool TakesConstants(const ImageValue& x, Constants kind) const;
   // Adds what stands for the output of a refused node: a value of these extents.
@@ -210,8 +217,7 @@ class NetworkBuilder {
   // Whether all that reads the images makes the last of their axes, the channels, the second one.
   bool HasChannelsLast(const onnx_schema::ValueInfo& input) const;
   absl::StatusOr<ImageValue> Output() const;
-  // The output without what the loss computes itself. Errors: UNIMPLEMENTED for a softmax that the
-  // loss does not compute.
+  // The output without what the loss computes itself. Errors: UNIMPLEMENTED for a step of a formula.
   absl::StatusOr<ImageValue> Predictions() const;
   // Ends the network with the loss of these predictions.
   absl::Status AddLoss(const ImageValue& predictions, Graph& network) const;
@@ -223,7 +229,8 @@ class NetworkBuilder {
   absl::Status JoinConstants(ImageValue& predictions);
   // Whether the draft has become a part of `before`.
   absl::StatusOr<bool> Join(Draft& before, Draft& draft);
-  // The same, of a norm.
+  // The same, of the ScaleShift of constants before it, and of a norm.
+  absl::StatusOr<bool> JoinScale(Draft& before, Draft& draft);
   static bool JoinNorm(Draft& before, Draft& draft);
   absl::StatusOr<NamedValues> ReadWeights(const std::vector<bool>& needed);
   absl::StatusOr<std::vector<float>> ReadValues(const Weight& weight);

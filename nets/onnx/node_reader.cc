@@ -123,10 +123,6 @@ absl::StatusOr<ImageValue> NodeReader::AnyImage(int i) const {
     return absl::UnimplementedError(
         absl::StrCat(Input(i), " has its pixels in blocks, which neap can only shuffle"));
   }
-  if (!image->softmax.empty()) {
-    return absl::UnimplementedError(
-        absl::StrCat(Input(i), " is a softmax, which neap only has at the end of a network"));
-  }
   return *image;
 }
 

@@ -181,7 +181,8 @@ absl::Status NodeWriter::AddReshaped(const ResolvedLayer& layer, size_t i, const
                                      Node& node) {
   const ParamSpec& param = layer.spec.params[i];
   RETURN_IF_ERROR(AddFloats(ParamName(layer, param), StoredShape(param), node));
-  ReshapeLast(absl::StrCat(layer.name, ".", param.name, ".channels"), dims, node);
+  if (StoredShape(param) != dims)
+    ReshapeLast(absl::StrCat(layer.name, ".", param.name, ".channels"), dims, node);
   return absl::OkStatus();
 }
 
@@ -241,8 +242,12 @@ bool NodeWriter::WriteElementwise(const ResolvedLayer& layer) {
     SetInt(AddNode(layer, "Concat", Axes::kEither), "axis", 1);
     return true;
   }
-  if (const auto* const dropout = layer.layer.As<Dropout>()) {
+  if (const auto* const dropout = layer.layer.As<Dropout>(); dropout && !dropout->per_channel) {
     AddScalar("ratio", dropout->probability, AddNode(layer, "Dropout", Axes::kEither));
+    return true;
+  }
+  if (layer.layer.As<Dropout>() != nullptr || layer.layer.As<StochasticDepth>() != nullptr) {
+    AddNode(layer, "Identity", Axes::kEither);
     return true;
   }
   if (const auto* const lrn = layer.layer.As<LocalResponseNorm>()) {

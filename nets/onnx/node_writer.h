@@ -41,6 +41,9 @@ inline constexpr int64_t kOpset = 17;
 inline constexpr int64_t kOpsetOfResizedAxes = 18;
 inline constexpr int64_t kOpsetOfDilatedAverages = 19;
 
+// The extents of one number for each channel, to be combined with images: {C, 1, 1}.
+Shape PerChannelDims(const Shape& images);
+
 class NodeWriter {
  public:
   NodeWriter(const ResolvedGraph& network, const NamedValues& weights, onnx_schema::Graph& graph)
@@ -87,7 +90,7 @@ class NodeWriter {
 
   // A constant of a node, which is no parameter. Returns its name.
   std::string WriteConstant(const std::string& name, int64_t count, float value);
-  // Adds parameter `i` of the layer with these extents.
+  // Adds parameter `i` of the layer with these extents to the node, the last one of the graph.
   absl::Status AddReshaped(const ResolvedLayer& layer, size_t i, const Shape& dims,
                            onnx_schema::Node& node);
 
@@ -109,7 +112,7 @@ class NodeWriter {
   template <typename Shuffle>
   void WriteBlocks(const ResolvedLayer& layer, const Shuffle& shuffle);
   bool WriteResized(const ResolvedLayer& layer);
-  void WriteScaleShift(const ResolvedLayer& layer, const ScaleShift& linear);
+  absl::Status WriteScaleShift(const ResolvedLayer& layer, const ScaleShift& linear);
   bool WriteActivation(const ResolvedLayer& layer);
   bool WriteParts(const ResolvedLayer& layer);
   absl::Status WritePrelu(const ResolvedLayer& layer);

@@ -30,8 +30,7 @@ bool HasOnePixel(const ImageValue& x) { return x.spec.shape.positions() == 1; }
 // Images whose axes the node changes, in any order of them.
 absl::StatusOr<ImageValue> AnyImage(NodeReader& node) {
   const ImageValue* const x = node.IfImage(0);
-  if (x == nullptr || !x->softmax.empty() || x->formula.has_value())
-    return node.Image(0);  // the error
+  if (x == nullptr || x->formula.has_value()) return node.Image(0);  // the error
   ImageValue image = *x;
   image.padding = {};
   image.unpadded.clear();

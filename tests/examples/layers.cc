@@ -4,10 +4,18 @@
 #include "neap/core/graph/graph.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/convolution.h"
+#include "neap/layers/dropout.h"
 #include "neap/layers/initial_weights.h"
+#include "neap/layers/join.h"
 #include "neap/layers/multiply.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/resize.h"
+#include "neap/layers/scale_shift.h"
+#include "neap/layers/shape/permute.h"
+#include "neap/layers/shape/reshape.h"
+#include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/windows.h"
 
 namespace neap::examples {
 
@@ -31,6 +39,40 @@ std::string AddByHe(Graph& net, std::string x) {
 void AddMultiply(Graph& net, std::string x, const std::string& squeezed) {
   const std::string weights = net.Add("scale", Sigmoid{}, {squeezed});  // N x C x 1 x 1
   x = net.Add("mul", Multiply{}, {x, weights});
+}
+
+// layers/dropout.h
+void AddResidual(Graph& net, std::string x, const std::string& shortcut) {
+  x = net.Add("drop", StochasticDepth{.rate = 0.2F}, {x});
+  x = net.Add("add", Add{}, {x, shortcut});
+}
+
+// layers/norm/softmax.h
+void AddAttention(Graph& net, const std::string& scores) {
+  std::string weights;
+  weights = net.Add("attention", Softmax{.axis = 3}, {scores});  // over the last axis of images
+}
+
+// layers/shape/reshape.h
+void AddReshape(Graph& net, std::string x) {
+  x = net.Add("tokens", Reshape{.to = {0, -1}}, {x});  // {N, C, H, W} -> {N, C, H W}
+}
+
+// layers/shape/permute.h
+void AddPermute(Graph& net, std::string x) {
+  x = net.Add("transposed", Permute{.axes = {2, 1}}, {x});  // {N, C, T} -> {N, T, C}
+}
+
+// layers/shape/windows.h
+void AddWindows(Graph& net, std::string x) {
+  x = net.Add("rolled", Roll{.shift = -3}, {x});
+  x = net.Add("windows", WindowPartition{.window = 7}, {x});  // {N, C, 64, 49} of 56 x 56
+  x = net.Add("merged", WindowMerge{.window = 7, .size = 56}, {x});
+}
+
+// layers/scale_shift.h
+void AddLayerScale(Graph& net, std::string x) {
+  x = net.Add("block", ScaleShift{.scale = 1e-6F, .learns_scale = true}, {x});  // ConvNeXt
 }
 
 // layers/prelu.h

@@ -7,6 +7,7 @@
 #include "neap/core/graph/graph.h"
 #include "neap/layers/target_loss.h"
 #include "neap/nets/alexnet.h"
+#include "neap/nets/convnext.h"
 #include "neap/nets/densenet.h"
 #include "neap/nets/efficientnet.h"
 #include "neap/nets/fcn.h"
@@ -33,6 +34,9 @@ void BuildAlexNets() {
   Graph net = nets::AlexNet({.batch = 128});
   Graph paper = nets::AlexNetPaper({.batch = 200});
 }
+
+// nets/convnext.h
+void BuildConvNeXt() { Graph net = nets::ConvNeXt({.variant = nets::kConvNeXtTiny, .batch = 128}); }
 
 // nets/densenet.h
 void BuildDenseNets() {

@@ -33,7 +33,9 @@ void CaseList::AddPointwise(const Shape& shape) {
   Add("gelu", Gelu{}, {shape});
   Add("prelu", Prelu{.slopes = c}, {shape});
   Add("scale_shift", ScaleShift{.scale = -0.7F, .shift = 0.3F}, {shape});
+  AddLearnedScales(shape);
   Add("dropout", Dropout{0.3F}, {shape});
+  AddDroppedUnits(0.3F, shape);
   Add("lrn", LocalResponseNorm{.size = 3}, {shape});
   Add("batch_norm", BatchNorm{}, {shape});
   AddFusedNorms(shape);

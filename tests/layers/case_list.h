@@ -53,6 +53,11 @@ class CaseList {
   void PixelShuffles();
   void ResizedSequences();
   void ResizedVolumes();
+  // shape_cases.cc
+  void Reshapes();
+  void Permutes();
+  void Windows();
+  void Rolls();
   // axes_cases.cc
   void Sequences();
   void Volumes();
@@ -62,6 +67,7 @@ class CaseList {
   void Norms();
   void SyncNorms();
   void ImageNorms();
+  void Softmaxes();
   // cases.cc
   void Elementwise();
   void Dense();
@@ -83,6 +89,7 @@ class CaseList {
   void AddAdaptive(const Extents& size, const Shape& shape);
   // In both orders, and the inverse.
   void AddPixelShuffles(int64_t factor, const Shape& large);
+  void AddShapeLayer(const Layer& layer, const Shape& shape);
   void AddRandomConvolution();
   void AddRandomDepthwise();
   void AddTransposed(const TransposedConvolution& t, const Shape& shape);
@@ -92,6 +99,8 @@ class CaseList {
   void AddAveragedNorms(const Shape& shape);
   // Batch norm over ranks, as one of them runs it.
   void AddSyncNorms(int ranks, const Shape& shape);
+  // Along each axis, with and without the logarithm.
+  void AddSoftmaxes(const Shape& shape);
   // Norms that do not couple images.
   void AddImageNorms(const Shape& shape);
   void AddActivatedGroupNorms(const Shape& shape);
@@ -99,6 +108,10 @@ class CaseList {
   void AddConcatenatedNorms(const Shape& image, const std::vector<int64_t>& channels);
   // Of a part of these channels in each position, of which the second is not normalised.
   void AddConcatNorms(const Shape& image, const std::vector<int64_t>& channels);
+  // With a scale, a shift or both of each channel.
+  void AddLearnedScales(const Shape& shape);
+  // Dropout of channels and of images.
+  void AddDroppedUnits(float probability, const Shape& shape);
   void AddLoss(const Shape& logits, Layout layout, const SoftmaxCrossEntropy& layer);
   // Losses of predictions of this shape, in both layouts.
   void AddLosses(const Shape& shape);

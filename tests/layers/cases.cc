@@ -47,14 +47,33 @@ void CaseList::Elementwise() {
     Add("mish", Mish{}, {shape});
     add_prelu(shape);
     Add("scale_shift", ScaleShift{.scale = -0.7F, .shift = 0.3F}, {shape});
+    AddLearnedScales(shape);
     const float probability = static_cast<float>(dice_.Between(0, 9)) / 10.0F;
     Add(absl::StrCat("dropout ", probability), Dropout{probability}, {shape});
+    AddDroppedUnits(probability, shape);
   };
   add_all({1, 1, 1, 1});
   add_all({2, 3, 5, 7});
   for (int i = 0; i < kRandomCasesPerLayer; ++i) add_all(RandomShape());
   add_prelu({2, 16, 8, 8});    // vectors, whatever the type
   add_prelu({2, 40, 24, 24});  // several blocks, whatever the type
+  AddLearnedScales({2, 16, 8, 8});
+  AddLearnedScales({2, 40, 24, 24});
+  AddDroppedUnits(0.4F, {3, 16, 8, 8});
+  AddDroppedUnits(0.4F, {3, 40, 24, 24});
+}
+
+void CaseList::AddLearnedScales(const Shape& shape) {
+  for (const ScaleShift& layer :
+       {ScaleShift{.shift = 0.3F, .learns_scale = true},
+        ScaleShift{.scale = -0.7F, .learns_shift = true},
+        ScaleShift{.scale = 1e-6F, .learns_scale = true, .learns_shift = true}})
+    Add("scale_shift " + layer.Parameters(), layer, {shape});
+}
+
+void CaseList::AddDroppedUnits(float probability, const Shape& shape) {
+  Add(absl::StrCat("dropout of channels ", probability), Dropout{probability, true}, {shape});
+  Add(absl::StrCat("stochastic_depth ", probability), StochasticDepth{probability}, {shape});
 }
 
 void CaseList::Dense() {
@@ -158,9 +177,14 @@ std::vector<LayerCase> AllLayerCases(uint32_t seed) {
   list.Resizes();
   list.AdaptivePools();
   list.PixelShuffles();
+  list.Reshapes();
+  list.Permutes();
+  list.Windows();
+  list.Rolls();
   list.ResizedSequences();
   list.ResizedVolumes();
   list.ImageNorms();
+  list.Softmaxes();
   return list.Take();
 }
 

@@ -136,6 +136,25 @@ void CheckNorm(Backend& backend, const DeviceAccess& access, const Layer& norm,
   }
 }
 
+void CheckDropout(Backend& backend, const DeviceAccess& access, const Layer& layer,
+                  const TensorSpec& x) {
+  CAPTURE(layer.type());
+  CAPTURE(layer.Parameters());
+  CAPTURE(x.ToString());
+  const LayerSpec spec = layer.Specify({.inputs = {x}}).value();
+  const SignatureOptions options = {.layer = layer, .spec = spec, .inputs = {x}};
+  for (const StepSpec& step : spec.steps) {
+    const bool forward = step.phase == Phase::kForward;
+    const StepSignature signature = SignatureOf(step, options);
+    const Values given = {{forward ? X() : Dy(), Waves(x.elements())}, {Iteration(), {0, 3, 17}}};
+    const Values whole = Run(backend, access, signature, given);
+    for (const int64_t count : {2, 3, 5}) {
+      CAPTURE(count);
+      CHECK(RunInParts(backend, access, signature, given, count) == whole);
+    }
+  }
+}
+
 }  // namespace
 
 void CheckNormsInSubBatches(Backend& backend, const DeviceAccess& access, DType dtype) {
@@ -149,22 +168,12 @@ void CheckNormsInSubBatches(Backend& backend, const DeviceAccess& access, DType 
 }
 
 void CheckDropoutInSubBatches(Backend& backend, const DeviceAccess& access, DType dtype) {
-  // Parts of 5 elements begin inside a block of random numbers.
-  for (const Shape& shape : {Shape{5, 5, 1, 1}, Shape{5, 8, 3, 3}}) {
-    CAPTURE(shape.ToString());
-    const std::vector<TensorSpec> inputs = {{.shape = shape, .dtype = dtype}};
-    const LayerSpec spec = Dropout{}.Specify({.inputs = inputs}).value();
-    const SignatureOptions options = {.layer = Dropout{}, .spec = spec, .inputs = inputs};
-    for (const StepSpec& step : spec.steps) {
-      const bool forward = step.phase == Phase::kForward;
-      const StepSignature signature = SignatureOf(step, options);
-      const Values given = {{forward ? X() : Dy(), Waves(shape.elements())},
-                            {Iteration(), {0, 3, 17}}};
-      const Values whole = Run(backend, access, signature, given);
-      for (const int64_t count : {2, 3, 5}) {
-        CAPTURE(count);
-        CHECK(RunInParts(backend, access, signature, given, count) == whole);
-      }
+  // Parts of 5 elements or channels begin inside a block of random numbers.
+  for (const Shape& shape : {Shape{5, 5, 1, 1}, Shape{5, 8, 3, 3}, Shape{5, 5, 3, 2}}) {
+    for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
+      for (const Layer& layer : {Layer(Dropout{}), Layer(Dropout{.per_channel = true}),
+                                 Layer(StochasticDepth{.rate = 0.5F})})
+        CheckDropout(backend, access, layer, {shape, dtype, layout});
     }
   }
 }

@@ -112,6 +112,13 @@ TEST_CASE("weights begin as those of PyTorch's layers, or by the rules of torchv
              {"trunk_output.block1.block1-0.f.se.fc2.bias", Uniform(1 / std::sqrt(8.0))},
              {"fc.weight", Normal(0.01)},
              {"fc.bias", kZero}}});
+  CheckRow({"convnext_tiny",
+            64,
+            {{"features.0.0.weight", Normal(0.02)},
+             {"features.1.0.block.0.bias", kZero},
+             {"features.1.0.block.3.weight", Normal(0.02)},
+             {"classifier.2.weight", Normal(0.02)},
+             {"classifier.2.bias", kZero}}});
   CheckRow({"unet",
             32,
             {{"inc.double_conv.0.weight", Uniform(1 / std::sqrt(9.0))},

@@ -9,9 +9,10 @@ from neap._neap import (AdaptiveAveragePool, Add, AveragePool, BatchNorm, Binary
                         ChannelSplit, Clip, Concat, Convolution, Crop, Dataset, Dropout, Elu, FullyConnected, Gelu,
                         GlobalAveragePool, Graph, GroupNorm, HardSigmoid, HardSwish, InstanceNorm, Layer, LayerNorm, LeakyRelu,
                         LearningRate, LocalResponseNorm, MaxPool, MeanSquaredError, MemoryUse, Mish, Multiply, OnnxGraph,
-                        PixelShuffle, PixelUnshuffle, Plan, Prelu, Profile, Relu, Resize, ScaleShift, Sigmoid, Silu,
-                        SoftmaxCrossEntropy, Softplus, StepResult, Tanh, TransposedConvolution, ZeroPad, curve, from_onnx,
-                        open_dataset, peak_batch, plan, profile)
+                        Permute, PixelShuffle, PixelUnshuffle, Plan, Prelu, Profile, Relu, Reshape, Resize, Roll, ScaleShift,
+                        Sigmoid, Silu, Softmax, SoftmaxCrossEntropy, Softplus, StepResult, StochasticDepth, Tanh,
+                        TransposedConvolution, WindowMerge, WindowPartition, ZeroPad, curve, from_onnx, open_dataset,
+                        peak_batch, plan, profile)
 
 if _passive:
     del os.environ["OMP_WAIT_POLICY"]  # child processes decide for themselves
@@ -28,7 +29,7 @@ __all__ = ["Accuracy", "AdaptiveAveragePool", "Add", "AveragePool", "BatchNorm",
            "Dropout", "Elu", "Error", "FullyConnected", "Gelu", "GlobalAveragePool", "Graph", "GroupNorm", "HardSigmoid",
            "HardSwish", "History", "InstanceNorm", "Layer", "LayerNorm", "LeakyRelu", "LearningRate", "LoadedKeys", "Loader",
            "LocalResponseNorm", "MaxPool", "MeanSquaredError", "MemoryUse", "Mish", "Multiply", "NonFiniteLossError",
-           "OnnxGraph", "Parameter", "PixelShuffle", "PixelUnshuffle", "Plan", "Prelu", "Profile", "Relu", "Resize",
-           "ScaleShift", "Session", "Sigmoid", "Silu", "SoftmaxCrossEntropy", "Softplus", "StepResult", "Tanh",
-           "TransposedConvolution", "ZeroPad", "curve", "from_onnx", "from_torch", "nets", "open_dataset", "peak_batch", "plan",
-           "profile"]
+           "OnnxGraph", "Parameter", "Permute", "PixelShuffle", "PixelUnshuffle", "Plan", "Prelu", "Profile", "Relu", "Reshape",
+           "Resize", "Roll", "ScaleShift", "Session", "Sigmoid", "Silu", "Softmax", "SoftmaxCrossEntropy", "Softplus",
+           "StepResult", "StochasticDepth", "Tanh", "TransposedConvolution", "WindowMerge", "WindowPartition", "ZeroPad",
+           "curve", "from_onnx", "from_torch", "nets", "open_dataset", "peak_batch", "plan", "profile"]

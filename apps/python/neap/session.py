@@ -302,6 +302,8 @@ class Session(_neap.Session):
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> LoadedKeys:
         """Takes parameters and running statistics from arrays, or tensors of any type, by PyTorch's names.
 
+        Extents of 1 at the end make no difference: the weight of a torch.nn.Linear is that of a convolution of one pixel.
+
         Training then starts at step 0, with the same learning rate. With strict=False, tensors that the state lacks keep their
         values, and those that the network lacks are left out; both are returned. A parameter that layers share may be there under
         its other names, too, with the same values. Raises neap.Error, and changes nothing, naming all tensors of another shape and,
@@ -314,12 +316,13 @@ class Session(_neap.Session):
                             [name for name in given if name not in own and name not in shared])
         weights = {name: to_array(given[name], numpy.float32) for name in own if name in given}
         faults = [f"'{name}' has the shape {values.shape}, but the network has {own[name].shape}"
-                  for name, values in weights.items() if values.shape != own[name].shape]
+                  for name, values in weights.items() if _extents(values) != _extents(own[name])]
         if strict:
             faults += [f"'{name}' is missing" for name in loaded.missing_keys]
             faults += [f"'{name}' does not belong to the network" for name in loaded.unexpected_keys]
         if faults:
             raise Error(f"the state does not fit the network: {'; '.join(faults)}", "INVALID_ARGUMENT")
+        weights = {name: values.reshape(own[name].shape) for name, values in weights.items()}
         self._load_weights(own | weights | {name: to_array(given[name], numpy.float32) for name in shared})
         return loaded
 
@@ -379,6 +382,12 @@ def _check_loss(result: _neap.StepResult, may_be_skipped: bool = False) -> None:
     """
     if not math.isfinite(result.loss) and not ((result.skipped or may_be_skipped) and result.used_loss_scale > 1):
         raise NonFiniteLossError(result.step, result.loss)
+
+
+def _extents(values: Any) -> tuple[int, ...]:
+    """The shape without extents of 1 at its end."""
+    shape = tuple(values.shape)
+    return _extents(values[..., 0]) if shape and shape[-1] == 1 else shape
 
 
 def _without_counts(state: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,11 +32,16 @@
 #include "neap/layers/multiply.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
+#include "neap/layers/shape/permute.h"
+#include "neap/layers/shape/reshape.h"
+#include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/windows.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
@@ -161,9 +166,11 @@ constexpr std::array kRows = {
           &GroupNorm::bias>(),
     RowOf<InstanceNorm, &InstanceNorm::epsilon, &InstanceNorm::affine, &InstanceNorm::bias>(),
     RowOf<LayerNorm, &LayerNorm::epsilon, &LayerNorm::affine, &LayerNorm::bias>(),
+    RowOf<Softmax, &Softmax::axis, &Softmax::logarithm>(),
     RowOf<LocalResponseNorm, &LocalResponseNorm::size, &LocalResponseNorm::alpha,
           &LocalResponseNorm::beta, &LocalResponseNorm::k>(),
-    RowOf<Dropout, &Dropout::probability>(),
+    RowOf<Dropout, &Dropout::probability, &Dropout::per_channel>(),
+    RowOf<StochasticDepth, &StochasticDepth::rate>(),
     RowOf<MaxPool, &MaxPool::kernel, &MaxPool::stride, &MaxPool::padding, &MaxPool::ceil_mode,
           &MaxPool::dilation>(),
     RowOf<AveragePool, &AveragePool::kernel, &AveragePool::stride, &AveragePool::padding,
@@ -174,6 +181,11 @@ constexpr std::array kRows = {
           &Resize::rounding, &Resize::cubic_coefficient>(),
     RowOf<PixelShuffle, &PixelShuffle::factor, &PixelShuffle::blocks_first>(),
     RowOf<PixelUnshuffle, &PixelUnshuffle::factor, &PixelUnshuffle::blocks_first>(),
+    RowOf<Reshape, &Reshape::to>(),
+    RowOf<Permute, &Permute::axes>(),
+    RowOf<WindowPartition, &WindowPartition::window>(),
+    RowOf<WindowMerge, &WindowMerge::window, &WindowMerge::size>(),
+    RowOf<Roll, &Roll::shift>(),
     RowOf<Crop, &Crop::size, &Crop::offset>(),
     RowOf<ChannelShuffle, &ChannelShuffle::groups>(),
     RowOf<ChannelSlice, &ChannelSlice::first, &ChannelSlice::count>(),
@@ -183,7 +195,8 @@ constexpr std::array kRows = {
     RowOf<Relu>(),
     RowOf<LeakyRelu, &LeakyRelu::negative_slope>(),
     RowOf<Clip, &Clip::low, &Clip::high>(),
-    RowOf<ScaleShift, &ScaleShift::scale, &ScaleShift::shift>(),
+    RowOf<ScaleShift, &ScaleShift::scale, &ScaleShift::shift, &ScaleShift::learns_scale,
+          &ScaleShift::learns_shift>(),
     RowOf<Sigmoid>(),
     RowOf<Tanh>(),
     RowOf<HardSigmoid>(),

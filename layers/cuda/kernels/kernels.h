@@ -93,10 +93,17 @@ cudaError_t Add(const ConstArray* inputs, int count, Array y, int64_t n, cudaStr
 cudaError_t Widen(ConstArray from, float* to, int64_t n, bool add, cudaStream_t stream);
 // Rounds to 16 bits.
 cudaError_t Narrow(const float* from, Array to, int64_t n, cudaStream_t stream);
-// For backward, x is dy and y is dx. The mask is that of the elements first .. first + n - 1 of the
-// layer. `scalars` points to an IterationScalars in device memory.
-cudaError_t Dropout(ConstArray x, Array y, int64_t n, int64_t first, float probability,
-                    uint64_t layer_seed, const void* scalars, cudaStream_t stream);
+// Each channel of each image is a unit that is kept or dropped: number `first` of the layer is the
+// first one. `scalars` points to an IterationScalars in device memory.
+struct DropoutMask {
+  int64_t first = 0;
+  float probability = 0;
+  uint64_t layer_seed = 0;
+  const void* scalars = nullptr;
+};
+// For backward, x is dy and y is dx.
+cudaError_t Dropout(const ChannelShape& units, const DropoutMask& mask, ConstArray x, Array y,
+                    cudaStream_t stream);
 
 // The memory of a reduction per channel. The tickets are kTickets zeros, and zeros again after each
 // reduction; reductions that may run at the same time must not share them.

@@ -120,7 +120,7 @@ absl::Status NotANorm() {
 // Whether both are of the same images.
 bool IsSame(const ImageValue& a, const ImageValue& b) {
   return a.layer == b.layer && a.dims() == b.dims() && a.is_channels_last == b.is_channels_last &&
-         a.formula.has_value() == b.formula.has_value() && a.softmax == b.softmax;
+         a.formula.has_value() == b.formula.has_value();
 }
 
 // What an operator with one argument makes of a part, if it is a step of a norm.

@@ -18,11 +18,13 @@ def test_layers_are_copied_with_their_fields():
               neap.TransposedConvolution(3, kernel=2, stride=2, bilinear=True), neap.FullyConnected(7, bias=False),
               neap.BatchNorm(epsilon=1e-3, momentum=0.3), neap.GroupNorm(4, epsilon=1e-3, affine=False, bias=False),
               neap.InstanceNorm(epsilon=1e-3, affine=True), neap.LayerNorm(epsilon=1e-3, affine=False),
-              neap.LocalResponseNorm(3, alpha=0.1), neap.Dropout(0.1),
+              neap.Softmax(axis=3, logarithm=True),
+              neap.LocalResponseNorm(3, alpha=0.1), neap.Dropout(0.1), neap.StochasticDepth(0.2),
               neap.MaxPool(3, ceil_mode=True, dilation=(2, 3)), neap.AveragePool(3, count_padding=False, dilation=2),
               neap.GlobalAveragePool(), neap.AdaptiveAveragePool((3, 7)),
               neap.Resize((3, 4), mode="linear", coordinates="align_corners"), neap.PixelShuffle(3),
-              neap.PixelUnshuffle(blocks_first=True),
+              neap.PixelUnshuffle(blocks_first=True), neap.Reshape([0, -1]), neap.Permute([2, 1]),
+              neap.WindowPartition((2, 3)), neap.WindowMerge(2, size=(4, 6)), neap.Roll((-1, 2)),
               neap.Crop((3, 4), offset=1), neap.ChannelSlice(2, 3), neap.ChannelSplit([2, 3]), neap.ChannelShuffle(3),
               neap.ScaleShift(2, shift=0.1),
               neap.ZeroPad(top=1, right=2), neap.Relu(), neap.LeakyRelu(0.3), neap.Clip(-1, 1),
@@ -30,7 +32,9 @@ def test_layers_are_copied_with_their_fields():
               neap.Elu(0.5), neap.Softplus(2, threshold=10), neap.Mish(), neap.Prelu(3), neap.Add(), neap.Concat(),
               neap.Multiply(), neap.SoftmaxCrossEntropy(0.1), neap.MeanSquaredError(0.5), neap.BinaryCrossEntropy()]
     assert len({layer.type for layer in layers}) == len(layers)
-    more = [neap.GroupNorm(2, bias=False), neap.InstanceNorm(affine=True, bias=False), neap.LayerNorm(bias=False), neap.Resize(scales=(1, 1.5), mode="cubic", cubic_coefficient=-0.5), neap.Resize(scales=0.7, rounding="floor")]
+    more = [neap.GroupNorm(2, bias=False), neap.InstanceNorm(affine=True, bias=False), neap.LayerNorm(bias=False),
+            neap.Resize(scales=(1, 1.5), mode="cubic", cubic_coefficient=-0.5), neap.Resize(scales=0.7, rounding="floor"),
+            neap.Dropout(0.1, per_channel=True), neap.ScaleShift(1e-6, learns_scale=True), neap.ScaleShift(learns_shift=True)]
     for layer in layers + more:
         assert all(other == layer for other in copies(layer)), layer
 

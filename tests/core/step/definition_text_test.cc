@@ -23,11 +23,16 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
+#include "neap/layers/shape/permute.h"
+#include "neap/layers/shape/reshape.h"
+#include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/windows.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
@@ -63,8 +68,28 @@ auto Fields(ChannelSplit& d) {
   return std::tie(a);
 }
 auto Fields(ScaleShift& d) {
+  auto& [a, b, c, e] = d;
+  return std::tie(a, b, c, e);
+}
+auto Fields(Reshape& d) {
+  auto& [a] = d;
+  return std::tie(a);
+}
+auto Fields(Permute& d) {
+  auto& [a] = d;
+  return std::tie(a);
+}
+auto Fields(WindowPartition& d) {
+  auto& [a] = d;
+  return std::tie(a);
+}
+auto Fields(WindowMerge& d) {
   auto& [a, b] = d;
   return std::tie(a, b);
+}
+auto Fields(Roll& d) {
+  auto& [a] = d;
+  return std::tie(a);
 }
 auto Fields(LeakyRelu& d) {
   auto& [a] = d;
@@ -91,6 +116,10 @@ auto Fields(Prelu& d) {
   return std::tie(a);
 }
 auto Fields(Dropout& d) {
+  auto& [a, b] = d;
+  return std::tie(a, b);
+}
+auto Fields(StochasticDepth& d) {
   auto& [a] = d;
   return std::tie(a);
 }
@@ -106,6 +135,10 @@ auto Fields(GroupNorm& d) {
 auto Fields(InstanceNorm& d) {
   auto& [a, b, c] = d;
   return std::tie(a, b, c);
+}
+auto Fields(Softmax& d) {
+  auto& [a, b] = d;
+  return std::tie(a, b);
 }
 auto Fields(LayerNorm& d) {
   auto& [a, b, c] = d;
@@ -241,6 +274,11 @@ TEST_CASE("two definitions never have the same text, whichever field they differ
   all.AddVariants(ChannelSlice{});
   all.AddVariants(ChannelSplit{});
   all.AddVariants(ScaleShift{});
+  all.AddVariants(Reshape{});
+  all.AddVariants(Permute{});
+  all.AddVariants(WindowPartition{});
+  all.AddVariants(WindowMerge{});
+  all.AddVariants(Roll{});
   all.AddVariants(LeakyRelu{});
   all.AddVariants(Clip{});
   all.AddVariants(Gelu{});
@@ -248,10 +286,12 @@ TEST_CASE("two definitions never have the same text, whichever field they differ
   all.AddVariants(Softplus{});
   all.AddVariants(Prelu{});
   all.AddVariants(Dropout{});
+  all.AddVariants(StochasticDepth{});
   all.AddVariants(FullyConnected{});
   all.AddVariants(GroupNorm{});
   all.AddVariants(InstanceNorm{});
   all.AddVariants(LayerNorm{});
+  all.AddVariants(Softmax{});
   all.AddVariants(LocalResponseNorm{});
   all.AddVariants(MaxPool{});
   all.AddVariants(AveragePool{});
@@ -270,6 +310,8 @@ TEST_CASE("two definitions never have the same text, whichever field they differ
   CHECK(SoftmaxCrossEntropy{}.Parameters().empty());
   CHECK(MeanSquaredError{}.Parameters().empty());
   CHECK(BinaryCrossEntropy{}.Parameters().empty());
+  CHECK(Dropout{}.Parameters() == "probability=0.5");
+  CHECK(ScaleShift{}.Parameters() == "scale=1 shift=0");
   CHECK(MaxPool{}.Parameters() == "kernel=2x2 stride=2x2 padding=0x0");
   CHECK(AveragePool{}.Parameters() == "kernel=2x2 stride=2x2 padding=0x0 count_padding=true");
   for (const Layer& layer :

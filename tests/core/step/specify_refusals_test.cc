@@ -18,6 +18,7 @@
 #include "neap/layers/multiply.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
@@ -41,6 +42,7 @@ TEST_CASE("options outside their range are refused") {
   const std::vector<TensorSpec> x = {Image({2, 6, 5, 5})};
   CheckRefused(Dropout{1.0F}, x, "probability 1 is outside [0, 1)");
   CheckRefused(Dropout{-0.5F}, x, "probability -0.5 is outside [0, 1)");
+  CheckRefused(StochasticDepth{1.0F}, x, "rate 1 is outside [0, 1)");
   CheckRefused(LocalResponseNorm{.size = 4}, x, "size 4 must be odd and positive");
   CheckRefused(BatchNorm{.epsilon = 0}, x, "epsilon 0 must be positive");
   CheckRefused(GroupNorm{.epsilon = -1}, x, "epsilon -1 must be positive");
@@ -48,6 +50,8 @@ TEST_CASE("options outside their range are refused") {
   CheckRefused(LayerNorm{.epsilon = 0}, x, "epsilon 0 must be positive");
   CheckRefused(GroupNorm{.groups = 4}, x, "cannot normalise 6 channels in 4 groups");
   CheckRefused(GroupNorm{.groups = 0}, x, "cannot normalise 6 channels in 0 groups");
+  CheckRefused(Softmax{.axis = 0}, x, "axis 0 is none from 1 to 3");
+  CheckRefused(Softmax{.axis = 4}, x, "axis 4 is none from 1 to 3");
   const float nan = std::numeric_limits<float>::quiet_NaN();
   CheckRefused(LeakyRelu{-0.1F}, x, "negative_slope -0.1 must be finite and not negative");
   CheckRefused(LeakyRelu{nan}, x, "negative_slope nan must be finite and not negative");

@@ -19,11 +19,16 @@
 #include "neap/layers/multiply.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
+#include "neap/layers/shape/permute.h"
+#include "neap/layers/shape/reshape.h"
+#include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/windows.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
@@ -190,10 +195,13 @@ TEST_CASE("in inference only forward runs, and batch norm reads its running stat
 
 TEST_CASE("the other layers declare what their headers say") {
   const TensorSpec x = Image({2, 3, 4, 4});
-  CHECK(StepsText(Specified(Dropout{}, {x})) ==
-        "forward: input[0] iteration[0] -> output[0] output[0] over input[0]\n"
-        "backward_data: output_grad[0] iteration[0] -> input_grad[0]"
-        " input_grad[0] over output_grad[0]\n");
+  for (const Layer& layer :
+       {Layer(Dropout{}), Layer(Dropout{.per_channel = true}), Layer(StochasticDepth{})}) {
+    CHECK(StepsText(Specified(layer, {x})) ==
+          "forward: input[0] iteration[0] -> output[0] output[0] over input[0]\n"
+          "backward_data: output_grad[0] iteration[0] -> input_grad[0]"
+          " input_grad[0] over output_grad[0]\n");
+  }
   CHECK(StepsText(Specified(MaxPool{}, {x})) ==
         "forward: input[0] -> output[0] saved[0]\n"
         "backward_data: output_grad[0] saved[0] -> input_grad[0]\n");
@@ -204,6 +212,10 @@ TEST_CASE("the other layers declare what their headers say") {
         "forward: input[0] -> output[0]\n"
         "backward_data: input[0] output_grad[0] -> input_grad[0]"
         " input_grad[0] over output_grad[0]\n");
+  CHECK(StepsText(Specified(Softmax{}, {x})) ==
+        "forward: input[0] -> output[0] output[0] over input[0]\n"
+        "backward_data: output[0] output_grad[0] -> input_grad[0]"
+        " input_grad[0] over output_grad[0] input_grad[0] over output[0]\n");
   const LayerSpec add = Specified(Add{}, {x, x});
   CHECK(add.passes_gradient);
   CHECK(StepsText(add) ==
@@ -250,13 +262,20 @@ TEST_CASE("layers declare the traits that the papers' policies and accounting us
   for (const Layer& layer : {Layer(Sigmoid{}),
                              Layer(Tanh{}),
                              Layer(Dropout{}),
+                             Layer(StochasticDepth{}),
                              Layer(MaxPool{}),
                              Layer(AveragePool{}),
                              Layer(GlobalAveragePool{}),
                              Layer(Concat{}),
                              Layer(Crop{}),
                              Layer(ZeroPad{}),
+                             Layer(Softmax{}),
+                             Layer(Reshape{{0, -1}}),
+                             Layer(Permute{{2, 1, 3}}),
+                             Layer(WindowPartition{2}),
+                             Layer(Roll{1}),
                              Layer(ScaleShift{}),
+                             Layer(ScaleShift{.learns_scale = true}),
                              Layer(ChannelSlice{}),
                              Layer(ChannelShuffle{.groups = 1}),
                              Layer(Resize{.scales = {2}}),
@@ -291,6 +310,42 @@ TEST_CASE("a fully connected weight has the image's axes here and two axes in fi
   CHECK(spec.output.shape == Shape{2, 10, 1, 1});
   CHECK(spec.params[0].tensor.shape == Shape{10, 3, 4, 5});
   CHECK(spec.params[0].saved_shape == Shape{10, 60});
+}
+
+TEST_CASE("a reshape runs in place where elements keep their order in memory") {
+  const auto runs_in_place = [](Layout layout, const std::vector<int64_t>& to) {
+    const LayerSpec spec = Specified(Reshape{to}, {{{2, 6, 4, 5}, DType::kFp32, layout}});
+    CHECK(spec.steps[0].in_place.empty() == spec.steps[1].in_place.empty());
+    return !spec.steps[0].in_place.empty();
+  };
+  for (const std::vector<int64_t>& to : {std::vector<int64_t>{0, -1}, {3, 40}, {-1, 1, 1}})
+    CHECK(runs_in_place(Layout::kChannelsFirst, to));
+  CHECK(runs_in_place(Layout::kChannelsLast, {0, -1}));
+  CHECK_FALSE(runs_in_place(Layout::kChannelsLast, {3, 40}));
+  CHECK_FALSE(runs_in_place(Layout::kChannelsLast, {-1, 1, 1}));
+  CHECK(Specified(Reshape{{0, -1}}, {Image({2, 6, 4, 5})}).output.shape == Shape{2, 6, 20});
+  CHECK(Specified(Permute{{3, 1, 2}}, {Image({2, 6, 4, 5})}).output.shape == Shape{2, 5, 6, 4});
+  CHECK(Specified(WindowPartition{{2, 5}}, {Image({2, 6, 4, 5})}).output.shape ==
+        Shape{2, 6, 2, 10});
+  CHECK(Specified(WindowMerge{.window = {2, 5}, .size = {4, 5}}, {Image({2, 6, 2, 10})})
+            .output.shape == Shape{2, 6, 4, 5});
+}
+
+TEST_CASE("shapes that do not fit a reshape, a permutation or windows are refused") {
+  const TensorSpec x = Image({2, 6, 4, 5});
+  const TensorSpec last = {{2, 6, 4, 5}, DType::kFp32, Layout::kChannelsLast};
+  CheckRefused(Reshape{{7, -1}}, {x}, "cannot reshape 2x6x4x5 to N, 7, -1");
+  CheckRefused(Reshape{{-1, -1}}, {x}, "cannot reshape 2x6x4x5 to N, -1, -1");
+  CheckRefused(Reshape{{120}}, {x}, "cannot reshape 2x6x4x5 to N, 120");
+  CheckRefused(Reshape{{4, 30}}, {last},
+               "cannot reshape 2x6x4x5 to 2x4x30 in channels-last: of 6 and 4 channels, neither is "
+               "a multiple of the other");
+  CheckRefused(Permute{{1, 2}}, {x}, "axes 1, 2 are not 1 to 3 in some order");
+  CheckRefused(Permute{{1, 2, 2}}, {x}, "axes 1, 2, 2 are not 1 to 3 in some order");
+  CheckRefused(WindowPartition{3}, {x}, "the image 4x5 is not filled by windows 3x3");
+  CheckRefused(WindowMerge{.window = 2, .size = 4}, {x},
+               "input 0 is 2x6x4x5 fp32 nchw, but 4x4 has 4 windows of 4 positions");
+  CheckRefused(Roll{{1, 2, 3}}, {x}, "shift 1x2x3 has 3 numbers, but the image has 2 axes");
 }
 
 TEST_CASE("feeds take no inputs and output the given tensor") {

@@ -27,11 +27,16 @@
 #include "neap/layers/multiply.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
+#include "neap/layers/shape/permute.h"
+#include "neap/layers/shape/reshape.h"
+#include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/windows.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
@@ -141,6 +146,7 @@ const std::vector<Layer> kLayers = {Convolution{.out_channels = 4, .kernel = 2},
                                     GroupNorm{},
                                     InstanceNorm{},
                                     LayerNorm{},
+                                    Softmax{.axis = 2},
                                     LocalResponseNorm{},
                                     Relu{},
                                     Sigmoid{},
@@ -155,8 +161,10 @@ const std::vector<Layer> kLayers = {Convolution{.out_channels = 4, .kernel = 2},
                                     LeakyRelu{},
                                     Prelu{},
                                     ScaleShift{},
+                                    ScaleShift{.learns_scale = true},
                                     Clip{},
                                     Dropout{},
+                                    StochasticDepth{},
                                     MaxPool{},
                                     AveragePool{},
                                     GlobalAveragePool{},
@@ -164,6 +172,9 @@ const std::vector<Layer> kLayers = {Convolution{.out_channels = 4, .kernel = 2},
                                     Resize{.scales = {2}},
                                     PixelShuffle{.factor = 1},
                                     PixelUnshuffle{},
+                                    Reshape{{-1, 6}},
+                                    WindowPartition{2},
+                                    Roll{1},
                                     Crop{.size = 2},
                                     ChannelShuffle{},
                                     ChannelSlice{},

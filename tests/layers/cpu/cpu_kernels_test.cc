@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "neap/core/base/philox.h"
 #include "neap/core/step/step_signature.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/convolution.h"
@@ -183,6 +184,25 @@ TEST_CASE("dropout repeats its mask, and another step, layer or session has anot
   CHECK(kept > 200);
   CHECK(kept < 312);
   CHECK(kept + std::count(first.begin(), first.end(), 0.0) == 512);
+}
+
+TEST_CASE("channels and images are dropped as a whole, the same ones in both layouts") {
+  for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
+    const TensorSpec x = {.shape = {64, 8, 2, 3}, .layout = layout};
+    const auto mask = [&](const Layer& layer) {
+      const std::vector<double> ones(static_cast<size_t>(x.elements()), 1.0);
+      return Forward(layer, {x}, {{X(), ones}, {Iteration(), {0.1, 1, 2}}}).value().at(Y());
+    };
+    for (const auto& [layer, elements] :
+         {std::pair(Layer(Dropout{0.5F, true}), 6), std::pair(Layer(StochasticDepth{0.5F}), 48)}) {
+      const std::vector<double> y = mask(layer);
+      for (size_t i = 0; i < y.size(); ++i) {
+        const auto unit = i / static_cast<size_t>(elements);
+        const bool keep = DropoutKeeps(2, 1, 1, unit, 0.5F);
+        CHECK(y[i] == (keep ? 2 : 0));
+      }
+    }
+  }
 }
 
 TEST_CASE("a label outside the classes makes the loss NaN") {

@@ -13,6 +13,7 @@
 #include "neap/layers/channel_split.h"
 #include "neap/layers/cpu/cpu_device.h"
 #include "neap/layers/join.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/scale_shift.h"
 #include "neap/layers/target_loss.h"
@@ -158,10 +159,15 @@ TEST_CASE("a pooling that neap reads with more padding behind the image is writt
   CHECK(written.read.graph.layers()[1].layer == Layer(pool));
 }
 
-TEST_CASE("fixed scales, slices and shuffles of channels are read as they were written") {
+TEST_CASE("scales, softmaxes, slices and shuffles of channels are read as they were written") {
   for (const Layer& layer :
        {Layer(ScaleShift{.scale = 3, .shift = -0.5F}), Layer(ScaleShift{.scale = 0.1F, .shift = 0}),
         Layer(ScaleShift{.scale = 1, .shift = 2}), Layer(ScaleShift{.scale = 1, .shift = 0}),
+        Layer(Softmax{}), Layer(Softmax{.axis = 3}), Layer(Softmax{.axis = 2, .logarithm = true}),
+        Layer(ScaleShift{.learns_scale = true}), Layer(ScaleShift{.learns_shift = true}),
+        Layer(ScaleShift{.learns_scale = true, .learns_shift = true}),
+        Layer(ScaleShift{.shift = 2, .learns_scale = true}),
+        Layer(ScaleShift{.scale = 3, .learns_shift = true}),
         Layer(ChannelSlice{.first = 1, .count = 3}), Layer(ChannelShuffle{.groups = 2}),
         Layer(ChannelShuffle{.groups = 3})}) {
     CAPTURE(layer.type());
