@@ -9,7 +9,7 @@
 //
 // Kernels of layers with windows therefore know two spatial axes and three, and those of most other
 // layers two; those of Resize, AdaptiveAveragePool, PixelShuffle and PixelUnshuffle take all axes
-// as they are. Both backends give their rows such signatures (KernelTable::view,
+// as they are, and so do those of losses with finer labels. Both backends give their rows such signatures (KernelTable::view,
 // layers/catalog/table_backend.h).
 #pragma once
 

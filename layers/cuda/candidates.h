@@ -151,6 +151,8 @@ absl::StatusOr<Candidates> LrnCandidates(const StepSignature& signature,
                                          const SharedRuntime& runtime);
 absl::StatusOr<Candidates> SoftmaxCandidates(const StepSignature& signature,
                                              const SharedRuntime& runtime);
+absl::StatusOr<Candidates> DiceCandidates(const StepSignature& signature,
+                                          const SharedRuntime& runtime);
 absl::StatusOr<Candidates> TargetLossCandidates(const StepSignature& signature,
                                                 const SharedRuntime& runtime);
 absl::StatusOr<Candidates> AddCandidates(const StepSignature& signature,

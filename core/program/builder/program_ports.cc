@@ -25,6 +25,7 @@ LossPort& LossOf(const ResolvedGraph& graph, const ResolvedLayer& layer, TensorI
   if (!is_new) return program.losses[position->second];
   LossPort loss = {.name = layer.name,
                    .weight = layer.spec.loss_weight,
+                   .mean = layer.spec.loss_mean,
                    .is_auxiliary = layer.role == LayerRole::kAuxiliaryLoss,
                    .metrics = metrics,
                    .logits = {.name = graph.NameOf(layer.inputs.front())},
