@@ -12,7 +12,6 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/resize/resize.h"
-#include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/transposed_convolution.h"
 #include "tests/layers/cases.h"
 
@@ -97,7 +96,8 @@ class CaseList {
   void AddConcatenatedNorms(const Shape& image, const std::vector<int64_t>& channels);
   // Of a part of these channels in each position, of which the second is not normalised.
   void AddConcatNorms(const Shape& image, const std::vector<int64_t>& channels);
-  void AddLoss(const Shape& logits, Layout layout, const SoftmaxCrossEntropy& layer);
+  // With labels that are finer along the spatial axes: `finer` times, finer + 1 times, ...
+  void AddLoss(const Shape& logits, Layout layout, const Layer& layer, int64_t finer = 0);
   // Losses of predictions of this shape, in both layouts.
   void AddLosses(const Shape& shape);
   // The layers without windows.

@@ -25,8 +25,8 @@ LossPort& LossOf(const ResolvedGraph& graph, const ResolvedLayer& layer, TensorI
   if (!is_new) return program.losses[position->second];
   LossPort loss = {.name = layer.name,
                    .weight = layer.spec.loss_weight,
-                   .mean = layer.spec.loss_mean,
                    .is_auxiliary = layer.role == LayerRole::kAuxiliaryLoss,
+                   .mean = layer.spec.loss_mean,
                    .metrics = metrics,
                    .logits = {.name = graph.NameOf(layer.inputs.front())},
                    .predictions = {.name = layer.name}};
