@@ -13,7 +13,7 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
-#include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/steps/loss_steps.h"
 #include "neap/layers/target_loss.h"
 #include "neap/nets/onnx/constants/constant_arrays.h"
 #include "neap/nets/onnx/constants/constant_math.h"
@@ -128,7 +128,7 @@ absl::StatusOr<ImageValue> NetworkBuilder::Output() const {
 
 absl::StatusOr<ImageValue> NetworkBuilder::Predictions() const {
   ASSIGN_OR_RETURN(ImageValue output, Output());
-  const bool takes_softmax = options_.loss.As<SoftmaxCrossEntropy>() != nullptr;
+  const bool takes_softmax = TakesLabels(options_.loss);
   if (!output.softmax.empty() && !takes_softmax) {
     return absl::UnimplementedError(absl::StrCat(
         "the output '", graph_.output(0).name(), "' is a ", output.softmax,
@@ -141,7 +141,8 @@ absl::StatusOr<ImageValue> NetworkBuilder::Predictions() const {
                      "' is a step of a formula, which neap only has as a whole, as in GELU"));
   }
   const GraphLayer& last = LayerOf(output);
-  const bool takes_sigmoid = options_.loss.As<BinaryCrossEntropy>() != nullptr;
+  const bool takes_sigmoid = options_.loss.As<BinaryCrossEntropy>() != nullptr ||
+                             options_.loss.As<FocalLoss>() != nullptr;
   if (takes_sigmoid && last.layer.As<Sigmoid>() != nullptr) output.layer = last.inputs[0];
   return output;
 }
@@ -346,7 +347,7 @@ void NetworkBuilder::ShareWeights(const std::vector<bool>& needed, OnnxModel& mo
 
 absl::Status NetworkBuilder::AddLoss(const ImageValue& predictions, Graph& network) const {
   const Shape& shape = predictions.spec.shape;
-  if (options_.loss.As<SoftmaxCrossEntropy>() == nullptr) {
+  if (!TakesLabels(options_.loss)) {
     network.TargetLoss(predictions.layer, options_.loss,
                        Shape(Shape::Dims(shape.dims().begin() + 1, shape.dims().end())));
     return absl::OkStatus();
