@@ -80,6 +80,7 @@ set(NEAP_INSTALLED_HEADERS
   layers/fully_connected.h
   layers/initial_weights.h
   layers/join.h
+  layers/loss/dice_loss.h
   layers/lrn.h
   layers/multiply.h
   layers/norm/group_norm.h

@@ -7,7 +7,6 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/parameter_text.h"
 #include "neap/core/step/specify.h"
-#include "neap/layers/initial_weights.h"
 #include "neap/layers/steps/linear_steps.h"
 
 namespace neap {
@@ -51,7 +50,7 @@ absl::StatusOr<LayerSpec> TransposedConvolution::Specify(const LayerContext& con
       .output = WithShape(x, SpatialShape(x.shape.n(), out_channels, out.values())),
       .params = {{.name = "weight",
                   .tensor = WithShape(x, weight),
-                  .init = bilinear ? Init{.kind = Init::Kind::kBilinear} : WeightInit({}, weight)}},
+                  .init = bilinear ? Init{.kind = Init::Kind::kBilinear} : WeightInit(init, weight)}},
       .traits = {.checkpoint = true,
                  .hides_transfers = true,
                  .divisible = true,
@@ -59,7 +58,7 @@ absl::StatusOr<LayerSpec> TransposedConvolution::Specify(const LayerContext& con
                  .paper_reads_output = false}};
   if (bias) {
     spec.params.push_back(
-        {.name = "bias", .tensor = VectorSpec(out_channels), .init = BiasInit({}, weight)});
+        {.name = "bias", .tensor = VectorSpec(out_channels), .init = BiasInit(init, weight)});
   }
   const double flops = 2.0 * static_cast<double>(x.elements()) *
                        Product({out_channels, kernel.Along(axes).product()});

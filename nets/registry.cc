@@ -1,6 +1,7 @@
 #include "neap/nets/registry.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
@@ -22,6 +23,8 @@
 #include "neap/nets/mobilenet_v3.h"
 #include "neap/nets/regnet.h"
 #include "neap/nets/resnet.h"
+#include "neap/nets/segmentation/by_name.h"
+#include "neap/nets/segmentation/unet3d.h"
 #include "neap/nets/unet.h"
 #include "neap/nets/vgg.h"
 
@@ -251,6 +254,16 @@ constexpr Entry kEntries[] = {
      kDropout},
     {{"unet", "U-Net with padded convolutions: a label for each pixel", 512, 1, 2},
      [](const NetOptions& o) { return UNet(WithOverrides(UNetOptions{}, o)); }},
+    {{"nnunet2d", "nnU-Net's plain U-Net for images", 512, 1, 2}, NnUNet2dByName},
+    {{"nnunet3d", "nnU-Net's plain U-Net for volumes", 128, 1, 2, 3}, NnUNet3dByName},
+    {{"resenc-unet-m", "nnU-Net with a residual encoder, preset M", kResEncEdges[0], 1, 2, 3},
+     ResEncUNetByName<0>},
+    {{"resenc-unet-l", "nnU-Net with a residual encoder, preset L", kResEncEdges[1], 1, 2, 3},
+     ResEncUNetByName<1>},
+    {{"resenc-unet-xl", "nnU-Net with a residual encoder, preset XL", kResEncEdges[2], 1, 2, 3},
+     ResEncUNetByName<2>},
+    {{"unet3d", "MLPerf's 3-D U-Net for KiTS19", 128, 1, 3, 3},
+     [](const NetOptions& o) { return UNet3d(WithOverrides(UNet3dOptions{}, o)); }},
 };
 
 absl::Status UnknownNetwork(std::string_view name) {
@@ -288,11 +301,13 @@ absl::Status CheckSizes(const Entry& entry, const NetOptions& options) {
   RETURN_IF_ERROR(CheckRange("channels", options.channels, int64_t{1} << 16));
   RETURN_IF_ERROR(CheckRange("classes", options.classes, int64_t{1} << 24));
   const auto extent = static_cast<double>(options.image.value_or(network.image));
-  const double elements = extent * extent * static_cast<double>(options.batch.value_or(1)) *
+  const double elements = std::pow(extent, network.axes) *
+                          static_cast<double>(options.batch.value_or(1)) *
                           static_cast<double>(options.channels.value_or(network.channels));
   if (elements > static_cast<double>(entry.takes.most_elements)) {
-    return absl::InvalidArgumentError(absl::StrCat("batch x channels x image x image is ", elements,
-                                                   ", more than ", entry.takes.most_elements));
+    return absl::InvalidArgumentError(
+        absl::StrCat("batch x channels x image x image", network.axes == 3 ? " x image" : "",
+                     " is ", elements, ", more than ", entry.takes.most_elements));
   }
   return absl::OkStatus();
 }
@@ -347,6 +362,12 @@ absl::Status CheckDType(DType dtype) {
 
 }  // namespace
 
+std::string Network::input() const {
+  std::string text = absl::StrCat(channels);
+  for (int axis = 0; axis < axes; ++axis) absl::StrAppend(&text, "x", image);
+  return text;
+}
+
 std::vector<Network> Networks() {
   std::vector<Network> networks;
   for (const Entry& entry : kEntries) networks.push_back(entry.network);
@@ -361,11 +382,15 @@ absl::StatusOr<Depths> DepthsOf(std::string_view name) {
 }
 
 absl::StatusOr<Graph> Build(std::string_view name, const NetOptions& options) {
-  ASSIGN_OR_RETURN(const Entry entry, FindEntry(name));
+  const bool is_plan = IsPlansName(name);
+  Entry entry = {.network = {.name = name, .image = 1}};
+  if (!is_plan) {
+    ASSIGN_OR_RETURN(entry, FindEntry(name));
+  }
   RETURN_IF_ERROR(CheckSizes(entry, options));
   RETURN_IF_ERROR(CheckOwnOptions(entry, options));
   RETURN_IF_ERROR(CheckDType(options.dtype));
-  return entry.build(options);
+  return is_plan ? BuildFromPlans(name, options) : entry.build(options);
 }
 
 int64_t ParameterCount(const ResolvedGraph& graph) {

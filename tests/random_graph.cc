@@ -15,6 +15,7 @@
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
+#include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/norm/softmax.h"
@@ -400,7 +401,9 @@ class Generator {
     const float weight = static_cast<float>(Between(1, 20)) / 10;
     if (Chance(2)) {
       net_.Input("second_labels", {}, DType::kInt32);
-      net_.Loss("second_loss", SoftmaxCrossEntropy{.weight = weight}, {scores, "second_labels"});
+      const Layer loss = Chance(2) ? Layer(SoftmaxCrossEntropy{.weight = weight})
+                                   : Layer(DiceLoss{.cross_entropy = 1, .weight = weight});
+      net_.Loss("second_loss", loss, {scores, "second_labels"});
     } else {
       net_.Input("second_targets", {options_.classes, 1, 1}, DType::kFp32);
       net_.Loss("second_loss", MeanSquaredError{.weight = weight}, {scores, "second_targets"});

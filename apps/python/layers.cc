@@ -26,6 +26,7 @@
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
+#include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/norm/group_norm.h"
@@ -77,11 +78,51 @@ void BindWithoutFields(nb::module_& module, const char* name, const char* text) 
       name, [] { return Layer(Definition{}); }, text);
 }
 
-template <typename Definition>
-void BindTargetLoss(nb::module_& module, const char* name, const char* text) {
+void BindLosses(nb::module_& module) {
   module.def(
-      name, [](float weight) { return Layer(Definition{.weight = weight}); }, "weight"_a = 1.0F,
-      text);
+      "SoftmaxCrossEntropy",
+      [](float label_smoothing, float weight, std::vector<float> class_weights) {
+        return Layer(SoftmaxCrossEntropy{.label_smoothing = label_smoothing,
+                                         .weight = weight,
+                                         .class_weights = std::move(class_weights)});
+      },
+      "label_smoothing"_a = 0.0F, "weight"_a = 1.0F, "class_weights"_a = std::vector<float>(),
+      "As torch.nn.CrossEntropyLoss, for Graph.loss(), with a weight in the sum of all losses. The "
+      "mean is over all\nlabels, also with a weight for each class.");
+  module.def(
+      "DiceLoss",
+      [](bool background, bool batch, float smooth, float cross_entropy, float weight) {
+        return Layer(DiceLoss{.background = background,
+                              .batch = batch,
+                              .smooth = smooth,
+                              .cross_entropy = cross_entropy,
+                              .weight = weight});
+      },
+      "background"_a = DiceLoss{}.background, "batch"_a = DiceLoss{}.batch,
+      "smooth"_a = DiceLoss{}.smooth, "cross_entropy"_a = DiceLoss{}.cross_entropy,
+      "weight"_a = 1.0F,
+      "Soft Dice of the softmax, of each image or over the batch, plus cross-entropy times its "
+      "weight, for Graph.loss().\nnnU-Net trains with DiceLoss(background=False, "
+      "cross_entropy=1).");
+  module.def(
+      "MeanSquaredError", [](float weight) { return Layer(MeanSquaredError{.weight = weight}); },
+      "weight"_a = 1.0F,
+      "As torch.nn.MSELoss, for Graph.loss(targets=), with a weight in the sum of all losses.");
+  module.def(
+      "BinaryCrossEntropy",
+      [](float weight, float positive_weight) {
+        return Layer(BinaryCrossEntropy{.weight = weight, .positive_weight = positive_weight});
+      },
+      "weight"_a = 1.0F, "positive_weight"_a = 1.0F,
+      "As torch.nn.BCEWithLogitsLoss, for Graph.loss(targets=), with a weight in the sum of all "
+      "losses.");
+  module.def(
+      "FocalLoss",
+      [](float alpha, float gamma, float weight) {
+        return Layer(FocalLoss{.alpha = alpha, .gamma = gamma, .weight = weight});
+      },
+      "alpha"_a = FocalLoss{}.alpha, "gamma"_a = FocalLoss{}.gamma, "weight"_a = 1.0F,
+      "As torchvision.ops.sigmoid_focal_loss(reduction='mean'), for Graph.loss(targets=).");
 }
 
 void BindConvolutions(nb::module_& module) {
@@ -411,19 +452,7 @@ void BindLayers(nb::module_& module) {
                               "The product of a tensor and another of its shape, or with one "
                               "value for each channel.");
   BindWithoutFields<Concat>(module, "Concat", "Two or more tensors along the channels.");
-  module.def(
-      "SoftmaxCrossEntropy",
-      [](float label_smoothing, float weight) {
-        return Layer(SoftmaxCrossEntropy{.label_smoothing = label_smoothing, .weight = weight});
-      },
-      "label_smoothing"_a = 0.0F, "weight"_a = 1.0F,
-      "As torch.nn.CrossEntropyLoss, for Graph.loss(), with a weight in the sum of all losses.");
-  BindTargetLoss<MeanSquaredError>(module, "MeanSquaredError",
-                                   "As torch.nn.MSELoss, for Graph.loss(targets=), with a weight "
-                                   "in the sum of all losses.");
-  BindTargetLoss<BinaryCrossEntropy>(module, "BinaryCrossEntropy",
-                                     "As torch.nn.BCEWithLogitsLoss, for Graph.loss(targets=), "
-                                     "with a weight in the sum of all losses.");
+  BindLosses(module);
 }
 
 }  // namespace neap::python

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/graph/label_grid.h"
 
 namespace neap {
 namespace {
@@ -178,11 +179,30 @@ absl::Status CheckLabels(absl::Span<const int32_t> labels, const Shape& shape, i
                    "; the network has ", classes, " classes, from 0"));
 }
 
-int64_t CountKnown(const FeedValue& target) {
-  return std::count_if(target.floats.begin(), target.floats.end(),
-                       [](float value) { return !std::isnan(value); }) +
-         std::count_if(target.integers.begin(), target.integers.end(),
-                       [](int32_t value) { return value != kNoLabel; });
+KnownTargets CountKnown(const FeedValue& target, const Shape& targets, const Shape& predictions) {
+  KnownTargets known;
+  const auto count = [&known](int64_t values, int64_t of_example, auto is_known) {
+    for (int64_t first = 0; first < values; first += of_example) {
+      int64_t of_this = 0;
+      for (int64_t i = first; i < first + of_example; ++i) of_this += is_known(i) ? 1 : 0;
+      known.values += of_this;
+      known.examples += of_this > 0 ? 1 : 0;
+    }
+  };
+  const int64_t of_example = targets.elements() / targets.n();
+  count(std::ssize(target.floats), of_example,
+        [&](int64_t i) { return !std::isnan(target.floats[static_cast<size_t>(i)]); });
+  const std::optional<LabelGrid> grid = LabelGridOf(predictions, targets);
+  if (!grid.has_value() || !grid->is_finer()) {
+    count(std::ssize(target.integers), of_example,
+          [&](int64_t i) { return target.integers[static_cast<size_t>(i)] != kNoLabel; });
+    return known;
+  }
+  const int64_t examples = std::ssize(target.integers) / of_example;
+  count(examples * predictions.positions(), predictions.positions(), [&](int64_t i) {
+    return target.integers[static_cast<size_t>(grid->LabelOf(i))] != kNoLabel;
+  });
+  return known;
 }
 
 }  // namespace neap

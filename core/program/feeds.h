@@ -67,7 +67,13 @@ absl::Status CheckGivenGradients(const Feeds& gradients, const Program& program)
 // from 0 nor kNoLabel. `shape` is {N}, or {N, H, W} and the like with 1 to 3 axes.
 absl::Status CheckLabels(absl::Span<const int32_t> labels, const Shape& shape, int64_t classes);
 
-// How many values are other than kNoLabel and kNoTarget: those that a loss counts.
-int64_t CountKnown(const FeedValue& target);
+// Of the labels or targets that a loss compares its predictions with: those other than kNoLabel and
+// kNoTarget, and the examples that have any.
+struct KnownTargets {
+  int64_t values = 0, examples = 0;
+};
+// `target` is what is given for a feed of the shape `targets`, of any number of examples. Of labels
+// that are finer than the predictions, those that the loss reads count (core/graph/label_grid.h).
+KnownTargets CountKnown(const FeedValue& target, const Shape& targets, const Shape& predictions);
 
 }  // namespace neap

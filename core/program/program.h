@@ -234,9 +234,10 @@ struct LossPort {
   std::string name;           // of the layer
   float weight = 1;           // LayerSpec::loss_weight
   bool is_auxiliary = false;  // computed in training alone
-  TensorId metrics;           // fp32 {mean loss, number of correct predictions}
-  std::string target;         // the feed with which it compares predictions; empty if it reads none
-  Port logits, predictions;   // what it reads, and what it makes of them
+  LossMean mean = LossMean::kLabels;
+  TensorId metrics;          // fp32 {mean loss, number of correct predictions}
+  std::string target;        // the feed with which it compares predictions; empty if it reads none
+  Port logits, predictions;  // what it reads, and what it makes of them
   friend bool operator==(const LossPort&, const LossPort&) = default;
 };
 

@@ -194,6 +194,14 @@ struct StepSpec {
   double flops = 0;  // a multiply-add counts as two
 };
 
+// What a loss is the mean over. Labels and targets may be missing (core/program/feeds.h), and
+// evaluation of fewer examples than the batch fills it up with such.
+enum class LossMean : uint8_t {
+  kLabels,  // all labels or elements of the batch, of which those that are missing add 0
+  kImages,  // all images, of which those without any label add 0
+  kKnown,   // what is known: missing labels change nothing
+};
+
 struct LayerSpec {
   TensorSpec output;  // output 0; most layers have no other
   // Outputs 1, 2 and so on, through which training goes, as through output 0. If training needs the
@@ -218,6 +226,7 @@ struct LayerSpec {
   // The weight of a loss: training minimises the sum of all losses, each times its weight. The
   // layer multiplies its gradient by it, but not the loss that it reports.
   float loss_weight = 1;
+  LossMean loss_mean = LossMean::kLabels;
   // In training: the number of values of which the layer computes each of its variances, if any.
   // One value has no variance, so Lower() (core/program/passes.h) refuses to train such a layer.
   std::optional<int64_t> values_per_variance = std::nullopt;

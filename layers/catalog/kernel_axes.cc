@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <variant>
 
+#include "neap/core/step/operands.h"
 #include "neap/core/step/window.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
@@ -78,6 +79,15 @@ bool TakesAllAxes(const Layer& layer) {
          layer.As<WindowMerge>() != nullptr || layer.As<Roll>() != nullptr;
 }
 
+// Whether a loss's labels are finer than its predictions (core/graph/label_grid.h).
+bool HasFinerLabels(const StepSignature& signature) {
+  using namespace operands;
+  if (!signature.Has(X(1)) || signature.Spec(X(1)).dtype != DType::kInt32) return false;
+  const Operand predictions = signature.Has(Y()) ? Y() : X(0);
+  const Shape& shape = signature.Spec(predictions).shape;
+  return signature.Spec(X(1)).elements() != shape.n() * shape.positions();
+}
+
 bool IsIdle(Layer layer, int axis) {
   bool is_idle = true;
   ChangeExtents(layer, [&](const Extents& extents, int64_t idle) {
@@ -143,7 +153,7 @@ StepSignature WithKernelAxes(StepSignature signature) {
   if (other == signature.operands.end()) return signature;
   const int axes = other->tensor.shape.spatial_axes();
   const bool is_of_layer = IsOfLayer(signature.phase);
-  if (is_of_layer && TakesAllAxes(signature.layer)) return signature;
+  if (is_of_layer && (TakesAllAxes(signature.layer) || HasFinerLabels(signature))) return signature;
   const View view = is_of_layer || axes == 1 ? ViewOf(signature.layer, axes) : View::kDhByW;
   for (OperandSpec& operand : signature.operands) {
     if (HasOtherAxes(operand)) operand.tensor.shape = Viewed(operand.tensor.shape, view);

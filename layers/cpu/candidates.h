@@ -68,6 +68,8 @@ absl::StatusOr<Candidates> SoftmaxBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> SoftmaxAxisSteps(const StepSignature& signature);
 absl::StatusOr<Candidates> MeanSquaredErrorSteps(const StepSignature& signature);
 absl::StatusOr<Candidates> BinaryCrossEntropySteps(const StepSignature& signature);
+absl::StatusOr<Candidates> FocalLossSteps(const StepSignature& signature);
+absl::StatusOr<Candidates> DiceSteps(const StepSignature& signature);
 absl::StatusOr<Candidates> AddForward(const StepSignature& signature);
 absl::StatusOr<Candidates> AddBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> MultiplyForward(const StepSignature& signature);

@@ -28,6 +28,7 @@
 #include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/fusion/sync_batch_norm.h"
 #include "neap/layers/join.h"
+#include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/norm/group_norm.h"
@@ -88,6 +89,8 @@ std::vector<KernelRow> Rows() {
       {kLayer<SoftmaxCrossEntropy>, Phase::kBackwardData, cpu::SoftmaxBackward},
       {kLayer<MeanSquaredError>, std::nullopt, cpu::MeanSquaredErrorSteps},
       {kLayer<BinaryCrossEntropy>, std::nullopt, cpu::BinaryCrossEntropySteps},
+      {kLayer<FocalLoss>, std::nullopt, cpu::FocalLossSteps},
+      {kLayer<DiceLoss>, std::nullopt, cpu::DiceSteps},
       {kLayer<GroupNorm>, std::nullopt, cpu::ImageNormSteps},
       {kLayer<InstanceNorm>, std::nullopt, cpu::ImageNormSteps},
       {kLayer<LayerNorm>, std::nullopt, cpu::ImageNormSteps},

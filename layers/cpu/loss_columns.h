@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "neap/core/base/tensor.h"
+#include "neap/core/graph/label_grid.h"
 #include "neap/core/step/loss_scale.h"
 #include "neap/core/step/step_signature.h"
 #include "neap/layers/cpu/candidates.h"
@@ -37,6 +39,24 @@ struct Columns {
   int64_t CountInBatch(const StepSignature& signature) const {
     return signature.part.WholeCount(count, count / pixels);
   }
+};
+
+// The label of each image or pixel, input 1, which may be finer than the predictions.
+class LabelColumn {
+ public:
+  LabelColumn(const LoopArgs& args, const Columns& columns)
+      : labels_(args.Get<int32_t>(operands::X(1))) {
+    const TensorSpec& labels = args.signature.Spec(operands::X(1));
+    if (labels.elements() == columns.count) return;  // kernels may have other axes than labels then
+    const bool forward = args.signature.phase == Phase::kForward;
+    const Operand predictions = forward ? operands::X(0) : operands::Y();
+    grid_ = LabelGridOf(args.signature.Spec(predictions).shape, labels.shape);
+  }
+  int32_t operator[](int64_t i) const { return labels_[grid_.has_value() ? grid_->LabelOf(i) : i]; }
+
+ private:
+  const int32_t* labels_;
+  std::optional<LabelGrid> grid_;
 };
 
 // Writes the metrics of the batch's part, or adds them, unless the step has none or runs again.

@@ -162,6 +162,8 @@ absl::StatusOr<Candidates> SoftmaxCandidates(const StepSignature& signature,
                                              const SharedRuntime& runtime);
 absl::StatusOr<Candidates> SoftmaxAxisCandidates(const StepSignature& signature,
                                                  const SharedRuntime& runtime);
+absl::StatusOr<Candidates> DiceCandidates(const StepSignature& signature,
+                                          const SharedRuntime& runtime);
 absl::StatusOr<Candidates> TargetLossCandidates(const StepSignature& signature,
                                                 const SharedRuntime& runtime);
 absl::StatusOr<Candidates> AddCandidates(const StepSignature& signature,

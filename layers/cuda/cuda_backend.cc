@@ -30,6 +30,7 @@
 #include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/fusion/sync_batch_norm.h"
 #include "neap/layers/join.h"
+#include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/norm/group_norm.h"
@@ -105,6 +106,8 @@ constexpr TableEntry kTable[] = {
     {kLayer<SoftmaxCrossEntropy>, SoftmaxCandidates},
     {kLayer<MeanSquaredError>, TargetLossCandidates},
     {kLayer<BinaryCrossEntropy>, TargetLossCandidates},
+    {kLayer<FocalLoss>, TargetLossCandidates},
+    {kLayer<DiceLoss>, DiceCandidates},
     {kLayer<Add>, AddCandidates},
     {kLayer<Multiply>, MultiplyCandidates},
     {kLayer<Concat>, ConcatCandidates},

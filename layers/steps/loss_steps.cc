@@ -3,9 +3,14 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/graph/label_grid.h"
+#include "neap/core/graph/source.h"
 #include "neap/core/step/operands.h"
 #include "neap/core/step/parameter_text.h"
 #include "neap/core/step/specify.h"
+#include "neap/layers/loss/dice_loss.h"
+#include "neap/layers/softmax_cross_entropy.h"
 
 namespace neap {
 
@@ -40,6 +45,25 @@ absl::StatusOr<LayerSpec> LossSpec(const LayerContext& context, double forward_f
   if (same_type) spec.steps[1].in_place = {{Dx(0), Y()}};
   if (context.scales_loss) spec.steps[1].reads.push_back(LossScaling());
   return spec;
+}
+
+absl::Status CheckLabelledInputs(const LayerContext& context) {
+  if (context.inputs.size() != 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("takes 2 inputs, logits and labels, got ", context.inputs.size()));
+  }
+  const TensorSpec& logits = context.inputs[0];
+  const TensorSpec& labels = context.inputs[1];
+  RETURN_IF_ERROR(CheckSpatialInputs({.inputs = {logits}}, 1));
+  const bool fits = LabelGridOf(logits.shape, labels.shape).has_value();
+  if (labels.dtype == DType::kInt32 && fits) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "labels are ", labels.ToString(), ", expected int32 ", LabelShape(logits.shape).ToString(),
+      " for logits of ", logits.shape.ToString()));
+}
+
+bool TakesLabels(const Layer& loss) {
+  return loss.As<SoftmaxCrossEntropy>() != nullptr || loss.As<DiceLoss>() != nullptr;
 }
 
 std::string WeightText(float weight) {

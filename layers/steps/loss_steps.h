@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "neap/core/step/layer.h"
 
 namespace neap {
@@ -14,6 +15,15 @@ namespace neap {
 // `forward_flops` for each element of x, and backward_data 2.
 // Errors: INVALID_ARGUMENT for a weight that is not positive and finite.
 absl::StatusOr<LayerSpec> LossSpec(const LayerContext& context, double forward_flops, float weight);
+
+// Of a loss of logits, input 0, and labels, input 1: INVALID_ARGUMENT unless these are the two
+// inputs, and the labels int32 with one for each position of the logits, or more of them
+// (core/graph/label_grid.h).
+absl::Status CheckLabelledInputs(const LayerContext& context);
+
+// Whether the loss is one of neap's that compare their predictions with labels, and make the softmax
+// of them.
+bool TakesLabels(const Layer& loss);
 
 // The weight as a part of a loss's Parameters(); empty if it is 1.
 std::string WeightText(float weight);

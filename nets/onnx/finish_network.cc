@@ -14,7 +14,7 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/norm/softmax.h"
-#include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/steps/loss_steps.h"
 #include "neap/layers/target_loss.h"
 #include "neap/nets/onnx/constants/constant_arrays.h"
 #include "neap/nets/onnx/constants/constant_math.h"
@@ -137,12 +137,12 @@ absl::StatusOr<ImageValue> NetworkBuilder::Predictions() const {
                      "' is a step of a formula, which neap only has as a whole, as in GELU"));
   }
   const GraphLayer& last = LayerOf(output);
-  const bool takes_sigmoid = options_.loss.As<BinaryCrossEntropy>() != nullptr;
-  const bool takes_softmax = options_.loss.As<SoftmaxCrossEntropy>() != nullptr;
+  const bool takes_sigmoid = options_.loss.As<BinaryCrossEntropy>() != nullptr ||
+                             options_.loss.As<FocalLoss>() != nullptr;
   // The softmax of scores is that of their logarithmic softmax.
   const auto* const softmax = last.layer.As<Softmax>();
   if ((takes_sigmoid && last.layer.As<Sigmoid>() != nullptr) ||
-      (takes_softmax && softmax != nullptr && softmax->axis == 1))
+      (TakesLabels(options_.loss) && softmax != nullptr && softmax->axis == 1))
     output.layer = last.inputs[0];
   return output;
 }
@@ -361,7 +361,7 @@ void NetworkBuilder::ShareWeights(const std::vector<bool>& needed, OnnxModel& mo
 
 absl::Status NetworkBuilder::AddLoss(const ImageValue& predictions, Graph& network) const {
   const Shape& shape = predictions.spec.shape;
-  if (options_.loss.As<SoftmaxCrossEntropy>() == nullptr) {
+  if (!TakesLabels(options_.loss)) {
     network.TargetLoss(predictions.layer, options_.loss,
                        Shape(Shape::Dims(shape.dims().begin() + 1, shape.dims().end())));
     return absl::OkStatus();

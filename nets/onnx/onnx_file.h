@@ -44,10 +44,10 @@ struct OnnxOptions {
   std::optional<int64_t> image = {};  // height and width, instead of those that the file states
   DType dtype = DType::kFp32;
   Layout layout = Layout::kChannelsFirst;
-  // The loss that training minimises. SoftmaxCrossEntropy reads labels, others read targets as in
-  // Graph::TargetLoss(). The layer that the loss computes itself is dropped at the network's end:
-  // a Softmax or LogSoftmax by SoftmaxCrossEntropy, a Sigmoid by BinaryCrossEntropy. A loss that
-  // replaces this one later (nets/with_loss.h) does not bring it back.
+  // The loss that training minimises. SoftmaxCrossEntropy and DiceLoss read labels, others read
+  // targets as in Graph::TargetLoss(). The layer that the loss computes itself is dropped at the
+  // network's end: a Softmax or LogSoftmax by those of labels, a Sigmoid by BinaryCrossEntropy and
+  // FocalLoss. A loss that replaces this one later (nets/with_loss.h) does not bring it back.
   Layer loss = SoftmaxCrossEntropy{};
 };
 

@@ -4,6 +4,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/graph/connect.h"
 #include "neap/core/graph/graph.h"
+#include "neap/core/graph/label_grid.h"
 #include "neap/core/graph/sizes.h"
 #include "neap/core/graph/with_options.h"
 #include "neap/layers/activation.h"
@@ -47,6 +48,11 @@ void ReadOutputs(Graph& net, const std::string& x) {
 
 // core/graph/graph.h
 void GiveGradients(Graph& net) { net.OutputWithGradient("logits"); }
+
+// core/graph/label_grid.h
+void FindLabels() {
+  LabelGridOf({8, 5, 16, 16}, {8, 64, 32})->stride;  // {1, 4, 2}: 1, of H and of W
+}
 
 // core/graph/connect.h
 absl::Status FindInputs(const Graph& graph) {

@@ -12,7 +12,6 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/resize/resize.h"
-#include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/transposed_convolution.h"
 #include "tests/layers/cases.h"
 
@@ -112,7 +111,8 @@ class CaseList {
   void AddLearnedScales(const Shape& shape);
   // Dropout of channels and of images.
   void AddDroppedUnits(float probability, const Shape& shape);
-  void AddLoss(const Shape& logits, Layout layout, const SoftmaxCrossEntropy& layer);
+  // With labels that are finer along the spatial axes: `finer` times, finer + 1 times, ...
+  void AddLoss(const Shape& logits, Layout layout, const Layer& layer, int64_t finer = 0);
   // Losses of predictions of this shape, in both layouts.
   void AddLosses(const Shape& shape);
   // The layers without windows.

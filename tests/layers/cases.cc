@@ -6,6 +6,7 @@
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
+#include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/scale_shift.h"
@@ -91,24 +92,41 @@ void CaseList::Dense() {
   }
 }
 
-void CaseList::AddLoss(const Shape& logits, Layout layout, const SoftmaxCrossEntropy& layer) {
-  LayerCase layer_case = {
-      .name = absl::StrCat("softmax_cross_entropy ", layer.Parameters(), " on ", logits.ToString()),
-      .layer = layer,
-      .inputs = {{.shape = logits, .layout = layout},
-                 {.shape = LabelShape(logits), .dtype = DType::kInt32}}};
+void CaseList::AddLoss(const Shape& logits, Layout layout, const Layer& layer, int64_t finer) {
+  Shape::Dims labels = LabelShape(logits).dims();
+  for (size_t axis = 1; axis < labels.size() && finer > 0; ++axis) labels[axis] *= finer++;
+  LayerCase layer_case = {.name = absl::StrCat(std::string(layer.type()), " ", layer.Parameters(),
+                                               " on ", logits.ToString()),
+                          .layer = layer,
+                          .inputs = {{.shape = logits, .layout = layout},
+                                     {.shape = Shape(std::move(labels)), .dtype = DType::kInt32}}};
   cases_.push_back(std::move(layer_case));
 }
 
 void CaseList::AddLosses(const Shape& shape) {
+  std::vector<float> weights;
+  for (int64_t c = 0; c < shape.c(); ++c) weights.push_back(static_cast<float>(c % 5) / 4);
+  const bool fit = shape.c() <= SoftmaxCrossEntropy::kMaxClassWeights;
   for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
-    AddLoss(shape, layout, {});
-    AddLoss(shape, layout, {.label_smoothing = 0.1F});
-    AddLoss(shape, layout, {.label_smoothing = 0.1F, .weight = 0.3F});
+    AddLoss(shape, layout, SoftmaxCrossEntropy{});
+    AddLoss(shape, layout, SoftmaxCrossEntropy{.label_smoothing = 0.1F});
+    AddLoss(shape, layout, SoftmaxCrossEntropy{.label_smoothing = 0.1F, .weight = 0.3F});
+    if (fit) {
+      AddLoss(shape, layout, SoftmaxCrossEntropy{.class_weights = weights});
+      AddLoss(shape, layout, SoftmaxCrossEntropy{.label_smoothing = 0.1F, .class_weights = weights},
+              2);
+    }
+    AddLoss(shape, layout, DiceLoss{});
+    AddLoss(shape, layout, DiceLoss{.batch = true, .cross_entropy = 0.7F}, 2);
+    if (shape.c() > 1) {
+      AddLoss(shape, layout, DiceLoss{.background = false, .smooth = 1, .weight = 0.3F});
+      AddLoss(shape, layout, NnUNetLoss());
+    }
     const std::vector<TensorSpec> inputs(2, {.shape = shape, .layout = layout});
-    for (const Layer& loss :
-         std::vector<Layer>{MeanSquaredError{}, BinaryCrossEntropy{}, MeanSquaredError{.weight = 3},
-                            BinaryCrossEntropy{.weight = 0.3F}}) {
+    for (const Layer& loss : std::vector<Layer>{
+             MeanSquaredError{}, BinaryCrossEntropy{}, MeanSquaredError{.weight = 3},
+             BinaryCrossEntropy{.weight = 0.3F}, BinaryCrossEntropy{.positive_weight = 2.5F},
+             FocalLoss{}, FocalLoss{.alpha = 0.6F, .gamma = 1.5F, .weight = 0.3F}}) {
       const std::string type = absl::StrCat(std::string(loss.type()), " ", loss.Parameters());
       cases_.push_back({absl::StrCat(type, " on ", inputs[0].ToString()), loss, inputs});
     }
@@ -146,7 +164,8 @@ void CaseList::Joins() {
 
 LayerCase WithDType(LayerCase layer_case, DType dtype) {
   const bool has_targets = layer_case.layer.As<MeanSquaredError>() != nullptr ||
-                           layer_case.layer.As<BinaryCrossEntropy>() != nullptr;
+                           layer_case.layer.As<BinaryCrossEntropy>() != nullptr ||
+                           layer_case.layer.As<FocalLoss>() != nullptr;
   for (size_t i = 0; i < layer_case.inputs.size(); ++i) {
     TensorSpec& input = layer_case.inputs[i];
     const bool is_images = input.shape.spatial_axes() > 0 && input.dtype != DType::kInt32;

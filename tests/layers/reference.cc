@@ -314,6 +314,8 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"softmax_cross_entropy", ReferenceSoftmaxCrossEntropy},
                               {"mean_squared_error", ReferenceMeanSquaredError},
                               {"binary_cross_entropy", ReferenceBinaryCrossEntropy},
+                              {"focal_loss", ReferenceFocalLoss},
+                              {"dice_loss", ReferenceDiceLoss},
                               {"add", AddStep},
                               {"multiply", MultiplyStep},
                               {"concat", ConcatStep},

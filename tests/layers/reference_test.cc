@@ -12,6 +12,7 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
@@ -53,7 +54,8 @@ std::vector<double> Spread(const std::vector<double>& values) {
 
 bool IsLoss(const Layer& layer) {
   return layer.As<SoftmaxCrossEntropy>() != nullptr || layer.As<MeanSquaredError>() != nullptr ||
-         layer.As<BinaryCrossEntropy>() != nullptr;
+         layer.As<BinaryCrossEntropy>() != nullptr || layer.As<FocalLoss>() != nullptr ||
+         layer.As<DiceLoss>() != nullptr;
 }
 
 // A layer with values for one iteration. The loss is sum(y_i * dy_i), or the layer's own if it has

@@ -10,6 +10,7 @@
 #include "neap/core/step/signature_text.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
 #include "neap/layers/softmax_cross_entropy.h"
@@ -94,7 +95,8 @@ void CheckLoss(Backend& backend, const DeviceAccess& access, const Layer& loss, 
   const Values given = {{X(0), Waves(logits.elements())}, {X(1), classes}};
   const Values whole = Run(backend, access, forward, given);
   const StepSignature backward = SignatureOf(spec.steps[1], options);
-  const Values gradient = {{Y(), whole.at(Y())}, {X(1), classes}};
+  Values gradient = {{Y(), whole.at(Y())}, {X(1), classes}};
+  if (whole.contains(Saved(0))) gradient[Saved(0)] = whole.at(Saved(0));
   for (const int64_t count : {2, 3, 5}) {  // 3 + 2, 2 + 2 + 1
     CAPTURE(count);
     const Values parts = RunInParts(backend, access, forward, given, count);
@@ -204,6 +206,11 @@ void CheckLossInSubBatches(Backend& backend, const DeviceAccess& access) {
     CheckLoss(backend, access, softmax, {5, 3, 5, 7}, {.shape = {5, 5, 7}, .dtype = DType::kInt32});
     CheckLoss(backend, access, softmax, {5, 3, 2, 4, 3},
               {.shape = {5, 2, 4, 3}, .dtype = DType::kInt32});
+  }
+  for (const DiceLoss& dice : {DiceLoss{}, NnUNetLoss()}) {
+    CheckLoss(backend, access, dice, {5, 3, 5, 7}, {.shape = {5, 5, 7}, .dtype = DType::kInt32});
+    CheckLoss(backend, access, dice, {5, 3, 2, 4, 3},
+              {.shape = {5, 4, 4, 9}, .dtype = DType::kInt32});
   }
   for (const Shape& shape : {Shape{5, 3, 1, 1}, Shape{5, 3, 5, 7}}) {
     CheckLoss(backend, access, MeanSquaredError{}, shape, {.shape = shape});

@@ -36,8 +36,10 @@ TEST_CASE("every listed network builds, resolves and has its listed defaults") {
     names.insert(network.name);
     CHECK_FALSE(network.description.empty());
     const Resolved net = BuildResolved(network.name);
-    CHECK(net.layer("input").spec.output.shape ==
-          Shape{1, network.channels, network.image, network.image});
+    const TensorSpec& input = net.layer("input").spec.output;
+    CHECK(input.shape ==
+          SpatialShape(input.shape.n(), network.channels,
+                       std::vector<int64_t>(static_cast<size_t>(network.axes), network.image)));
     CHECK(net.layer("loss").spec.output.shape.c() == network.classes);
   }
   CHECK(names.size() == Networks().size());
@@ -90,7 +92,13 @@ TEST_CASE("networks built by name have their known parameter counts") {
                                                     {"densenet-cifar", 1'019'722},
                                                     {"densenet-bc-cifar", 769'162},
                                                     {"fcn8s", 134'489'759},
-                                                    {"unet", 31'030'658}};
+                                                    {"unet", 31'030'658},
+                                                    {"nnunet2d", 46'324'558},
+                                                    {"nnunet3d", 31'195'594},
+                                                    {"resenc-unet-m", 102'349'770},
+                                                    {"resenc-unet-l", 102'349'770},
+                                                    {"resenc-unet-xl", 102'349'770},
+                                                    {"unet3d", 31'190'243}};
   for (const auto& [network, count] : counts) {
     const std::string name = network;
     CAPTURE(name);

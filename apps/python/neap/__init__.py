@@ -6,12 +6,12 @@ _passive = not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys()
 if _passive:
     os.environ["OMP_WAIT_POLICY"] = "passive"
 from neap._neap import (AdaptiveAveragePool, Add, AveragePool, BatchNorm, BinaryCrossEntropy, ChannelShuffle, ChannelSlice,
-                        ChannelSplit, Clip, Concat, Convolution, Crop, Dataset, Dropout, Elu, FullyConnected, Gelu,
-                        GlobalAveragePool, Graph, GroupNorm, HardSigmoid, HardSwish, InstanceNorm, Layer, LayerNorm, LeakyRelu,
-                        LearningRate, LocalResponseNorm, MaxPool, MeanSquaredError, MemoryUse, Mish, Multiply, OnnxGraph,
-                        Permute, PixelShuffle, PixelUnshuffle, Plan, Prelu, Profile, Relu, Reshape, Resize, Roll, ScaleShift,
-                        Sigmoid, Silu, Softmax, SoftmaxCrossEntropy, Softplus, StepResult, StochasticDepth, Tanh,
-                        TransposedConvolution, WindowMerge, WindowPartition, ZeroPad, curve, from_onnx, open_dataset,
+                        ChannelSplit, Clip, Concat, Convolution, Crop, Dataset, DiceLoss, Dropout, Elu, FocalLoss,
+                        FullyConnected, Gelu, GlobalAveragePool, Graph, GroupNorm, HardSigmoid, HardSwish, InstanceNorm, Layer,
+                        LayerNorm, LeakyRelu, LearningRate, LocalResponseNorm, MaxPool, MeanSquaredError, MemoryUse, Mish,
+                        Multiply, OnnxGraph, Permute, PixelShuffle, PixelUnshuffle, Plan, Prelu, Profile, Relu, Reshape, Resize,
+                        Roll, ScaleShift, Sigmoid, Silu, Softmax, SoftmaxCrossEntropy, Softplus, StepResult, StochasticDepth,
+                        Tanh, TransposedConvolution, WindowMerge, WindowPartition, ZeroPad, curve, from_onnx, open_dataset,
                         peak_batch, plan, profile)
 
 if _passive:
@@ -26,10 +26,11 @@ from neap.torch_export import from_torch
 
 __all__ = ["Accuracy", "AdaptiveAveragePool", "Add", "AveragePool", "BatchNorm", "BinaryCrossEntropy", "BudgetError",
            "ChannelShuffle", "ChannelSlice", "ChannelSplit", "Clip", "Concat", "Convolution", "Crop", "CustomLayer", "Dataset",
-           "Dropout", "Elu", "Error", "FullyConnected", "Gelu", "GlobalAveragePool", "Graph", "GroupNorm", "HardSigmoid",
-           "HardSwish", "History", "InstanceNorm", "Layer", "LayerNorm", "LeakyRelu", "LearningRate", "LoadedKeys", "Loader",
-           "LocalResponseNorm", "MaxPool", "MeanSquaredError", "MemoryUse", "Mish", "Multiply", "NonFiniteLossError",
-           "OnnxGraph", "Parameter", "Permute", "PixelShuffle", "PixelUnshuffle", "Plan", "Prelu", "Profile", "Relu", "Reshape",
-           "Resize", "Roll", "ScaleShift", "Session", "Sigmoid", "Silu", "Softmax", "SoftmaxCrossEntropy", "Softplus",
-           "StepResult", "StochasticDepth", "Tanh", "TransposedConvolution", "WindowMerge", "WindowPartition", "ZeroPad",
-           "curve", "from_onnx", "from_torch", "nets", "open_dataset", "peak_batch", "plan", "profile"]
+           "DiceLoss", "Dropout", "Elu", "Error", "FocalLoss", "FullyConnected", "Gelu", "GlobalAveragePool", "Graph",
+           "GroupNorm", "HardSigmoid", "HardSwish", "History", "InstanceNorm", "Layer", "LayerNorm", "LeakyRelu", "LearningRate",
+           "LoadedKeys", "Loader", "LocalResponseNorm", "MaxPool", "MeanSquaredError", "MemoryUse", "Mish", "Multiply",
+           "NonFiniteLossError", "OnnxGraph", "Parameter", "Permute", "PixelShuffle", "PixelUnshuffle", "Plan", "Prelu",
+           "Profile", "Relu", "Reshape", "Resize", "Roll", "ScaleShift", "Session", "Sigmoid", "Silu", "Softmax",
+           "SoftmaxCrossEntropy", "Softplus", "StepResult", "StochasticDepth", "Tanh", "TransposedConvolution", "WindowMerge",
+           "WindowPartition", "ZeroPad", "curve", "from_onnx", "from_torch", "nets", "open_dataset", "peak_batch", "plan",
+           "profile"]

@@ -28,6 +28,7 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/initial_weights.h"
 #include "neap/layers/join.h"
+#include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/norm/group_norm.h"
@@ -158,7 +159,7 @@ constexpr std::array kRows = {
     RowOf<TransposedConvolution, &TransposedConvolution::out_channels,
           &TransposedConvolution::kernel, &TransposedConvolution::stride,
           &TransposedConvolution::padding, &TransposedConvolution::bias,
-          &TransposedConvolution::bilinear>(),
+          &TransposedConvolution::bilinear, &TransposedConvolution::init>(),
     RowOf<FullyConnected, &FullyConnected::out_features, &FullyConnected::bias,
           &FullyConnected::init>(),
     RowOf<BatchNorm, &BatchNorm::epsilon, &BatchNorm::momentum>(),
@@ -210,10 +211,13 @@ constexpr std::array kRows = {
     RowOf<Add>(),
     RowOf<Concat>(),
     RowOf<Multiply>(),
-    RowOf<SoftmaxCrossEntropy, &SoftmaxCrossEntropy::label_smoothing,
-          &SoftmaxCrossEntropy::weight>(),
+    RowOf<SoftmaxCrossEntropy, &SoftmaxCrossEntropy::label_smoothing, &SoftmaxCrossEntropy::weight,
+          &SoftmaxCrossEntropy::class_weights>(),
     RowOf<MeanSquaredError, &MeanSquaredError::weight>(),
-    RowOf<BinaryCrossEntropy, &BinaryCrossEntropy::weight>(),
+    RowOf<BinaryCrossEntropy, &BinaryCrossEntropy::weight, &BinaryCrossEntropy::positive_weight>(),
+    RowOf<FocalLoss, &FocalLoss::alpha, &FocalLoss::gamma, &FocalLoss::weight>(),
+    RowOf<DiceLoss, &DiceLoss::background, &DiceLoss::batch, &DiceLoss::smooth,
+          &DiceLoss::cross_entropy, &DiceLoss::weight>(),
 };
 
 }  // namespace

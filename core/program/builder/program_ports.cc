@@ -26,6 +26,7 @@ LossPort& LossOf(const ResolvedGraph& graph, const ResolvedLayer& layer, TensorI
   LossPort loss = {.name = layer.name,
                    .weight = layer.spec.loss_weight,
                    .is_auxiliary = layer.role == LayerRole::kAuxiliaryLoss,
+                   .mean = layer.spec.loss_mean,
                    .metrics = metrics,
                    .logits = {.name = graph.NameOf(layer.inputs.front())},
                    .predictions = {.name = layer.name}};

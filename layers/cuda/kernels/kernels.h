@@ -17,10 +17,6 @@
 
 #include "neap/layers/cuda/kernels/array.h"
 
-namespace neap {
-struct LossScale;  // core/step/loss_scale.h
-}
-
 namespace neap::kernels {
 
 // A tensor's shape for reductions per channel: {outer, channels, inner} in memory, or {outer,
@@ -183,38 +179,6 @@ cudaError_t Lrn(const ChannelShape& shape, const LrnOptions& options, ConstArray
                 cudaStream_t stream);
 cudaError_t LrnBackward(const ChannelShape& shape, const LrnOptions& options, ConstArray x,
                         ConstArray dy, Array dx, cudaStream_t stream);
-
-// The result of a loss. The images may be a part of a batch, and means are over all of it.
-struct LossMetrics {
-  float* mean_and_correct = nullptr;  // {mean loss, number of correct labels}
-  bool add = false;                   // to the metrics of the sub-batches before
-};
-// Of the scratch memory of SoftmaxCrossEntropy() and TargetLoss().
-int64_t LossScratchBytes(const ChannelShape& shape);
-
-// softmax.cu, over the channels. The probabilities are fp32 whatever the type of the logits and of
-// their gradient. With null labels, only the probabilities are computed. `smoothing` is that of
-// layers/softmax_cross_entropy.h.
-cudaError_t SoftmaxCrossEntropy(const ChannelShape& shape, int64_t labels_of_batch, float smoothing,
-                                ConstArray logits, const int32_t* labels, float* y,
-                                LossMetrics metrics, void* scratch, cudaStream_t stream);
-// The gradient is multiplied by the weight, and by the loss scale if there is one.
-cudaError_t SoftmaxCrossEntropyBackward(const ChannelShape& shape, int64_t labels_of_batch,
-                                        float smoothing, float weight, const float* y,
-                                        const int32_t* labels, const LossScale* loss_scale,
-                                        Array dx, cudaStream_t stream);
-
-// target_loss.cu, of the layers in layers/target_loss.h. y is fp32 whatever the type of x and of
-// its gradient. With null targets, only y is computed.
-enum class TargetLossKind { kSquaredError, kSigmoidCrossEntropy };
-cudaError_t TargetLoss(TargetLossKind kind, const ChannelShape& shape, int64_t elements_of_batch,
-                       ConstArray x, const float* targets, float* y, LossMetrics metrics,
-                       void* scratch, cudaStream_t stream);
-// The gradient is multiplied by the weight, and by the loss scale if there is one.
-cudaError_t TargetLossBackward(TargetLossKind kind, const ChannelShape& shape,
-                               int64_t elements_of_batch, float weight, const float* y,
-                               const float* targets, const LossScale* loss_scale, Array dx,
-                               cudaStream_t stream);
 
 // concat.cu: out[r * out_stride + k] (= or +=) in[r * in_stride + k] for r < rows, k < width.
 struct RowCopy {

@@ -14,6 +14,7 @@
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
+#include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/norm/group_norm.h"
@@ -131,6 +132,63 @@ TEST_CASE("a loss needs one int32 label per image, or per pixel") {
                "labels are 2 fp32 nchw, expected int32 2 for logits of 2x10x1x1");
   CheckRefused(SoftmaxCrossEntropy{}, {logits, {.shape = {3}, .dtype = DType::kInt32}},
                "labels are 3 int32 nchw, expected int32 2 for logits of 2x10x1x1");
+}
+
+TEST_CASE("labels may be finer than the predictions, by a whole number along each axis") {
+  const TensorSpec logits = {.shape = {2, 3, 4, 4, 2}};
+  const auto labels = [](const Shape& shape) {
+    return TensorSpec{.shape = shape, .dtype = DType::kInt32};
+  };
+  for (const Layer& loss : std::vector<Layer>{SoftmaxCrossEntropy{}, DiceLoss{}}) {
+    CHECK(Specified(loss, {logits, labels({2, 4, 4, 2})}).output == logits);
+    CHECK(Specified(loss, {logits, labels({2, 4, 8, 6})}).output == logits);
+    CheckRefused(loss, {logits, labels({2, 4, 6, 2})},
+                 "labels are 2x4x6x2 int32 nchw, expected int32 2x4x4x2 for logits of 2x3x4x4x2");
+    CheckRefused(loss, {logits, labels({2, 2, 4, 2})},
+                 "labels are 2x2x4x2 int32 nchw, expected int32 2x4x4x2 for logits of 2x3x4x4x2");
+    CheckRefused(loss, {Image({2, 3, 1, 1}), labels({2, 4, 4})},
+                 "labels are 2x4x4 int32 nchw, expected int32 2 for logits of 2x3x1x1");
+  }
+}
+
+TEST_CASE("losses have numbers in their ranges") {
+  const std::vector<TensorSpec> inputs = {Image({2, 3, 1, 1}),
+                                          {.shape = {2}, .dtype = DType::kInt32}};
+  CHECK(Specified(SoftmaxCrossEntropy{.class_weights = {0, 1, 2.5F}}, inputs).loss_mean ==
+        LossMean::kLabels);
+  CheckRefused(SoftmaxCrossEntropy{.class_weights = {1, 2}}, inputs,
+               "has 2 class weights for 3 classes, expected one each, of 256 classes at most");
+  CheckRefused(SoftmaxCrossEntropy{.class_weights = {1, -2, 0.5F}}, inputs,
+               "class weights are 1, -2, 0.5, expected numbers >= 0");
+  CHECK(Specified(DiceLoss{}, inputs).loss_mean == LossMean::kImages);
+  CheckRefused(DiceLoss{.smooth = 0}, inputs, "smooth is 0, expected a positive number");
+  CheckRefused(DiceLoss{.cross_entropy = -1}, inputs,
+               "the weight of its cross-entropy is -1, expected a number >= 0");
+  CheckRefused(DiceLoss{.background = false}, {Image({2, 1, 1, 1}), inputs[1]},
+               "has one class, the background, which does not count");
+  const std::vector<TensorSpec> both = {inputs[0], inputs[0]};
+  CheckRefused(BinaryCrossEntropy{.positive_weight = -1}, both,
+               "the weight of positive targets is -1, expected a number >= 0");
+  CheckRefused(FocalLoss{.alpha = 1.5F}, both,
+               "alpha is 1.5 and gamma 2, expected 0 <= alpha <= 1 and gamma >= 0");
+}
+
+TEST_CASE("Dice over the batch couples images, and saves one set's sums") {
+  const std::vector<TensorSpec> inputs = {Image({4, 3, 2, 2}),
+                                          {.shape = {4, 2, 2}, .dtype = DType::kInt32}};
+  const LayerSpec per_image = Specified(DiceLoss{}, inputs);
+  CHECK(per_image.traits.independent_images);
+  CHECK(per_image.saved[0].tensor.shape == Shape{4, 7});
+  CHECK(StepsText(per_image) ==
+        "forward: input[0] input[1] -> output[0] state[0] saved[0] output[0] over input[0] adds to "
+        "state\n"
+        "backward_data: output[0] input[1] saved[0] -> input_grad[0] input_grad[0] over "
+        "output[0]\n");
+  const LayerSpec batch = Specified(DiceLoss{.batch = true}, inputs);
+  CHECK_FALSE(batch.traits.independent_images);
+  CHECK(batch.loss_mean == LossMean::kKnown);
+  CHECK(batch.saved[0].tensor.shape == Shape{1, 7});
+  CHECK(DiceLoss{}.Specify({.inputs = inputs, .mode = Mode::kInference})->saved.empty());
 }
 
 TEST_CASE("labels are smoothed by less than 1") {

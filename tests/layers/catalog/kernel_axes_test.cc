@@ -101,6 +101,10 @@ TEST_CASE("axes of volumes become one where all positions are alike") {
              {{.shape = {2, 3, 4, 5, 6}}, {.shape = {2, 4, 5, 6}, .dtype = DType::kInt32}});
   CHECK(loss.Spec(X(0)).shape == Shape{2, 3, 20, 6});
   CHECK(loss.Spec(X(1)).elements() == 2 * 4 * 5 * 6);
+  const StepSignature finer =
+      Viewed(SoftmaxCrossEntropy{},
+             {{.shape = {2, 3, 4, 5, 6}}, {.shape = {2, 4, 10, 6}, .dtype = DType::kInt32}});
+  CHECK(finer.Spec(X(0)).shape == Shape{2, 3, 4, 5, 6});
   const Layer along_width = MaxPool{.kernel = {1, 1, 3}, .stride = {1, 1, 2}};
   CHECK(Viewed(along_width, {{{2, 3, 4, 5, 7}}}).Spec(Y()).shape == Shape{2, 3, 20, 3});
   const Layer along_depth = MaxPool{.kernel = {3, 1, 1}, .stride = {2, 1, 1}};

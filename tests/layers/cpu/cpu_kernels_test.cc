@@ -212,6 +212,7 @@ TEST_CASE("a label outside the classes makes the loss NaN") {
 TEST_CASE("an image without a label adds nothing to the loss and is not correct") {
   CheckImagesWithoutLabels(*MakeCpuBackend(), HostAccess());
   CheckElementsWithoutTargets(*MakeCpuBackend(), HostAccess());
+  CheckDiceOfKnownLabels(*MakeCpuBackend(), HostAccess());
 }
 
 TEST_CASE("dropout and the loss compute in sub-batches what they compute for the whole batch") {

@@ -1,5 +1,5 @@
-// What the kernels of losses have in common: the means over the batch, and the channels of each
-// pixel.
+// What the kernels of losses have in common: the means over the batch, the channels of each pixel,
+// and its label.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 #include "neap/core/step/loss_scale.h"
 #include "neap/layers/cuda/kernels/block_reduce.cuh"
 #include "neap/layers/cuda/kernels/device_math.cuh"
-#include "neap/layers/cuda/kernels/kernels.h"
+#include "neap/layers/cuda/kernels/loss/loss.h"
 
 namespace neap::kernels {
 
@@ -52,6 +52,31 @@ struct Pixels {
   int classes;
   Divider<uint32_t> inner;
   bool last;
+};
+
+// The label of each position.
+struct LabelOf {
+  explicit LabelOf(const Labels& of)
+      : labels(of.labels),
+        h(of.extents[1]),
+        w(of.extents[2]),
+        d(of.extents[0]),
+        is_finer(of.stride[0] * of.stride[1] * of.stride[2] > 1) {
+    for (int axis = 0; axis < 3; ++axis) stride[axis] = static_cast<uint32_t>(of.stride[axis]);
+  }
+  // Whose place is counted over all images.
+  __device__ __forceinline__ int32_t operator()(uint32_t i) const {
+    if (!is_finer) return labels[i];
+    uint32_t x = 0, y = 0, z = 0;
+    const uint32_t row = w.Split(i, x), plane = h.Split(row, y), image = d.Split(plane, z);
+    const size_t z_at = (static_cast<size_t>(image) * d.divisor + z) * stride[0] + stride[0] / 2;
+    const size_t y_at = (z_at * h.divisor + y) * stride[1] + stride[1] / 2;
+    return labels[(y_at * w.divisor + x) * stride[2] + stride[2] / 2];
+  }
+  const int32_t* labels;
+  Divider<uint32_t> h, w, d;
+  uint32_t stride[3];
+  bool is_finer;
 };
 
 // The number of partial sums: one per image, or per block of pixels.
