@@ -2,23 +2,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/graph/source.h"
 #include "neap/core/step/parameter_text.h"
 #include "neap/core/step/specify.h"
 #include "neap/layers/steps/loss_steps.h"
 
 namespace neap {
-namespace {
-
-absl::Status CheckLabels(const TensorSpec& labels, const TensorSpec& logits) {
-  const Shape expected = LabelShape(logits.shape);
-  if (labels.dtype == DType::kInt32 && labels.shape == expected) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("labels are ", labels.ToString(),
-                                                 ", expected int32 ", expected.ToString(),
-                                                 " for logits of ", logits.shape.ToString()));
-}
-
-}  // namespace
 
 std::string SoftmaxCrossEntropy::Parameters() const {
   const std::string weighted = WeightText(weight);
@@ -38,7 +26,7 @@ absl::StatusOr<LayerSpec> SoftmaxCrossEntropy::Specify(const LayerContext& conte
   }
   const TensorSpec& logits = context.inputs[0];
   RETURN_IF_ERROR(CheckSpatialInputs({.inputs = {logits}}, 1));
-  RETURN_IF_ERROR(CheckLabels(context.inputs[1], logits));
+  RETURN_IF_ERROR(CheckLabelShape(context.inputs[1], logits));
   return LossSpec(context, 5, weight);
 }
 

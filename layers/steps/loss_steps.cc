@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/graph/source.h"
 #include "neap/core/step/operands.h"
 #include "neap/core/step/parameter_text.h"
 #include "neap/core/step/specify.h"
@@ -11,12 +13,23 @@ namespace neap {
 
 using namespace operands;
 
+absl::Status CheckLossWeight(float weight) {
+  if (weight > 0 && std::isfinite(weight)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("its weight is ", weight, ", expected a positive number"));
+}
+
+absl::Status CheckLabelShape(const TensorSpec& labels, const TensorSpec& predictions) {
+  const Shape expected = LabelShape(predictions.shape);
+  if (labels.dtype == DType::kInt32 && labels.shape == expected) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("labels are ", labels.ToString(),
+                                                 ", expected int32 ", expected.ToString(),
+                                                 " for logits of ", predictions.shape.ToString()));
+}
+
 absl::StatusOr<LayerSpec> LossSpec(const LayerContext& context, double forward_flops,
                                    float weight) {
-  if (!(weight > 0 && std::isfinite(weight))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("its weight is ", weight, ", expected a positive number"));
-  }
+  RETURN_IF_ERROR(CheckLossWeight(weight));
   const TensorSpec& x = context.inputs[0];
   const double elements = static_cast<double>(x.elements());
   const bool same_type = !Is16Bit(x.dtype);  // of x and y

@@ -15,6 +15,11 @@ namespace neap {
 // Errors: INVALID_ARGUMENT for a weight that is not positive and finite.
 absl::StatusOr<LayerSpec> LossSpec(const LayerContext& context, double forward_flops, float weight);
 
+// Errors: INVALID_ARGUMENT for a weight that is not positive and finite.
+absl::Status CheckLossWeight(float weight);
+// Errors: INVALID_ARGUMENT unless the labels are int32 of LabelShape() of the predictions.
+absl::Status CheckLabelShape(const TensorSpec& labels, const TensorSpec& predictions);
+
 // The weight as a part of a loss's Parameters(); empty if it is 1.
 std::string WeightText(float weight);
 
