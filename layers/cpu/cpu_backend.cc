@@ -38,6 +38,10 @@
 #include "neap/layers/scale_shift.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
+#include "neap/layers/tokens/embedding.h"
+#include "neap/layers/tokens/linear_cross_entropy.h"
+#include "neap/layers/tokens/position_embedding.h"
+#include "neap/layers/tokens/prepend_token.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
 
@@ -72,6 +76,8 @@ std::vector<KernelRow> Rows() {
       {kLayer<Softplus>, std::nullopt, cpu::ActivationSteps},
       {kLayer<Mish>, std::nullopt, cpu::ActivationSteps},
       {kLayer<Prelu>, std::nullopt, cpu::PreluSteps},
+      {kLayer<PositionEmbedding>, std::nullopt, cpu::PositionEmbeddingSteps},
+      {kLayer<PrependToken>, std::nullopt, cpu::PrependTokenSteps},
       {kLayer<ScaleShift>, std::nullopt, cpu::ScaleShiftSteps},
       {kLayer<LocalResponseNorm>, Phase::kForward, cpu::LrnForward},
       {kLayer<LocalResponseNorm>, Phase::kBackwardData, cpu::LrnBackward},
@@ -79,6 +85,7 @@ std::vector<KernelRow> Rows() {
       {kLayer<Dropout>, Phase::kBackwardData, cpu::DropoutBackward},
       {kLayer<SoftmaxCrossEntropy>, Phase::kForward, cpu::SoftmaxForward},
       {kLayer<SoftmaxCrossEntropy>, Phase::kBackwardData, cpu::SoftmaxBackward},
+      {kLayer<LinearCrossEntropy>, std::nullopt, cpu::LinearCrossEntropySteps},
       {kLayer<MeanSquaredError>, std::nullopt, cpu::MeanSquaredErrorSteps},
       {kLayer<BinaryCrossEntropy>, std::nullopt, cpu::BinaryCrossEntropySteps},
       {kLayer<GroupNorm>, std::nullopt, cpu::ImageNormSteps},
@@ -132,6 +139,11 @@ std::vector<KernelRow> RoundingRows() {
   };
 }
 
+// Kernels for tensors of all types, without copies.
+std::vector<KernelRow> AnyTypeRows() {
+  return {{kLayer<Embedding>, std::nullopt, cpu::EmbeddingSteps}};
+}
+
 // Kernels that are oneDNN's alone.
 std::vector<KernelRow> OnednnRows() {
   return {
@@ -164,6 +176,7 @@ KernelTable Table() {
   };
   add(Rows(), cpu::Converted);
   add(RoundingRows(), cpu::ConvertedAndRounded);
+  add(AnyTypeRows(), [](cpu::ListCandidates list) { return list; });
   add(OnednnRows(), cpu::ConvertedOrBf16);
   return table;
 }

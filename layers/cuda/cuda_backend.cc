@@ -40,6 +40,10 @@
 #include "neap/layers/scale_shift.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
+#include "neap/layers/tokens/embedding.h"
+#include "neap/layers/tokens/linear_cross_entropy.h"
+#include "neap/layers/tokens/position_embedding.h"
+#include "neap/layers/tokens/prepend_token.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
 
@@ -77,6 +81,9 @@ constexpr TableEntry kTable[] = {
     {kLayer<LeakyRelu>, ActivationCandidates},
     {kLayer<Prelu>, PreluCandidates},
     {kLayer<ScaleShift>, ScaleShiftCandidates},
+    {kLayer<Embedding>, EmbeddingCandidates},
+    {kLayer<PositionEmbedding>, PositionEmbeddingCandidates},
+    {kLayer<PrependToken>, PrependTokenCandidates},
     {kLayer<Clip>, ActivationCandidates},
     {kLayer<Sigmoid>, ActivationCandidates},
     {kLayer<Tanh>, ActivationCandidates},
@@ -94,6 +101,7 @@ constexpr TableEntry kTable[] = {
     {kLayer<AdaptiveAveragePool>, ResampleCandidates},
     {kLayer<LocalResponseNorm>, LrnCandidates},
     {kLayer<SoftmaxCrossEntropy>, SoftmaxCandidates},
+    {kLayer<LinearCrossEntropy>, LinearCrossEntropyCandidates},
     {kLayer<MeanSquaredError>, TargetLossCandidates},
     {kLayer<BinaryCrossEntropy>, TargetLossCandidates},
     {kLayer<Add>, AddCandidates},

@@ -8,8 +8,6 @@
 namespace neap::kernels {
 namespace {
 
-constexpr int32_t kNoLabel = -1;  // core/program/feeds.h
-
 // The loss of an image or pixel from the negative logarithm of the probability of its class, the
 // sum of the logits less the largest one, over the classes, and the logarithm of the sum of their
 // exponentials.
