@@ -34,8 +34,9 @@ namespace {
 using namespace operands;
 
 constexpr int64_t kLogitAlignment = 128;
-// Positions of a chunk, with channels last: those that do not have all positions, or the last. Every chunk reads and writes dweight, and a product of
-// few positions leaves multiprocessors idle, so more are faster.
+// Positions of a chunk, with channels last; engines have those that are fewer than all, and the
+// fewest. Every chunk reads and writes dweight, and a product of few positions leaves
+// multiprocessors idle, so more are faster.
 constexpr int64_t kChunks[] = {4096, 1024, 256};
 constexpr std::string_view kByExample = "examples";
 // The workspace that cuBLAS recommends on Hopper, for products with so many multiplications.

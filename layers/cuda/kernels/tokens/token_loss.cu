@@ -104,8 +104,8 @@ cudaError_t TokenLosses(const LogitRows& shape, ConstArray logits, const int32_t
                         float* scores, float* losses, cudaStream_t stream) {
   const auto run = [&]<typename T>() {
     TokenLossKernel<T, false><<<static_cast<unsigned>(shape.rows), kThreads, 0, stream>>>(
-        shape, {}, const_cast<T*>(As<T>(logits)), labels, reinterpret_cast<float2*>(scores),
-        losses);
+        shape, GradientScale(), const_cast<T*>(As<T>(logits)), labels,
+        reinterpret_cast<float2*>(scores), losses);
     return cudaGetLastError();
   };
   return WithElement(run, logits);
