@@ -85,7 +85,6 @@ std::vector<KernelRow> Rows() {
       {kLayer<Dropout>, Phase::kBackwardData, cpu::DropoutBackward},
       {kLayer<SoftmaxCrossEntropy>, Phase::kForward, cpu::SoftmaxForward},
       {kLayer<SoftmaxCrossEntropy>, Phase::kBackwardData, cpu::SoftmaxBackward},
-      {kLayer<LinearCrossEntropy>, std::nullopt, cpu::LinearCrossEntropySteps},
       {kLayer<MeanSquaredError>, std::nullopt, cpu::MeanSquaredErrorSteps},
       {kLayer<BinaryCrossEntropy>, std::nullopt, cpu::BinaryCrossEntropySteps},
       {kLayer<GroupNorm>, std::nullopt, cpu::ImageNormSteps},
@@ -117,10 +116,11 @@ std::vector<KernelRow> Rows() {
 }
 
 // Kernels that need to know the type of the tensors: they do the work of several layers, and round
-// the results between them, or they round a layer's bounds.
+// the results between them, or they round a layer's bounds or its logits.
 std::vector<KernelRow> RoundingRows() {
   return {
       {kLayer<Clip>, std::nullopt, cpu::ActivationSteps},
+      {kLayer<LinearCrossEntropy>, std::nullopt, cpu::LinearCrossEntropySteps},
       {kLayer<BatchNorm>, Phase::kForward, cpu::NormPassForward},
       {kLayer<BatchNorm>, Phase::kBackwardData, cpu::NormPassBackward},
       {kLayer<NormPass>, Phase::kForward, cpu::NormPassForward},

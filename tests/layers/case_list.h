@@ -13,6 +13,8 @@
 #include "neap/layers/pooling.h"
 #include "neap/layers/resize/resize.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/tokens/embedding.h"
+#include "neap/layers/tokens/linear_cross_entropy.h"
 #include "neap/layers/transposed_convolution.h"
 #include "tests/layers/cases.h"
 
@@ -62,6 +64,8 @@ class CaseList {
   void Norms();
   void SyncNorms();
   void ImageNorms();
+  // token_cases.cc
+  void Tokens();
   // cases.cc
   void Elementwise();
   void Dense();
@@ -97,6 +101,9 @@ class CaseList {
   void AddConcatenatedNorms(const Shape& image, const std::vector<int64_t>& channels);
   // Of a part of these channels in each position, of which the second is not normalised.
   void AddConcatNorms(const Shape& image, const std::vector<int64_t>& channels);
+  // In both layouts of the network.
+  void AddEmbedding(const Embedding& layer, const Shape& ids);
+  void AddTokenLoss(const LinearCrossEntropy& layer, const Shape& x);
   void AddLoss(const Shape& logits, Layout layout, const SoftmaxCrossEntropy& layer);
   // Losses of predictions of this shape, in both layouts.
   void AddLosses(const Shape& shape);

@@ -21,6 +21,7 @@
 #include "tests/layers/reference_loss.h"
 #include "tests/layers/reference_resize.h"
 #include "tests/layers/reference_sync_batch_norm.h"
+#include "tests/layers/reference_tokens.h"
 #include "tests/layers/reference_update.h"
 #include "tests/layers/reference_window.h"
 
@@ -294,6 +295,10 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"batch_norm_apply", ReferenceBatchNormApply},
                               {"dropout", DropoutStep},
                               {"softmax_cross_entropy", ReferenceSoftmaxCrossEntropy},
+                              {"linear_cross_entropy", ReferenceLinearCrossEntropy},
+                              {"embedding", ReferenceEmbedding},
+                              {"position_embedding", ReferencePositionEmbedding},
+                              {"prepend_token", ReferencePrependToken},
                               {"mean_squared_error", ReferenceMeanSquaredError},
                               {"binary_cross_entropy", ReferenceBinaryCrossEntropy},
                               {"add", AddStep},

@@ -8,6 +8,7 @@
 
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
+#include "neap/layers/cpu/converted.h"
 #include "neap/layers/cpu/onednn.h"
 #include "neap/layers/cpu/softmax_column.h"
 #include "neap/layers/cpu/tokens/matrix_product.h"
@@ -144,6 +145,9 @@ class LinearCrossEntropyKernel final : public Kernel {
     float* const logits = args.Workspace<float>();
     chunk.products.logits.Run(args.Get<float>(X(0)) + chunk.place, args.Get<float>(Param(0)),
                               logits, Scratch(args));
+    RoundAs(signature_.Spec(X(0)).dtype, [&](auto round) {
+      std::transform(logits, logits + chunk.size * chunks_.classes, logits, round);
+    });
     const float* const bias = args.Find<float>(Param(1));
     for (int64_t i = 0; bias != nullptr && i < chunk.size * chunks_.classes; ++i)
       logits[i] += bias[i % chunks_.classes];
@@ -161,8 +165,10 @@ class LinearCrossEntropyKernel final : public Kernel {
     const float factor = GradientFactor(args, signature_.layer.As<LinearCrossEntropy>()->weight);
     const auto count = static_cast<float>(LabelsOfBatch());
     if (label >= 0 && label < chunks_.classes) logits[label] -= 1;
-    for (int64_t c = 0; c < chunks_.classes; ++c)
-      logits[c] = label == kNoLabel ? 0.0F : logits[c] / count * factor;
+    RoundAs(signature_.Spec(X(0)).dtype, [&](auto round) {
+      for (int64_t c = 0; c < chunks_.classes; ++c)
+        logits[c] = label == kNoLabel ? 0.0F : round(logits[c] / count * factor);
+    });
     return score;
   }
 
