@@ -6,12 +6,12 @@ _passive = not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys()
 if _passive:
     os.environ["OMP_WAIT_POLICY"] = "passive"
 from neap._neap import (AdaptiveAveragePool, Add, AveragePool, BatchNorm, BinaryCrossEntropy, ChannelShuffle, ChannelSlice,
-                        ChannelSplit, Clip, Concat, Convolution, Crop, Dataset, Dropout, Elu, FullyConnected, Gelu,
+                        ChannelSplit, Clip, Concat, Convolution, Crop, Dataset, Dropout, Elu, Embedding, FullyConnected, Gelu,
                         GlobalAveragePool, Graph, GroupNorm, HardSigmoid, HardSwish, InstanceNorm, Layer, LayerNorm, LeakyRelu,
-                        LearningRate, LocalResponseNorm, MaxPool, MeanSquaredError, MemoryUse, Mish, Multiply, OnnxGraph,
-                        PixelShuffle, PixelUnshuffle, Plan, Prelu, Profile, Relu, Resize, ScaleShift, Sigmoid, Silu,
-                        SoftmaxCrossEntropy, Softplus, StepResult, Tanh, TransposedConvolution, ZeroPad, curve, from_onnx,
-                        open_dataset, peak_batch, plan, profile)
+                        LearningRate, LinearCrossEntropy, LocalResponseNorm, MaxPool, MeanSquaredError, MemoryUse, Mish,
+                        Multiply, OnnxGraph, PixelShuffle, PixelUnshuffle, Plan, PositionEmbedding, Prelu, PrependToken,
+                        Profile, Relu, Resize, ScaleShift, Sigmoid, Silu, SoftmaxCrossEntropy, Softplus, StepResult, Tanh,
+                        TransposedConvolution, ZeroPad, curve, from_onnx, open_dataset, peak_batch, plan, profile)
 
 if _passive:
     del os.environ["OMP_WAIT_POLICY"]  # child processes decide for themselves
@@ -25,10 +25,10 @@ from neap.torch_export import from_torch
 
 __all__ = ["Accuracy", "AdaptiveAveragePool", "Add", "AveragePool", "BatchNorm", "BinaryCrossEntropy", "BudgetError",
            "ChannelShuffle", "ChannelSlice", "ChannelSplit", "Clip", "Concat", "Convolution", "Crop", "CustomLayer", "Dataset",
-           "Dropout", "Elu", "Error", "FullyConnected", "Gelu", "GlobalAveragePool", "Graph", "GroupNorm", "HardSigmoid",
-           "HardSwish", "History", "InstanceNorm", "Layer", "LayerNorm", "LeakyRelu", "LearningRate", "LoadedKeys", "Loader",
-           "LocalResponseNorm", "MaxPool", "MeanSquaredError", "MemoryUse", "Mish", "Multiply", "NonFiniteLossError",
-           "OnnxGraph", "Parameter", "PixelShuffle", "PixelUnshuffle", "Plan", "Prelu", "Profile", "Relu", "Resize",
-           "ScaleShift", "Session", "Sigmoid", "Silu", "SoftmaxCrossEntropy", "Softplus", "StepResult", "Tanh",
-           "TransposedConvolution", "ZeroPad", "curve", "from_onnx", "from_torch", "nets", "open_dataset", "peak_batch", "plan",
-           "profile"]
+           "Dropout", "Elu", "Embedding", "Error", "FullyConnected", "Gelu", "GlobalAveragePool", "Graph", "GroupNorm",
+           "HardSigmoid", "HardSwish", "History", "InstanceNorm", "Layer", "LayerNorm", "LeakyRelu", "LearningRate",
+           "LinearCrossEntropy", "LoadedKeys", "Loader", "LocalResponseNorm", "MaxPool", "MeanSquaredError", "MemoryUse",
+           "Mish", "Multiply", "NonFiniteLossError", "OnnxGraph", "Parameter", "PixelShuffle", "PixelUnshuffle", "Plan",
+           "PositionEmbedding", "Prelu", "PrependToken", "Profile", "Relu", "Resize", "ScaleShift", "Session", "Sigmoid",
+           "Silu", "SoftmaxCrossEntropy", "Softplus", "StepResult", "Tanh", "TransposedConvolution", "ZeroPad", "curve",
+           "from_onnx", "from_torch", "nets", "open_dataset", "peak_batch", "plan", "profile"]

@@ -1,10 +1,10 @@
 // A matrix product by oneDNN of parts of tensors, which lie anywhere with any two strides, one of
 // which is 1.
 //
-//   const MatrixProduct product({.rows = 8, .columns = 3, .row_step = 3},  // a
-//                               {.rows = 3, .columns = 5, .row_step = 5},  // b
-//                               {.rows = 8, .columns = 5, .row_step = 5},  // c
-//                               /*adds=*/false);
+//   MatrixProduct product({.rows = 8, .columns = 3, .row_step = 3},  // a
+//                         {.rows = 3, .columns = 5, .row_step = 5},  // b
+//                         {.rows = 8, .columns = 5, .row_step = 5},  // c
+//                         /*adds=*/false);
 //   product.MakeRunnable();
 //   product.Run(a, b, c, scratch);  // c = a b
 //
