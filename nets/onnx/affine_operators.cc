@@ -139,9 +139,14 @@ absl::Status AddConstant(NodeReader& node, NetworkBuilder& network, bool x_is_fi
     return absl::UnimplementedError("it divides a constant by a layer's output");
   ASSIGN_OR_RETURN(Constant constant, node.Constant(x_is_first ? 1 : 0));
   const std::vector<int64_t> dims = constant.dims;
+  const std::string& name = node.proto().input(x_is_first ? 1 : 0);
+  const bool is_per_position = AddsPositions(node, x, constant);
   const bool is_scalar = constant.values.size() == 1 && dims.size() <= x.dims().size();
   const bool is_per_channel = IsPerChannel(dims, x);
   const bool is_of_layer = is_per_channel && network.TakesConstants(x);
+  const bool is_plain = is_scalar || is_per_channel;  // neap writes these as other layers
+  if (is_per_position && (network.written_by_neap() || !is_plain))
+    return AddPositions(node, network, x, std::move(constant), name);
   Operands operands = {std::move(x), std::move(constant), node.IfStored(x_is_first ? 1 : 0),
                        x_is_first};
   if (is_scalar && !is_of_layer) return AddScalar(node, network, std::move(operands));
