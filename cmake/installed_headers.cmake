@@ -106,6 +106,10 @@ set(NEAP_INSTALLED_HEADERS
   layers/shape/windows.h
   layers/softmax_cross_entropy.h
   layers/target_loss.h
+  layers/tokens/embedding.h
+  layers/tokens/linear_cross_entropy.h
+  layers/tokens/position_embedding.h
+  layers/tokens/prepend_token.h
   layers/transposed_convolution.h
   layers/zero_pad.h
   memory/create_session.h

@@ -41,7 +41,7 @@ std::string SoftmaxCrossEntropy::Parameters() const {
 }
 
 absl::StatusOr<LayerSpec> SoftmaxCrossEntropy::Specify(const LayerContext& context) const {
-  RETURN_IF_ERROR(CheckLabelledInputs(context));
+  RETURN_IF_ERROR(CheckLabelledInputs(context, "logits", /*may_be_finer=*/true));
   if (!(label_smoothing >= 0 && label_smoothing < 1)) {
     return absl::InvalidArgumentError(
         absl::StrCat("label smoothing is ", label_smoothing, ", expected 0 <= smoothing < 1"));

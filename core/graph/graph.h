@@ -62,6 +62,8 @@ struct GraphOptions {
 // Whether training multiplies the loss, and with it every gradient, by a scale: fp16
 // (core/step/loss_scale.h).
 bool ScalesLoss(const GraphOptions& options);
+// The context in which a layer of such a network with these inputs is specified.
+LayerContext ContextIn(const GraphOptions& options, Mode mode, std::vector<TensorSpec> inputs);
 
 // The layer's part in the input and output of an iteration.
 enum class LayerRole : uint8_t {

@@ -301,10 +301,7 @@ absl::StatusOr<ResolvedGraph> Resolve(const Graph& graph, Mode mode) {
       RETURN_IF_ERROR(CheckHasOutput(producer.name, producer.spec, input.index));
       out.inputs.push_back({producer.id, input.index});
     }
-    const LayerContext context = {
-        .inputs = resolved.InputSpecs(out),
-        .mode = mode,
-        .scales_loss = mode == Mode::kTraining && ScalesLoss(resolved.options)};
+    const LayerContext context = ContextIn(resolved.options, mode, resolved.InputSpecs(out));
     ASSIGN_OR_RETURN(out.spec, SpecifyChecked(layer, context));
     RETURN_IF_ERROR(CheckFeed(layer, out.spec, resolved.options.batch));
     RETURN_IF_ERROR(CheckOutputNames(connections.positions, layer.name, out.spec));

@@ -57,7 +57,24 @@ absl::Status CheckClasses(const Feeds& feeds, const Program& program) {
     const FeedValue* const target = FindFeed(feeds, loss.target);
     if (target == nullptr || target->integers.empty()) continue;
     const Shape labels = program.SpecOf(*program.FeedCalled(loss.target)).shape;
-    RETURN_IF_ERROR(CheckLabels(target->integers, labels, program.SpecOf(loss.logits).shape.c()));
+    RETURN_IF_ERROR(CheckLabels(target->integers, labels, loss.classes));
+  }
+  return absl::OkStatus();
+}
+
+// The integers that layers look up.
+absl::Status CheckIndices(const Feeds& feeds, const Program& program) {
+  for (const Port& feed : program.feeds) {
+    const FeedValue* const value = FindFeed(feeds, feed.name);
+    if (value == nullptr || !feed.index_count.has_value()) continue;
+    const int64_t count = *feed.index_count;
+    const auto wrong = std::find_if(value->integers.begin(), value->integers.end(),
+                                    [count](int32_t index) { return index < 0 || index >= count; });
+    if (wrong == value->integers.end()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("feed '", feed.name, "' has ", *wrong, " for ",
+                     PlaceOf(wrong - value->integers.begin(), program.SpecOf(feed).shape),
+                     "; a layer that reads it knows ", count, ", from 0"));
   }
   return absl::OkStatus();
 }
@@ -140,6 +157,7 @@ absl::StatusOr<int64_t> ExamplesIn(const Feeds& feeds, const Program& program) {
   }
   if (!first.has_value()) return absl::InvalidArgumentError("no feed is given");
   RETURN_IF_ERROR(CheckClasses(feeds, program));
+  RETURN_IF_ERROR(CheckIndices(feeds, program));
   return first->second;
 }
 

@@ -54,7 +54,8 @@ Shape StatedShape(const FeedValue& value);
 
 // The number of examples for which there are values: the same in all feeds, and in training the
 // network's batch. Errors: INVALID_ARGUMENT naming the feed that is missing, unknown, given twice,
-// or has values of another type or number, and for labels that are not classes of the loss.
+// or has values of another type or number, for labels that are not classes of the loss, and for
+// integers that a layer cannot look up.
 absl::StatusOr<int64_t> ExamplesIn(const Feeds& feeds, const Program& program);
 
 // Of a program that pauses: INVALID_ARGUMENT, naming the output, unless there are as many floats as

@@ -221,6 +221,9 @@ struct ProgramOptions {
 struct Port {
   std::string name;             // of the layer
   std::vector<TensorId> parts;  // one for each sub-batch, in the order of their images
+  // Of a feed of integers that layers other than losses read: the fewest things that one of them
+  // numbers (LayerSpec::index_count).
+  std::optional<int64_t> index_count = std::nullopt;
   // In training: that of an output which the caller gives (Graph::OutputWithGradient()).
   std::optional<TensorId> gradient = std::nullopt;
   friend bool operator==(const Port&, const Port&) = default;
@@ -237,6 +240,7 @@ struct LossPort {
   LossMean mean = LossMean::kLabels;
   TensorId metrics;          // fp32 {mean loss, number of correct predictions}
   std::string target;        // the feed with which it compares predictions; empty if it reads none
+  int64_t classes = 0;       // that labels number
   Port logits, predictions;  // what it reads, and what it makes of them
   friend bool operator==(const LossPort&, const LossPort&) = default;
 };

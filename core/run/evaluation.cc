@@ -91,6 +91,11 @@ absl::StatusOr<Prediction> ReadPrediction(const Executable& inference, int64_t i
   const LossPort* const loss = program.MainLoss();
   if (loss == nullptr)
     return absl::InvalidArgumentError(absl::StrCat(program.net.name, " has no loss"));
+  if (program.SpecOf(loss->logits).shape != program.SpecOf(loss->predictions).shape) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(program.net.name, ": its loss '", loss->name,
+                     "' makes no predictions of what it reads; make them an output"));
+  }
   const Shape shape = program.SpecOf(loss->predictions).shape;
   Prediction prediction = {.shape = WithFirstExtent(shape, images)};
   const auto elements = static_cast<size_t>(prediction.shape.elements());

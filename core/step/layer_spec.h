@@ -227,6 +227,10 @@ struct LayerSpec {
   // layer multiplies its gradient by it, but not the loss that it reports.
   float loss_weight = 1;
   LossMean loss_mean = LossMean::kLabels;
+  // The integers of its int32 inputs number so many things from 0: rows of a table, or the classes
+  // of a loss, by default the channels of its input 0. Feeds with others are refused
+  // (core/program/feeds.h); labels may be kNoLabel, too.
+  std::optional<int64_t> index_count = std::nullopt;
   // In training: the number of values of which the layer computes each of its variances, if any.
   // One value has no variance, so Lower() (core/program/passes.h) refuses to train such a layer.
   std::optional<int64_t> values_per_variance = std::nullopt;
@@ -241,6 +245,9 @@ struct LayerSpec {
 struct LayerContext {
   std::vector<TensorSpec> inputs;
   Mode mode = Mode::kTraining;
+  // Those of the network (GraphOptions), for the results of layers that read integers.
+  DType dtype = DType::kFp32;
+  Layout layout = Layout::kChannelsFirst;
   // The gradients are multiples of the loss's: a loss multiplies the gradient that it computes by
   // the scale, which it reads as operand kLossScale (core/step/loss_scale.h). Other layers need not
   // know.

@@ -45,6 +45,10 @@
 #include "neap/layers/shape/windows.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
+#include "neap/layers/tokens/embedding.h"
+#include "neap/layers/tokens/linear_cross_entropy.h"
+#include "neap/layers/tokens/position_embedding.h"
+#include "neap/layers/tokens/prepend_token.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
 
@@ -79,6 +83,8 @@ std::vector<KernelRow> Rows() {
       {kLayer<Softplus>, std::nullopt, cpu::ActivationSteps},
       {kLayer<Mish>, std::nullopt, cpu::ActivationSteps},
       {kLayer<Prelu>, std::nullopt, cpu::PreluSteps},
+      {kLayer<PositionEmbedding>, std::nullopt, cpu::PositionEmbeddingSteps},
+      {kLayer<PrependToken>, std::nullopt, cpu::PrependTokenSteps},
       {kLayer<ScaleShift>, std::nullopt, cpu::ScaleShiftSteps},
       {kLayer<LocalResponseNorm>, Phase::kForward, cpu::LrnForward},
       {kLayer<LocalResponseNorm>, Phase::kBackwardData, cpu::LrnBackward},
@@ -125,10 +131,11 @@ std::vector<KernelRow> Rows() {
 }
 
 // Kernels that need to know the type of the tensors: they do the work of several layers, and round
-// the results between them, or they round a layer's bounds.
+// the results between them, or they round a layer's bounds or its logits.
 std::vector<KernelRow> RoundingRows() {
   return {
       {kLayer<Clip>, std::nullopt, cpu::ActivationSteps},
+      {kLayer<LinearCrossEntropy>, std::nullopt, cpu::LinearCrossEntropySteps},
       {kLayer<BatchNorm>, Phase::kForward, cpu::NormPassForward},
       {kLayer<BatchNorm>, Phase::kBackwardData, cpu::NormPassBackward},
       {kLayer<NormPass>, Phase::kForward, cpu::NormPassForward},
@@ -146,6 +153,11 @@ std::vector<KernelRow> RoundingRows() {
       {kLayer<FusedRelu>, Phase::kForward, cpu::FusedReluForward},
       {kLayer<FusedRelu>, Phase::kBackwardData, cpu::FusedReluBackward},
   };
+}
+
+// Kernels for tensors of all types, without copies.
+std::vector<KernelRow> AnyTypeRows() {
+  return {{kLayer<Embedding>, std::nullopt, cpu::EmbeddingSteps}};
 }
 
 // Kernels that are oneDNN's alone.
@@ -180,6 +192,7 @@ KernelTable Table() {
   };
   add(Rows(), cpu::Converted);
   add(RoundingRows(), cpu::ConvertedAndRounded);
+  add(AnyTypeRows(), [](cpu::ListCandidates list) { return list; });
   add(OnednnRows(), cpu::ConvertedOrBf16);
   return table;
 }

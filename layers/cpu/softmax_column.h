@@ -1,4 +1,5 @@
-// The softmax over the channels of one image or pixel, and its cross-entropy.
+// The softmax over the channels of one image or position, and its cross-entropy: of
+// SoftmaxCrossEntropy, DiceLoss and LinearCrossEntropy.
 #pragma once
 
 #include <algorithm>

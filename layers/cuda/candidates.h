@@ -148,6 +148,12 @@ absl::StatusOr<Candidates> PreluCandidates(const StepSignature& signature,
                                            const SharedRuntime& runtime);
 absl::StatusOr<Candidates> ScaleShiftCandidates(const StepSignature& signature,
                                                 const SharedRuntime& runtime);
+absl::StatusOr<Candidates> EmbeddingCandidates(const StepSignature& signature,
+                                               const SharedRuntime& runtime);
+absl::StatusOr<Candidates> PositionEmbeddingCandidates(const StepSignature& signature,
+                                                       const SharedRuntime& runtime);
+absl::StatusOr<Candidates> PrependTokenCandidates(const StepSignature& signature,
+                                                  const SharedRuntime& runtime);
 absl::StatusOr<Candidates> DropoutCandidates(const StepSignature& signature,
                                              const SharedRuntime& runtime);
 absl::StatusOr<Candidates> MaxPoolCandidates(const StepSignature& signature,
@@ -164,6 +170,8 @@ absl::StatusOr<Candidates> SoftmaxAxisCandidates(const StepSignature& signature,
                                                  const SharedRuntime& runtime);
 absl::StatusOr<Candidates> DiceCandidates(const StepSignature& signature,
                                           const SharedRuntime& runtime);
+absl::StatusOr<Candidates> LinearCrossEntropyCandidates(const StepSignature& signature,
+                                                        const SharedRuntime& runtime);
 absl::StatusOr<Candidates> TargetLossCandidates(const StepSignature& signature,
                                                 const SharedRuntime& runtime);
 absl::StatusOr<Candidates> AddCandidates(const StepSignature& signature,

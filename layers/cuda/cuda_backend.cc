@@ -47,6 +47,10 @@
 #include "neap/layers/shape/windows.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
+#include "neap/layers/tokens/embedding.h"
+#include "neap/layers/tokens/linear_cross_entropy.h"
+#include "neap/layers/tokens/position_embedding.h"
+#include "neap/layers/tokens/prepend_token.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
 
@@ -85,6 +89,9 @@ constexpr TableEntry kTable[] = {
     {kLayer<LeakyRelu>, ActivationCandidates},
     {kLayer<Prelu>, PreluCandidates},
     {kLayer<ScaleShift>, ScaleShiftCandidates},
+    {kLayer<Embedding>, EmbeddingCandidates},
+    {kLayer<PositionEmbedding>, PositionEmbeddingCandidates},
+    {kLayer<PrependToken>, PrependTokenCandidates},
     {kLayer<Clip>, ActivationCandidates},
     {kLayer<Sigmoid>, ActivationCandidates},
     {kLayer<Tanh>, ActivationCandidates},
@@ -104,6 +111,7 @@ constexpr TableEntry kTable[] = {
     {kLayer<LocalResponseNorm>, LrnCandidates},
     {kLayer<Softmax>, SoftmaxAxisCandidates},
     {kLayer<SoftmaxCrossEntropy>, SoftmaxCandidates},
+    {kLayer<LinearCrossEntropy>, LinearCrossEntropyCandidates},
     {kLayer<MeanSquaredError>, TargetLossCandidates},
     {kLayer<BinaryCrossEntropy>, TargetLossCandidates},
     {kLayer<FocalLoss>, TargetLossCandidates},

@@ -32,7 +32,7 @@ std::string DiceLoss::Parameters() const {
 
 absl::StatusOr<LayerSpec> DiceLoss::Specify(const LayerContext& context) const {
   using namespace operands;
-  RETURN_IF_ERROR(CheckLabelledInputs(context));
+  RETURN_IF_ERROR(CheckLabelledInputs(context, "logits", /*may_be_finer=*/true));
   RETURN_IF_ERROR(CheckNumbers(*this));
   const Shape& logits = context.inputs[0].shape;
   if (logits.c() == 1 && !background)

@@ -1,6 +1,7 @@
 #include "neap/layers/steps/loss_steps.h"
 
 #include <cmath>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
@@ -9,19 +10,20 @@
 #include "neap/core/step/operands.h"
 #include "neap/core/step/parameter_text.h"
 #include "neap/core/step/specify.h"
-#include "neap/layers/loss/dice_loss.h"
-#include "neap/layers/softmax_cross_entropy.h"
 
 namespace neap {
 
 using namespace operands;
 
+absl::Status CheckLossWeight(float weight) {
+  if (weight > 0 && std::isfinite(weight)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("its weight is ", weight, ", expected a positive number"));
+}
+
 absl::StatusOr<LayerSpec> LossSpec(const LayerContext& context, double forward_flops,
                                    float weight) {
-  if (!(weight > 0 && std::isfinite(weight))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("its weight is ", weight, ", expected a positive number"));
-  }
+  RETURN_IF_ERROR(CheckLossWeight(weight));
   const TensorSpec& x = context.inputs[0];
   const double elements = static_cast<double>(x.elements());
   const bool same_type = !Is16Bit(x.dtype);  // of x and y
@@ -47,23 +49,21 @@ absl::StatusOr<LayerSpec> LossSpec(const LayerContext& context, double forward_f
   return spec;
 }
 
-absl::Status CheckLabelledInputs(const LayerContext& context) {
+absl::Status CheckLabelledInputs(const LayerContext& context, std::string_view predictions,
+                                 bool may_be_finer) {
   if (context.inputs.size() != 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("takes 2 inputs, logits and labels, got ", context.inputs.size()));
+    return absl::InvalidArgumentError(absl::StrCat("takes 2 inputs, ", std::string(predictions),
+                                                   " and labels, got ", context.inputs.size()));
   }
-  const TensorSpec& logits = context.inputs[0];
+  const TensorSpec& x = context.inputs[0];
   const TensorSpec& labels = context.inputs[1];
-  RETURN_IF_ERROR(CheckSpatialInputs({.inputs = {logits}}, 1));
-  const bool fits = LabelGridOf(logits.shape, labels.shape).has_value();
+  RETURN_IF_ERROR(CheckSpatialInputs({.inputs = {x}}, 1));
+  const std::optional<LabelGrid> grid = LabelGridOf(x.shape, labels.shape);
+  const bool fits = grid.has_value() && (may_be_finer || !grid->is_finer());
   if (labels.dtype == DType::kInt32 && fits) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "labels are ", labels.ToString(), ", expected int32 ", LabelShape(logits.shape).ToString(),
-      " for logits of ", logits.shape.ToString()));
-}
-
-bool TakesLabels(const Layer& loss) {
-  return loss.As<SoftmaxCrossEntropy>() != nullptr || loss.As<DiceLoss>() != nullptr;
+  return absl::InvalidArgumentError(
+      absl::StrCat("labels are ", labels.ToString(), ", expected int32 ",
+                   LabelShape(x.shape).ToString(), " for logits of ", x.shape.ToString()));
 }
 
 std::string WeightText(float weight) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "neap/core/step/layer.h"
@@ -16,14 +17,14 @@ namespace neap {
 // Errors: INVALID_ARGUMENT for a weight that is not positive and finite.
 absl::StatusOr<LayerSpec> LossSpec(const LayerContext& context, double forward_flops, float weight);
 
-// Of a loss of logits, input 0, and labels, input 1: INVALID_ARGUMENT unless these are the two
-// inputs, and the labels int32 with one for each position of the logits, or more of them
-// (core/graph/label_grid.h).
-absl::Status CheckLabelledInputs(const LayerContext& context);
+// Errors: INVALID_ARGUMENT for a weight that is not positive and finite.
+absl::Status CheckLossWeight(float weight);
 
-// Whether the loss is one of neap's that compare their predictions with labels, and make the softmax
-// of them.
-bool TakesLabels(const Layer& loss);
+// Of a loss that reads `predictions`, input 0, and labels, input 1: INVALID_ARGUMENT unless these
+// are the two inputs, and the labels int32 with one for each position of the predictions, or, where
+// `may_be_finer`, more of them (core/graph/label_grid.h).
+absl::Status CheckLabelledInputs(const LayerContext& context, std::string_view predictions,
+                                 bool may_be_finer);
 
 // The weight as a part of a loss's Parameters(); empty if it is 1.
 std::string WeightText(float weight);

@@ -160,6 +160,13 @@ absl::Status AddConstant(NodeReader& node, NetworkBuilder& network, bool x_is_fi
   const bool is_scalar = constant.values.size() == 1 && dims.size() <= x.dims().size();
   const bool is_per_channel = IsPerChannel(dims, x);
   const bool is_of_layer = is_per_channel && network.TakesConstants(x, KindOf(node));
+  // Of all that neap adds, only what is for each position has an axis of images.
+  const bool may_be_positions =
+      network.written_by_neap() ? dims.size() == x.dims().size() : !is_scalar && !is_per_channel;
+  if (may_be_positions && AddsPositions(node, x, constant)) {
+    return AddPositions(node, network, x, std::move(constant),
+                        node.proto().input(x_is_first ? 1 : 0));
+  }
   Operands operands = {std::move(x), std::move(constant), node.IfStored(x_is_first ? 1 : 0),
                        x_is_first};
   // neap writes one number for all channels without axes.

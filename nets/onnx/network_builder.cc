@@ -23,8 +23,6 @@ using onnx_schema::Node;
 using onnx_schema::ValueInfo;
 
 constexpr size_t kMaxNameBytes = 500;
-constexpr int64_t kMaxExtent = int64_t{1} << 24;
-constexpr int64_t kBatchOfAny = 32;  // for a file that takes any batch
 
 // Exporters of PyTorch call a node "/layer1/layer1.0/conv1/Conv" after the modules around it:
 // "layer1.0.conv1.Conv". Any other name stays as it is.
@@ -219,22 +217,26 @@ absl::Status NetworkBuilder::AddInput() {
     }
   }
   if (image == nullptr) return absl::InvalidArgumentError("the graph has no input");
-  const bool channels_last = HasChannelsLast(*image);
-  ASSIGN_OR_RETURN(const Shape chw, ImageShape(*image, channels_last));
+  RETURN_IF_ERROR(IsIds(*image) ? AddIds(*image) : AddImages(*image));
+  if (names.size() == 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the graph has the inputs '", absl::StrJoin(names, "' and '"), "'; one of images is needed"));
+}
+
+absl::Status NetworkBuilder::AddImages(const ValueInfo& image) {
+  const bool channels_last = HasChannelsLast(image);
+  ASSIGN_OR_RETURN(const Shape chw, ImageShape(image, channels_last));
   Graph only({.batch = batch_, .dtype = options_.dtype, .layout = options_.layout});
   only.Input(chw);
   GraphLayer source = only.layers()[0];
   ASSIGN_OR_RETURN(LayerSpec spec, source.layer.Specify({}));
-  values_[image->name()] =
-      ImageValue{.layer = source.name,
-                 .spec = spec.output,
-                 .is_flat = image->type().tensor_type().shape().dim_size() == 2,
-                 .is_channels_last = channels_last};
+  values_[image.name()] = ImageValue{.layer = source.name,
+                                     .spec = spec.output,
+                                     .is_flat = image.type().tensor_type().shape().dim_size() == 2,
+                                     .is_channels_last = channels_last};
   draft_of_[source.name] = 0;
   drafts_.push_back({.layer = std::move(source), .spec = std::move(spec), .weights = {}});
-  if (names.size() == 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "the graph has the inputs '", absl::StrJoin(names, "' and '"), "'; one of images is needed"));
+  return absl::OkStatus();
 }
 
 const Value* NetworkBuilder::Find(const std::string& name) const {
@@ -300,7 +302,7 @@ absl::StatusOr<ImageValue> NetworkBuilder::AddExtra(const Node& node,
 absl::StatusOr<ImageValue> NetworkBuilder::Append(const std::string& wished, Layer layer,
                                                   const std::vector<ImageValue>& inputs,
                                                   std::vector<Weight> weights, bool is_flat) {
-  LayerContext context;
+  LayerContext context = {.dtype = options_.dtype, .layout = options_.layout};
   std::vector<std::string> names;
   for (const ImageValue& input : inputs) {
     context.inputs.push_back(input.spec);

@@ -97,7 +97,13 @@ struct NormPart {
   float epsilon = 0;  // from kShifted on
 };
 
-using Value = std::variant<Unsupported, Constant, Stored, ImageValue, NormPart>;
+// The input of a network of ids, which a Gather looks up.
+struct IdsValue {
+  std::string layer;
+  TensorSpec spec;  // int32 {N, T}, for example
+};
+
+using Value = std::variant<Unsupported, Constant, Stored, ImageValue, NormPart, IdsValue>;
 
 // A tensor that is a parameter or a state of a layer.
 struct Weight {
@@ -130,6 +136,9 @@ struct FileTraits {
   double rounding = 0;
 };
 
+inline constexpr int64_t kMaxExtent = int64_t{1} << 24;
+inline constexpr int64_t kBatchOfAny = 32;  // for a file that takes any batch
+
 class NetworkBuilder {
  public:
   // The arguments must outlive it.
@@ -140,8 +149,8 @@ class NetworkBuilder {
   int64_t opset() const { return traits_.opset; }
   double rounding() const { return traits_.rounding; }
 
-  // Adds the image that the graph reads. Errors: INVALID_ARGUMENT unless there is exactly one,
-  // with known extents. If there are several, the first is added (HasImages).
+  // Adds the image that the graph reads, or the ids. Errors: INVALID_ARGUMENT unless there is
+  // exactly one input, with known extents. If there are several, the first is added (HasImages).
   absl::Status AddInput();
   bool HasImages() const { return !drafts_.empty(); }
   // Errors: INVALID_ARGUMENT unless the graph has one output.
@@ -213,6 +222,10 @@ class NetworkBuilder {
   absl::StatusOr<ImageValue> Append(const std::string& wished, Layer layer,
                                     const std::vector<ImageValue>& inputs,
                                     std::vector<Weight> weights, bool is_flat);
+  // nets/onnx/token_operators.cc
+  bool IsIds(const onnx_schema::ValueInfo& input) const;
+  absl::Status AddIds(const onnx_schema::ValueInfo& input);
+  absl::Status AddImages(const onnx_schema::ValueInfo& input);
   absl::StatusOr<Shape> ImageShape(const onnx_schema::ValueInfo& input, bool channels_last);
   // Whether all that reads the images makes the last of their axes, the channels, the second one.
   bool HasChannelsLast(const onnx_schema::ValueInfo& input) const;

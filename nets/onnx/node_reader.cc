@@ -96,6 +96,11 @@ const ImageValue* NodeReader::IfImage(int i) const {
   return value == nullptr ? nullptr : std::get_if<ImageValue>(value);
 }
 
+const IdsValue* NodeReader::IfIds(int i) const {
+  const Value* const value = InputValue(i);
+  return value == nullptr ? nullptr : std::get_if<IdsValue>(value);
+}
+
 std::optional<Stored> NodeReader::IfStored(int i) const {
   const Value* const value = InputValue(i);
   const auto* const stored = value == nullptr ? nullptr : std::get_if<Stored>(value);
@@ -113,7 +118,8 @@ absl::StatusOr<ImageValue> NodeReader::AnyImage(int i) const {
     if (InputValue(i) == nullptr)
       return absl::InvalidArgumentError(
           absl::StrCat(Input(i), " is computed by no node before it"));
-    return absl::UnimplementedError(absl::StrCat(Input(i), " is a constant"));
+    return absl::UnimplementedError(absl::StrCat(
+        Input(i), IfIds(i) == nullptr ? " is a constant" : " has ids, which only a Gather reads"));
   }
   if (image->groups != 0) {
     return absl::UnimplementedError(absl::StrCat(

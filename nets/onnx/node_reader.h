@@ -59,6 +59,8 @@ class NodeReader {
   absl::StatusOr<std::vector<ImageValue>> AllImages() const;
   // Null unless the input is a layer's output.
   const ImageValue* IfImage(int i) const;
+  // Null unless the input is the network's, of ids.
+  const IdsValue* IfIds(int i) const;
   // Null unless the input is what a node computes on the way to a layer norm.
   const NormPart* IfNormPart(int i) const;
   // Absent unless the input is a tensor of the file.

@@ -45,6 +45,12 @@ void Describe(const TensorSpec& spec, const std::string& name, bool is_flat,
 }  // namespace
 
 absl::Status NodeWriter::WriteInput(const ResolvedLayer& feed) {
+  if (IsIds(feed)) {
+    onnx_schema::ValueInfo& input = *graph_.add_input();
+    Describe(feed.spec.output, feed.name, false, input);
+    input.mutable_type()->mutable_tensor_type()->set_elem_type(Tensor::INT64);
+    return absl::OkStatus();
+  }
   if (feed.spec.output.shape.spatial_axes() == 0 || feed.spec.output.dtype == DType::kInt32)
     return absl::UnimplementedError("not an image");
   Describe(feed.spec.output, feed.name, false, *graph_.add_input());
@@ -282,7 +288,7 @@ absl::Status NodeWriter::Write(const ResolvedLayer& layer) {
   if (WritePooling(layer) || WriteBorder(layer) || WriteResized(layer) || WriteActivation(layer) ||
       WriteElementwise(layer))
     return absl::OkStatus();
-  return WriteLinear(layer);
+  return WriteTokens(layer);
 }
 
 }  // namespace neap::nets

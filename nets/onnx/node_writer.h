@@ -51,7 +51,8 @@ class NodeWriter {
     is_flat_.resize(network.layers.size(), false);
   }
 
-  // Errors: UNIMPLEMENTED for one that is not floats {N, C} and spatial axes.
+  // Errors: UNIMPLEMENTED for one that is neither floats {N, C} and spatial axes nor ids of
+  // embeddings.
   absl::Status WriteInput(const ResolvedLayer& feed);
   // Writes it as {N, C}, or {N, C} and spatial axes if there are several positions; each once only.
   void WriteOutput(LayerOutput output);
@@ -95,6 +96,11 @@ class NodeWriter {
                            onnx_schema::Node& node);
 
   absl::Status WriteLinear(const ResolvedLayer& layer);
+  // nets/onnx/token_writer.cc. Other layers are left to WriteLinear().
+  absl::Status WriteTokens(const ResolvedLayer& layer);
+  absl::Status WriteEmbedding(const ResolvedLayer& layer);
+  // Whether it has integers, which embeddings alone read.
+  bool IsIds(const ResolvedLayer& feed) const;
   // nets/onnx/norms/norm_writer.cc
   absl::Status WriteNorm(const ResolvedLayer& layer);
   absl::Status WriteGroupNorm(const ResolvedLayer& layer, const GroupNorm& norm);

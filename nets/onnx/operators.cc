@@ -34,6 +34,7 @@ constexpr OperatorEntry kOperators[] = {
     {"Elu", Elu},
     {"Erf", Erf},
     {"Flatten", ChangeAxes, true},
+    {"Gather", Gather},
     {"Gelu", Gelu},
     {"Gemm", Gemm, true},
     {"GlobalAveragePool", GlobalAveragePool},

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -31,6 +32,13 @@ Operator Gemm, MatMul, BatchNormalization, Lrn;
 Operator GroupNormalization, InstanceNormalization, LayerNormalization, StepOfNorm;
 // nets/onnx/element_operators.cc
 Operator Activation, LeakyRelu, Elu, Gelu, Clip, Dropout, Softmax, Concat;
+// nets/onnx/token_operators.cc
+Operator Gather;
+// Whether the node adds a constant for each channel and position, and its layer, a
+// PositionEmbedding of the constant of that name.
+bool AddsPositions(const NodeReader& node, const ImageValue& x, const Constant& constant);
+absl::Status AddPositions(const NodeReader& node, NetworkBuilder& network, const ImageValue& x,
+                          Constant constant, const std::string& name);
 // nets/onnx/affine_operators.cc
 Operator Sum, Sub, Mul, Div, Neg, HardSigmoid, PRelu;
 // nets/onnx/formula_operators.cc. A Step reads a formula (NodeReader::ReadsFormula), or twice the

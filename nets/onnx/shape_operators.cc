@@ -278,6 +278,11 @@ absl::Status Split(NodeReader& node, NetworkBuilder& network) {
 }
 
 absl::Status Same(NodeReader& node, NetworkBuilder& network) {
+  if (const IdsValue* const ids = node.IfIds(0)) {
+    if (node.op() == "Cast" && !IsInteger(node.Int("to", 0))) return node.Image(0).status();
+    network.Set(node.proto().output(0), IdsValue(*ids));
+    return absl::OkStatus();
+  }
   const ImageValue* const x = node.IfImage(0);
   if (x == nullptr) return node.Image(0).status();
   if (node.op() == "Cast" && IsInteger(node.Int("to", 0)))

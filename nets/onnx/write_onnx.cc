@@ -10,6 +10,7 @@
 #include "google/protobuf/arena.h"
 #include "neap/core/base/file.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/layers/tokens/linear_cross_entropy.h"
 #include "neap/nets/onnx/node_writer.h"
 #include "neap/nets/onnx/onnx_file.h"
 
@@ -42,6 +43,10 @@ absl::Status CheckNames(const onnx_schema::Graph& graph) {
   return absl::OkStatus();
 }
 
+std::string NameAndType(const ResolvedLayer& layer) {
+  return absl::StrCat("'", layer.name, "' (", std::string(layer.layer.type()), ")");
+}
+
 // Returns the opset that the graph needs.
 absl::StatusOr<int64_t> WriteGraph(const ResolvedGraph& network, const NamedValues& weights,
                                    onnx_schema::Graph& graph) {
@@ -53,7 +58,9 @@ absl::StatusOr<int64_t> WriteGraph(const ResolvedGraph& network, const NamedValu
       return absl::UnimplementedError(absl::StrCat(
           "the output '", layer.name, "' is a loss, and an ONNX file has the network without it"));
     }
-    if (layer.role == LayerRole::kLoss) writer.WriteOutput(layer.inputs[0]);
+    const bool makes_logits = layer.layer.As<LinearCrossEntropy>() != nullptr;
+    if (layer.role == LayerRole::kLoss && !makes_logits) writer.WriteOutput(layer.inputs[0]);
+    if (layer.role == LayerRole::kLoss && makes_logits) unknown.push_back(NameAndType(layer));
     const bool is_input = layer.role == LayerRole::kFeed && !layer.is_target;
     if ((layer.role != LayerRole::kInner && !is_input) || layer.training_only) continue;
     const absl::Status written = is_input ? writer.WriteInput(layer) : writer.Write(layer);
@@ -61,7 +68,7 @@ absl::StatusOr<int64_t> WriteGraph(const ResolvedGraph& network, const NamedValu
       if (written.ok()) writer.WriteOutput({layer.id, result.output});
     }
     if (absl::IsUnimplemented(written)) {
-      unknown.push_back(absl::StrCat("'", layer.name, "' (", std::string(layer.layer.type()), ")"));
+      unknown.push_back(NameAndType(layer));
     } else {
       RETURN_IF_ERROR(written);
     }

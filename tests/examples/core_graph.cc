@@ -13,8 +13,12 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
+#include "neap/layers/norm/layer_norm.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
+#include "neap/layers/tokens/embedding.h"
+#include "neap/layers/tokens/linear_cross_entropy.h"
+#include "neap/layers/tokens/position_embedding.h"
 
 namespace neap::header_examples::graph {
 
@@ -83,6 +87,24 @@ neap::Graph TaggerNet() {
   x = net.Add("relu1", neap::Relu{}, {x});
   x = net.Add("tags", neap::Convolution{.out_channels = 3}, {x});  // linear, at each position
   net.PixelLoss(x, neap::SoftmaxCrossEntropy{}, {400});
+  return net;
+}
+
+// docs/own-network.md
+neap::Graph TokenNet() {
+  neap::Graph net({.name = "tokens", .batch = 8, .layout = neap::Layout::kChannelsLast});
+  net.Input("ids", {256}, neap::DType::kInt32);
+  net.Input("next", {256}, neap::DType::kInt32);
+  std::string x = net.Add("wte", neap::Embedding{.vocabulary = 50257, .channels = 768}, {"ids"});
+  x = net.Add("wpe", neap::PositionEmbedding{}, {x});
+  std::string y = net.Add("ln1", neap::LayerNorm{}, {x});
+  y = net.Add("up", neap::Convolution{.out_channels = 3072}, {y});  // linear, at each position
+  y = net.Add("gelu", neap::Gelu{}, {y});
+  y = net.Add("down", neap::Convolution{.out_channels = 768}, {y});
+  x = net.Add("add", neap::Add{}, {x, y});
+  x = net.Add("ln2", neap::LayerNorm{}, {x});
+  net.Loss("loss", neap::LinearCrossEntropy{.classes = 50257}, {x, "next"});
+  net.Share("loss.weight", "wte.weight");
   return net;
 }
 

@@ -16,6 +16,10 @@
 #include "neap/layers/shape/reshape.h"
 #include "neap/layers/shape/roll.h"
 #include "neap/layers/shape/windows.h"
+#include "neap/layers/tokens/embedding.h"
+#include "neap/layers/tokens/linear_cross_entropy.h"
+#include "neap/layers/tokens/position_embedding.h"
+#include "neap/layers/tokens/prepend_token.h"
 
 namespace neap::examples {
 
@@ -78,6 +82,31 @@ void AddLayerScale(Graph& net, std::string x) {
 // layers/prelu.h
 void AddPrelu(Graph& net, std::string x) {
   x = net.Add("prelu", Prelu{.slopes = 64}, {x});  // x has 64 channels
+}
+
+// layers/tokens/embedding.h
+std::string AddEmbedding(Graph& net, std::string x) {
+  net.Input("ids", {1024}, DType::kInt32);
+  x = net.Add("wte", Embedding{.vocabulary = 50257, .channels = 768}, {"ids"});
+  return x;
+}
+
+// layers/tokens/position_embedding.h
+std::string AddPositions(Graph& net, std::string x) {
+  x = net.Add("wpe", PositionEmbedding{}, {x});
+  return x;
+}
+
+// layers/tokens/prepend_token.h
+std::string AddClassToken(Graph& net, std::string x) {
+  x = net.Add("class_token", PrependToken{}, {x});
+  return x;
+}
+
+// layers/tokens/linear_cross_entropy.h
+void AddTokenLoss(Graph& net, const std::string& x) {
+  net.Loss("loss", LinearCrossEntropy{.classes = 50257}, {x, "next"});
+  net.Share("loss.weight", "wte.weight");
 }
 
 // docs/own-network.md

@@ -12,6 +12,8 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/resize/resize.h"
+#include "neap/layers/tokens/embedding.h"
+#include "neap/layers/tokens/linear_cross_entropy.h"
 #include "neap/layers/transposed_convolution.h"
 #include "tests/layers/cases.h"
 
@@ -67,6 +69,8 @@ class CaseList {
   void SyncNorms();
   void ImageNorms();
   void Softmaxes();
+  // token_cases.cc
+  void Tokens();
   // cases.cc
   void Elementwise();
   void Dense();
@@ -111,6 +115,9 @@ class CaseList {
   void AddLearnedScales(const Shape& shape);
   // Dropout of channels and of images.
   void AddDroppedUnits(float probability, const Shape& shape);
+  // In both layouts of the network.
+  void AddEmbedding(const Embedding& layer, const Shape& ids);
+  void AddTokenLoss(const LinearCrossEntropy& layer, const Shape& x);
   // With labels that are finer along the spatial axes: `finer` times, finer + 1 times, ...
   void AddLoss(const Shape& logits, Layout layout, const Layer& layer, int64_t finer = 0);
   // Losses of predictions of this shape, in both layouts.

@@ -171,6 +171,7 @@ LayerCase WithDType(LayerCase layer_case, DType dtype) {
     const bool is_images = input.shape.spatial_axes() > 0 && input.dtype != DType::kInt32;
     if (is_images && !(has_targets && i == 1)) input.dtype = dtype;
   }
+  layer_case.dtype = dtype;
   absl::StrAppend(&layer_case.name, " in ", std::string(Name(dtype)));
   return layer_case;
 }
@@ -204,6 +205,7 @@ std::vector<LayerCase> AllLayerCases(uint32_t seed) {
   list.ResizedVolumes();
   list.ImageNorms();
   list.Softmaxes();
+  list.Tokens();
   return list.Take();
 }
 

@@ -22,6 +22,7 @@
 #include "tests/layers/reference_resize.h"
 #include "tests/layers/reference_shapes.h"
 #include "tests/layers/reference_sync_batch_norm.h"
+#include "tests/layers/reference_tokens.h"
 #include "tests/layers/reference_update.h"
 #include "tests/layers/reference_window.h"
 
@@ -312,6 +313,10 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"stochastic_depth", DropoutStep},
                               {"softmax", ReferenceSoftmax},
                               {"softmax_cross_entropy", ReferenceSoftmaxCrossEntropy},
+                              {"linear_cross_entropy", ReferenceLinearCrossEntropy},
+                              {"embedding", ReferenceEmbedding},
+                              {"position_embedding", ReferencePositionEmbedding},
+                              {"prepend_token", ReferencePrependToken},
                               {"mean_squared_error", ReferenceMeanSquaredError},
                               {"binary_cross_entropy", ReferenceBinaryCrossEntropy},
                               {"focal_loss", ReferenceFocalLoss},

@@ -45,6 +45,10 @@
 #include "neap/layers/shape/windows.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
+#include "neap/layers/tokens/embedding.h"
+#include "neap/layers/tokens/linear_cross_entropy.h"
+#include "neap/layers/tokens/position_embedding.h"
+#include "neap/layers/tokens/prepend_token.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
 
@@ -208,11 +212,17 @@ constexpr std::array kRows = {
     RowOf<Softplus, &Softplus::beta, &Softplus::threshold>(),
     RowOf<Mish>(),
     RowOf<Prelu, &Prelu::slopes>(),
+    RowOf<Embedding, &Embedding::vocabulary, &Embedding::channels, &Embedding::padding,
+          &Embedding::init>(),
+    RowOf<PositionEmbedding, &PositionEmbedding::init>(),
+    RowOf<PrependToken, &PrependToken::init>(),
     RowOf<Add>(),
     RowOf<Concat>(),
     RowOf<Multiply>(),
     RowOf<SoftmaxCrossEntropy, &SoftmaxCrossEntropy::label_smoothing, &SoftmaxCrossEntropy::weight,
           &SoftmaxCrossEntropy::class_weights>(),
+    RowOf<LinearCrossEntropy, &LinearCrossEntropy::classes, &LinearCrossEntropy::bias,
+          &LinearCrossEntropy::weight, &LinearCrossEntropy::init>(),
     RowOf<MeanSquaredError, &MeanSquaredError::weight>(),
     RowOf<BinaryCrossEntropy, &BinaryCrossEntropy::weight, &BinaryCrossEntropy::positive_weight>(),
     RowOf<FocalLoss, &FocalLoss::alpha, &FocalLoss::gamma, &FocalLoss::weight>(),

@@ -28,7 +28,10 @@ struct MatmulShape {
   int64_t m = 0, n = 0, k = 0;
   int64_t batch = 1;
   int64_t stride_a = 0, stride_b = 0, stride_c = 0;
-  uint32_t alignment = 16;  // of a and b, in bytes; c is always aligned to 16
+  uint32_t alignment = 16;    // of a and b, in bytes
+  uint32_t alignment_c = 16;  // of c
+  // Elements from one column to the next of the matrices as they lie in memory; 0: no gaps.
+  int64_t leading_a = 0, leading_b = 0, leading_c = 0;
 };
 
 // The types of a and b, and of c: 16-bit operands can have a result of their type or of fp32.

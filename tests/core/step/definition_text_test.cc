@@ -35,6 +35,10 @@
 #include "neap/layers/shape/windows.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
+#include "neap/layers/tokens/embedding.h"
+#include "neap/layers/tokens/linear_cross_entropy.h"
+#include "neap/layers/tokens/position_embedding.h"
+#include "neap/layers/tokens/prepend_token.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
 
@@ -110,6 +114,16 @@ auto Fields(Elu& d) {
 auto Fields(Softplus& d) {
   auto& [a, b] = d;
   return std::tie(a, b);
+}
+auto Fields(Embedding& d) {
+  auto& [a, b, c, init] = d;
+  static_cast<void>(init);
+  return std::tie(a, b, c);
+}
+auto Fields(LinearCrossEntropy& d) {
+  auto& [a, b, c, init] = d;
+  static_cast<void>(init);
+  return std::tie(a, b, c);
 }
 auto Fields(Prelu& d) {
   auto& [a] = d;
@@ -210,6 +224,7 @@ std::vector<Extents> Others(Extents v) {
   const int64_t h = v.h(), w = v.w();
   return {{h + 1, w}, {h, w + 1}, {h + 1, w + 1}, {h + 10, w}, {1, h, w}, Extents::Of({w})};
 }
+std::vector<std::optional<int64_t>> Others(const std::optional<int64_t>&) { return {0, 1, 10}; }
 std::vector<std::optional<Extents>> Others(const std::optional<Extents>&) {
   return {Extents(1), Extents(11), Extents(1, 11), Extents(1, 1, 1)};
 }
@@ -285,6 +300,8 @@ TEST_CASE("two definitions never have the same text, whichever field they differ
   all.AddVariants(Elu{});
   all.AddVariants(Softplus{});
   all.AddVariants(Prelu{});
+  all.AddVariants(Embedding{});
+  all.AddVariants(LinearCrossEntropy{});
   all.AddVariants(Dropout{});
   all.AddVariants(StochasticDepth{});
   all.AddVariants(FullyConnected{});
@@ -315,7 +332,8 @@ TEST_CASE("two definitions never have the same text, whichever field they differ
   CHECK(MaxPool{}.Parameters() == "kernel=2x2 stride=2x2 padding=0x0");
   CHECK(AveragePool{}.Parameters() == "kernel=2x2 stride=2x2 padding=0x0 count_padding=true");
   for (const Layer& layer :
-       std::vector<Layer>{Relu{}, Sigmoid{}, Tanh{}, Add{}, Concat{}, GlobalAveragePool{}}) {
+       std::vector<Layer>{Relu{}, Sigmoid{}, Tanh{}, Add{}, Concat{}, GlobalAveragePool{},
+                          PositionEmbedding{}, PrependToken{}}) {
     all.Add(layer);
     CHECK(layer.Parameters().empty());
   }

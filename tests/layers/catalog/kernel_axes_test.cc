@@ -39,6 +39,8 @@
 #include "neap/layers/shape/windows.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
+#include "neap/layers/tokens/linear_cross_entropy.h"
+#include "neap/layers/tokens/position_embedding.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
 
@@ -142,7 +144,7 @@ TEST_CASE("other windows keep three axes, with a number for each") {
   CHECK(kept(ZeroPad{.right = 1}) == ZeroPad{.right = 1}.Parameters() + on_x);
 }
 
-// All layers of networks, with windows that move.
+// All layers of networks of images, with windows that move.
 const std::vector<Layer> kLayers = {Convolution{.out_channels = 4, .kernel = 2},
                                     TransposedConvolution{.out_channels = 4, .kernel = 2},
                                     FullyConnected{.out_features = 3},
@@ -164,6 +166,7 @@ const std::vector<Layer> kLayers = {Convolution{.out_channels = 4, .kernel = 2},
                                     Mish{},
                                     LeakyRelu{},
                                     Prelu{},
+                                    PositionEmbedding{},
                                     ScaleShift{},
                                     ScaleShift{.learns_scale = true},
                                     Clip{},
@@ -188,6 +191,7 @@ const std::vector<Layer> kLayers = {Convolution{.out_channels = 4, .kernel = 2},
                                     Concat{},
                                     Multiply{},
                                     SoftmaxCrossEntropy{},
+                                    LinearCrossEntropy{.classes = 3},
                                     MeanSquaredError{},
                                     BinaryCrossEntropy{}};
 
@@ -195,7 +199,7 @@ const std::vector<Layer> kLayers = {Convolution{.out_channels = 4, .kernel = 2},
 bool HasKernels(Backend& backend, const Layer& layer, int axes) {
   const std::vector<int64_t> extents(static_cast<size_t>(axes), 6);
   std::vector<TensorSpec> inputs = {{.shape = SpatialShape(2, 4, extents)}};
-  if (layer.As<SoftmaxCrossEntropy>() != nullptr) {
+  if (layer.As<SoftmaxCrossEntropy>() != nullptr || layer.As<LinearCrossEntropy>() != nullptr) {
     inputs.push_back({.shape = LabelShape(inputs[0].shape), .dtype = DType::kInt32});
   } else if (!layer.Specify({.inputs = inputs}).ok()) {
     inputs.push_back(inputs[0]);

@@ -24,6 +24,7 @@
 #include "tests/layers/image_norm_checks.h"
 #include "tests/layers/loss_checks.h"
 #include "tests/layers/sub_batch_checks.h"
+#include "tests/layers/token_checks.h"
 #include "tests/layers/update_checks.h"
 
 namespace neap::testing {
@@ -218,6 +219,12 @@ TEST_CASE("an image without a label adds nothing to the loss and is not correct"
 TEST_CASE("dropout and the loss compute in sub-batches what they compute for the whole batch") {
   CheckDropoutInSubBatches(*MakeCpuBackend(), HostAccess(), DType::kFp32);
   CheckLossInSubBatches(*MakeCpuBackend(), HostAccess());
+}
+
+TEST_CASE("ids that do not exist have no gradient, and the loss of tokens adds up its parts") {
+  CheckIdsWithoutGradients(*MakeCpuBackend(), HostAccess());
+  for (const DType dtype : {DType::kFp32, DType::kBf16})
+    CheckTokenLossInParts(*MakeCpuBackend(), HostAccess(), dtype);
 }
 
 TEST_CASE("fully connected layers add up the gradients of sub-batches") {

@@ -15,6 +15,7 @@
 #include "tests/layers/image_norm_checks.h"
 #include "tests/layers/loss_checks.h"
 #include "tests/layers/sub_batch_checks.h"
+#include "tests/layers/token_checks.h"
 #include "tests/layers/update_checks.h"
 
 namespace neap::testing {
@@ -104,6 +105,15 @@ TEST_CASE("on the GPU too, sub-batches compute together what the whole batch doe
     CheckNormsInSubBatches(gpu->backend(), arena.Access(), dtype);
   }
   CheckLossInSubBatches(gpu->backend(), arena.Access());
+}
+
+TEST_CASE("on the GPU too, ids that do not exist have no gradient, and parts of a loss add up") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  DeviceArena arena(*gpu);
+  CheckIdsWithoutGradients(gpu->backend(), arena.Access());
+  for (const DType dtype : {DType::kFp32, DType::kBf16})
+    CheckTokenLossInParts(gpu->backend(), arena.Access(), dtype);
 }
 
 TEST_CASE("norms of each image are accurate far from zero, and NaN stays in its set, on a GPU") {

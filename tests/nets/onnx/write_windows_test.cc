@@ -17,6 +17,7 @@
 #include "neap/layers/pooling.h"
 #include "neap/layers/scale_shift.h"
 #include "neap/layers/target_loss.h"
+#include "neap/layers/tokens/position_embedding.h"
 #include "neap/memory/create_session.h"
 #include "neap/nets/onnx/onnx_file.h"
 #include "onnx_schema.pb.h"
@@ -177,6 +178,13 @@ TEST_CASE("scales, softmaxes, slices and shuffles of channels are read as they w
     CHECK(read.layers()[1].name == "layer");
     CHECK(read.layers()[1].layer == layer);
     CHECK(Computed(read, 72) == Computed(net, 72));
+  }
+}
+
+TEST_CASE("numbers of channels and of positions are told apart where there is one position") {
+  for (const Layer& layer : {Layer(ScaleShift{.learns_shift = true}), Layer(PositionEmbedding{})}) {
+    const Graph net = Of(layer, {6, 1, 1});
+    CHECK(WriteAndRead(net).read.graph.layers()[1].layer == layer);
   }
 }
 

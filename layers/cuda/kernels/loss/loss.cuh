@@ -12,6 +12,8 @@
 
 namespace neap::kernels {
 
+inline constexpr int32_t kNoLabel = -1;  // core/program/feeds.h
+
 // Sums the losses and the numbers of correct predictions of `parts`. The loss is a mean over
 // `terms`.
 static __global__ void __launch_bounds__(kThreads)

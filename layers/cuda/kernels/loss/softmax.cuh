@@ -8,8 +8,6 @@
 
 namespace neap::kernels {
 
-inline constexpr int32_t kNoLabel = -1;  // core/program/feeds.h
-
 // Reads a column of logits, and tells a class's probability from its logit.
 struct ColumnSoftmax {
   template <typename T>
