@@ -48,7 +48,8 @@
 
 namespace neap {
 
-// Errors: INVALID_ARGUMENT for labels of another shape than x, classes that are not positive, and a weight that is not positive.
+// Errors: INVALID_ARGUMENT for labels of another shape than x, and for classes or a weight that are
+// not positive.
 struct LinearCrossEntropy {
   static constexpr std::string_view kType = "linear_cross_entropy";
   int64_t classes = 0;

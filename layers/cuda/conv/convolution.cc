@@ -15,6 +15,7 @@
 #include "neap/layers/cuda/conv/cudnn_engines.h"
 #include "neap/layers/cuda/conv/depthwise_convolution.h"
 #include "neap/layers/cuda/conv/pointwise_convolution.h"
+#include "neap/layers/cuda/conv/position_convolution.h"
 #include "neap/layers/cuda/conv/space_to_depth.h"
 #include "neap/layers/cuda/conv/weight_gradient.h"
 #include "neap/layers/cuda/device/cuda_status.h"
@@ -207,6 +208,7 @@ absl::StatusOr<OrderedCandidates> CandidatesFor(const ConvolutionProblem& proble
     append({*pointwise}, Only(BuildPointwise),
            PointwiseIsFirstChoice(problem) ? candidates.first : candidates.rest);
   }
+  append(PositionEngines(problem), BuildPosition, candidates.first);
   if (const std::optional<Engine> depthwise = DepthwiseEngine(problem))
     append({*depthwise}, Only(BuildDepthwise), candidates.first);
   if (candidates.first.empty() && candidates.rest.empty()) return listed.status();

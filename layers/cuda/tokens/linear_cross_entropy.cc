@@ -1,8 +1,8 @@
 // LinearCrossEntropy through cuBLASLt, for one chunk of positions after another.
 //
-// cuBLAS is column-major, and reads a row-major matrix as its transpose. With channels last, a chunk
-// of x is x' {C, P}; with channels first, where a chunk is an example, it lies as {P, C} and is
-// transposed in the products. W' is {C, V}, and the logits are {V, P}:
+// cuBLAS is column-major, and reads a row-major matrix as its transpose. With channels last, a
+// chunk of x is x' {C, P}; with channels first, where a chunk is an example, it lies as {P, C} and
+// is transposed in the products. W' is {C, V}, and the logits are {V, P}:
 //
 //   logits  L  {V, P} = W'^T {V, C}  x' {C, P}
 //   dweight dW'{C, V} = x' {C, P}    g^T {P, V}     added to that of the chunks before

@@ -219,6 +219,21 @@ TEST_CASE("matrix products are the first choice for gradients of an fp32 1x1 con
   CHECK(first(grouped, DType::kFp32, Layout::kChannelsFirst) != "cublaslt-1x1");
 }
 
+TEST_CASE("a linear layer at each position of a channels-last sequence is one matrix product") {
+  const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
+  if (!catalog) return;
+  const auto is_product = [&](const Convolution& layer, const Shape& x, Layout layout) {
+    const StepSignature step = Signatures(layer, {x, DType::kBf16, layout})[0];
+    return catalog->Engines(step).value().front().id.starts_with("cublaslt-positions");
+  };
+  const Convolution linear = {.out_channels = 64};
+  CHECK(is_product(linear, {8, 64, 128}, Layout::kChannelsLast));
+  CHECK_FALSE(is_product(linear, {8, 64, 128}, Layout::kChannelsFirst));
+  CHECK_FALSE(is_product(linear, {8, 64, 16, 16}, Layout::kChannelsLast));
+  CHECK_FALSE(is_product(linear, {8, 64, 1, 1}, Layout::kChannelsLast));
+  CHECK_FALSE(is_product({.out_channels = 64, .groups = 2}, {8, 64, 128}, Layout::kChannelsLast));
+}
+
 TEST_CASE("neap's own kernels are the first choice for depthwise convolutions") {
   const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
   if (!catalog) return;

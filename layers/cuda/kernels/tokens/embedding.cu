@@ -1,8 +1,8 @@
 // Embeddings. Forward copies rows: a warp for each position. Backward sorts the positions by id,
 // keeping the order of those of one id, and sums the rows of dy of each id in this order.
 //
-// The sort is a radix sort of 8 bits of the id at a time: a tile of positions counts its digits, one
-// block turns the counts of all tiles into places, and each position finds its place among the
+// The sort is a radix sort of 8 bits of the id at a time: a tile of positions counts its digits,
+// one block turns the counts of all tiles into places, and each position finds its place among the
 // equal digits of its tile. There are no atomic operations, so its time does not depend on the ids.
 //
 // Sums are taken in tiles of kSumTile places of the sorted positions:
