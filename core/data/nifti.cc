@@ -2,17 +2,21 @@
 
 #include <nifti1_io.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <cstring>
+#include <iterator>
 #include <memory>
 #include <new>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/file.h"
+#include "neap/core/base/gzip.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/data/stored_number.h"
 
 namespace neap {
 namespace {
@@ -43,22 +47,52 @@ absl::StatusOr<ImageShape> NiftiShape(const nifti_image& image, const std::strin
   return ImageShape{.c = channels, .h = extents[1], .w = extents[0], .d = extents[2]};
 }
 
+// `bytes` are the voxels as the file has them.
 template <typename Stored>
-void ConvertVoxels(const nifti_image& image, std::vector<float>& values) {
+void ConvertVoxels(const nifti_image& image, const std::byte* bytes, std::vector<float>& values) {
   const bool scales = std::isfinite(image.scl_slope) && image.scl_slope != 0;
   const double slope = scales ? static_cast<double>(image.scl_slope) : 1;
   const double shift =
       scales && std::isfinite(image.scl_inter) ? static_cast<double>(image.scl_inter) : 0;
-  const auto* const bytes = static_cast<const std::byte*>(image.data);
+  const bool is_swapped = image.byteorder != nifti_short_order();
   for (size_t i = 0; i < values.size(); ++i) {
-    Stored stored;
-    std::memcpy(&stored, bytes + i * sizeof stored, sizeof stored);
+    const auto stored = LoadStored<Stored>(bytes + i * sizeof(Stored), is_swapped);
     values[i] = static_cast<float>(static_cast<double>(stored) * slope + shift);
   }
 }
 
+// The voxels' bytes, decompressed if the file is.
+absl::StatusOr<std::vector<std::byte>> VoxelBytes(const nifti_image& image,
+                                                  const ImageShape& shape) {
+  ASSIGN_OR_RETURN(const ReadableFile file, ReadableFile::Open(image.iname));
+  const int64_t begin = image.iname_offset, count = shape.elements() * image.nbyper;
+  if (begin < 0) return file.Corrupt(0, "the header says that voxels begin before the file");
+  std::vector<std::byte> bytes;
+  if (absl::EndsWithIgnoreCase(file.path(), ".gz")) {
+    ASSIGN_OR_RETURN(bytes, ReadGzip(file, begin + count));
+    bytes.erase(bytes.begin(), bytes.begin() + std::min(begin, std::ssize(bytes)));
+    if (std::ssize(bytes) == count) return bytes;
+    return absl::DataLossError(absl::StrCat(file.path(), ": ", std::ssize(bytes),
+                                            " bytes of voxels; the header says ", ToString(shape),
+                                            ", ", count));
+  }
+  if (file.size_bytes() < begin + count) {
+    return file.Corrupt(file.size_bytes(),
+                        absl::StrCat("the file ends here; the header says ", ToString(shape),
+                                     " voxels, ", count, " bytes"));
+  }
+  try {
+    bytes.resize(static_cast<size_t>(count));
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(file.path(), ": no memory for ", count, " bytes"));
+  }
+  RETURN_IF_ERROR(file.ReadAt(begin, absl::MakeSpan(bytes)));
+  return bytes;
+}
+
 // Null for a type that is not read.
-using NiftiConversion = void (*)(const nifti_image&, std::vector<float>&);
+using NiftiConversion = void (*)(const nifti_image&, const std::byte*, std::vector<float>&);
 NiftiConversion ConversionOf(int datatype) {
   switch (datatype) {
     case NIFTI_TYPE_UINT8:
@@ -101,9 +135,7 @@ absl::StatusOr<Volume> ReadNifti(const std::string& path) {
         absl::StrCat(path, ": voxels of the type ", nifti_datatype_string(image->datatype),
                      " are not read; integers and floating-point numbers of up to 8 bytes are"));
   }
-  if (nifti_image_load(image.get()) != 0 || image->data == nullptr)
-    return absl::DataLossError(
-        absl::StrCat(path, ": the file has fewer voxels than its header says, ", ToString(shape)));
+  ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, VoxelBytes(*image, shape));
   Volume volume = {.shape = shape};
   try {
     volume.values.resize(static_cast<size_t>(shape.elements()));
@@ -111,7 +143,7 @@ absl::StatusOr<Volume> ReadNifti(const std::string& path) {
     return absl::ResourceExhaustedError(
         absl::StrCat(path, ": no memory for ", ToString(shape), " voxels"));
   }
-  convert(*image, volume.values);
+  convert(*image, bytes.data(), volume.values);
   return volume;
 }
 

@@ -1,8 +1,9 @@
 // NIfTI-1 files (.nii, .nii.gz), by the library of the format's authors.
 //
 // Read are integers of 1, 2, 4 and 8 bytes and floating-point numbers of 4 and 8, in both byte
-// orders, with the scale that the header states: value * scl_slope + scl_inter. The library makes
-// voxels that are infinite or NaN 0.
+// orders, with the scale that the header states: value * scl_slope + scl_inter. The library reads
+// the header alone: it takes a truncated file for a whole one, and makes voxels that are infinite or
+// NaN 0.
 //
 //   ASSIGN_OR_RETURN(const Volume scan, ReadNifti("scan.nii.gz"));
 //

@@ -4,7 +4,6 @@
 #include <array>
 #include <bit>
 #include <cstddef>
-#include <cstring>
 #include <iterator>
 #include <limits>
 #include <new>
@@ -15,6 +14,7 @@
 #include "neap/core/base/float16.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/data/npy_dictionary.h"
+#include "neap/core/data/stored_number.h"
 
 namespace neap {
 namespace {
@@ -92,14 +92,6 @@ void InFileOrder(const NpyHeader& header, int64_t first, int64_t count, const St
   }
 }
 
-template <typename Stored>
-Stored LoadElement(const std::byte* bytes, bool big_endian) {
-  std::array<std::byte, sizeof(Stored)> own;
-  std::memcpy(own.data(), bytes, own.size());
-  if (big_endian) std::reverse(own.begin(), own.end());
-  return std::bit_cast<Stored>(own);
-}
-
 }  // namespace
 
 absl::StatusOr<NpyFile> NpyFile::Open(const std::string& path) {
@@ -127,7 +119,7 @@ absl::Status NpyFile::ReadStored(std::vector<Value>& values) const {
         file_.ReadAt(begin, absl::MakeSpan(chunk.data(), static_cast<size_t>(count * kBytes))));
     int64_t outside = -1;  // the first element that the values' type does not hold
     InFileOrder(header_, first, count, [&](int64_t i, int64_t at) {
-      const auto stored = LoadElement<Stored>(chunk.data() + i * kBytes, header_.big_endian);
+      const auto stored = LoadStored<Stored>(chunk.data() + i * kBytes, header_.big_endian);
       if constexpr (std::is_same_v<Value, float>) {
         values[static_cast<size_t>(at)] = static_cast<float>(stored);
       } else {
