@@ -29,6 +29,7 @@ struct FolderPair {
   std::string examples;
   std::string labels;
   std::string list = {};  // a file with the stems; empty: all
+  friend bool operator==(const FolderPair&, const FolderPair&) = default;
 };
 
 bool IsFolder(const std::string& path) {
@@ -180,6 +181,10 @@ absl::StatusOr<LabelledFiles> FindLabelledFiles(const std::string& directory, Sp
   }
   if (!found.files.empty()) return found;
   return absl::NotFoundError(absl::StrCat(pair->labels, ": there are no labels"));
+}
+
+bool HasLabelledSplits(const std::string& directory) {
+  return PairOf(directory, Split::kTrain) != PairOf(directory, Split::kTest);
 }
 
 absl::StatusOr<std::vector<std::string>> NamesOfClasses(const std::string& directory) {

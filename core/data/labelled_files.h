@@ -53,6 +53,9 @@ struct LabelledSuffixes {
 absl::StatusOr<LabelledFiles> FindLabelledFiles(const std::string& directory, Split split,
                                                 const LabelledSuffixes& suffixes);
 
+// Whether training and tests have files of their own.
+bool HasLabelledSplits(const std::string& directory);
+
 // The names of the classes by number: the lines of DIR/classes.txt. Empty if there is no such file.
 // Errors: INVALID_ARGUMENT for an empty line or a name that is there twice.
 absl::StatusOr<std::vector<std::string>> NamesOfClasses(const std::string& directory);

@@ -40,6 +40,7 @@ TEST_CASE("files are paired by their stems, in order, and those without labels a
   const std::string expected = "a: images/a.PNG -> masks/a.png; b: images/b.jpg -> masks/b.png; 1!";
   for (const Split split : {Split::kTrain, Split::kTest, Split::kValidation})
     CHECK(Found(root, split) == expected);
+  CHECK(!HasLabelledSplits(root.path()));
 }
 
 TEST_CASE("splits are folders around or within those of images and labels") {
@@ -52,6 +53,8 @@ TEST_CASE("splits are folders around or within those of images and labels") {
     WriteWithin(inside, "images/" + split + "/" + split + ".jpg", "");
     WriteWithin(inside, "annotations/" + split + "/" + split + ".png", "");
   }
+  CHECK(HasLabelledSplits(outside.path()));
+  CHECK(HasLabelledSplits(inside.path()));
   CHECK(Found(outside) == "train: train/images/train.jpg -> train/labels/train.png; ");
   CHECK(Found(outside, Split::kTest) == "val: val/images/val.jpg -> val/labels/val.png; ");
   CHECK(Found(inside) ==
