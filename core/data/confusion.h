@@ -7,7 +7,7 @@
 //   label 2               0     0   9               Dice 2 * 20 / (2 * 20 + 3 + 2)
 //
 //   Confusion confusion(/*classes=*/3);
-//   confusion.Add(logits, labels);  // N, C, ... and N, ...
+//   confusion.Add(logits, labels, /*images=*/2);  // N, C, ... and N, ...
 //   confusion.MeanIou();
 //
 // A position whose logits have a NaN is given none of the classes. Positions without a label do not

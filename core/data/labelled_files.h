@@ -20,7 +20,7 @@
 //
 //   ASSIGN_OR_RETURN(const LabelledFiles found,
 //                    FindLabelledFiles("DIR", Split::kTrain, {{".jpg", ".png"}, {".png"}}));
-//   found.files[0].examples[0];  // DIR/train/images/7.jpg
+//   const std::string& first = found.files[0].examples[0];  // DIR/train/images/7.jpg
 #pragma once
 
 #include <string>
