@@ -14,11 +14,16 @@ namespace neap::apps {
 namespace {
 
 constexpr const char* kSynthetic = "synthetic";
+constexpr const char* kTokensPrefix = "tokens";  // of tokens: and tokens32:
 
 std::string TextOf(const TrainFlags& flags, const Dataset* dataset) {
   if (dataset == nullptr) {
     return absl::StrCat(flags.batches.batch_file, ", one batch of ", *flags.net.options.batch,
                         " images");
+  }
+  if (dataset->tokens() > 0) {
+    return absl::StrCat(flags.batches.data, ", ", dataset->size(), " windows of ",
+                        dataset->tokens(), " tokens, ", dataset->classes(), " classes");
   }
   return absl::StrCat(flags.batches.data, ", ", dataset->size(), " images of ",
                       ToString(dataset->shape()), ", ", dataset->classes(), " classes");
@@ -85,7 +90,10 @@ absl::StatusOr<int64_t> ClassesOf(const std::string& data) {
                      ImageClassesOf(data.substr(std::string(kImageFolderPrefix).size())));
     return std::ssize(names);
   }
-  ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset, OpenDataset(data, {}));
+  DatasetOptions options;
+  if (absl::StartsWith(data, kTokensPrefix))
+    options.shape = ImageShape{};  // any file has such windows
+  ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset, OpenDataset(data, options));
   return dataset->classes();
 }
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 
 from neap import _neap
-from neap.data import Loader, are_arrays, arrays_of_step, images_of_step, to_array, to_images, to_labels, to_targets
+from neap.data import Loader, are_arrays, arrays_of_step, images_of_step, to_array, to_images, to_labels, to_targets, to_tokens
 from neap.errors import Error, NonFiniteLossError
 from neap.progress import progress_bar
 from neap.rate import Rate, rate_at, schedule_of
@@ -147,7 +147,7 @@ class Session(_neap.Session):
 
     def step(self, images: Any, labels: Any) -> float:
         """Trains with one batch and returns its mean loss. Raises NonFiniteLossError if that is infinite or not a number."""
-        images, answers = images_of_step(images), self._answers(labels)
+        images, answers = self._inputs_of_step(images), self._answers(labels)
         self._follow_schedule()
         result = self._step(images, answers)
         _check_loss(result)
@@ -198,7 +198,7 @@ class Session(_neap.Session):
         Training is that of one batch of all images; batch norms take the statistics of each batch. Raises NonFiniteLossError if
         the loss is infinite or not a number.
         """
-        images, answers = images_of_step(images), self._answers(labels)
+        images, answers = self._inputs_of_step(images), self._answers(labels)
         self._follow_schedule()
         result = self._accumulate(images, answers)
         _check_loss(result, may_be_skipped=True)
@@ -222,7 +222,7 @@ class Session(_neap.Session):
     def begin(self, images: Any, labels: Any) -> None:
         """The first half of a step: sends the batch and returns. Two steps may be in flight."""
         self._follow_schedule()
-        self._begin(images_of_step(images), self._answers(labels))
+        self._begin(self._inputs_of_step(images), self._answers(labels))
 
     def finish(self) -> _neap.StepResult:
         """The second half: waits for the oldest step in flight."""
@@ -355,6 +355,10 @@ class Session(_neap.Session):
                   for first in range(0, len(images), self.batch)]
         return numpy.concatenate(pieces)
 
+    def _inputs_of_step(self, values: Any) -> Any:
+        """Images where they are, or tokens on the host if the network reads these."""
+        return to_tokens(values) if self._reads_tokens else images_of_step(values)
+
     def _answers(self, values: Any) -> numpy.ndarray:
         """Labels, or targets if the loss reads these and the values are floats."""
         values = to_array(values, None)
@@ -370,7 +374,8 @@ class Session(_neap.Session):
         elif isinstance(batches, _neap.Dataset):
             pairs = (batches.read(first, self.batch) for first in range(0, len(batches), self.batch))
         for images, classes in pairs:
-            images, classes = to_images(images), self._answers(classes)
+            images = to_tokens(images) if self._reads_tokens else to_images(images)
+            classes = self._answers(classes)
             for first in range(0, max(1, len(images)), self.batch):
                 yield images[first:first + self.batch], classes[first:first + self.batch]
 
