@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "neap/core/step/window.h"
+#include "neap/layers/attention.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/fusion/fused_convolution.h"
@@ -66,7 +67,7 @@ void ChangeExtents(Layer& layer, F f) {
 }
 
 bool TakesAllAxes(const Layer& layer) {
-  return layer.As<Resize>() != nullptr || layer.As<AdaptiveAveragePool>() != nullptr ||
+  return layer.As<Attention>() != nullptr || layer.As<Resize>() != nullptr || layer.As<AdaptiveAveragePool>() != nullptr ||
          layer.As<PixelShuffle>() != nullptr || layer.As<PixelUnshuffle>() != nullptr;
 }
 

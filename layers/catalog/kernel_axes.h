@@ -8,8 +8,8 @@
 //                        {N, C, D, H, W}   other windows, Crop and ZeroPad
 //
 // Kernels of layers with windows therefore know two spatial axes and three, and those of most other
-// layers two; those of Resize, AdaptiveAveragePool, PixelShuffle and PixelUnshuffle take all axes
-// as they are. Both backends give their rows such signatures (KernelTable::view,
+// layers two; those of Resize, AdaptiveAveragePool, PixelShuffle and PixelUnshuffle, and of
+// Attention, whose inputs may have different axes, take all axes as they are. Both backends give their rows such signatures (KernelTable::view,
 // layers/catalog/table_backend.h).
 #pragma once
 

@@ -157,6 +157,8 @@ absl::StatusOr<Candidates> AddCandidates(const StepSignature& signature,
                                          const SharedRuntime& runtime);
 absl::StatusOr<Candidates> MultiplyCandidates(const StepSignature& signature,
                                               const SharedRuntime& runtime);
+absl::StatusOr<Candidates> AttentionCandidates(const StepSignature& signature,
+                                               const SharedRuntime& runtime);
 absl::StatusOr<Candidates> ConcatCandidates(const StepSignature& signature,
                                             const SharedRuntime& runtime);
 absl::StatusOr<Candidates> CropCandidates(const StepSignature& signature,

@@ -10,6 +10,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/attention.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/catalog/kernel_axes.h"
 #include "neap/layers/catalog/table_backend.h"
@@ -98,6 +99,7 @@ constexpr TableEntry kTable[] = {
     {kLayer<BinaryCrossEntropy>, TargetLossCandidates},
     {kLayer<Add>, AddCandidates},
     {kLayer<Multiply>, MultiplyCandidates},
+    {kLayer<Attention>, AttentionCandidates},
     {kLayer<Concat>, ConcatCandidates},
     {kLayer<ChannelShuffle>, PermutationCandidates},
     {kLayer<PixelShuffle>, PermutationCandidates},

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/step/window.h"
+#include "neap/layers/attention.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/resize/resize.h"
@@ -62,6 +63,8 @@ class CaseList {
   void Norms();
   void SyncNorms();
   void ImageNorms();
+  // attention_cases.cc
+  void Attentions();
   // cases.cc
   void Elementwise();
   void Dense();
@@ -93,6 +96,8 @@ class CaseList {
   void AddSyncNorms(int ranks, const Shape& shape);
   // Norms that do not couple images.
   void AddImageNorms(const Shape& shape);
+  void AddAttention(const Attention& layer, const std::vector<Shape>& inputs);
+  void AddAttentions(int64_t images, int64_t dims, int64_t queries, int64_t keys);
   // Of parts with these channels.
   void AddConcatenatedNorms(const Shape& image, const std::vector<int64_t>& channels);
   // Of a part of these channels in each position, of which the second is not normalised.

@@ -161,6 +161,7 @@ std::vector<LayerCase> AllLayerCases(uint32_t seed) {
   list.ResizedSequences();
   list.ResizedVolumes();
   list.ImageNorms();
+  list.Attentions();
   return list.Take();
 }
 
