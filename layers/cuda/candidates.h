@@ -27,6 +27,7 @@
 #include "neap/core/step/operands.h"
 #include "neap/layers/catalog/step_run.h"
 #include "neap/layers/catalog/table_backend.h"
+#include "neap/layers/cuda/attention/cudnn_attention.h"
 #include "neap/layers/cuda/conv/cudnn_convolution.h"
 #include "neap/layers/cuda/device/cublas_library.h"
 #include "neap/layers/cuda/kernels/kernels.h"
@@ -37,7 +38,7 @@ using Candidate = KernelCandidate;
 using Candidates = KernelCandidates;
 
 // The device, stream and library handles that kernels share. For a GPU that is not present only
-// `cublas` and `cudnn` are set; cuDNN can list engines.
+// `cublas`, `cudnn` and `attention` are set; cuDNN can list engines.
 struct Runtime {
   int device = 0;
   cudaStream_t stream = nullptr;
@@ -45,6 +46,7 @@ struct Runtime {
   cublasLtHandle_t blas = nullptr;
   uint32_t* tickets = nullptr;  // of reductions, which follow each other on the stream
   std::shared_ptr<CudnnConvolutions> cudnn;
+  std::shared_ptr<CudnnAttention> attention;  // null without cuDNN
   ~Runtime();
 };
 using SharedRuntime = std::shared_ptr<const Runtime>;

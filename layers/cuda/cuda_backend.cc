@@ -192,6 +192,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(void* compute_stream,
       runtime->cublas->Checked("cublasLtCreate", runtime->cublas->create(&runtime->blas)));
   ASSIGN_OR_RETURN(runtime->tickets, cuda::NewTickets(runtime->stream));
   ASSIGN_OR_RETURN(runtime->cudnn, CudnnConvolutions::ForDevice(compute_stream, options.lists));
+  ASSIGN_OR_RETURN(runtime->attention, CudnnAttention::ForDevice(compute_stream));
   return TableBackend::Create(cuda::RunnableTable(runtime, options), std::move(custom));
 }
 
@@ -202,6 +203,7 @@ absl::StatusOr<std::unique_ptr<EngineCatalog>> MakeCudnnCatalog(
   ASSIGN_OR_RETURN(runtime->cublas, cuda::LoadCublas());
   ASSIGN_OR_RETURN(runtime->cudnn,
                    CudnnConvolutions::ForDescribedDevice(device_properties_json, options.lists));
+  ASSIGN_OR_RETURN(runtime->attention, CudnnAttention::ForDescribedDevice(device_properties_json));
   return TableBackend::Create(cuda::Table(runtime, options), std::move(custom));
 }
 

@@ -1,9 +1,6 @@
 // The extents of an attention step and the places of its heads in memory, as kernels of every
-// backend read them (layers/attention.h).
-//
-//   const AttentionShape s = AttentionShapeOf(signature);
-//   const float* const k = args.Get<float>(s.key.tensor);
-//   k[s.key.At(n, head, position) + dim * s.key.dim_step];
+// backend read them (layers/attention.h): of a key, dimension d of a head at a position is element
+// key.At(image, head, position) + d * key.dim_step of the operand key.tensor.
 #pragma once
 
 #include <algorithm>

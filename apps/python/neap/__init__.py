@@ -5,7 +5,7 @@ import os
 _passive = not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys()
 if _passive:
     os.environ["OMP_WAIT_POLICY"] = "passive"
-from neap._neap import (AdaptiveAveragePool, Add, AveragePool, BatchNorm, BinaryCrossEntropy, ChannelShuffle, ChannelSlice,
+from neap._neap import (AdaptiveAveragePool, Add, Attention, AveragePool, BatchNorm, BinaryCrossEntropy, ChannelShuffle, ChannelSlice,
                         ChannelSplit, Clip, Concat, Convolution, Crop, Dataset, Dropout, Elu, FullyConnected, Gelu,
                         GlobalAveragePool, Graph, GroupNorm, HardSigmoid, HardSwish, InstanceNorm, Layer, LayerNorm, LeakyRelu,
                         LearningRate, LocalResponseNorm, MaxPool, MeanSquaredError, MemoryUse, Mish, Multiply, OnnxGraph,
@@ -23,7 +23,7 @@ from neap.errors import BudgetError, Error, NonFiniteLossError
 from neap.session import Accuracy, History, LoadedKeys, Session
 from neap.torch_export import from_torch
 
-__all__ = ["Accuracy", "AdaptiveAveragePool", "Add", "AveragePool", "BatchNorm", "BinaryCrossEntropy", "BudgetError",
+__all__ = ["Accuracy", "AdaptiveAveragePool", "Add", "Attention", "AveragePool", "BatchNorm", "BinaryCrossEntropy", "BudgetError",
            "ChannelShuffle", "ChannelSlice", "ChannelSplit", "Clip", "Concat", "Convolution", "Crop", "CustomLayer", "Dataset",
            "Dropout", "Elu", "Error", "FullyConnected", "Gelu", "GlobalAveragePool", "Graph", "GroupNorm", "HardSigmoid",
            "HardSwish", "History", "InstanceNorm", "Layer", "LayerNorm", "LeakyRelu", "LearningRate", "LoadedKeys", "Loader",

@@ -1,12 +1,15 @@
-// Attention: builds launches of neap's kernels from signatures.
+// Attention: the candidates of cuDNN, and launches of neap's kernels from signatures.
 #include "neap/layers/attention.h"
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
+#include "neap/layers/cuda/attention/sdpa_candidates.h"
 #include "neap/layers/cuda/candidates.h"
 #include "neap/layers/cuda/kernels/attention/attention.h"
 #include "neap/layers/steps/attention_shape.h"
@@ -99,7 +102,10 @@ absl::StatusOr<Candidates> AttentionCandidates(const StepSignature& signature,
   if (signature.phase != Phase::kForward) {
     workspace_bytes += kernels::AttentionScratchBytes(s.images, s.query.count, s.queries);
   }
-  return OwnKernel(signature, runtime, AttentionLaunch, workspace_bytes);
+  ASSIGN_OR_RETURN(Candidates candidates, SdpaCandidates(signature, s, runtime));
+  Candidates own = OwnKernel(signature, runtime, AttentionLaunch, workspace_bytes);
+  std::move(own.begin(), own.end(), std::back_inserter(candidates));
+  return candidates;
 }
 
 }  // namespace neap::cuda

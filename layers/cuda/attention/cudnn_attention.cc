@@ -37,7 +37,15 @@ std::string SdpaText(const SdpaTensor& t) {
 // The graph of a problem, which exposes the configuration of the engine before it is built.
 class SdpaGraph : public fe::graph::Graph {
  public:
-  explicit SdpaGraph(const SdpaProblem& problem) : problem_(problem) {
+  // Of a device that is not present, `properties` are its description, and `sm_version` is its
+  // compute capability: 90.
+  SdpaGraph(const SdpaProblem& problem, std::shared_ptr<const fe::DeviceProperties> properties,
+            int sm_version)
+      : problem_(problem) {
+    if (properties != nullptr) {
+      set_device_properties(std::move(properties));
+      set_sm_version(sm_version);  // before nodes, which copy it
+    }
     set_io_data_type(cudnn::DataTypeOf(problem.dtype));
     set_intermediate_data_type(fe::DataType_t::FLOAT);
     set_compute_data_type(fe::DataType_t::FLOAT);
@@ -226,11 +234,7 @@ class CudnnAttentionImpl final : public CudnnAttention {
 
   absl::StatusOr<std::unique_ptr<SdpaGraph>> Lowered(const SdpaProblem& problem,
                                                      const Handle& handle) const {
-    auto graph = std::make_unique<SdpaGraph>(problem);
-    if (properties_ != nullptr) {
-      graph->set_device_properties(properties_);
-      graph->set_sm_version(sm_version_);
-    }
+    auto graph = std::make_unique<SdpaGraph>(problem, properties_, sm_version_);
     RETURN_IF_ERROR(graph->Lower(handle.get()));
     return graph;
   }

@@ -28,7 +28,8 @@ def test_layers_are_copied_with_their_fields():
               neap.ZeroPad(top=1, right=2), neap.Relu(), neap.LeakyRelu(0.3), neap.Clip(-1, 1),
               neap.Sigmoid(), neap.Tanh(), neap.HardSigmoid(), neap.HardSwish(), neap.Silu(), neap.Gelu("tanh"),
               neap.Elu(0.5), neap.Softplus(2, threshold=10), neap.Mish(), neap.Prelu(3), neap.Add(), neap.Concat(),
-              neap.Multiply(), neap.SoftmaxCrossEntropy(0.1), neap.MeanSquaredError(0.5), neap.BinaryCrossEntropy()]
+              neap.Multiply(), neap.Attention(4, kv_heads=2, causal=True, scale=0.3, rotary_dims=6, rotary_base=100),
+              neap.SoftmaxCrossEntropy(0.1), neap.MeanSquaredError(0.5), neap.BinaryCrossEntropy()]
     assert len({layer.type for layer in layers}) == len(layers)
     more = [neap.Resize(scales=(1, 1.5), mode="cubic", cubic_coefficient=-0.5), neap.Resize(scales=0.7, rounding="floor")]
     for layer in layers + more:

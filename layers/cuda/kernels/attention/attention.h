@@ -2,14 +2,11 @@
 // dimensions, in every layout and element type.
 //
 // A block of threads takes a tile of the positions of a head, and reads the others of the head tile
-// by tile, so no memory holds a number for every pair of positions. Sums are taken in fp32, in an
-// order that depends on the shape only.
-//
-//   forward       a tile of queries reads the keys and values (attention_forward.cu)
-//   backward      a tile of queries reads the keys and values, for dquery (attention_backward.cu);
-//                 a tile of keys reads the queries of all heads that share it, for dkey and dvalue
-//   dbias         a tile of pairs of positions reads all images and heads that share its bias
-//                 (attention_bias.cu)
+// by tile, so no memory holds a number for every pair of positions. A tile of queries reads keys and
+// values, forward and for the gradient of the query; a tile of keys reads the queries of all heads
+// that share it, for the gradients of key and value; a tile of pairs of positions reads the images
+// and heads that share its bias, for the gradient of that. Sums are taken in fp32, in an order that
+// depends on the shape only.
 #pragma once
 
 #include <cuda_runtime_api.h>
