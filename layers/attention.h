@@ -14,10 +14,10 @@
 //
 // A position is a place along the spatial axes, outermost first. Inputs, of one dtype and layout:
 //
-// * query {N, heads * head_dim, Tq}, key {N, kv_heads * head_dim, Tk} and value
-//   {N, kv_heads * value_dim, Tk}, or one tensor {N, (heads + 2 * kv_heads) * head_dim, T} that has
-//   all three behind each other in its channels;
-// * a bias {N, heads or 1, Tq, Tk} of each image behind them, if there is one input more.
+// query {N, heads * head_dim, Tq}, key {N, kv_heads * head_dim, Tk} and value {N, kv_heads *
+// value_dim, Tk}, or one tensor {N, (heads + 2 * kv_heads) * head_dim, T} that has all three behind
+// each other in its channels; behind them, if there is one input more, a bias {N, heads or 1, Tq,
+// Tk} of each image.
 //
 // Images {N, C, H, W} and volumes are taken, too: then Tq is H * W, say. y has the channels heads *
 // value_dim and the positions of the query. Where no layer needs dbias, backward does not write it.

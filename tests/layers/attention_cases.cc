@@ -46,7 +46,7 @@ void CaseList::Attentions() {
   AddAttention({.heads = 2}, {{2, 48, 4, 5}});                                // images
   AddAttention({.heads = 2}, {{2, 16, 4, 5}, {2, 16, 7}, {2, 16, 7}});        // that read a text
   AddAttention({.heads = 2}, {{1, 8, 2, 3, 2}, {1, 8, 3, 3}, {1, 8, 3, 3}});  // volumes
-  AddAttention({.heads = 8, .causal = true}, {{2, 8 * 3 * 64, 300}});  // several blocks of all
+  AddAttention({.heads = 4, .causal = true}, {{1, 4 * 3 * 32, 130}});  // several tiles of both
 }
 
 }  // namespace neap::testing
