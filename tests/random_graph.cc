@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "neap/core/step/specify.h"
 #include "neap/layers/activation.h"
-#include "neap/layers/attention.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/dropout.h"

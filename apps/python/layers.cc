@@ -17,7 +17,7 @@
 #include "neap/core/step/layer.h"
 #include "neap/core/step/window.h"
 #include "neap/layers/activation.h"
-#include "neap/layers/attention.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"

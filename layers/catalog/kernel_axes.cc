@@ -5,7 +5,7 @@
 #include <variant>
 
 #include "neap/core/step/window.h"
-#include "neap/layers/attention.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/fusion/fused_convolution.h"
@@ -67,8 +67,9 @@ void ChangeExtents(Layer& layer, F f) {
 }
 
 bool TakesAllAxes(const Layer& layer) {
-  return layer.As<Attention>() != nullptr || layer.As<Resize>() != nullptr || layer.As<AdaptiveAveragePool>() != nullptr ||
-         layer.As<PixelShuffle>() != nullptr || layer.As<PixelUnshuffle>() != nullptr;
+  return layer.As<Attention>() != nullptr || layer.As<Resize>() != nullptr ||
+         layer.As<AdaptiveAveragePool>() != nullptr || layer.As<PixelShuffle>() != nullptr ||
+         layer.As<PixelUnshuffle>() != nullptr;
 }
 
 bool IsIdle(Layer layer, int axis) {

@@ -2,16 +2,16 @@
 // image. Key and value, and their gradients, are rows of the workspace while it lasts:
 //
 //   workspace  [angles)[rows and scores of part 0)[of part 1) ...
-#include "neap/layers/attention.h"
+#include "neap/layers/attention/attention.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 
 #include "neap/core/base/parallel.h"
+#include "neap/layers/attention/attention_shape.h"
 #include "neap/layers/cpu/candidates.h"
 #include "neap/layers/cpu/dot_product.h"
-#include "neap/layers/steps/attention_shape.h"
 
 namespace neap::cpu {
 namespace {

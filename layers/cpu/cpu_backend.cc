@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/layers/activation.h"
-#include "neap/layers/attention.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/catalog/kernel_axes.h"
 #include "neap/layers/catalog/table_backend.h"

@@ -10,7 +10,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
 #include "neap/layers/activation.h"
-#include "neap/layers/attention.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/catalog/kernel_axes.h"
 #include "neap/layers/catalog/table_backend.h"

@@ -7,7 +7,7 @@
 #include "neap/core/graph/sizes.h"
 #include "neap/core/graph/with_options.h"
 #include "neap/layers/activation.h"
-#include "neap/layers/attention.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/channel_split.h"
 #include "neap/layers/convolution.h"

@@ -3,7 +3,7 @@
 
 #include "neap/core/graph/graph.h"
 #include "neap/layers/activation.h"
-#include "neap/layers/attention.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/initial_weights.h"
 #include "neap/layers/multiply.h"
@@ -28,7 +28,7 @@ std::string AddByHe(Graph& net, std::string x) {
   return x;
 }
 
-// layers/attention.h
+// layers/attention/attention.h
 void AddAttention(Graph& net, std::string x) {
   const std::string qkv = net.Add("qkv", Convolution{.out_channels = 3 * 768}, {x});
   x = net.Add("attention", Attention{.heads = 12, .causal = true}, {qkv});

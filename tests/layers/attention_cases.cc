@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "neap/layers/attention.h"
+#include "neap/layers/attention/attention.h"
 #include "tests/layers/case_list.h"
 
 namespace neap::testing {

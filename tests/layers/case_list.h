@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/step/window.h"
-#include "neap/layers/attention.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/resize/resize.h"

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "neap/layers/attention.h"
+#include "neap/layers/attention/attention.h"
 
 namespace neap::testing {
 namespace {

@@ -1,4 +1,4 @@
-// Attention in float64, as layers/attention.h defines it.
+// Attention in float64, as layers/attention/attention.h defines it.
 #pragma once
 
 #include "tests/layers/harness.h"

@@ -8,7 +8,7 @@
 
 #include "neap/core/program/sub_batches.h"
 #include "neap/core/step/signature_text.h"
-#include "neap/layers/attention.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/norm/group_norm.h"

@@ -1,5 +1,5 @@
 // Attention: the candidates of cuDNN, and launches of neap's kernels from signatures.
-#include "neap/layers/attention.h"
+#include "neap/layers/attention/attention.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -9,10 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
+#include "neap/layers/attention/attention_shape.h"
 #include "neap/layers/cuda/attention/sdpa_candidates.h"
 #include "neap/layers/cuda/candidates.h"
 #include "neap/layers/cuda/kernels/attention/attention.h"
-#include "neap/layers/steps/attention_shape.h"
 
 namespace neap::cuda {
 namespace {

@@ -4,8 +4,8 @@
 // left to neap's kernels.
 #pragma once
 
+#include "neap/layers/attention/attention_shape.h"
 #include "neap/layers/cuda/candidates.h"
-#include "neap/layers/steps/attention_shape.h"
 
 namespace neap::cuda {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "neap/core/program/program.h"
-#include "neap/layers/attention.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/norm/group_norm.h"

@@ -1,4 +1,4 @@
-// Launchers of the kernels of attention (layers/attention.h), for heads of at most kMaxHeadDims
+// Launchers of the kernels of attention (layers/attention/attention.h), for heads of at most kMaxHeadDims
 // dimensions, in every layout and element type.
 //
 // A block of threads takes a tile of the positions of a head, and reads the others of the head tile

@@ -1,4 +1,4 @@
-#include "neap/layers/attention.h"
+#include "neap/layers/attention/attention.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 #include "neap/core/step/operands.h"
 #include "neap/core/step/parameter_text.h"
 #include "neap/core/step/specify.h"
-#include "neap/layers/steps/attention_shape.h"
+#include "neap/layers/attention/attention_shape.h"
 
 namespace neap {
 namespace {

@@ -1,4 +1,4 @@
-#include "neap/layers/steps/attention_shape.h"
+#include "neap/layers/attention/attention_shape.h"
 
 #include <cmath>
 

@@ -1,5 +1,5 @@
 // The extents of an attention step and the places of its heads in memory, as kernels of every
-// backend read them (layers/attention.h): of a key, dimension d of a head at a position is element
+// backend read them (layers/attention/attention.h): of a key, dimension d of a head at a position is element
 // key.At(image, head, position) + d * key.dim_step of the operand key.tensor.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 #include "neap/core/step/operands.h"
 #include "neap/core/step/step_signature.h"
-#include "neap/layers/attention.h"
+#include "neap/layers/attention/attention.h"
 
 namespace neap {
 
