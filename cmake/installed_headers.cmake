@@ -53,6 +53,7 @@ set(NEAP_INSTALLED_HEADERS
   core/vision/dataset.h
   core/vision/loader.h
   layers/activation.h
+  layers/attention/attention.h
   layers/batch_norm.h
   layers/catalog/custom_kernel.h
   layers/catalog/engine_lists.h

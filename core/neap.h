@@ -16,6 +16,7 @@
 #include "neap/core/step/loss_scale.h"
 #include "neap/core/vision/loader.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"

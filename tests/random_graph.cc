@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "neap/core/step/specify.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/dropout.h"
@@ -127,6 +128,7 @@ class Generator {
   Value Block(const Value& x, int nesting) {
     if (options_.read_twice && nesting == 0 && Chance(2)) return Sum(x, nesting);
     if (options_.mobile && Chance(2)) return Inverted(x);
+    if (options_.attention && Chance(4)) return Attended(x);
     if (nesting < options_.max_nesting && Chance(2))
       return Chance(2) ? Sum(x, nesting) : Join(x, nesting);
     switch (Between(0, 9)) {
@@ -166,6 +168,22 @@ class Generator {
     }
     if (x.channels % 2 == 0 && channels % 2 == 0 && Chance(3)) layer.groups = 2;
     return {net_.Add(Named("conv"), layer, {x.name}), channels, x.size};
+  }
+
+  // x attends to itself, causally or not.
+  Value Attended(const Value& x) {
+    Attention layer = {.heads = x.channels % 2 == 0 ? 2 : 1, .causal = Chance(2)};
+    if (x.channels / layer.heads >= 2 && Chance(2)) layer.rotary_dims = 2;
+    std::vector<std::string> inputs;
+    if (Chance(2)) {
+      inputs = {Conv(x, 3 * x.channels).name};
+    } else {
+      layer.kv_heads = 1;
+      const int64_t shared = x.channels / layer.heads;
+      inputs = {x.name, Conv(x, shared).name, Conv(x, 2 * shared).name};
+    }
+    const int64_t channels = inputs.size() == 1 ? x.channels : 2 * x.channels;
+    return {net_.Add(Named("attention"), layer, std::move(inputs)), channels, x.size};
   }
 
   Value Activated(const Value& x) {

@@ -17,6 +17,7 @@
 #include "neap/core/step/layer.h"
 #include "neap/core/step/window.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
@@ -162,6 +163,27 @@ void BindConvolutions(nb::module_& module) {
         return Layer(FullyConnected{.out_features = out_features, .bias = bias});
       },
       "out_features"_a, "bias"_a = true, "As torch.nn.Linear, on all values of an image.");
+}
+
+void BindAttention(nb::module_& module) {
+  const Attention usual;
+  module.def(
+      "Attention",
+      [](int64_t heads, int64_t kv_heads, bool causal, float scale, bool learned_bias,
+         int64_t rotary_dims, float rotary_base) {
+        return Layer(Attention{.heads = heads,
+                               .kv_heads = kv_heads,
+                               .causal = causal,
+                               .scale = scale,
+                               .learned_bias = learned_bias,
+                               .rotary_dims = rotary_dims,
+                               .rotary_base = rotary_base});
+      },
+      "heads"_a, "kv_heads"_a = usual.kv_heads, "causal"_a = usual.causal, "scale"_a = usual.scale,
+      "learned_bias"_a = usual.learned_bias, "rotary_dims"_a = usual.rotary_dims,
+      "rotary_base"_a = usual.rotary_base,
+      "As torch.nn.functional.scaled_dot_product_attention, of query, key and value, or of one "
+      "tensor with all three in its channels, and of a bias, if there is one.");
 }
 
 void BindNorms(nb::module_& module) {
@@ -440,6 +462,7 @@ void BindLayers(nb::module_& module) {
       .def("__hash__", [](const Layer& layer) { return nb::hash(nb::cast(ToText(layer))); })
       .def("__repr__", ToText);
   BindConvolutions(module);
+  BindAttention(module);
   BindNorms(module);
   BindPools(module);
   BindResizes(module);

@@ -168,6 +168,9 @@ struct StepSpec {
   std::vector<Operand> reads;
   std::vector<Operand> writes;
   std::vector<Operand> accumulates = {};  // read, added to, written
+  // Gradients of inputs in `writes` that the step leaves out if no layer needs them: its signature
+  // lacks them then. Others that nobody needs are written nevertheless, if the step has more.
+  std::vector<Operand> optional_writes = {};
   // Forward only: the operands that a recomputation reads; empty if these are `reads`. It writes
   // the rest of `writes`, and does not accumulate.
   std::vector<Operand> rerun_reads = {};

@@ -6,6 +6,7 @@
 
 #include "neap/core/step/operands.h"
 #include "neap/core/step/window.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/fusion/fused_convolution.h"
@@ -72,11 +73,12 @@ void ChangeExtents(Layer& layer, F f) {
 }
 
 bool TakesAllAxes(const Layer& layer) {
-  return layer.As<Resize>() != nullptr || layer.As<AdaptiveAveragePool>() != nullptr ||
-         layer.As<PixelShuffle>() != nullptr || layer.As<PixelUnshuffle>() != nullptr ||
-         layer.As<Softmax>() != nullptr || layer.As<Reshape>() != nullptr ||
-         layer.As<Permute>() != nullptr || layer.As<WindowPartition>() != nullptr ||
-         layer.As<WindowMerge>() != nullptr || layer.As<Roll>() != nullptr;
+  return layer.As<Attention>() != nullptr || layer.As<Resize>() != nullptr ||
+         layer.As<AdaptiveAveragePool>() != nullptr || layer.As<PixelShuffle>() != nullptr ||
+         layer.As<PixelUnshuffle>() != nullptr || layer.As<Softmax>() != nullptr ||
+         layer.As<Reshape>() != nullptr || layer.As<Permute>() != nullptr ||
+         layer.As<WindowPartition>() != nullptr || layer.As<WindowMerge>() != nullptr ||
+         layer.As<Roll>() != nullptr;
 }
 
 // Whether a loss's labels are finer than its predictions (core/graph/label_grid.h).

@@ -78,6 +78,7 @@ absl::StatusOr<Candidates> AddForward(const StepSignature& signature);
 absl::StatusOr<Candidates> AddBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> MultiplyForward(const StepSignature& signature);
 absl::StatusOr<Candidates> MultiplyBackward(const StepSignature& signature);
+absl::StatusOr<Candidates> AttentionSteps(const StepSignature& signature);
 absl::StatusOr<Candidates> ConcatForward(const StepSignature& signature);
 absl::StatusOr<Candidates> ConcatBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> CropForward(const StepSignature& signature);

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/catalog/kernel_axes.h"
 #include "neap/layers/catalog/table_backend.h"
@@ -108,6 +109,7 @@ std::vector<KernelRow> Rows() {
       {kLayer<Add>, Phase::kBackwardData, cpu::AddBackward},
       {kLayer<Multiply>, Phase::kForward, cpu::MultiplyForward},
       {kLayer<Multiply>, Phase::kBackwardData, cpu::MultiplyBackward},
+      {kLayer<Attention>, std::nullopt, cpu::AttentionSteps},
       {kLayer<Concat>, Phase::kForward, cpu::ConcatForward},
       {kLayer<Concat>, Phase::kBackwardData, cpu::ConcatBackward},
       {kLayer<Crop>, Phase::kForward, cpu::CropForward},

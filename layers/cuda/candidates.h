@@ -28,6 +28,7 @@
 #include "neap/core/step/operands.h"
 #include "neap/layers/catalog/step_run.h"
 #include "neap/layers/catalog/table_backend.h"
+#include "neap/layers/cuda/attention/cudnn_attention.h"
 #include "neap/layers/cuda/conv/cudnn_convolution.h"
 #include "neap/layers/cuda/device/cublas_library.h"
 #include "neap/layers/cuda/kernels/kernels.h"
@@ -38,7 +39,7 @@ using Candidate = KernelCandidate;
 using Candidates = KernelCandidates;
 
 // The device, stream and library handles that kernels share. For a GPU that is not present only
-// `cublas` and `cudnn` are set; cuDNN can list engines.
+// `cublas`, `cudnn` and `attention` are set; cuDNN can list engines.
 struct Runtime {
   int device = 0;
   cudaStream_t stream = nullptr;
@@ -46,6 +47,7 @@ struct Runtime {
   cublasLtHandle_t blas = nullptr;
   uint32_t* tickets = nullptr;  // of reductions, which follow each other on the stream
   std::shared_ptr<CudnnConvolutions> cudnn;
+  std::shared_ptr<CudnnAttention> attention;  // null without cuDNN
   ~Runtime();
 };
 using SharedRuntime = std::shared_ptr<const Runtime>;
@@ -178,6 +180,8 @@ absl::StatusOr<Candidates> AddCandidates(const StepSignature& signature,
                                          const SharedRuntime& runtime);
 absl::StatusOr<Candidates> MultiplyCandidates(const StepSignature& signature,
                                               const SharedRuntime& runtime);
+absl::StatusOr<Candidates> AttentionCandidates(const StepSignature& signature,
+                                               const SharedRuntime& runtime);
 absl::StatusOr<Candidates> ConcatCandidates(const StepSignature& signature,
                                             const SharedRuntime& runtime);
 absl::StatusOr<Candidates> CropCandidates(const StepSignature& signature,

@@ -10,6 +10,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/catalog/kernel_axes.h"
 #include "neap/layers/catalog/table_backend.h"
@@ -118,6 +119,7 @@ constexpr TableEntry kTable[] = {
     {kLayer<DiceLoss>, DiceCandidates},
     {kLayer<Add>, AddCandidates},
     {kLayer<Multiply>, MultiplyCandidates},
+    {kLayer<Attention>, AttentionCandidates},
     {kLayer<Concat>, ConcatCandidates},
     {kLayer<ChannelShuffle>, PermutationCandidates},
     {kLayer<PixelShuffle>, PermutationCandidates},
@@ -215,6 +217,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(void* compute_stream,
       runtime->cublas->Checked("cublasLtCreate", runtime->cublas->create(&runtime->blas)));
   ASSIGN_OR_RETURN(runtime->tickets, cuda::NewTickets(runtime->stream));
   ASSIGN_OR_RETURN(runtime->cudnn, CudnnConvolutions::ForDevice(compute_stream, options.lists));
+  ASSIGN_OR_RETURN(runtime->attention, CudnnAttention::ForDevice(compute_stream));
   return TableBackend::Create(cuda::RunnableTable(runtime, options), std::move(custom));
 }
 
@@ -225,6 +228,7 @@ absl::StatusOr<std::unique_ptr<EngineCatalog>> MakeCudnnCatalog(
   ASSIGN_OR_RETURN(runtime->cublas, cuda::LoadCublas());
   ASSIGN_OR_RETURN(runtime->cudnn,
                    CudnnConvolutions::ForDescribedDevice(device_properties_json, options.lists));
+  ASSIGN_OR_RETURN(runtime->attention, CudnnAttention::ForDescribedDevice(device_properties_json));
   return TableBackend::Create(cuda::Table(runtime, options), std::move(custom));
 }
 

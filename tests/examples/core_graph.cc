@@ -8,6 +8,7 @@
 #include "neap/core/graph/sizes.h"
 #include "neap/core/graph/with_options.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/channel_split.h"
 #include "neap/layers/convolution.h"
@@ -87,6 +88,20 @@ neap::Graph TaggerNet() {
   x = net.Add("relu1", neap::Relu{}, {x});
   x = net.Add("tags", neap::Convolution{.out_channels = 3}, {x});  // linear, at each position
   net.PixelLoss(x, neap::SoftmaxCrossEntropy{}, {400});
+  return net;
+}
+
+// docs/own-network.md
+neap::Graph AttentionNet() {
+  neap::Graph net({.name = "attention", .batch = 16, .layout = neap::Layout::kChannelsLast});
+  const std::string x = net.Input({64, 128});  // channels, positions
+  std::string y = net.Add("norm1", neap::LayerNorm{}, {x});
+  y = net.Add("qkv", neap::Convolution{.out_channels = 3 * 64}, {y});  // linear, at each position
+  y = net.Add("attention", neap::Attention{.heads = 4, .causal = true}, {y});
+  y = net.Add("projection", neap::Convolution{.out_channels = 64}, {y});
+  y = net.Add("add1", neap::Add{}, {x, y});
+  net.PixelLoss(net.Add("tags", neap::Convolution{.out_channels = 3}, {y}),
+                neap::SoftmaxCrossEntropy{}, {128});
   return net;
 }
 

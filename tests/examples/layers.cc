@@ -3,6 +3,7 @@
 
 #include "neap/core/graph/graph.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/initial_weights.h"
@@ -37,6 +38,12 @@ std::string AddByHe(Graph& net, std::string x) {
                                 .init = {.weight = neap::InitialWeights::Rule::kHeFanOut}},
               {x});
   return x;
+}
+
+// layers/attention/attention.h
+void AddAttention(Graph& net, std::string x) {
+  const std::string qkv = net.Add("qkv", Convolution{.out_channels = 3 * 768}, {x});
+  x = net.Add("attention", Attention{.heads = 12, .causal = true}, {qkv});
 }
 
 // layers/multiply.h

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/step/window.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/resize/resize.h"
@@ -69,6 +70,8 @@ class CaseList {
   void SyncNorms();
   void ImageNorms();
   void Softmaxes();
+  // attention_cases.cc
+  void Attentions();
   // token_cases.cc
   void Tokens();
   // cases.cc
@@ -107,6 +110,8 @@ class CaseList {
   // Norms that do not couple images.
   void AddImageNorms(const Shape& shape);
   void AddActivatedGroupNorms(const Shape& shape);
+  void AddAttention(const Attention& layer, const std::vector<Shape>& inputs);
+  void AddAttentions(int64_t images, int64_t dims, int64_t queries, int64_t keys);
   // Of parts with these channels.
   void AddConcatenatedNorms(const Shape& image, const std::vector<int64_t>& channels);
   // Of a part of these channels in each position, of which the second is not normalised.

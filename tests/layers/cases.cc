@@ -205,6 +205,7 @@ std::vector<LayerCase> AllLayerCases(uint32_t seed) {
   list.ResizedVolumes();
   list.ImageNorms();
   list.Softmaxes();
+  list.Attentions();
   list.Tokens();
   return list.Take();
 }

@@ -99,6 +99,11 @@ class Conformance {
       SignatureOptions of = {
           .layer = case_.layer, .spec = *spec, .inputs = case_.inputs, .mode = mode};
       CheckStep(step, of);
+      for (const Operand operand : step.optional_writes) {
+        StepSignature signature = SignatureOf(step, of);
+        std::erase_if(signature.operands, [&](const auto& one) { return one.operand == operand; });
+        CheckSignature(signature, {});
+      }
       if (step.sums_output_grads) {
         StepSignature signature = SignatureOf(step, of);
         signature.operands.push_back({Dy(1), signature.Spec(Dy()), Access::kRead});

@@ -13,6 +13,7 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/zero_pad.h"
 #include "tests/layers/reference_activation.h"
+#include "tests/layers/reference_attention.h"
 #include "tests/layers/reference_batch_norm.h"
 #include "tests/layers/reference_channels.h"
 #include "tests/layers/reference_concat_batch_norms.h"
@@ -323,6 +324,7 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"dice_loss", ReferenceDiceLoss},
                               {"add", AddStep},
                               {"multiply", MultiplyStep},
+                              {"attention", ReferenceAttention},
                               {"concat", ConcatStep},
                               {"crop", CropStep},
                               {"prelu", ReferencePrelu},

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/fully_connected.h"
@@ -256,6 +257,11 @@ TEST_CASE("the reference gives results worked out by hand") {
         std::vector<double>{-0.5, 0.5, -0.5, 0.5});
   CHECK(ForwardOf(LayerNorm{.epsilon = 3, .affine = false}, {1, 2, 1, 2}, {{X(), {1, 5, 3, 7}}}) ==
         std::vector<double>{-0.5, -0.5, 0.5, 0.5});
+  // Queries of 0 weigh all keys that they read alike.
+  CHECK(ForwardOf(Attention{}, {1, 3, 2}, {{X(), {0, 0, 1, 5, 2, 4}}}) ==
+        std::vector<double>{3, 3});
+  CHECK(ForwardOf(Attention{.causal = true}, {1, 3, 2}, {{X(), {0, 0, 1, 5, 2, 4}}}) ==
+        std::vector<double>{2, 3});
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "neap/core/program/sub_batches.h"
 #include "neap/core/step/signature_text.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/loss/dice_loss.h"
@@ -108,22 +109,20 @@ void CheckLoss(Backend& backend, const DeviceAccess& access, const Layer& loss, 
   }
 }
 
-void CheckNorm(Backend& backend, const DeviceAccess& access, const Layer& norm,
-               const TensorSpec& x) {
-  CAPTURE(norm.type());
+// Of a layer of one input that does not couple images.
+void CheckImages(Backend& backend, const DeviceAccess& access, const Layer& layer,
+                 const TensorSpec& x) {
+  CAPTURE(layer.type());
   CAPTURE(x.ToString());
-  const LayerSpec spec = norm.Specify({.inputs = {x}}).value();
-  const SignatureOptions options = {.layer = norm, .spec = spec, .inputs = {x}};
-  const int64_t channels = x.shape.c();
-  Values given = {{X(), Rounded(x, Waves(x.elements()))},
-                  {Param(0), Waves(channels)},
-                  {Param(1), Waves(channels)}};
+  const LayerSpec spec = layer.Specify({.inputs = {x}}).value();
+  const SignatureOptions options = {.layer = layer, .spec = spec, .inputs = {x}};
+  Values given = {{X(), Rounded(x, Waves(x.elements()))}};
+  for (size_t i = 0; i < spec.params.size(); ++i)
+    given[Param(static_cast<int>(i))] = Waves(spec.params[i].tensor.elements());
   const StepSignature forward = SignatureOf(spec.steps[0], options);
   const StepSignature backward = SignatureOf(spec.steps[1], options);
-  for (const auto& [operand, made] : Run(backend, access, forward, given)) {
-    if (operand.slot == Slot::kSaved) given[operand] = made;
-  }
-  given[Dy()] = given.at(X());
+  for (const auto& [operand, made] : Run(backend, access, forward, given)) given[operand] = made;
+  given[Dy()] = Rounded(spec.output, Waves(spec.output.elements()));
   std::reverse(given[Dy()].begin(), given[Dy()].end());
   for (const StepSignature& step : {forward, backward}) {
     const Values whole = Run(backend, access, step, given);
@@ -164,8 +163,16 @@ void CheckNormsInSubBatches(Backend& backend, const DeviceAccess& access, DType 
     for (const Shape& shape : {Shape{5, 6, 3, 5}, Shape{5, 16, 12, 12}, Shape{5, 4, 4700}}) {
       for (const Layer& norm :
            {Layer(GroupNorm{.groups = 2}), Layer(InstanceNorm{}), Layer(LayerNorm{})})
-        CheckNorm(backend, access, norm, {shape, dtype, layout});
+        CheckImages(backend, access, norm, {shape, dtype, layout});
     }
+  }
+}
+
+void CheckAttentionInSubBatches(Backend& backend, const DeviceAccess& access, DType dtype) {
+  const Attention attention = {.heads = 2, .kv_heads = 1, .learned_bias = true, .rotary_dims = 2};
+  for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
+    for (const Shape& shape : {Shape{5, 12, 7}, Shape{5, 32, 40}})
+      CheckImages(backend, access, attention, {shape, dtype, layout});
   }
 }
 

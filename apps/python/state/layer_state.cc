@@ -18,6 +18,7 @@
 #include "neap/core/graph/source.h"
 #include "neap/core/step/window.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
@@ -219,6 +220,8 @@ constexpr std::array kRows = {
     RowOf<Add>(),
     RowOf<Concat>(),
     RowOf<Multiply>(),
+    RowOf<Attention, &Attention::heads, &Attention::kv_heads, &Attention::causal, &Attention::scale,
+          &Attention::learned_bias, &Attention::rotary_dims, &Attention::rotary_base>(),
     RowOf<SoftmaxCrossEntropy, &SoftmaxCrossEntropy::label_smoothing, &SoftmaxCrossEntropy::weight,
           &SoftmaxCrossEntropy::class_weights>(),
     RowOf<LinearCrossEntropy, &LinearCrossEntropy::classes, &LinearCrossEntropy::bias,

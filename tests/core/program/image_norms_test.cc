@@ -5,6 +5,7 @@
 #include <string>
 
 #include "neap/core/program/program.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/norm/group_norm.h"
@@ -42,6 +43,21 @@ TEST_CASE("norms of each image are run in sub-batches, and later ones add to the
     CHECK(signature.Accumulates({Slot::kParamGrad, 1}));
     CHECK(signature.Spec({Slot::kSaved, 0}).shape.n() == 2);  // images of the shorter part
   }
+}
+
+TEST_CASE("attention computes the gradient of a bias that leads to parameters, and of no other") {
+  Graph net({.name = "biased", .batch = 2});
+  const std::string x = net.Input({6, 5});
+  net.Input("mask", {1, 5, 5});
+  const std::string qkv = net.Add("qkv", Convolution{.out_channels = 3 * 6}, {x});
+  const std::string learned = net.Add("learned", Convolution{.out_channels = 1}, {"mask"});
+  std::string y = net.Add("masked", Attention{.heads = 2}, {qkv, "mask"});
+  y = net.Add("biased", Attention{}, {y, learned});
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {y}), SoftmaxCrossEntropy{});
+  const Program program = BuildProgram(net, {}).value();
+  const Operand dbias = {Slot::kInputGrad, 1};
+  CHECK_FALSE(program.Signature(StepOfPart(program, "masked backward_data")).Has(dbias));
+  CHECK(program.Signature(StepOfPart(program, "biased backward_data")).Has(dbias));
 }
 
 }  // namespace

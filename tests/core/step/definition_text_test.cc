@@ -11,6 +11,7 @@
 #include "neap/core/graph/source.h"
 #include "neap/core/step/signature_text.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
@@ -153,6 +154,10 @@ auto Fields(InstanceNorm& d) {
 auto Fields(Softmax& d) {
   auto& [a, b] = d;
   return std::tie(a, b);
+}
+auto Fields(Attention& d) {
+  auto& [a, b, c, e, f, g, h] = d;
+  return std::tie(a, b, c, e, f, g, h);
 }
 auto Fields(LayerNorm& d) {
   auto& [a, b, c] = d;
@@ -307,6 +312,7 @@ TEST_CASE("two definitions never have the same text, whichever field they differ
   all.AddVariants(FullyConnected{});
   all.AddVariants(GroupNorm{});
   all.AddVariants(InstanceNorm{});
+  all.AddVariants(Attention{});
   all.AddVariants(LayerNorm{});
   all.AddVariants(Softmax{});
   all.AddVariants(LocalResponseNorm{});

@@ -186,6 +186,7 @@ TEST_CASE("in random networks steps with one text and one batch are the same but
     const Graph graph = testing::RandomGraph(
         seed, {.batch = i % 2 == 0 ? 2 : 8,
                .image_norms = seed % 2 == 1,
+               .attention = seed % 3 == 1,
                .layout = i % 4 < 2 ? Layout::kChannelsFirst : Layout::kChannelsLast});
     const Program program = BuildProgram(graph, {}).value();
     for (const Step& step : program.steps) {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "neap/core/step/optimizer.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/dropout.h"
@@ -111,6 +112,32 @@ TEST_CASE("wrong inputs are refused") {
                "input 1 is 2x6x1x1 fp32 nhwc, input 0 is 2x6x5x5 fp32 nchw: dtype and layout must"
                " agree");
   CheckRefused(Multiply{}, {x}, "takes 2 inputs, got 1");
+  CheckRefused(Attention{.heads = 0}, {x}, "heads 0 must be positive");
+  CheckRefused(Attention{.heads = 3, .kv_heads = 2}, {x}, "kv_heads 2 must divide heads 3");
+  CheckRefused(Attention{.scale = -1}, {x}, "scale -1 must not be negative");
+  CheckRefused(Attention{.rotary_dims = 1}, {x}, "rotary_dims 1 must be even");
+  CheckRefused(Attention{.rotary_dims = 4}, {x},
+               "rotary_dims 4 is more than the 2 dimensions of a head");
+  CheckRefused(Attention{.rotary_base = 0}, {x}, "rotary_base 0 must be positive");
+  CheckRefused(Attention{}, {},
+               "takes query, key and value, or one tensor that has all three, and a bias, got 0"
+               " inputs");
+  CheckRefused(Attention{.heads = 4}, {x},
+               "query, key and value 2x6x5x5 fp32 nchw: its channels are no 12 heads");
+  CheckRefused(Attention{.heads = 4}, {x, x, x},
+               "query 2x6x5x5 fp32 nchw: its channels are no 4 heads");
+  CheckRefused(Attention{.heads = 2}, {x, Image({2, 4, 5, 5}), x},
+               "key 2x4x5x5 fp32 nchw has 2 dimensions in a head, the query 2x6x5x5 fp32 nchw has"
+               " 3");
+  CheckRefused(Attention{}, {x, x, Image({2, 6, 5, 4})},
+               "key 2x6x5x5 fp32 nchw and value 2x6x5x4 fp32 nchw have other positions");
+  CheckRefused(Attention{}, {x, Image({1, 6, 5, 5}), x},
+               "input 1 is 1x6x5x5 fp32 nchw, input 0 is 2x6x5x5 fp32 nchw: batch, dtype and layout"
+               " must agree");
+  CheckRefused(Attention{.heads = 2}, {x, x, x, Image({2, 1, 25, 5})},
+               "the bias is 2x1x25x5 fp32 nchw, expected 2x2x25x25, or with one head");
+  CheckRefused(Attention{.heads = 1, .learned_bias = true}, {x, Image({2, 1, 25, 25})},
+               "has a learned bias, and takes no other");
   CheckRefused(Concat{}, {x, Image({2, 6, 5, 4})},
                "cannot concatenate input 1 of shape 2x6x5x4 with input 0 of shape 2x6x5x5: all"
                " but the channels must agree");

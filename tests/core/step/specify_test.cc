@@ -7,6 +7,7 @@
 
 #include "neap/core/graph/source.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
@@ -241,6 +242,35 @@ TEST_CASE("the other layers declare what their headers say") {
   CHECK(StepsText(loss) ==
         "forward: input[0] input[1] -> output[0] state[0] output[0] over input[0] adds to state\n"
         "backward_data: output[0] input[1] -> input_grad[0] input_grad[0] over output[0]\n");
+}
+
+TEST_CASE("attention keeps its inputs, its output and a number for each query position and head") {
+  const TensorSpec query = {.shape = {2, 12, 5}}, key = {.shape = {2, 6, 7}};
+  const TensorSpec value = {.shape = {2, 4, 7}}, bias = {.shape = {2, 4, 5, 7}};
+  const LayerSpec spec = Specified(Attention{.heads = 4, .kv_heads = 2}, {query, key, value, bias});
+  CHECK(StepsText(spec) ==
+        "forward: input[0] input[1] input[2] input[3] -> output[0] saved[0]\n"
+        "backward_data: input[0] input[1] input[2] input[3] output[0] output_grad[0] saved[0] ->"
+        " input_grad[0] input_grad[1] input_grad[2] input_grad[3]\n");
+  CHECK(spec.steps[1].optional_writes == std::vector<Operand>{{Slot::kInputGrad, 3}});
+  CHECK(spec.output.shape == Shape{2, 8, 5});
+  CHECK(spec.saved[0].tensor.ToString() == "2x4x5 fp32 ncw");
+  CHECK(spec.steps[0].flops == 2 * 2 * 4 * 5 * 7 * (3 + 2));
+  CHECK(spec.steps[1].flops == 2 * 2 * 4 * 5 * 7 * (3 * 3 + 2 * 2));
+  CHECK(spec.traits ==
+        LayerTraits{.checkpoint = true, .hides_transfers = true, .independent_images = true});
+  // A causal query reads the keys up to its own position: 1 + 2 + 3 + 4 + 5 of them.
+  CHECK(Specified(Attention{.heads = 4, .kv_heads = 2, .causal = true}, {query, key, value})
+            .steps[0]
+            .flops == 2 * 2 * 4 * 15 * (3 + 2));
+  const LayerSpec packed =
+      Specified(Attention{.heads = 2, .learned_bias = true}, {Image({2, 12, 4, 3})});
+  CHECK(StepsText(packed) ==
+        "forward: input[0] param[0] -> output[0] saved[0]\n"
+        "backward_data: input[0] param[0] output[0] output_grad[0] saved[0] -> input_grad[0]"
+        " param_grad[0] adds to param_grad\n");
+  CHECK(packed.output.shape == Shape{2, 4, 4, 3});
+  CHECK(packed.params[0].tensor.shape == Shape{2, 12, 12});
 }
 
 TEST_CASE("layers declare the traits that the papers' policies and accounting use") {

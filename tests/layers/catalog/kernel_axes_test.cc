@@ -11,6 +11,7 @@
 #include "neap/core/graph/source.h"
 #include "neap/core/step/operands.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
@@ -69,8 +70,9 @@ TEST_CASE("a step of images stays as it is") {
 }
 
 TEST_CASE("a step whose kernels take all axes stays as it is") {
-  for (const Layer& layer : {Layer(Resize{.scales = {2}}), Layer(AdaptiveAveragePool{.size = 2}),
-                             Layer(PixelShuffle{}), Layer(PixelUnshuffle{})}) {
+  for (const Layer& layer :
+       {Layer(Resize{.scales = {2}}), Layer(AdaptiveAveragePool{.size = 2}), Layer(PixelShuffle{}),
+        Layer(PixelUnshuffle{}), Layer(Attention{.heads = 2, .kv_heads = 1})}) {
     for (const Shape& shape : {Shape{2, 8, 6}, Shape{2, 8, 4, 6, 2}}) {
       for (const Phase phase : {Phase::kForward, Phase::kBackwardData}) {
         const StepSignature step = *SignatureOf(layer, phase, {{.shape = shape}});

@@ -237,6 +237,11 @@ TEST_CASE("norms of each image compute the same in sub-batches, and add up gradi
     CheckNormsInSubBatches(*MakeCpuBackend(), HostAccess(), dtype);
 }
 
+TEST_CASE("attention computes the same in sub-batches, and adds up the gradients of its bias") {
+  for (const DType dtype : {DType::kFp32, DType::kBf16})
+    CheckAttentionInSubBatches(*MakeCpuBackend(), HostAccess(), dtype);
+}
+
 TEST_CASE("norms of each image are accurate far from zero, and NaN spreads in its set alone") {
   CheckImageNormsFarFromZero(*MakeCpuBackend(), HostAccess());
   CheckImageNormsOfNan(*MakeCpuBackend(), HostAccess());

@@ -103,6 +103,7 @@ TEST_CASE("on the GPU too, sub-batches compute together what the whole batch doe
     CheckDropoutInSubBatches(gpu->backend(), arena.Access(), dtype);
     CheckFullyConnectedInSubBatches(gpu->backend(), arena.Access(), dtype);
     CheckNormsInSubBatches(gpu->backend(), arena.Access(), dtype);
+    CheckAttentionInSubBatches(gpu->backend(), arena.Access(), dtype);
   }
   CheckLossInSubBatches(gpu->backend(), arena.Access());
 }

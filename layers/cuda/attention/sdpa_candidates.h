@@ -1,0 +1,16 @@
+// The candidates of attention that run on cuDNN (layers/cuda/attention/cudnn_attention.h): of 16-bit
+// heads in channels-last tensors, whose dimensions are a multiple of 8, without rotary positions. A
+// bias is read where it has one head or one for each element along the keys, and its gradient is
+// left to neap's kernels.
+#pragma once
+
+#include "neap/layers/attention/attention_shape.h"
+#include "neap/layers/cuda/candidates.h"
+
+namespace neap::cuda {
+
+// None if cuDNN has no engine for the step.
+absl::StatusOr<Candidates> SdpaCandidates(const StepSignature& signature, const AttentionShape& s,
+                                          const SharedRuntime& runtime);
+
+}  // namespace neap::cuda

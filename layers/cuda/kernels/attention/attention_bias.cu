@@ -1,0 +1,92 @@
+// The gradient of the bias of attention, dS (attention_backward.cu): a block takes a tile of pairs
+// of positions, and sums over the images and heads that have the same bias.
+#include "neap/layers/cuda/kernels/attention/attention_gradient.cuh"
+
+namespace neap::kernels {
+namespace {
+
+// The images and heads of which the bias has one each.
+struct BiasCounts {
+  int64_t images;
+  int heads;
+};
+
+template <int kDims, typename T, typename Gradient>
+__global__ void __launch_bounds__(kTileThreads)
+    BiasGradientKernel(const __grid_constant__ AttentionProblem p, BiasCounts counts,
+                       const float* means) {
+  using Tile = AttentionTile<kDims>;
+  __shared__ __align__(16) float query[Tile::kFloats];
+  __shared__ __align__(16) float dy[Tile::kFloats];
+  __shared__ __align__(16) float key[Tile::kFloats];
+  __shared__ __align__(16) float value[Tile::kFloats];
+  __shared__ RowNumbers<kDims> rows;
+  const int tiles = TilesOf(p.keys, Tile::kRows);
+  const auto of_rows = static_cast<int>(blockIdx.x) / tiles;
+  const int first_key = static_cast<int>(blockIdx.x) % tiles * Tile::kRows;
+  const int row_tiles = TilesOf(p.queries, Tile::kRows);
+  const int first_query = of_rows % row_tiles * Tile::kRows;
+  const int bias_head = of_rows / row_tiles % counts.heads;
+  const int bias_image = of_rows / row_tiles / counts.heads;
+  const int64_t image_begin = counts.images == 1 ? 0 : bias_image;
+  const int64_t image_end = counts.images == 1 ? p.images : image_begin + 1;
+  const int head_begin = counts.heads == 1 ? 0 : bias_head;
+  const int head_end = counts.heads == 1 ? p.heads : head_begin + 1;
+  const bool is_read = !p.causal || first_key < first_query + Tile::kRows;
+  PairsOfTile<kDims> sums;
+  for (int64_t image = image_begin; is_read && image < image_end; ++image) {
+    for (int head = head_begin; head < head_end; ++head) {
+      const AttentionBlock<T> block = {p, image, head, head / (p.heads / p.kv_heads)};
+      block.template LoadQuery<kDims>(first_query, query);
+      block.template LoadOutput<kDims>(p.output.gradient, first_query, dy);
+      block.template LoadKey<kDims>(first_key, key);
+      block.template LoadValue<kDims>(first_key, value);
+      rows.Load(block, means, first_query);
+      __syncthreads();
+      const PairsOfTile<kDims> products = RowProducts<kDims>(query, key, p.dims);
+      const PairsOfTile<kDims> dprobabilities = RowProducts<kDims>(dy, value, p.value_dims);
+      products.ForEach([&](int k, int l, int target, int source) {
+        sums.v[k][l] +=
+            GradientOfPair(block, first_query + target, first_key + source, products.v[k][l],
+                           dprobabilities.v[k][l], rows.lse[target], rows.mean[target])
+                .score;
+      });
+      __syncthreads();
+    }
+  }
+  if (threadIdx.x % PairsOfTile<kDims>::kSplit != 0) return;
+  Gradient* const gradient = As<Gradient>(p.bias_gradient);
+  sums.ForEach([&](int k, int l, int target, int source) {
+    const int i = first_query + target, j = first_key + source;
+    if (i >= p.queries || j >= p.keys) return;
+    const int64_t at = bias_image * p.bias_steps.image + bias_head * p.bias_steps.head +
+                       i * p.bias_steps.query + j * p.bias_steps.key;
+    WriteOrAdd<1>(gradient, static_cast<size_t>(at), Vec<1>{{sums.v[k][l]}},
+                  p.adds_to_bias_gradient);
+  });
+}
+
+}  // namespace
+
+cudaError_t AttentionBiasGradient(const AttentionProblem& p, const void* scratch,
+                                  cudaStream_t stream) {
+  const float* const means = static_cast<const float*>(scratch);
+  const BiasCounts counts = {p.bias_steps.image == 0 ? 1 : p.images,
+                             p.bias_steps.head == 0 ? 1 : p.heads};
+  const auto run = [&]<typename T>() {
+    return WithHeadDims(p, [&]<int kDims>() {
+      constexpr int kRows = AttentionTile<kDims>::kRows;
+      const auto blocks = static_cast<unsigned>(counts.images * counts.heads *
+                                                TilesOf(p.queries, kRows) * TilesOf(p.keys, kRows));
+      if (p.bias_gradient.type == Element::kFp32) {
+        BiasGradientKernel<kDims, T, float><<<blocks, kTileThreads, 0, stream>>>(p, counts, means);
+      } else {
+        BiasGradientKernel<kDims, T, T><<<blocks, kTileThreads, 0, stream>>>(p, counts, means);
+      }
+      return cudaGetLastError();
+    });
+  };
+  return WithElement(run, p.query.values, p.key.values, p.value.values, p.output.gradient);
+}
+
+}  // namespace neap::kernels
