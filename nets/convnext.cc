@@ -20,7 +20,7 @@ namespace {
 
 constexpr LayerNorm kNorm = {.epsilon = 1e-6F};
 constexpr ScaleShift kLayerScale = {.scale = 1e-6F, .learns_scale = true};
-constexpr int64_t kExpansion = 4;  // the inner channels of a block are so many times its own
+constexpr int64_t kBlockExpansion = 4;  // the inner channels of a block are so many times its own
 
 // x plus a depthwise 7x7 convolution, a norm, and two linear layers with a GELU between them.
 std::string AddBlock(Graph& net, const std::string& name, const std::string& x, int64_t channels,
@@ -29,7 +29,7 @@ std::string AddBlock(Graph& net, const std::string& name, const std::string& x, 
       .out_channels = channels, .kernel = 7, .padding = 3, .groups = channels};
   std::string y = net.Add(name + ".block.0", depthwise, {x});
   y = net.Add(name + ".block.2", kNorm, {y});
-  y = net.Add(name + ".block.3", Convolution{.out_channels = kExpansion * channels}, {y});
+  y = net.Add(name + ".block.3", Convolution{.out_channels = kBlockExpansion * channels}, {y});
   y = net.Add(name + ".block.4", Gelu{}, {y});
   y = net.Add(name + ".block.5", Convolution{.out_channels = channels}, {y});
   y = net.Add(name, kLayerScale, {y});

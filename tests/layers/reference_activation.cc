@@ -17,8 +17,6 @@ struct Function {
   std::function<double(double)> slope;  // of y, or of x where backward reads that
 };
 
-double SigmoidOf(double x) { return 1 / (1 + std::exp(-x)); }
-
 Function ClipFunction(const Clip& layer, DType dtype) {
   const std::vector<double> bounds =
       Rounded({.shape = {2}, .dtype = dtype},

@@ -9,6 +9,7 @@
 #include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
+#include "tests/layers/reference_activation.h"
 
 namespace neap::testing {
 namespace {
@@ -243,8 +244,6 @@ Values SoftmaxBackward(const StepSignature& signature, const Values& given) {
   for (double& v : dx) v /= static_cast<double>(labels.size());
   return {{Dx(), dx}};
 }
-
-double SigmoidOf(double x) { return 1 / (1 + std::exp(-x)); }
 
 }  // namespace
 

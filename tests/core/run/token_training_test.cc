@@ -31,13 +31,13 @@ using testing::TrainRandom;
 
 namespace {
 
-constexpr int64_t kBatch = 4, kPositions = 12, kVocabulary = 17, kChannels = 16;
+constexpr int64_t kTokenBatch = 4, kPositions = 12, kVocabulary = 17, kChannels = 16;
 
 enum class Head { kLinearCrossEntropy, kConvolution };
 
 // GPT without attention, with the weight of the embedding in the last layer.
 Graph SmallGpt(DType dtype = DType::kFp32, Head head = Head::kLinearCrossEntropy) {
-  Graph net({.name = "gpt", .batch = kBatch, .dtype = dtype, .layout = Layout::kChannelsLast});
+  Graph net({.name = "gpt", .batch = kTokenBatch, .dtype = dtype, .layout = Layout::kChannelsLast});
   net.Input("ids", {kPositions}, DType::kInt32);
   net.Input("next", {kPositions}, DType::kInt32);
   Embedding table = {.vocabulary = kVocabulary, .channels = kChannels};
@@ -67,7 +67,7 @@ Graph SmallGpt(DType dtype = DType::kFp32, Head head = Head::kLinearCrossEntropy
 struct Text {
   std::vector<int32_t> ids, next;
   explicit Text(int step) {
-    for (int64_t i = 0; i < kBatch; ++i) {
+    for (int64_t i = 0; i < kTokenBatch; ++i) {
       int64_t id = (5 * step + 7 * i) % kVocabulary;
       for (int64_t t = 0; t < kPositions; ++t) {
         ids.push_back(static_cast<int32_t>(id));
@@ -100,7 +100,7 @@ TEST_CASE("a small language model learns to tell the next id") {
     StepResult last;
     for (int step = 1; step < 80; ++step) last = StepOn(session, Text(step));
     CHECK(last.loss < 0.2F * first);
-    CHECK(last.losses.at(0).correct > kBatch * kPositions * 9 / 10);
+    CHECK(last.losses.at(0).correct > kTokenBatch * kPositions * 9 / 10);
   }
 }
 
