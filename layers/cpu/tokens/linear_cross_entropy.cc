@@ -9,8 +9,8 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
 #include "neap/layers/cpu/converted.h"
+#include "neap/layers/cpu/loss/softmax_column.h"
 #include "neap/layers/cpu/onednn.h"
-#include "neap/layers/cpu/softmax_column.h"
 #include "neap/layers/cpu/tokens/matrix_product.h"
 #include "neap/layers/cpu/tokens/token_vectors.h"
 

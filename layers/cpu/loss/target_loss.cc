@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "neap/layers/cpu/candidates.h"
-#include "neap/layers/cpu/loss_columns.h"
+#include "neap/layers/cpu/loss/loss_columns.h"
 
 namespace neap::cpu {
 namespace {

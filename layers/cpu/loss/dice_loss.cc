@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "neap/layers/cpu/softmax_column.h"
+#include "neap/layers/cpu/loss/softmax_column.h"
 
 namespace neap::cpu {
 namespace {

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <vector>
 
-#include "neap/layers/cpu/softmax_column.h"
+#include "neap/layers/cpu/loss/softmax_column.h"
 
 namespace neap::cpu {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "absl/types/span.h"
 #include "neap/core/program/feeds.h"
-#include "neap/layers/cpu/loss_columns.h"
+#include "neap/layers/cpu/loss/loss_columns.h"
 
 namespace neap::cpu {
 
