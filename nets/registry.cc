@@ -1,7 +1,6 @@
 #include "neap/nets/registry.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
@@ -11,6 +10,7 @@
 #include "neap/core/base/edit_distance.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/nets/alexnet.h"
+#include "neap/nets/by_name/check_options.h"
 #include "neap/nets/convnext.h"
 #include "neap/nets/densenet.h"
 #include "neap/nets/efficientnet.h"
@@ -104,22 +104,6 @@ Graph DenseNetForCifar(const NetOptions& options, CifarDenseNetOptions base) {
   return CifarDenseNet(WithOverrides(base, options));
 }
 
-// A DenseNet's size grows with the square of its depth.
-constexpr int64_t kMaxBlocks = 20'000;
-constexpr int64_t kMaxDenseLayers = 512;
-constexpr int64_t kMaxElements = int64_t{1} << 40;
-constexpr int64_t kMaxDenseElements = int64_t{1} << 30;
-
-// The options that only some networks have, and their limits.
-struct Takes {
-  bool dropout = false;
-  int64_t aux_image = 0;  // the smallest with auxiliary classifiers; 0: it has none
-  bool blocks = false;
-  bool growth_rate = false;
-  Depths depths = {};
-  int64_t most_blocks = kMaxBlocks;
-  int64_t most_elements = kMaxElements;  // of the input
-};
 constexpr Takes kDropout = {.dropout = true};
 constexpr Takes Auxiliary(int64_t least_image) {
   return {.dropout = true, .aux_image = least_image};
@@ -287,79 +271,6 @@ absl::StatusOr<Entry> FindEntry(std::string_view name) {
   return *entry;
 }
 
-absl::Status CheckRange(const char* option, std::optional<int64_t> value, int64_t limit) {
-  if (!value || (*value >= 1 && *value <= limit)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(option, " must be between 1 and ", limit, ", not ", *value));
-}
-
-// Limits the sizes such that no product of shapes overflows 64 bits in any network.
-absl::Status CheckSizes(const Entry& entry, const NetOptions& options) {
-  const Network& network = entry.network;
-  RETURN_IF_ERROR(CheckRange("batch", options.batch, int64_t{1} << 24));
-  RETURN_IF_ERROR(CheckRange("image", options.image, int64_t{1} << 16));
-  RETURN_IF_ERROR(CheckRange("channels", options.channels, int64_t{1} << 16));
-  RETURN_IF_ERROR(CheckRange("classes", options.classes, int64_t{1} << 24));
-  const auto extent = static_cast<double>(options.image.value_or(network.image));
-  const double elements = std::pow(extent, network.axes) *
-                          static_cast<double>(options.batch.value_or(1)) *
-                          static_cast<double>(options.channels.value_or(network.channels));
-  if (elements > static_cast<double>(entry.takes.most_elements)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("batch x channels x image x image", network.axes == 3 ? " x image" : "",
-                     " is ", elements, ", more than ", entry.takes.most_elements));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckTaken(const Entry& entry, const char* option, bool taken, bool given) {
-  if (!given || taken) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("network '", std::string(entry.network.name), "' takes no ", option));
-}
-
-absl::Status CheckDepth(const Entry& entry, std::optional<int64_t> depth) {
-  const int64_t step = entry.takes.depths.step;
-  const int64_t offset = entry.takes.depths.offset;
-  RETURN_IF_ERROR(CheckTaken(entry, "depth", step > 0, depth.has_value()));
-  if (!depth) return absl::OkStatus();
-  RETURN_IF_ERROR(CheckRange("depth", depth, step * entry.takes.most_blocks + offset));
-  if (*depth > offset && (*depth - offset) % step == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("depth must be ", step, "n + ", offset, " with n >= 1 (", step + offset, ", ",
-                   2 * step + offset, ", ", 3 * step + offset, ", ...), not ", *depth));
-}
-
-absl::Status CheckOwnOptions(const Entry& entry, const NetOptions& options) {
-  constexpr int64_t kMaxGrowthRate = 512;
-  const Takes& takes = entry.takes;
-  RETURN_IF_ERROR(CheckTaken(entry, "blocks", takes.blocks, options.blocks.has_value()));
-  RETURN_IF_ERROR(CheckTaken(entry, "dropout", takes.dropout, options.dropout.has_value()));
-  RETURN_IF_ERROR(CheckTaken(entry, "aux-logits", takes.aux_image > 0, options.aux_logits));
-  const int64_t image = options.image.value_or(entry.network.image);
-  if (options.aux_logits && image < takes.aux_image) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("image must be at least ", takes.aux_image, " with aux-logits, not ", image));
-  }
-  RETURN_IF_ERROR(
-      CheckTaken(entry, "growth-rate", takes.growth_rate, options.growth_rate.has_value()));
-  RETURN_IF_ERROR(CheckDepth(entry, options.depth));
-  if (options.depth && options.blocks) {
-    return absl::InvalidArgumentError("depth and blocks exclude each other");
-  }
-  RETURN_IF_ERROR(CheckRange("growth-rate", options.growth_rate, kMaxGrowthRate));
-  for (int64_t blocks : options.blocks.value_or(Blocks{1, 1, 1, 1})) {
-    RETURN_IF_ERROR(CheckRange("blocks", blocks, takes.most_blocks));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckDType(DType dtype) {
-  if (dtype != DType::kUInt8 && dtype != DType::kInt32) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "a network is trained in a floating-point dtype, not ", std::string(Name(dtype))));
-}
-
 }  // namespace
 
 std::string Network::input() const {
@@ -387,9 +298,7 @@ absl::StatusOr<Graph> Build(std::string_view name, const NetOptions& options) {
   if (!is_plan) {
     ASSIGN_OR_RETURN(entry, FindEntry(name));
   }
-  RETURN_IF_ERROR(CheckSizes(entry, options));
-  RETURN_IF_ERROR(CheckOwnOptions(entry, options));
-  RETURN_IF_ERROR(CheckDType(options.dtype));
+  RETURN_IF_ERROR(CheckOptions(entry.network, entry.takes, options));
   return is_plan ? BuildFromPlans(name, options) : entry.build(options);
 }
 

@@ -6,7 +6,10 @@
 namespace neap::python {
 
 void BindLayers(nanobind::module_& module);
-void BindTokenLayers(nanobind::module_& module);  // after BindLayers()
+// After BindLayers().
+void BindNormLayers(nanobind::module_& module);
+void BindTokenLayers(nanobind::module_& module);
+void BindLossLayers(nanobind::module_& module);
 void BindGraph(nanobind::module_& module);
 void BindNets(nanobind::module_& module);
 void BindData(nanobind::module_& module);

@@ -12,6 +12,7 @@ from neap.errors import Error, NonFiniteLossError
 from neap.progress import progress_bar
 from neap.rate import Rate, rate_at, schedule_of
 from neap.results import Accuracy, History, LoadedKeys
+from neap.state_dict import extents, without_counts
 
 
 class Session(_neap.Session):
@@ -309,14 +310,14 @@ class Session(_neap.Session):
         its other names, too, with the same values. Raises neap.Error, and changes nothing, naming all tensors of another shape and,
         if `strict`, all that are missing or unexpected, and a shared parameter that has other values under one of its names.
         """
-        own = _without_counts(self.state_dict())
-        given = _without_counts(state)
+        own = without_counts(self.state_dict())
+        given = without_counts(state)
         shared = [name for name, owner in self._shared().items() if name in given and owner in given]
         loaded = LoadedKeys([name for name in own if name not in given],
                             [name for name in given if name not in own and name not in shared])
         weights = {name: to_array(given[name], numpy.float32) for name in own if name in given}
         faults = [f"'{name}' has the shape {values.shape}, but the network has {own[name].shape}"
-                  for name, values in weights.items() if _extents(values) != _extents(own[name])]
+                  for name, values in weights.items() if extents(values) != extents(own[name])]
         if strict:
             faults += [f"'{name}' is missing" for name in loaded.missing_keys]
             faults += [f"'{name}' does not belong to the network" for name in loaded.unexpected_keys]
@@ -387,17 +388,6 @@ def _check_loss(result: _neap.StepResult, may_be_skipped: bool = False) -> None:
     """
     if not math.isfinite(result.loss) and not ((result.skipped or may_be_skipped) and result.used_loss_scale > 1):
         raise NonFiniteLossError(result.step, result.loss)
-
-
-def _extents(values: Any) -> tuple[int, ...]:
-    """The shape without extents of 1 at its end."""
-    shape = tuple(values.shape)
-    return _extents(values[..., 0]) if shape and shape[-1] == 1 else shape
-
-
-def _without_counts(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Without PyTorch's counts of batches, which are the session's step."""
-    return {name: values for name, values in state.items() if not name.endswith(".num_batches_tracked")}
 
 
 __all__ = ["Accuracy", "History", "LoadedKeys", "Session"]

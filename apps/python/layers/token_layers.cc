@@ -7,6 +7,7 @@
 
 #include "apps/python/bindings.h"
 #include "neap/core/step/layer.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/initial_weights.h"
 #include "neap/layers/tokens/embedding.h"
 #include "neap/layers/tokens/linear_cross_entropy.h"
@@ -30,9 +31,31 @@ void BindLearnedVectors(nb::module_& module, const char* name, const char* text)
       "deviation"_a = Definition{}.init.scale, text);
 }
 
+void BindAttention(nb::module_& module) {
+  const Attention usual;
+  module.def(
+      "Attention",
+      [](int64_t heads, int64_t kv_heads, bool causal, float scale, bool learned_bias,
+         int64_t rotary_dims, float rotary_base) {
+        return Layer(Attention{.heads = heads,
+                               .kv_heads = kv_heads,
+                               .causal = causal,
+                               .scale = scale,
+                               .learned_bias = learned_bias,
+                               .rotary_dims = rotary_dims,
+                               .rotary_base = rotary_base});
+      },
+      "heads"_a, "kv_heads"_a = usual.kv_heads, "causal"_a = usual.causal, "scale"_a = usual.scale,
+      "learned_bias"_a = usual.learned_bias, "rotary_dims"_a = usual.rotary_dims,
+      "rotary_base"_a = usual.rotary_base,
+      "As torch.nn.functional.scaled_dot_product_attention, of query, key and value, or of one "
+      "tensor with all three in its channels, and of a bias, if there is one.");
+}
+
 }  // namespace
 
 void BindTokenLayers(nb::module_& module) {
+  BindAttention(module);
   module.def(
       "Embedding",
       [](int64_t vocabulary, int64_t channels, std::optional<int64_t> padding, float deviation) {

@@ -1,4 +1,5 @@
-// The layers as functions of their fields, with the names and defaults of the C++ structs.
+// The layers as functions of their fields, with the names and defaults of the C++ structs. Norms,
+// losses and the layers of tokens have files of their own.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -17,22 +18,14 @@
 #include "neap/core/step/layer.h"
 #include "neap/core/step/window.h"
 #include "neap/layers/activation.h"
-#include "neap/layers/attention/attention.h"
-#include "neap/layers/batch_norm.h"
 #include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
 #include "neap/layers/channel_split.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
-#include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
-#include "neap/layers/loss/dice_loss.h"
-#include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
-#include "neap/layers/norm/group_norm.h"
-#include "neap/layers/norm/layer_norm.h"
-#include "neap/layers/norm/softmax.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
@@ -42,8 +35,6 @@
 #include "neap/layers/shape/reshape.h"
 #include "neap/layers/shape/roll.h"
 #include "neap/layers/shape/windows.h"
-#include "neap/layers/softmax_cross_entropy.h"
-#include "neap/layers/target_loss.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
 
@@ -77,53 +68,6 @@ template <typename Definition>
 void BindWithoutFields(nb::module_& module, const char* name, const char* text) {
   module.def(
       name, [] { return Layer(Definition{}); }, text);
-}
-
-void BindLosses(nb::module_& module) {
-  module.def(
-      "SoftmaxCrossEntropy",
-      [](float label_smoothing, float weight, std::vector<float> class_weights) {
-        return Layer(SoftmaxCrossEntropy{.label_smoothing = label_smoothing,
-                                         .weight = weight,
-                                         .class_weights = std::move(class_weights)});
-      },
-      "label_smoothing"_a = 0.0F, "weight"_a = 1.0F, "class_weights"_a = std::vector<float>(),
-      "As torch.nn.CrossEntropyLoss, for Graph.loss(), with a weight in the sum of all losses. The "
-      "mean is over all\nlabels, also with a weight for each class.");
-  module.def(
-      "DiceLoss",
-      [](bool background, bool batch, float smooth, float cross_entropy, float weight) {
-        return Layer(DiceLoss{.background = background,
-                              .batch = batch,
-                              .smooth = smooth,
-                              .cross_entropy = cross_entropy,
-                              .weight = weight});
-      },
-      "background"_a = DiceLoss{}.background, "batch"_a = DiceLoss{}.batch,
-      "smooth"_a = DiceLoss{}.smooth, "cross_entropy"_a = DiceLoss{}.cross_entropy,
-      "weight"_a = 1.0F,
-      "Soft Dice of the softmax, of each image or over the batch, plus cross-entropy times its "
-      "weight, for Graph.loss().\nnnU-Net trains with DiceLoss(background=False, "
-      "cross_entropy=1).");
-  module.def(
-      "MeanSquaredError", [](float weight) { return Layer(MeanSquaredError{.weight = weight}); },
-      "weight"_a = 1.0F,
-      "As torch.nn.MSELoss, for Graph.loss(targets=), with a weight in the sum of all losses.");
-  module.def(
-      "BinaryCrossEntropy",
-      [](float weight, float positive_weight) {
-        return Layer(BinaryCrossEntropy{.weight = weight, .positive_weight = positive_weight});
-      },
-      "weight"_a = 1.0F, "positive_weight"_a = 1.0F,
-      "As torch.nn.BCEWithLogitsLoss, for Graph.loss(targets=), with a weight in the sum of all "
-      "losses.");
-  module.def(
-      "FocalLoss",
-      [](float alpha, float gamma, float weight) {
-        return Layer(FocalLoss{.alpha = alpha, .gamma = gamma, .weight = weight});
-      },
-      "alpha"_a = FocalLoss{}.alpha, "gamma"_a = FocalLoss{}.gamma, "weight"_a = 1.0F,
-      "As torchvision.ops.sigmoid_focal_loss(reduction='mean'), for Graph.loss(targets=).");
 }
 
 void BindConvolutions(nb::module_& module) {
@@ -163,88 +107,6 @@ void BindConvolutions(nb::module_& module) {
         return Layer(FullyConnected{.out_features = out_features, .bias = bias});
       },
       "out_features"_a, "bias"_a = true, "As torch.nn.Linear, on all values of an image.");
-}
-
-void BindAttention(nb::module_& module) {
-  const Attention usual;
-  module.def(
-      "Attention",
-      [](int64_t heads, int64_t kv_heads, bool causal, float scale, bool learned_bias,
-         int64_t rotary_dims, float rotary_base) {
-        return Layer(Attention{.heads = heads,
-                               .kv_heads = kv_heads,
-                               .causal = causal,
-                               .scale = scale,
-                               .learned_bias = learned_bias,
-                               .rotary_dims = rotary_dims,
-                               .rotary_base = rotary_base});
-      },
-      "heads"_a, "kv_heads"_a = usual.kv_heads, "causal"_a = usual.causal, "scale"_a = usual.scale,
-      "learned_bias"_a = usual.learned_bias, "rotary_dims"_a = usual.rotary_dims,
-      "rotary_base"_a = usual.rotary_base,
-      "As torch.nn.functional.scaled_dot_product_attention, of query, key and value, or of one "
-      "tensor with all three in its channels, and of a bias, if there is one.");
-}
-
-void BindNorms(nb::module_& module) {
-  module.def(
-      "BatchNorm",
-      [](float epsilon, float momentum) {
-        return Layer(BatchNorm{.epsilon = epsilon, .momentum = momentum});
-      },
-      "epsilon"_a = BatchNorm{}.epsilon, "momentum"_a = BatchNorm{}.momentum,
-      "As torch.nn.BatchNorm1d, 2d and 3d.");
-  module.def(
-      "GroupNorm",
-      [](int64_t groups, float epsilon, bool affine, bool bias) {
-        return Layer(
-            GroupNorm{.groups = groups, .epsilon = epsilon, .affine = affine, .bias = bias});
-      },
-      "groups"_a, "epsilon"_a = GroupNorm{}.epsilon, "affine"_a = GroupNorm{}.affine,
-      "bias"_a = GroupNorm{}.bias,
-      "As torch.nn.GroupNorm; without `bias`, if it is `affine`, it has a weight alone.");
-  module.def(
-      "InstanceNorm",
-      [](float epsilon, bool affine, bool bias) {
-        return Layer(InstanceNorm{.epsilon = epsilon, .affine = affine, .bias = bias});
-      },
-      "epsilon"_a = InstanceNorm{}.epsilon, "affine"_a = InstanceNorm{}.affine,
-      "bias"_a = InstanceNorm{}.bias,
-      "As torch.nn.InstanceNorm1d, 2d and 3d without running statistics.");
-  module.def(
-      "LayerNorm",
-      [](float epsilon, bool affine, bool bias) {
-        return Layer(LayerNorm{.epsilon = epsilon, .affine = affine, .bias = bias});
-      },
-      "epsilon"_a = LayerNorm{}.epsilon, "affine"_a = LayerNorm{}.affine,
-      "bias"_a = LayerNorm{}.bias,
-      "As torch.nn.LayerNorm over the channels at each position, which it reads as the last axis.");
-  module.def(
-      "Softmax",
-      [](int64_t axis, bool logarithm) {
-        return Layer(Softmax{.axis = axis, .logarithm = logarithm});
-      },
-      "axis"_a = Softmax{}.axis, "logarithm"_a = false,
-      "As torch.nn.Softmax(dim=axis), over the channels (1) or along a spatial axis (2, ...); with "
-      "`logarithm`, as torch.nn.LogSoftmax.");
-  module.def(
-      "LocalResponseNorm",
-      [](int64_t size, float alpha, float beta, float k) {
-        return Layer(LocalResponseNorm{.size = size, .alpha = alpha, .beta = beta, .k = k});
-      },
-      "size"_a = 5, "alpha"_a = LocalResponseNorm{}.alpha, "beta"_a = LocalResponseNorm{}.beta,
-      "k"_a = LocalResponseNorm{}.k, "As torch.nn.LocalResponseNorm; `size` is odd.");
-  module.def(
-      "Dropout",
-      [](float probability, bool per_channel) {
-        return Layer(Dropout{.probability = probability, .per_channel = per_channel});
-      },
-      "probability"_a = Dropout{}.probability, "per_channel"_a = false,
-      "As torch.nn.Dropout; with `per_channel`, as torch.nn.Dropout1d, 2d and 3d.");
-  module.def(
-      "StochasticDepth", [](float rate) { return Layer(StochasticDepth{.rate = rate}); },
-      "rate"_a = StochasticDepth{}.rate,
-      "As torchvision.ops.StochasticDepth with mode 'row': whole images are dropped.");
 }
 
 void BindPools(nb::module_& module) {
@@ -462,8 +324,6 @@ void BindLayers(nb::module_& module) {
       .def("__hash__", [](const Layer& layer) { return nb::hash(nb::cast(ToText(layer))); })
       .def("__repr__", ToText);
   BindConvolutions(module);
-  BindAttention(module);
-  BindNorms(module);
   BindPools(module);
   BindResizes(module);
   BindShapes(module);
@@ -475,7 +335,6 @@ void BindLayers(nb::module_& module) {
                               "The product of a tensor and another of its shape, or with one "
                               "value for each channel.");
   BindWithoutFields<Concat>(module, "Concat", "Two or more tensors along the channels.");
-  BindLosses(module);
 }
 
 }  // namespace neap::python
