@@ -6,6 +6,7 @@
 namespace neap::python {
 
 void BindLayers(nanobind::module_& module);
+void BindShapeLayers(nanobind::module_& module);
 void BindGraph(nanobind::module_& module);
 void BindNets(nanobind::module_& module);
 void BindData(nanobind::module_& module);
