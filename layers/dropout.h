@@ -45,8 +45,9 @@ struct StochasticDepth {
   friend bool operator==(const StochasticDepth&, const StochasticDepth&) = default;
 };
 
-// What a step of these layers drops: the channels of `units`, which is the tensor that it reads with
-// its elements, channels or images as channels. The first has number `first` in the whole batch.
+// What a step of these layers drops: the channels of `units`, which is the tensor that it reads
+// with its elements, channels or images as channels. The first has number `first` in the whole
+// batch.
 struct DroppedUnits {
   TensorSpec units;
   int64_t first = 0;

@@ -7,11 +7,12 @@
 //                  learned x, layer_scale
 //
 // dx = scale * dy. dlayer_scale is the sum of x * dy over the elements of each channel, and
-// dlayer_shift that of dy, in fp32 or better and in a fixed order. Backward accumulates natively: it
-// adds to a gradient of them that already holds a partial sum, such as that of other images.
+// dlayer_shift that of dy, in fp32 or better and in a fixed order. Backward accumulates natively:
+// it adds to a gradient of them that already holds a partial sum, such as that of other images.
 //
-// params, each only if it is learned: layer_scale {C}, layer_shift {C}, fp32 whatever the type of x.
-// Files have them as PyTorch multiplies images by them, {C, 1, 1}; those of sequences are {C, 1}.
+// params, each only if it is learned: layer_scale {C}, layer_shift {C}, fp32 whatever the type of
+// x. Files have them as PyTorch multiplies images by them, {C, 1, 1}; those of sequences are {C,
+// 1}.
 //
 //   x = net.Add("block", ScaleShift{.scale = 1e-6F, .learns_scale = true}, {x});  // ConvNeXt
 #pragma once

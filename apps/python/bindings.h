@@ -8,6 +8,7 @@ namespace neap::python {
 void BindLayers(nanobind::module_& module);
 // After BindLayers().
 void BindNormLayers(nanobind::module_& module);
+void BindShapeLayers(nanobind::module_& module);
 void BindTokenLayers(nanobind::module_& module);
 void BindLossLayers(nanobind::module_& module);
 void BindGraph(nanobind::module_& module);

@@ -9,6 +9,7 @@ NB_MODULE(_neap, module) {
   module.attr("__version__") = NEAP_VERSION;
   neap::python::BindLayers(module);
   neap::python::BindNormLayers(module);
+  neap::python::BindShapeLayers(module);
   neap::python::BindTokenLayers(module);
   neap::python::BindLossLayers(module);
   neap::python::BindGraph(module);

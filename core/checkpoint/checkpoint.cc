@@ -81,20 +81,10 @@ absl::StatusOr<std::vector<std::byte>> BytesInFile(const Tensor& tensor,
   return bytes;
 }
 
-// Whether both are the same but for extents of 1 at their ends: a linear weight {O, C} is that of a
-// convolution {O, C, 1, 1}.
-bool AreSameValues(absl::Span<const int64_t> a, absl::Span<const int64_t> b) {
-  const size_t rank = std::max(a.size(), b.size());
-  for (size_t i = 0; i < rank; ++i) {
-    if ((i < a.size() ? a[i] : 1) != (i < b.size() ? b[i] : 1)) return false;
-  }
-  return true;
-}
-
 absl::Status CheckEntry(const std::string& path, const Tensor& tensor,
                         const SafetensorsEntry& entry) {
   const bool is_float = TypeInFile(entry.dtype).has_value();
-  if (is_float && AreSameValues(entry.shape, Dims(ShapeInFile(tensor)))) return absl::OkStatus();
+  if (is_float && HaveSameExtents(entry.shape, Dims(ShapeInFile(tensor)))) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       path, ": tensor '", tensor.name, "' is ", entry.dtype, " ", absl::StrJoin(entry.shape, "x"),
       ", but the network has F32 ", ShapeInFile(tensor).ToString()));

@@ -195,27 +195,6 @@ bool NetworkBuilder::JoinNorm(Draft& before, Draft& draft) {
   return true;
 }
 
-absl::StatusOr<bool> NetworkBuilder::JoinScale(Draft& before, Draft& draft) {
-  if (draft.constants == Constants::kMultiplies && before.constants != Constants::kAdds)
-    return false;
-  Weight& own = before.weights.back();  // the shift, if there is one
-  Weight& joined = draft.weights[0];
-  const bool has_shift = before.layer.layer.As<ScaleShift>()->learns_shift;
-  if (has_shift) {  // (x + shift) * scale, or another shift
-    const bool adds = draft.constants == Constants::kAdds;
-    ASSIGN_OR_RETURN(own.tensor,
-                     Elementwise(adds ? "Add" : "Mul", {std::get<Constant>(own.tensor),
-                                                        std::get<Constant>(joined.tensor)}));
-    if (adds) return true;
-    before.constants = Constants::kNone;
-  }
-  before.layer.layer = ScaleShift{.learns_scale = true, .learns_shift = true};
-  before.spec = before.layer.layer.Specify({.inputs = {before.spec.output}}).value();
-  before.weights.insert(has_shift ? before.weights.begin() : before.weights.end(),
-                        std::move(joined));
-  return true;
-}
-
 absl::StatusOr<bool> NetworkBuilder::Join(Draft& before, Draft& draft) {
   if (written_by_neap() && !IsPartOfNorm(draft.layer.name, before.layer.name)) return false;
   if (IsNorm(before.layer.layer)) return JoinNorm(before, draft);

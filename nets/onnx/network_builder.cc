@@ -325,39 +325,6 @@ absl::StatusOr<ImageValue> NetworkBuilder::Append(const std::string& wished, Lay
   return output;
 }
 
-std::optional<ScaledInput> NetworkBuilder::WrittenScale(const Node& node,
-                                                        const ImageValue& x) const {
-  const Draft& draft = drafts_[draft_of_.at(x.layer)];
-  const auto* const product = draft.layer.layer.As<ScaleShift>();
-  const bool is_of_node = product != nullptr && product->shift == 0 && !product->learns_shift &&
-                          draft.layer.name == absl::StrCat(node.name(), ".scale");
-  if (!written_by_neap() || !is_of_node) return std::nullopt;
-  return ScaledInput{*product, draft.weights, draft.layer.inputs[0]};
-}
-
-absl::Status NetworkBuilder::AddConstants(const Node& node, Constants kind, const ImageValue& x,
-                                          Constant constant, std::string value,
-                                          std::optional<Stored> stored) {
-  const bool adds = kind == Constants::kAdds;
-  ScaleShift layer = {.learns_scale = !adds, .learns_shift = adds};
-  constant.dims.assign(static_cast<size_t>(x.spec.shape.rank()) - 1, 1);
-  constant.dims[0] = x.spec.shape.c();
-  std::vector<Weight> weights = {{.name = adds ? "layer_shift" : "layer_scale",
-                                  .tensor = std::move(constant),
-                                  .value = std::move(value)}};
-  ImageValue input = x;
-  if (std::optional<ScaledInput> product = WrittenScale(node, x); product.has_value() && adds) {
-    layer.scale = product->layer.scale;
-    layer.learns_scale = product->layer.learns_scale;
-    input.layer = std::move(product->input);
-    weights.insert(weights.begin(), product->weights.begin(), product->weights.end());
-  }
-  RETURN_IF_ERROR(AddLayer(node, layer, {input}, std::move(weights)));
-  drafts_.back().constants = kind;
-  drafts_.back().stored = std::move(stored);
-  return absl::OkStatus();
-}
-
 ImageValue NetworkBuilder::FurtherOutput(const ImageValue& first, int index) const {
   ImageValue output = first;
   output.layer = OutputName(first.layer, index);

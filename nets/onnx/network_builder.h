@@ -230,7 +230,8 @@ class NetworkBuilder {
   // Whether all that reads the images makes the last of their axes, the channels, the second one.
   bool HasChannelsLast(const onnx_schema::ValueInfo& input) const;
   absl::StatusOr<ImageValue> Output() const;
-  // The output without what the loss computes itself. Errors: UNIMPLEMENTED for a step of a formula.
+  // The output without what the loss computes itself. Errors: UNIMPLEMENTED for a step of a
+  // formula.
   absl::StatusOr<ImageValue> Predictions() const;
   // Ends the network with the loss of these predictions.
   absl::Status AddLoss(const ImageValue& predictions, Graph& network) const;

@@ -13,6 +13,8 @@
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
+#include "neap/layers/shape/permute.h"
+#include "neap/layers/shape/reshape.h"
 #include "neap/nets/onnx/node_attributes.h"
 
 namespace neap::nets {
@@ -266,6 +268,19 @@ bool NodeWriter::WriteElementwise(const ResolvedLayer& layer) {
   }
   if (const auto* const shuffle = layer.layer.As<ChannelShuffle>()) {
     WriteShuffle(layer, *shuffle);
+    return true;
+  }
+  if (layer.layer.As<neap::Reshape>() != nullptr) {
+    // -1, and not 0, is the number of images: by that a reader knows the layer.
+    const Shape& shape = layer.spec.output.shape;
+    AddIntegers("shape", WithSpatial({-1, shape.c()}, shape),
+                AddNode(layer, "Reshape", Axes::kImages));
+    return true;
+  }
+  if (const auto* const permute = layer.layer.As<neap::Permute>()) {
+    std::vector<int64_t> order = {0};
+    order.insert(order.end(), permute->axes.begin(), permute->axes.end());
+    SetInts(AddNode(layer, "Transpose", Axes::kImages), "perm", order);
     return true;
   }
   if (const auto* const split = layer.layer.As<ChannelSplit>()) {

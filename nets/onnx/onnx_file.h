@@ -78,9 +78,9 @@ inline constexpr std::string_view kProducer = "neap";
 // ReadOnnx() refuses a file of several inputs or outputs. Of any other it makes the same layers
 // between input and scores, with the same names, weights and shared parameters, but for four:
 // TransposedConvolution::bilinear and the numbers of a ScaleShift that it learns, which say how to
-// begin, are lost; so are dropout of channels and StochasticDepth, which ONNX does not have; so is a
-// ceil_mode that makes no difference where ONNX would have a window more; and an average that counts
-// padding becomes two layers if its last windows pass that padding so. The rest is that of
+// begin, are lost; so are dropout of channels and StochasticDepth, which ONNX does not have; so is
+// a ceil_mode that makes no difference where ONNX would have a window more; and an average that
+// counts padding becomes two layers if its last windows pass that padding so. The rest is that of
 // OnnxOptions: the feeds are called "input" and "labels" or "targets", and the one loss "loss",
 // which are not the names of other layers then; and no layer is an output.
 //

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "neap/core/base/status_macros.h"
@@ -17,6 +18,8 @@
 #include "neap/layers/channel_split.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/shape/permute.h"
+#include "neap/layers/shape/reshape.h"
 #include "neap/nets/onnx/node_axes.h"
 #include "neap/nets/onnx/norms/norm_operators.h"
 #include "neap/nets/onnx/operators.h"
@@ -73,8 +76,45 @@ bool TakesForm(Form form, std::vector<int64_t> dims, ImageValue& x) {
   return true;
 }
 
+// The images with the axes that they have in the graph: by a Permute if their channels are the last
+// axis, and by a Reshape if some axes are joined or divided.
+absl::StatusOr<ImageValue> AsStated(NodeReader& node, NetworkBuilder& network, ImageValue x) {
+  const std::vector<int64_t> dims = x.dims();
+  const bool is_divided = x.groups != 0 || !x.blocks.empty();
+  if (dims.size() < 3 || std::ssize(dims) > 2 + kMaxSpatialAxes)
+    return absl::UnimplementedError(absl::StrCat("its input is ", absl::StrJoin(dims, "x")));
+  const bool is_channels_last = x.is_channels_last;
+  x = {.layer = x.layer, .spec = x.spec, .is_guess = x.is_guess};
+  if (is_channels_last) {
+    std::vector<int64_t> axes = ChannelOrder(x.spec.shape.rank(), /*to_last=*/true);
+    axes.erase(axes.begin());
+    ASSIGN_OR_RETURN(x, network.AddExtra(node.proto(), {}, "_channels_last", Permute{axes}, x));
+  }
+  if (!is_divided) return x;
+  return network.AddExtra(node.proto(), {}, "_axes", Reshape{{dims.begin() + 1, dims.end()}}, x);
+}
+
+// The layer that gives x these extents.
+absl::Status AddReshape(NodeReader& node, NetworkBuilder& network, ImageValue x,
+                        const std::vector<int64_t>& dims) {
+  const bool fits =
+      dims.size() >= 3 && std::ssize(dims) <= 2 + kMaxSpatialAxes && dims[0] == x.spec.shape.n();
+  if (!fits) {
+    return absl::UnimplementedError(absl::StrCat("it makes ", absl::StrJoin(dims, "x"), " of ",
+                                                 absl::StrJoin(x.dims(), "x"),
+                                                 "; only one vector can be made of each image, or "
+                                                 "another image"));
+  }
+  // A vector of several pixels has their order.
+  if (x.is_channels_last && !HasOnePixel(x)) {
+    ASSIGN_OR_RETURN(x, AsStated(node, network, std::move(x)));
+  }
+  x = {.layer = x.layer, .spec = x.spec, .is_guess = x.is_guess};
+  return network.AddLayer(node.proto(), Reshape{{dims.begin() + 1, dims.end()}}, {std::move(x)});
+}
+
 // The output is the same elements with these extents: as images, perhaps with groups of channels,
-// or as vectors.
+// or as vectors; or a layer gives them these.
 absl::Status SetDims(NodeReader& node, NetworkBuilder& network, ImageValue x,
                      const std::vector<int64_t>& dims) {
   const std::vector<int64_t> before = x.dims();
@@ -82,13 +122,9 @@ absl::Status SetDims(NodeReader& node, NetworkBuilder& network, ImageValue x,
   for (const Form form :
        {Form::kFlat, Form::kImage, Form::kJoined, Form::kChannelsLast, Form::kBlocks})
     is_taken = is_taken || TakesForm(form, dims, x);
-  if (is_taken) {
-    network.Set(node.proto().output(0), std::move(x));
-    return absl::OkStatus();
-  }
-  return absl::UnimplementedError(absl::StrCat("it makes ", absl::StrJoin(dims, "x"), " of ",
-                                               absl::StrJoin(before, "x"),
-                                               "; only one vector can be made of each image"));
+  if (!is_taken) return AddReshape(node, network, std::move(x), dims);
+  network.Set(node.proto().output(0), std::move(x));
+  return absl::OkStatus();
 }
 
 // The target of a reshape without its special entries: 0 and -1, and the batch of the file.
@@ -109,6 +145,28 @@ absl::StatusOr<std::vector<int64_t>> Target(NodeReader& node, const NetworkBuild
     if (extent == -1 && known > 0) extent = x.spec.elements() / known;
   }
   return target;
+}
+
+// Whether the node is a layer that neap wrote: its other reshapes keep the images by 0.
+absl::StatusOr<bool> IsWrittenReshape(NodeReader& node, const NetworkBuilder& network) {
+  if (!network.written_by_neap() || node.op() != "Reshape") return false;
+  ASSIGN_OR_RETURN(const Constant target, node.Constant(1));
+  return !target.values.empty() && target.values[0] == -1;
+}
+
+// Whether the Transpose is a layer that neap wrote. Those of layer norms have names of their own,
+// and the others read or make groups or blocks.
+bool IsWrittenPermute(const NodeReader& node, const NetworkBuilder& network, const ImageValue& x) {
+  const bool is_plain = x.groups == 0 && x.blocks.empty() && !x.is_channels_last;
+  return network.written_by_neap() && is_plain &&
+         !absl::EndsWith(node.proto().name(), ".channels_last");
+}
+
+absl::Status AddPermute(NodeReader& node, NetworkBuilder& network, const ImageValue& x,
+                        const std::vector<int64_t>& order) {
+  if (order[0] != 0) return absl::UnimplementedError("it moves the axis of the images");
+  const Permute layer = {.axes = {order.begin() + 1, order.end()}};
+  return network.AddLayer(node.proto(), layer, {x});
 }
 
 // Positions [first, last) along the axes of {N, C, H, W}.
@@ -190,6 +248,11 @@ absl::StatusOr<bool> ReducesSpatialAxes(NodeReader& node, const ImageValue& x) {
 
 absl::Status ChangeAxes(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(ImageValue x, AnyImage(node));
+  ASSIGN_OR_RETURN(const bool is_layer, IsWrittenReshape(node, network));
+  if (is_layer) {
+    ASSIGN_OR_RETURN(const std::vector<int64_t> target, Target(node, network, x));
+    return AddReshape(node, network, std::move(x), target);
+  }
   ASSIGN_OR_RETURN(const std::vector<int64_t> dims,
                    node.op() == "Reshape" ? Target(node, network, x) : AxesAfter(node, x.dims()));
   return SetDims(node, network, std::move(x), dims);
@@ -203,11 +266,14 @@ absl::Status Transpose(NodeReader& node, NetworkBuilder& network) {
                            ? std::nullopt
                            : ShuffleOf(x.spec.shape, {.dims = x.dims(), .order = order});
   if (shuffle.has_value()) return ShufflePixels(node, network, x, *shuffle, order);
+  if (IsWrittenPermute(node, network, x)) return AddPermute(node, network, x, order);
   if (!std::is_sorted(order.begin(), order.end())) {
-    if (x.joins_positions || order != ChannelOrder(x.spec.shape.rank(), !x.is_channels_last)) {
-      return absl::UnimplementedError(
-          absl::StrCat("attribute 'perm' is ", absl::StrJoin(order, ", "),
-                       "; only the channels can become the last axis, or the second one again"));
+    if (x.groups != 0 || !x.blocks.empty()) {
+      ASSIGN_OR_RETURN(x, AsStated(node, network, std::move(x)));
+    }
+    if (order != ChannelOrder(x.spec.shape.rank(), !x.is_channels_last)) {
+      ASSIGN_OR_RETURN(x, AsStated(node, network, std::move(x)));
+      return AddPermute(node, network, x, order);
     }
     x.is_channels_last = !x.is_channels_last;
   }

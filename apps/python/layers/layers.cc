@@ -1,5 +1,5 @@
 // The layers as functions of their fields, with the names and defaults of the C++ structs. Norms,
-// losses and the layers of tokens have files of their own.
+// losses, and the layers of layers/shape and of tokens have files of their own.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "apps/python/bindings.h"
 #include "apps/python/errors.h"
+#include "apps/python/layers/extent.h"
 #include "apps/python/state/layer_state.h"
 #include "neap/core/step/layer.h"
 #include "neap/core/step/window.h"
@@ -31,10 +32,6 @@
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
-#include "neap/layers/shape/permute.h"
-#include "neap/layers/shape/reshape.h"
-#include "neap/layers/shape/roll.h"
-#include "neap/layers/shape/windows.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
 
@@ -44,18 +41,7 @@ namespace {
 namespace nb = nanobind;
 using nb::literals::operator""_a;
 
-// One number for every axis, or one for each of 1 to 3 axes: (height, width).
-using Extent = std::variant<int64_t, std::vector<int64_t>>;
-
-Extents ToExtent(const Extent& extent) {
-  if (const auto* const every = std::get_if<int64_t>(&extent)) return *every;
-  const auto& each = std::get<std::vector<int64_t>>(extent);
-  if (each.empty() || each.size() > kMaxSpatialAxes)
-    throw nb::type_error("an extent is one number, or one for each of 1 to 3 axes");
-  return Extents::Of(each);
-}
-
-// The same for scales.
+// One number for every axis, or one for each.
 using Scale = std::variant<double, std::vector<double>>;
 
 std::vector<double> ToScales(const std::optional<Scale>& scale) {
@@ -226,35 +212,6 @@ void BindResizes(nb::module_& module) {
       "As torch.nn.PixelUnshuffle, the inverse of PixelShuffle.");
 }
 
-void BindShapes(nb::module_& module) {
-  module.def(
-      "Reshape", [](std::vector<int64_t> to) { return Layer(Reshape{.to = std::move(to)}); },
-      "to"_a,
-      "As torch.reshape, to the extents behind the batch's; 0 stands for that of the same axis, "
-      "and "
-      "one may be -1.");
-  module.def(
-      "Permute", [](std::vector<int64_t> axes) { return Layer(Permute{.axes = std::move(axes)}); },
-      "axes"_a,
-      "As torch.permute, with the axes behind the batch's: (2, 1) swaps those of sequences.");
-  module.def(
-      "WindowPartition",
-      [](const Extent& window) { return Layer(WindowPartition{.window = ToExtent(window)}); },
-      "window"_a,
-      "Windows that do not overlap, as an axis of their own: {N, C, windows, positions} of {N, C, "
-      "H, "
-      "W}.");
-  module.def(
-      "WindowMerge",
-      [](const Extent& window, const Extent& size) {
-        return Layer(WindowMerge{.window = ToExtent(window), .size = ToExtent(size)});
-      },
-      "window"_a, "size"_a, "The inverse of WindowPartition, of an image of `size`.");
-  module.def(
-      "Roll", [](const Extent& shift) { return Layer(Roll{.shift = ToExtent(shift)}); }, "shift"_a,
-      "As torch.roll along the spatial axes.");
-}
-
 void BindActivations(nb::module_& module) {
   module.def(
       "LeakyRelu",
@@ -326,7 +283,6 @@ void BindLayers(nb::module_& module) {
   BindConvolutions(module);
   BindPools(module);
   BindResizes(module);
-  BindShapes(module);
   BindActivations(module);
   BindWithoutFields<GlobalAveragePool>(module, "GlobalAveragePool",
                                        "As torch.nn.AdaptiveAvgPool2d(1), over all spatial axes.");

@@ -15,8 +15,8 @@ using namespace operands;
 // So many neighbouring vectors are computed at once.
 constexpr int64_t kVectors = 64;
 
-// Calls f(first, count) for all vectors, of which `count`, that are neighbours in memory, have their
-// first elements at `first`, first + 1, ...
+// Calls f(first, count) for all vectors, of which `count`, that are neighbours in memory, have
+// their first elements at `first`, first + 1, ...
 template <typename F>
 void ForEachVectors(const AxisRows& rows, F f) {
   for (int64_t o = 0; o < rows.outer; ++o) {

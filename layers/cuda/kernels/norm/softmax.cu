@@ -95,7 +95,8 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-// Enough lanes to read whole lines of memory, or, if neighbours are of other vectors, to fill a GPU.
+// Enough lanes to read whole lines of memory, or, if neighbours are of other vectors, to fill a
+// GPU.
 uint32_t LanesOf(const AxisRows& rows) {
   constexpr int64_t kFewThreads = 4096, kLongLane = 16;
   uint32_t lanes = 1;
