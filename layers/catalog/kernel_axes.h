@@ -9,8 +9,8 @@
 //
 // Kernels of layers with windows therefore know two spatial axes and three, and those of most other
 // layers two; those of Resize, AdaptiveAveragePool, PixelShuffle and PixelUnshuffle take all axes
-// as they are, and so do those of losses with finer labels. Both backends give their rows such signatures (KernelTable::view,
-// layers/catalog/table_backend.h).
+// as they are, and so do those of losses with finer labels. Both backends give their rows such
+// signatures (KernelTable::view, layers/catalog/table_backend.h).
 #pragma once
 
 #include "neap/core/step/step_signature.h"

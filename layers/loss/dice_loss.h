@@ -63,4 +63,8 @@ struct DiceLoss {
 // What nnU-Net minimises: Dice without the background, and cross-entropy.
 constexpr DiceLoss NnUNetLoss() { return {.background = false, .cross_entropy = 1}; }
 
+// Whether a loss is one of neap's that compare their predictions with labels, and make the softmax
+// of them: this one or SoftmaxCrossEntropy.
+bool TakesLabels(const Layer& loss);
+
 }  // namespace neap

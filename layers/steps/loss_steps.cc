@@ -9,8 +9,6 @@
 #include "neap/core/step/operands.h"
 #include "neap/core/step/parameter_text.h"
 #include "neap/core/step/specify.h"
-#include "neap/layers/loss/dice_loss.h"
-#include "neap/layers/softmax_cross_entropy.h"
 
 namespace neap {
 
@@ -60,10 +58,6 @@ absl::Status CheckLabelledInputs(const LayerContext& context) {
   return absl::InvalidArgumentError(absl::StrCat(
       "labels are ", labels.ToString(), ", expected int32 ", LabelShape(logits.shape).ToString(),
       " for logits of ", logits.shape.ToString()));
-}
-
-bool TakesLabels(const Layer& loss) {
-  return loss.As<SoftmaxCrossEntropy>() != nullptr || loss.As<DiceLoss>() != nullptr;
 }
 
 std::string WeightText(float weight) {

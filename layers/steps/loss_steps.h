@@ -21,10 +21,6 @@ absl::StatusOr<LayerSpec> LossSpec(const LayerContext& context, double forward_f
 // (core/graph/label_grid.h).
 absl::Status CheckLabelledInputs(const LayerContext& context);
 
-// Whether the loss is one of neap's that compare their predictions with labels, and make the softmax
-// of them.
-bool TakesLabels(const Layer& loss);
-
 // The weight as a part of a loss's Parameters(); empty if it is 1.
 std::string WeightText(float weight);
 

@@ -13,7 +13,7 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
-#include "neap/layers/steps/loss_steps.h"
+#include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/target_loss.h"
 #include "neap/nets/onnx/constants/constant_arrays.h"
 #include "neap/nets/onnx/constants/constant_math.h"
@@ -141,8 +141,8 @@ absl::StatusOr<ImageValue> NetworkBuilder::Predictions() const {
                      "' is a step of a formula, which neap only has as a whole, as in GELU"));
   }
   const GraphLayer& last = LayerOf(output);
-  const bool takes_sigmoid = options_.loss.As<BinaryCrossEntropy>() != nullptr ||
-                             options_.loss.As<FocalLoss>() != nullptr;
+  const bool takes_sigmoid =
+      options_.loss.As<BinaryCrossEntropy>() != nullptr || options_.loss.As<FocalLoss>() != nullptr;
   if (takes_sigmoid && last.layer.As<Sigmoid>() != nullptr) output.layer = last.inputs[0];
   return output;
 }

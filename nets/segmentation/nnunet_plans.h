@@ -32,10 +32,10 @@ struct NnUNetPlansOptions {
 // further channel for each class but the background. `classes` are those of the file dataset.json
 // in the same folder unless they are given, without the label "ignore", which is kNoLabel here.
 // Errors: NOT_FOUND for a file that does not exist and for an unknown configuration, with those
-// that there are; INVALID_ARGUMENT naming the field of a file that is not as expected, or if there is no
-// dataset.json and no number of classes; UNIMPLEMENTED naming what neap's networks do not have:
-// another architecture, another norm or activation, dropout, convolutions without bias, and classes
-// that are regions of several labels.
+// that there are; INVALID_ARGUMENT naming the field of a file that is not as expected, or if there
+// is no dataset.json and no number of classes; UNIMPLEMENTED naming what neap's networks do not
+// have: another architecture, another norm or activation, dropout, convolutions without bias, and
+// classes that are regions of several labels.
 absl::StatusOr<NnUNetOptions> ReadNnUNetPlans(const std::string& path,
                                               const NnUNetPlansOptions& options);
 
