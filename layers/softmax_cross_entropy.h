@@ -10,12 +10,11 @@
 // in every one but the first.
 //
 // inputs: 0 logits {N, C, H, W}; 1 labels int32 {N, H, W}, or {N} if H and W are 1, or with a
-// multiple of H and of W, of which the nearest ones count (core/graph/label_grid.h); L is the number
-// of labels that count. y: probabilities {N, C, H, W}, fp32 even for 16-bit logits, and then nothing runs in
-// place. state 0: metrics fp32 {2}, the mean loss and the number
-// of labels that have the largest probability (exact up to 2^24). A label of kNoLabel
-// (core/program/feeds.h) adds nothing to the loss and has dx = 0; any other label outside [0, C)
-// makes the loss NaN.
+// multiple of H and of W, of which the nearest ones count (core/graph/label_grid.h); L is the
+// number of labels that count. y: probabilities {N, C, H, W}, fp32 even for 16-bit logits, and then
+// nothing runs in place. state 0: metrics fp32 {2}, the mean loss and the number of labels that
+// have the largest probability (exact up to 2^24). A label of kNoLabel (core/program/feeds.h) adds
+// nothing to the loss and has dx = 0; any other label outside [0, C) makes the loss NaN.
 //
 // The target of an image or pixel is 1 for its class and 0 for the others, or with label smoothing
 // e (Szegedy et al., Rethinking the Inception Architecture, section 7) 1 - e + e/C and e/C, as in

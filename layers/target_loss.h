@@ -10,7 +10,7 @@
 //                       y            loss of an element
 //   MeanSquaredError    x            (x - target)^2
 //   BinaryCrossEntropy  sigmoid(x)   -p * target * log(y) - (1 - target) * log(1 - y)
-//   FocalLoss           sigmoid(x)   a * wrong^gamma * (-target * log(y) - (1 - target) * log(1 - y))
+//   FocalLoss           sigmoid(x)   a * wrong^gamma * that of BinaryCrossEntropy without p
 //
 // where p is the weight of positive targets, a = alpha * target + (1 - alpha) * (1 - target), and
 // wrong = y * (1 - target) + (1 - y) * target.

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "apps/python/errors.h"
-#include "neap/layers/loss/label_losses.h"
+#include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "neap/nets/with_loss.h"

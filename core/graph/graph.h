@@ -175,10 +175,9 @@ class Graph {
   // volumes {C, D, H, W}.
   std::string TargetLoss(std::string predictions, Layer loss, Shape chw);
   // Adds a loss of training alone, such as SoftmaxCrossEntropy{.weight = 0.3F}. It compares other
-  // predictions of the same shape with what the loss that was added last reads; those of labels also
-  // have fewer positions (core/graph/label_grid.h). Evaluation and
-  // prediction leave it out, and the layers that only such losses need. Returns the layer's name,
-  // PREDICTIONS.loss.
+  // predictions of the same shape with what the loss that was added last reads; those of a loss of
+  // labels may be coarser (core/graph/label_grid.h). Evaluation and prediction leave it out, and
+  // the layers that only such losses need. Returns the layer's name, PREDICTIONS.loss.
   std::string AuxiliaryLoss(const std::string& predictions, Layer loss);
 
   const GraphOptions& options() const { return options_; }

@@ -6,6 +6,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/operands.h"
 #include "neap/core/step/parameter_text.h"
+#include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/steps/loss_steps.h"
 
 namespace neap {
@@ -28,6 +29,10 @@ std::string DiceLoss::Parameters() const {
                         {"smooth", smooth},
                         {"cross_entropy", cross_entropy},
                         {"weight", weight}});
+}
+
+bool TakesLabels(const Layer& loss) {
+  return loss.As<SoftmaxCrossEntropy>() != nullptr || loss.As<DiceLoss>() != nullptr;
 }
 
 absl::StatusOr<LayerSpec> DiceLoss::Specify(const LayerContext& context) const {

@@ -6,8 +6,8 @@
 //   backward_data  y, labels, sums     dx                  dx over y
 //     scaled loss  ..., loss_scale     dx times the scale
 //
-// inputs: 0 logits {N, K, H, W}; 1 labels int32 as of SoftmaxCrossEntropy, of which those nearest to
-// the logits count (core/graph/label_grid.h). y: probabilities of the K classes, fp32 even for
+// inputs: 0 logits {N, K, H, W}; 1 labels int32 as of SoftmaxCrossEntropy, of which those nearest
+// to the logits count (core/graph/label_grid.h). y: probabilities of the K classes, fp32 even for
 // 16-bit logits, and then nothing runs in place. state 0: metrics fp32 {2}, the loss and the number
 // of labels that have the largest probability.
 //
@@ -31,8 +31,8 @@
 //
 //   g[k] = (dice / D - t 2 / D) / C,  dx[k] = (y[k] (g[k] - sum of y g) + ce (y[k] - t)) / S
 //
-// Images are independent unless they are one set: then the batch cannot be run in sub-batches. Among
-// ranks, a set is a rank's part of the batch, and the loss is the mean over them.
+// Images are independent unless they are one set: then the batch cannot be run in sub-batches.
+// Among ranks, a set is a rank's part of the batch, and the loss is the mean over them.
 #pragma once
 
 #include <string>
@@ -62,5 +62,9 @@ struct DiceLoss {
 
 // What nnU-Net minimises: Dice without the background, and cross-entropy.
 constexpr DiceLoss NnUNetLoss() { return {.background = false, .cross_entropy = 1}; }
+
+// Whether a loss is one of neap's that compare their predictions with labels, and make the softmax
+// of them: this one or SoftmaxCrossEntropy.
+bool TakesLabels(const Layer& loss);
 
 }  // namespace neap

@@ -13,7 +13,7 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
-#include "neap/layers/loss/label_losses.h"
+#include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/norm/softmax.h"
 #include "neap/layers/target_loss.h"
 #include "neap/nets/onnx/constants/constant_arrays.h"

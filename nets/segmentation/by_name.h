@@ -25,8 +25,8 @@ Graph ResEncUNetByName(const NetOptions& options) {
 // "nnunet:FILE" and "nnunet:FILE#CONFIGURATION": a plans file of nnU-Net
 // (nets/segmentation/nnunet_plans.h).
 bool IsPlansName(std::string_view name);
-// Without a batch, that of the plan. Errors: those of ReadNnUNetPlans(), and INVALID_ARGUMENT for an
-// image, because the plan has its patch.
+// Without a batch, that of the plan. Errors: those of ReadNnUNetPlans(), and INVALID_ARGUMENT for
+// an image, because the plan has its patch.
 absl::StatusOr<Graph> BuildFromPlans(std::string_view name, const NetOptions& options);
 
 }  // namespace neap::nets

@@ -6,7 +6,7 @@
 //     dataset.json                 the classes
 //
 //   ASSIGN_OR_RETURN(nets::NnUNetOptions options,
-//                    nets::ReadNnUNetPlans("nnUNetResEncUNetLPlans.json", {.configuration = "2d"}));
+//                    nets::ReadNnUNetPlans("nnUNetPlans.json", {.configuration = "2d"}));
 //   Graph net = nets::NnUNet(options);
 //
 // Read are PlainConvUNet and ResidualEncoderUNet, as nnU-Net's planners state them since version 2,
@@ -31,11 +31,11 @@ struct NnUNetPlansOptions {
 // The network of a plans file, with its batch. A configuration behind another in a cascade has a
 // further channel for each class but the background. `classes` are those of the file dataset.json
 // in the same folder unless they are given, without the label "ignore", which is kNoLabel here.
-// Errors: NOT_FOUND for a file that does not exist and for an unknown configuration, with those that
-// there are; INVALID_ARGUMENT naming the field of a file that is not as expected, or if there is no
-// dataset.json and no number of classes; UNIMPLEMENTED naming what neap's networks do not have:
-// another architecture, another norm or activation, dropout, convolutions without bias, and classes
-// that are regions of several labels.
+// Errors: NOT_FOUND for a file that does not exist and for an unknown configuration, with those
+// that there are; INVALID_ARGUMENT naming the field of a file that is not as expected, or if there
+// is no dataset.json and no number of classes; UNIMPLEMENTED naming what neap's networks do not
+// have: another architecture, another norm or activation, dropout, convolutions without bias, and
+// classes that are regions of several labels.
 absl::StatusOr<NnUNetOptions> ReadNnUNetPlans(const std::string& path,
                                               const NnUNetPlansOptions& options);
 

@@ -135,7 +135,7 @@ void BuildNnUNets() {
 // nets/segmentation/nnunet_plans.h
 absl::Status BuildFromPlansFile() {
   ASSIGN_OR_RETURN(nets::NnUNetOptions options,
-                   nets::ReadNnUNetPlans("nnUNetResEncUNetLPlans.json", {.configuration = "2d"}));
+                   nets::ReadNnUNetPlans("nnUNetPlans.json", {.configuration = "2d"}));
   Graph net = nets::NnUNet(options);
   return absl::OkStatus();
 }

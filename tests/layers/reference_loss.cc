@@ -34,7 +34,7 @@ size_t ClassAt(const Shape& shape, size_t label, size_t c) {
   return (label / pixels * static_cast<size_t>(shape.c()) + c) * pixels + label % pixels;
 }
 
-// The labels of predictions of this shape: of finer ones, those nearest to the centres of positions.
+// The labels of predictions of this shape: of finer ones, those nearest to the positions' centres.
 Vector LabelsOf(const StepSignature& signature, const Values& given, const Shape& shape) {
   const Vector& labels = given.at(X(1));
   const Shape& grid = signature.Spec(X(1)).shape;

@@ -1,8 +1,8 @@
 // Launchers of the kernels of losses.
 //
-// What a loss makes of its predictions, y, is fp32 whatever the type of the predictions and of their
-// gradient. Without labels or targets forward computes y alone, and metrics have a place only with
-// them. Gradients are multiplied by the weight, and by the loss scale if there is one.
+// What a loss makes of its predictions, y, is fp32 whatever the type of the predictions and of
+// their gradient. Without labels or targets forward computes y alone, and metrics have a place only
+// with them. Gradients are multiplied by the weight, and by the loss scale if there is one.
 #pragma once
 
 #include <cuda_runtime_api.h>
