@@ -18,7 +18,7 @@ constexpr int64_t kMaxCopiedChannels = 7;
 // Kernels load 16 bytes.
 int64_t ChannelMultiple(DType dtype) { return 16 / SizeOf(dtype); }
 
-Extents PerAxis(const ConvolutionProblem& problem, const Extents& extents) {
+Extents EachAxis(const ConvolutionProblem& problem, const Extents& extents) {
   return extents.Along(problem.axes());
 }
 
@@ -26,7 +26,7 @@ Extents PerAxis(const ConvolutionProblem& problem, const Extents& extents) {
 // those of the window along W.
 Extents BlockOf(const ConvolutionProblem& problem) {
   const bool gathers_taps = problem.axes() == kMaxSpatialAxes && problem.stride.AllAre(1);
-  return gathers_taps ? Extents(1, 1, problem.weight.shape.w()) : PerAxis(problem, problem.stride);
+  return gathers_taps ? Extents(1, 1, problem.weight.shape.w()) : EachAxis(problem, problem.stride);
 }
 
 // The rearranged shape of an image, or of a weight, whose filters count as images.

@@ -113,7 +113,7 @@ TEST_CASE("first layers of volumes have engines by space to depth, with and with
   }
 }
 
-std::string IdsOf(EngineCatalog& catalog, const StepSignature& step) {
+std::string EngineIdsOf(EngineCatalog& catalog, const StepSignature& step) {
   const absl::StatusOr<std::vector<Engine>> engines = catalog.Engines(step);
   REQUIRE_MESSAGE(engines.ok(), std::string(engines.status().message()));
   std::string ids;
@@ -149,8 +149,8 @@ TEST_CASE("planes of volumes in NDHWC are images, if windows do not move along t
     const auto of_images = steps_of(c.images, {12, c.channels, 24, 20});
     REQUIRE(of_volumes.size() == of_images.size());
     for (size_t i = 0; i < of_volumes.size(); ++i) {
-      const std::string ids = IdsOf(*catalog, of_volumes[i]);
-      CHECK(ids == IdsOf(*catalog, of_images[i]));
+      const std::string ids = EngineIdsOf(*catalog, of_volumes[i]);
+      CHECK(ids == EngineIdsOf(*catalog, of_images[i]));
       if (of_volumes[i].phase != Phase::kBackwardData) CHECK(absl::StrContains(ids, c.engine));
     }
   }
