@@ -9,8 +9,8 @@
 //
 // Kernels of layers with windows therefore know two spatial axes and three, and those of most other
 // layers two; those of Resize, AdaptiveAveragePool, PixelShuffle and PixelUnshuffle, and of
-// Attention, whose inputs may have different axes, take all axes as they are. Both backends give their rows such signatures (KernelTable::view,
-// layers/catalog/table_backend.h).
+// Attention, whose inputs may have different axes, take all axes as they are. Both backends give
+// their rows such signatures (KernelTable::view, layers/catalog/table_backend.h).
 #pragma once
 
 #include "neap/core/step/step_signature.h"

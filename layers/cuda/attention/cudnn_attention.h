@@ -3,8 +3,9 @@
 //
 // cuDNN's heuristics name the engine without running it. On a machine without a GPU they have named
 // none (cuDNN 9.19, for the description of an H200), so plans that are made there for a described
-// GPU have attention by neap's own kernels. The engine reads and writes 16-bit heads whose dimensions lie next to each other, whatever the steps
-// between positions, heads and images, so a tensor with query, key and value is read as it is.
+// GPU have attention by neap's own kernels. The engine reads and writes 16-bit heads whose
+// dimensions lie next to each other, whatever the steps between positions, heads and images, so a
+// tensor with query, key and value is read as it is.
 //
 //   ASSIGN_OR_RETURN(auto cudnn, CudnnAttention::ForDevice(stream));
 //   ASSIGN_OR_RETURN(const Engine engine, cudnn->Find(problem));
