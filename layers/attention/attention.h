@@ -6,7 +6,7 @@
 //   forward        query, key, value, [bias]               y, lse (training)
 //   backward_data  query, key, value, [bias], y, dy, lse   dquery, dkey, dvalue, [dbias]
 //
-//   S = scale * query . key + bias  {heads, Tq, Tk}    y = softmax(S) . value    lse = log sum exp S
+//   S = scale query . key + bias  {heads, Tq, Tk}    y = softmax(S) . value    lse = log sum exp S
 //
 // S and its softmax, which are as large as a mask of all pairs of positions, exist in no memory
 // but tile by tile: backward computes them anew from the inputs and lse (Dao et al., 2022). Nothing

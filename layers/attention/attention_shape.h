@@ -1,6 +1,6 @@
 // The extents of an attention step and the places of its heads in memory, as kernels of every
-// backend read them (layers/attention/attention.h): of a key, dimension d of a head at a position is element
-// key.At(image, head, position) + d * key.dim_step of the operand key.tensor.
+// backend read them (layers/attention/attention.h): of a key, dimension d of a head at a position
+// is element key.At(image, head, position) + d * key.dim_step of the operand key.tensor.
 #pragma once
 
 #include <algorithm>

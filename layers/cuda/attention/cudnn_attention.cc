@@ -64,7 +64,10 @@ class SdpaGraph : public fe::graph::Graph {
     fe::EngineConfigList configs;
     fe::get_heuristics_list(std::vector{fe::HeurMode_t::A}, *operation_graph, fe::allowAllConfig,
                             configs, /*evaluate_all=*/true, /*sm_count=*/-1, device_properties);
-    if (configs.empty()) return Unsupported("heuristics know none");
+    if (configs.empty()) {
+      return Unsupported(
+          absl::StrCat("heuristics know none, ", fe::detail::get_last_error_string_()));
+    }
     config_ = configs.front();
     return absl::OkStatus();
   }

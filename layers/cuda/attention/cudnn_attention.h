@@ -1,9 +1,11 @@
 // Attention through the cuDNN graph API (its operation sdpa): whether cuDNN has an engine for a
 // problem, with how much workspace, and the plan that runs it.
 //
-// cuDNN's heuristics name the engine without running it, and need only the description of a GPU.
-// It reads and writes 16-bit heads whose dimensions lie next to each other, whatever the steps
-// between positions, heads and images, so a tensor with query, key and value is read as it is.
+// cuDNN's heuristics name the engine without running it. On a machine without a GPU they have named
+// none (cuDNN 9.19, for the description of an H200), so plans that are made there for a described
+// GPU have attention by neap's own kernels. The engine reads and writes 16-bit heads whose
+// dimensions lie next to each other, whatever the steps between positions, heads and images, so a
+// tensor with query, key and value is read as it is.
 //
 //   ASSIGN_OR_RETURN(auto cudnn, CudnnAttention::ForDevice(stream));
 //   ASSIGN_OR_RETURN(const Engine engine, cudnn->Find(problem));

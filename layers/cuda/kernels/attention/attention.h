@@ -1,12 +1,12 @@
-// Launchers of the kernels of attention (layers/attention/attention.h), for heads of at most kMaxHeadDims
-// dimensions, in every layout and element type.
+// Launchers of the kernels of attention (layers/attention/attention.h), for heads of at most
+// kMaxHeadDims dimensions, in every layout and element type.
 //
 // A block of threads takes a tile of the positions of a head, and reads the others of the head tile
-// by tile, so no memory holds a number for every pair of positions. A tile of queries reads keys and
-// values, forward and for the gradient of the query; a tile of keys reads the queries of all heads
-// that share it, for the gradients of key and value; a tile of pairs of positions reads the images
-// and heads that share its bias, for the gradient of that. Sums are taken in fp32, in an order that
-// depends on the shape only.
+// by tile, so no memory holds a number for every pair of positions. A tile of queries reads keys
+// and values, forward and for the gradient of the query; a tile of keys reads the queries of all
+// heads that share it, for the gradients of key and value; a tile of pairs of positions reads the
+// images and heads that share its bias, for the gradient of that. Sums are taken in fp32, in an
+// order that depends on the shape only.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,4 +1,5 @@
-// The cosines and sines of rotary positions, in float64, because angles of late positions are large.
+// The cosines and sines of rotary positions, in float64, because the angles of late positions are
+// large.
 #include <cmath>
 
 #include "neap/layers/cuda/kernels/attention/attention.h"
