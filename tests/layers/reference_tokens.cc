@@ -15,7 +15,7 @@ using namespace operands;
 using Vector = std::vector<double>;
 
 // The place of channel c at a position, counted over all examples, in the order N, C, T.
-size_t ChannelAt(const Shape& shape, size_t position, size_t c) {
+size_t TokenChannelAt(const Shape& shape, size_t position, size_t c) {
   const size_t positions = static_cast<size_t>(shape.positions());
   const size_t channels = static_cast<size_t>(shape.c());
   return (position / positions * channels + c) * positions + position % positions;
@@ -66,7 +66,7 @@ TokenLoss TokenLossOf(const StepSignature& signature, const Values& given) {
   for (size_t i = 0; i < labels.size(); ++i) {
     Vector logits(classes);
     for (size_t k = 0; k < weight.size(); ++k)
-      logits[k / channels] += weight[k] * x[ChannelAt(spec.shape, i, k % channels)];
+      logits[k / channels] += weight[k] * x[TokenChannelAt(spec.shape, i, k % channels)];
     logits = Rounded(row, logits);
     for (size_t v = 0; signature.Has(Param(1)) && v < classes; ++v)
       logits[v] += given.at(Param(1))[v];
@@ -75,7 +75,7 @@ TokenLoss TokenLossOf(const StepSignature& signature, const Values& given) {
     result.correct += is_correct ? 1 : 0;
     logits = Rounded(row, logits);
     for (size_t k = 0; k < weight.size(); ++k) {
-      const size_t at = ChannelAt(spec.shape, i, k % channels);
+      const size_t at = TokenChannelAt(spec.shape, i, k % channels);
       result.dx[at] += logits[k / channels] * weight[k];
       result.dweight[k] += logits[k / channels] * x[at];
     }
@@ -96,7 +96,7 @@ Values ReferenceEmbedding(const StepSignature& signature, const Values& given) {
   for (size_t i = 0; i < ids.size(); ++i) {
     const bool is_id = IsId(ids[i], layer);
     for (size_t c = 0; c < channels; ++c) {
-      const size_t at = ChannelAt(shape, i, c);
+      const size_t at = TokenChannelAt(shape, i, c);
       const size_t row = is_id ? static_cast<size_t>(ids[i]) * channels + c : 0;
       if (forward) {
         result[at] = is_id ? given.at(Param(0))[row] : std::numeric_limits<double>::quiet_NaN();

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "neap/core/base/status_macros.h"
+#include "absl/strings/str_cat.h"
 #include "neap/core/base/units.h"
 #include "neap/layers/cpu/converted.h"
 #include "neap/layers/cpu/loss/softmax_column.h"
@@ -92,13 +92,21 @@ struct Chunk {
 class LinearCrossEntropyKernel final : public Kernel {
  public:
   LinearCrossEntropyKernel(StepSignature signature, Chunks chunks,
-                           std::vector<ChunkProducts> products)
-      : signature_(std::move(signature)), chunks_(chunks), products_(std::move(products)) {
+                           std::vector<ChunkProducts> products, int64_t workspace_bytes)
+      : signature_(std::move(signature)),
+        chunks_(chunks),
+        products_(std::move(products)),
+        workspace_bytes_(workspace_bytes) {
     for (ChunkProducts& each : products_)
       each.ForEach([](MatrixProduct& product) { product.MakeRunnable(); });
   }
 
+  // The workspace may be too small if the engine was listed for fewer OpenMP threads.
   absl::Status Run(const KernelArgs& args) override {
+    if (args.workspace_bytes < workspace_bytes_) {
+      return absl::InternalError(absl::StrCat("linear_cross_entropy needs ", workspace_bytes_,
+                                              " bytes of workspace, not ", args.workspace_bytes));
+    }
     try {
       Compute({.signature = signature_, .run = args});
       return absl::OkStatus();
@@ -197,6 +205,7 @@ class LinearCrossEntropyKernel final : public Kernel {
   StepSignature signature_;
   Chunks chunks_;
   std::vector<ChunkProducts> products_;  // of a chunk, and of a smaller last one
+  int64_t workspace_bytes_;
 };
 
 // Forward in training, whose loss backward computes.
@@ -222,15 +231,16 @@ absl::StatusOr<Candidates> LinearCrossEntropySteps(const StepSignature& signatur
         scratch = std::max(scratch, product.scratch_bytes());
       });
     }
-    const auto make = [signature, chunks, products]() -> absl::StatusOr<std::unique_ptr<Kernel>> {
+    const int64_t bytes = chunks.logits_bytes() + scratch;
+    const auto make = [signature, chunks, products,
+                       bytes]() -> absl::StatusOr<std::unique_ptr<Kernel>> {
       try {
-        return std::make_unique<LinearCrossEntropyKernel>(signature, chunks, products);
+        return std::make_unique<LinearCrossEntropyKernel>(signature, chunks, products, bytes);
       } catch (const dnnl::error& error) {
         return OnednnError(error, "primitive", signature);
       }
     };
-    return {{.engine = {.id = "onednn", .workspace_bytes = chunks.logits_bytes() + scratch},
-             .make = make}};
+    return {{.engine = {.id = "onednn", .workspace_bytes = bytes}, .make = make}};
   });
 }
 

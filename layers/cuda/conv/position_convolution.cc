@@ -17,7 +17,7 @@ constexpr std::string_view kWithWorkspace = "cublaslt-positions-32m";
 constexpr std::string_view kWithout = "cublaslt-positions-0";
 
 // Row-major {positions, channels} is column-major {channels, positions}; the weight is {in, out}.
-MatmulShape ProductOf(const ConvolutionProblem& p) {
+MatmulShape ProductShapeOf(const ConvolutionProblem& p) {
   const int64_t in = p.x.shape.c(), out = p.y.shape.c();
   const int64_t positions = p.x.shape.n() * p.x.shape.positions();
   if (p.phase == Phase::kForward) return {.transpose_a = true, .m = out, .n = positions, .k = in};
@@ -59,7 +59,7 @@ std::vector<Engine> PositionEngines(const ConvolutionProblem& p) {
                        p.padding == Extents(0) && !p.half_accumulation;
   if (!applies) return {};
   const bool uses_tensor_cores = p.x.dtype != DType::kFp32;
-  const MatmulShape shape = ProductOf(p);
+  const MatmulShape shape = ProductShapeOf(p);
   std::vector<Engine> engines;
   if (shape.m * shape.n * shape.k >= kWorthBlasWorkspace) {
     engines.push_back({.id = std::string(kWithWorkspace),
@@ -79,7 +79,7 @@ absl::StatusOr<std::unique_ptr<ConvolutionPlan>> BuildPosition(const SharedRunti
                                 : MatmulTypes(dtype);
   const MatmulOptions options = {.workspace_bytes = engine == kWithWorkspace ? kBlasWorkspace : 0};
   ASSIGN_OR_RETURN(std::unique_ptr<Matmul> matmul,
-                   Matmul::Build(*runtime, ProductOf(problem), types, options));
+                   Matmul::Build(*runtime, ProductShapeOf(problem), types, options));
   return std::make_unique<PositionPlan>(runtime, problem, std::move(matmul));
 }
 
