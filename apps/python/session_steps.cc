@@ -69,8 +69,8 @@ absl::Status Assign(const char* what, const InArray<T>& array, const std::vector
 // Images on the host, or in the memory of the session's GPU; or tokens.
 using Images = std::variant<InArray<float>, InArray<int32_t>, GpuArray<float>>;
 
-// Borrows the images; labels and tokens are copied into the session's own batch, whose memory is used again.
-// Only for functions that Use() calls.
+// Borrows the images; labels and tokens are copied into the session's own batch, whose memory is
+// used again. Only for functions that Use() calls.
 absl::StatusOr<const Batch*> ToBatch(HeldSession& held, const Images& given,
                                      const Answers& answers) {
   const BatchShape& shape = held.shape();

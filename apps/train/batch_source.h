@@ -38,8 +38,8 @@ absl::StatusOr<NetInput> InputOf(const Program& program);
 
 // Opens a split of the dataset that --data names, in the network's image format. Errors: those of
 // OpenDataset(); INVALID_ARGUMENT if the network's output has fewer classes than the dataset, or if
-// its examples have another form than the dataset's: tokens, volumes or a label for each pixel. With
-// `bad_files`, which must outlive the dataset, it collects the files that cannot be decoded.
+// its examples have another form than the dataset's: tokens, volumes or a label for each pixel.
+// With `bad_files`, which must outlive the dataset, it collects the files that cannot be decoded.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenSplit(const std::string& data, const NetInput& input,
                                                    Split split, const ReadingFlags& reading = {},
                                                    BadFiles* bad_files = nullptr);

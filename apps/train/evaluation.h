@@ -1,5 +1,5 @@
-// Accuracy over a dataset, per image or, if pixels, voxels or tokens are labelled, per one of these;
-// each counts once.
+// Accuracy over a dataset, per image or, if pixels, voxels or tokens are labelled, per one of
+// these; each counts once.
 #pragma once
 
 #include <cstdint>
@@ -44,9 +44,10 @@ struct Accuracy {
 // Evaluates in batches of `batch` images, the last of which may be smaller. With a communicator,
 // each rank evaluates a part of the dataset, and all return the accuracy over all of it. Folders of
 // images (Dataset::decodes()) with a label each also have a top-5 accuracy, and labelled pixels and
-// voxels a mean IoU and Dice; `workers` threads read them, or, if it is 0, as many as are worth it. Empty after Ctrl-C. A loss that is not finite is a result, not an
-// error: a network in training may recover. Errors: those of the dataset and the session;
-// UNAVAILABLE if they are another rank's.
+// voxels a mean IoU and Dice; `workers` threads read them, or, if it is 0, as many as are worth it.
+// Empty after Ctrl-C. A loss that is not finite is a result, not an error: a network in training
+// may recover. Errors: those of the dataset and the session; UNAVAILABLE if they are another
+// rank's.
 absl::StatusOr<std::optional<Accuracy>> Evaluate(Session& session, const Dataset& dataset,
                                                  int64_t batch,
                                                  Communicator* communicator = nullptr,

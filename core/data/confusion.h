@@ -2,9 +2,9 @@
 // segmentation follow from it.
 //
 //                 predicted 0   1   2
-//   label 0              50     3   0      class 1: IoU 20 / (20 + 3 + 2), of what is predicted as 1,
-//   label 1               2    20   0               labelled 1 or both, the share that is both
-//   label 2               0     0   9               Dice 2 * 20 / (2 * 20 + 3 + 2)
+//   label 0              50     3   0    class 1: IoU 20 / (20 + 3 + 2), of what is labelled or
+//   label 1               2    20   0    predicted as 1 the share that is both,
+//   label 2               0     0   9    Dice 2 * 20 / (2 * 20 + 3 + 2)
 //
 //   Confusion confusion(/*classes=*/3);
 //   confusion.Add(logits, labels, /*images=*/2);  // N, C, ... and N, ...

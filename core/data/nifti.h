@@ -2,15 +2,15 @@
 //
 // Read are integers of 1, 2, 4 and 8 bytes and floating-point numbers of 4 and 8, in both byte
 // orders, with the scale that the header states: value * scl_slope + scl_inter. The library reads
-// the header alone: it takes a truncated file for a whole one, and makes voxels that are infinite or
-// NaN 0.
+// the header alone: it takes a truncated file for a whole one, and makes voxels that are infinite
+// or NaN 0.
 //
 //   ASSIGN_OR_RETURN(const Volume scan, ReadNifti("scan.nii.gz"));
 //
-// *Errors*: NOT_FOUND and the like, as those of ReadableFile; DATA_LOSS naming the file for one that
-// is damaged or shorter than its header says; INVALID_ARGUMENT for types that are not read, and for
-// more than kMaxNiftiVoxels voxels; RESOURCE_EXHAUSTED; UNIMPLEMENTED, naming the package, in a
-// build without the library.
+// *Errors*: NOT_FOUND and the like, as those of ReadableFile; DATA_LOSS naming the file for one
+// that is damaged or shorter than its header says; INVALID_ARGUMENT for types that are not read,
+// and for more than kMaxNiftiVoxels voxels; RESOURCE_EXHAUSTED; UNIMPLEMENTED, naming the package,
+// in a build without the library.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // Volumes, such as the scans of a CT or MRI, and the class of each voxel.
 //
 // A volume is {C, D, H, W}. A .npy file of three axes has one channel, of four axes those of the
-// first one. NIfTI counts x, y, z, and then further axes, and x varies fastest: W is x, H is y, D is
-// z, and the others together are C. Voxels keep their order and their spacing: resampling to a
+// first one. NIfTI counts x, y, z, and then further axes, and x varies fastest: W is x, H is y, D
+// is z, and the others together are C. Voxels keep their order and their spacing: resampling to a
 // common spacing and orientation is a matter of preparation.
 //
 //   ASSIGN_OR_RETURN(Volume scan, ReadVolume({"flair.nii.gz", "t1.nii.gz"}));  // of two channels

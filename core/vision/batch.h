@@ -1,6 +1,6 @@
 // The examples of one iteration, a training step or an evaluation, and what the loss compares the
-// predictions with. They are images unless it is said otherwise: volumes are C, D, H, W where images
-// are C, H, W, and sequences of tokens are integers.
+// predictions with. They are images unless it is said otherwise: volumes are C, D, H, W where
+// images are C, H, W, and sequences of tokens are integers.
 #pragma once
 
 #include <algorithm>

@@ -5,8 +5,8 @@
 //   RETURN_IF_ERROR(staging.Send(given.feeds(), scalars, program, executor));
 //
 // The images, or the tokens if it reads integers, are the values of the only input; the tensor with
-// which the main loss compares its predictions is the only target. Errors: INVALID_ARGUMENT for a network with others, whose feeds
-// have to be given by name.
+// which the main loss compares its predictions is the only target. Errors: INVALID_ARGUMENT for a
+// network with others, whose feeds have to be given by name.
 #pragma once
 
 #include <cstdint>

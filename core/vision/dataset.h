@@ -99,8 +99,8 @@ struct DatasetOptions {
   double foreground = 1.0 / 3;
   // One label for each pixel instead of each image, as masks and volumes always have.
   bool label_pixels = false;
-  // The classes of "synthetic", 10 unless given. Of masks, volumes and tokens, those of the network,
-  // beyond which a label is an error; unless given, opening the dataset reads all labels.
+  // The classes of "synthetic", 10 unless given. Of masks, volumes and tokens, those of the
+  // network, beyond which a label is an error; unless given, opening the dataset reads all labels.
   std::optional<int64_t> classes = {};
   // The remaining options apply to "synthetic" only.
   int64_t size = 0;  // 0: 50,000 to train, 10,000 to test

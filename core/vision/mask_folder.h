@@ -6,9 +6,9 @@
 //
 // 255 is no label: the pixel adds nothing to the loss, and does not count. An image and its mask
 // are of one size. Read() resizes both to the network's size, whatever their proportions;
-// ReadView() takes the same crop of both, 8% to 100% of the image, mirrored or not, and resizes that
-// (core/vision/image/random_view.h). Images are resized with antialiasing (PhotoReader), masks by
-// their nearest pixel, so that no classes come up in between:
+// ReadView() takes the same crop of both, 8% to 100% of the image, mirrored or not, and resizes
+// that (core/vision/image/random_view.h). Images are resized with antialiasing (PhotoReader), masks
+// by their nearest pixel, so that no classes come up in between:
 //
 //   pixel i of n takes pixel floor((i + 1/2) * extent / n) of the crop's `extent`
 //

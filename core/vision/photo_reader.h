@@ -15,8 +15,8 @@
 // Only the part of a file that a crop needs is decoded, so damage elsewhere is not noticed. The
 // memory for a file and its pixels is used again for the next one.
 //
-// *Errors*: those of ReadableFile; DATA_LOSS naming the file for one that is damaged, or larger than
-// kMaxFileBytes.
+// *Errors*: those of ReadableFile; DATA_LOSS naming the file for one that is damaged, or larger
+// than kMaxFileBytes.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ namespace neap {
 
 // Where a dataset of photographs is not told another shape.
 inline constexpr ImageShape kPhotoShape = {.c = 3, .h = 224, .w = 224};
-// INVALID_ARGUMENT, naming the folder, for a shape that photographs cannot have: of one channel they
-// are grey, as ITU-R 601 weights it, and of three they have their colours.
+// INVALID_ARGUMENT, naming the folder, for a shape that photographs cannot have: of one channel
+// they are grey, as ITU-R 601 weights it, and of three they have their colours.
 absl::Status CheckPhotoShape(const std::string& directory, const ImageShape& shape);
 
 // The bytes of a file, in the memory, which may have more.

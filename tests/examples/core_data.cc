@@ -1,5 +1,5 @@
-// The examples in the headers of core/data/, of core/base/random_index.h and of the readers of images
-// and masks, which must compile. See scripts/check_examples.py.
+// The examples in the headers of core/data/, of core/base/random_index.h and of the readers of
+// images and masks, which must compile. See scripts/check_examples.py.
 #include <cstdint>
 #include <memory>
 #include <string>
