@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "neap/layers/cuda/kernels/array.h"
-#include "neap/layers/cuda/kernels/kernels.h"
+#include "neap/layers/cuda/kernels/loss/loss.h"
 
 namespace neap::kernels {
 
