@@ -6,6 +6,10 @@
   table           the measurements as one table
   scaling         the speed on one GPU and on several
   models          PyTorch's networks, in the setting that both sides share
+  volumes         those of volumes: nnU-Net and MLPerf's 3-D U-Net
+  gpt2            GPT-2
+  training        PyTorch's batches and losses
+  peaks           PyTorch's largest batches, and checkpoints for every block
   pytorch_speed   the speed and memory of PyTorch (in a process of its own)
   floor           the time of a network's convolutions alone (in a process of its own)
   step_check      one training step of both sides against PyTorch in float64
@@ -13,5 +17,6 @@
   loading         the speed of reading photographs, and of training on them
   pytorch_loading PyTorch's reading of photographs (in a process of its own)
 
-Only models, pytorch_speed, floor, step_check and pytorch_loading import PyTorch.
+Only models, volumes, gpt2, training, pytorch_speed, floor, step_check and pytorch_loading import PyTorch, and peaks where it
+trains.
 """
