@@ -21,6 +21,7 @@
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
+#include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
@@ -192,23 +193,32 @@ auto Fields(PixelUnshuffle& d) {
   return std::tie(a, b);
 }
 auto Fields(SoftmaxCrossEntropy& d) {
-  auto& [a, b] = d;
-  return std::tie(a, b);
+  auto& [a, b, c] = d;
+  return std::tie(a, b, c);
+}
+auto Fields(DiceLoss& d) {
+  auto& [a, b, c, e, f] = d;
+  return std::tie(a, b, c, e, f);
 }
 auto Fields(MeanSquaredError& d) {
   auto& [a] = d;
   return std::tie(a);
 }
 auto Fields(BinaryCrossEntropy& d) {
-  auto& [a] = d;
-  return std::tie(a);
+  auto& [a, b] = d;
+  return std::tie(a, b);
+}
+auto Fields(FocalLoss& d) {
+  auto& [a, b, c] = d;
+  return std::tie(a, b, c);
 }
 auto Fields(Feed& d) {
   auto& [a, b] = d;
   return std::tie(a, b);
 }
 auto Fields(TransposedConvolution& d) {
-  auto& [a, b, c, e, f, g] = d;
+  auto& [a, b, c, e, f, g, init] = d;
+  static_cast<void>(init);
   return std::tie(a, b, c, e, f, g);
 }
 auto Fields(ZeroPad& d) {
@@ -232,6 +242,9 @@ std::vector<Extents> Others(Extents v) {
 std::vector<std::optional<int64_t>> Others(const std::optional<int64_t>&) { return {0, 1, 10}; }
 std::vector<std::optional<Extents>> Others(const std::optional<Extents>&) {
   return {Extents(1), Extents(11), Extents(1, 11), Extents(1, 1, 1)};
+}
+std::vector<std::vector<float>> Others(const std::vector<float>&) {
+  return {{1}, {2}, {1.5F}, {std::nextafter(1.5F, 2.0F)}, {1, 1}, {1, 1.5F}, {1, 1, 1}};
 }
 std::vector<std::vector<double>> Others(const std::vector<double>&) {
   return {{1}, {2}, {1.5}, {std::nextafter(1.5, 2.0)}, {1, 1}, {1, 1.5}, {1, 1, 1}};
@@ -325,8 +338,10 @@ TEST_CASE("two definitions never have the same text, whichever field they differ
   all.AddVariants(PixelUnshuffle{});
   all.AddVariants(SoftmaxCrossEntropy{});
   all.AddVariants(SoftmaxCrossEntropy{.label_smoothing = 0.1F});
+  all.AddVariants(DiceLoss{});
   all.AddVariants(MeanSquaredError{});
   all.AddVariants(BinaryCrossEntropy{});
+  all.AddVariants(FocalLoss{});
   all.AddVariants(TransposedConvolution{});
   all.AddVariants(ZeroPad{});
   all.AddVariants(Feed{.tensor = {.shape = {8, 3, 4, 4}}});
