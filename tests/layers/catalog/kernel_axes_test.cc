@@ -24,6 +24,7 @@
 #include "neap/layers/fusion/fused_relu.h"
 #include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/join.h"
+#include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/norm/group_norm.h"
@@ -195,13 +196,15 @@ const std::vector<Layer> kLayers = {Convolution{.out_channels = 4, .kernel = 2},
                                     SoftmaxCrossEntropy{},
                                     LinearCrossEntropy{.classes = 3},
                                     MeanSquaredError{},
-                                    BinaryCrossEntropy{}};
+                                    BinaryCrossEntropy{},
+                                    FocalLoss{},
+                                    DiceLoss{}};
 
 // Whether the CPU lists kernels for all steps of the layer with so many spatial axes.
 bool HasKernels(Backend& backend, const Layer& layer, int axes) {
   const std::vector<int64_t> extents(static_cast<size_t>(axes), 6);
   std::vector<TensorSpec> inputs = {{.shape = SpatialShape(2, 4, extents)}};
-  if (layer.As<SoftmaxCrossEntropy>() != nullptr || layer.As<LinearCrossEntropy>() != nullptr) {
+  if (TakesLabels(layer) || layer.As<LinearCrossEntropy>() != nullptr) {
     inputs.push_back({.shape = LabelShape(inputs[0].shape), .dtype = DType::kInt32});
   } else if (!layer.Specify({.inputs = inputs}).ok()) {
     inputs.push_back(inputs[0]);
