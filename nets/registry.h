@@ -24,12 +24,13 @@ namespace neap::nets {
 struct Network {
   std::string_view name;
   std::string_view description;  // one line
-  int64_t image = 0;             // each spatial extent by default: height and width of images
-  int64_t channels = 0;          // by default
-  int64_t classes = 0;           // by default
-  int axes = 2;                  // 3: volumes
+  int64_t image = 0;     // each spatial extent by default: height and width of images, or tokens
+  int64_t channels = 0;  // by default
+  int64_t classes = 0;   // by default; those of tokens are the vocabulary
+  int axes = 2;          // 3: volumes; 1: sequences of tokens, which have no channels
 
-  // "3x224x224": channels and spatial extents by default.
+  bool reads_tokens() const { return axes == 1; }
+  // "3x224x224": channels and spatial extents by default. "1024 tokens".
   std::string input() const;
 };
 

@@ -135,9 +135,11 @@ void NetFlags::AddShapesTo(FlagSet& flags) {
 }
 
 void NetFlags::AddImagesTo(FlagSet& flags) {
-  flags.Add("image", "N", "height and width of the images", Integer(1, 1 << 16, &options.image));
+  flags.Add("image", "N", "height and width of the images, or tokens of a sequence",
+            Integer(1, 1 << 16, &options.image));
   flags.Add("channels", "N", "channels of the images", Integer(1, 1 << 16, &options.channels));
-  flags.Add("classes", "N", "number of classes", Integer(1, kMaxNetNumber, &options.classes));
+  flags.Add("classes", "N", "number of classes, or of tokens in the vocabulary",
+            Integer(1, kMaxNetNumber, &options.classes));
   flags.Add("growth-rate", "N", "feature maps that each layer of densenet adds",
             Integer(1, kMaxNetNumber, &options.growth_rate));
   flags.Add("dropout", "P", "probability of dropout, for networks with dropout layers",
