@@ -109,6 +109,7 @@ constexpr Takes kDropout = {.dropout = true};
 constexpr Takes Auxiliary(int64_t least_image) {
   return {.dropout = true, .aux_image = least_image};
 }
+constexpr Takes kText = {.dropout = true, .depths = {.step = 1}};
 constexpr Takes kPatches = {.image_unit = kVitPatch};
 constexpr Takes kDeep = {.blocks = true, .depths = {.step = 3, .offset = 2 + 3 * (6 + 32 + 6)}};
 constexpr Takes kDense = {.most_elements = kMaxDenseElements};
@@ -246,10 +247,10 @@ constexpr Entry kEntries[] = {
     {ForImageNet("vit_l_16", "ViT-L/16 as in torchvision"), VisionTransformerByName<kVitL16>,
      kPatches},
     {ForText("gpt2", "GPT-2 of 124M parameters as in Hugging Face's transformers"),
-     Gpt2ByName<kGpt2>, kDropout},
-    {ForText("gpt2-medium", "GPT-2 of 355M parameters"), Gpt2ByName<kGpt2Medium>, kDropout},
-    {ForText("gpt2-large", "GPT-2 of 774M parameters"), Gpt2ByName<kGpt2Large>, kDropout},
-    {ForText("gpt2-xl", "GPT-2 of 1.5B parameters"), Gpt2ByName<kGpt2Xl>, kDropout},
+     Gpt2ByName<kGpt2>, kText},
+    {ForText("gpt2-medium", "GPT-2 of 355M parameters"), Gpt2ByName<kGpt2Medium>, kText},
+    {ForText("gpt2-large", "GPT-2 of 774M parameters"), Gpt2ByName<kGpt2Large>, kText},
+    {ForText("gpt2-xl", "GPT-2 of 1.5B parameters"), Gpt2ByName<kGpt2Xl>, kText},
     {{"fcn8s", "FCN-8s on VGG-16: a label for each pixel", 500, 3, 21},
      [](const NetOptions& o) { return Fcn8s(WithOverrides(Fcn8sOptions{}, o)); },
      kDropout},

@@ -116,7 +116,7 @@ void NetFlags::AddDepthTo(FlagSet& flags) {
   flags.Add(
       "depth", "N",
       "layers of resnet (3n+134), densenet (2n+43), resnet-cifar (6n+2), densenet-cifar (3n+4), "
-      "densenet-bc-cifar (6n+4)",
+      "densenet-bc-cifar (6n+4), blocks of gpt2",
       Integer(1, kMaxNetNumber, &options.depth));
   flags.Add("blocks", "N,N,N,N", "blocks per stage of resnet, layers per block of densenet",
             Blocks(&options.blocks));

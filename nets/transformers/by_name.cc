@@ -2,8 +2,9 @@
 
 namespace neap::nets {
 
-Graph Gpt2Of(const Gpt2Variant& variant, const NetOptions& options) {
+Graph Gpt2Of(Gpt2Variant variant, const NetOptions& options) {
   const Gpt2Options base;
+  variant.blocks = options.depth.value_or(variant.blocks);
   return Gpt2({.variant = variant,
                .tokens = options.image.value_or(base.tokens),
                .vocabulary = options.classes.value_or(base.vocabulary),

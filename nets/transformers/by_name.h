@@ -8,8 +8,9 @@
 
 namespace neap::nets {
 
-// The image is the number of tokens, the classes are the vocabulary.
-Graph Gpt2Of(const Gpt2Variant& variant, const NetOptions& options);
+// The image is the number of tokens, the classes are the vocabulary, and the depth is the number of
+// blocks.
+Graph Gpt2Of(Gpt2Variant variant, const NetOptions& options);
 template <const Gpt2Variant& kVariant>
 Graph Gpt2ByName(const NetOptions& options) {
   return Gpt2Of(kVariant, options);

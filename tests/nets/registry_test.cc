@@ -132,6 +132,7 @@ TEST_CASE("the image of a network of tokens is their number, and the classes its
   CHECK(net.layer("lm_head").spec.index_count == 256);
   CHECK(Refusal("gpt2", {.channels = 3}) == "network 'gpt2' takes no channels");
   CHECK(BuildResolved("gpt2", {.dropout = 0.1F}).count("dropout") == 25);
+  CHECK(BuildResolved("gpt2-xl", {.depth = 2}).count("attention") == 2);
 }
 
 TEST_CASE("resnet takes blocks and resnet-cifar takes a depth of 6n + 2") {
