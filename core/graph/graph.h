@@ -174,10 +174,9 @@ class Graph {
     shared_.push_back({std::move(param), std::move(owner)});
   }
   // Lets files of weights have a parameter as another program has it, by its own name, in another
-  // shape, or transposed. The name takes the place of the layer's everywhere:
-  //   net.StoreAs("positions.weight", {.name = "encoder.pos_embedding",
-  //                                    .shape = {1, 197, 768}, .transposed = true});
-  // Of a parameter that layers share, that is said of the owner's.
+  // shape, or transposed: StoreAs("wpe.weight", {.shape = {1024, 768}, .transposed = true}). A name
+  // takes the place of LAYER.weight everywhere. Of a parameter that layers share, it is said of the
+  // owner's.
   void StoreAs(std::string param, FileForm form) {
     stored_.push_back({std::move(param), std::move(form)});
   }

@@ -120,8 +120,8 @@ struct DatasetOptions {
 //   volumes:DIR   .npy and NIfTI files, and the class of each voxel (core/data/volume_folder.h)
 //   tokens:DIR    train.bin and val.bin, uint16; tokens32:DIR: uint32 (core/data/token_windows.h)
 //   DIR           a folder, whose format its files tell (DatasetSpec())
-//   synthetic     generated from a seed (core/vision/synthetic.h), 3x32x32 unless `shape` is given;
-//                 with `tokens` core/data/synthetic_tokens.h
+//   synthetic     generated from a seed (core/vision/synthetic.h), 3x32x32 unless `shape` is given,
+//                 or with `tokens` as core/data/synthetic_tokens.h says
 // Errors: INVALID_ARGUMENT for another spec or shape, or for `label_pixels` if the dataset has no
 // such labels; NOT_FOUND naming a missing file; DATA_LOSS naming file and byte; UNIMPLEMENTED for
 // imagefolder and masks in a build without the libraries that decode images, and for NIfTI files
