@@ -285,9 +285,9 @@ std::vector<bool> LeadsToLoss(const ResolvedGraph& graph);
 // forward step, a loss that does not keep its result or, if the loss is scaled, does not read the
 // scale; an output that is not a layer, or is one of integers; a shared parameter that no layer
 // has, is its own owner, or is of another shape than its owner's; a form in files of a parameter
-// that no layer has or owns, with other values or a name that something has; no feed, neither a loss nor an
-// output, and in training neither a loss nor an output whose gradient is given; an output whose
-// gradient is given, but that no parameter precedes.
+// that no layer has or owns, with other values or a name that something has; no feed, neither a
+// loss nor an output, and in training neither a loss nor an output whose gradient is given; an
+// output whose gradient is given, but that no parameter precedes.
 absl::StatusOr<ResolvedGraph> Resolve(const Graph& graph, Mode mode);
 
 }  // namespace neap

@@ -40,8 +40,8 @@ struct VisionTransformerOptions {
 // Names and shapes in files are torchvision's, of all three: class_token, conv_proj.weight,
 // encoder.pos_embedding, encoder.layers.encoder_layer_0.ln_1.weight, of each layer so
 // self_attention.in_proj_weight, self_attention.out_proj.weight, mlp.0.weight and mlp.3.weight, and
-// encoder.ln.weight, heads.head.weight. So is how they begin, but for the biases of the MLPs, which torchvision draws
-// with a deviation of 1e-6, and which begin at 0.
+// encoder.ln.weight, heads.head.weight. So is how they begin, but for the biases of the MLPs, which
+// torchvision draws with a deviation of 1e-6, and which begin at 0.
 Graph VisionTransformer(const VisionTransformerOptions& options);
 
 }  // namespace neap::nets
