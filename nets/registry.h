@@ -37,8 +37,8 @@ struct Network {
 // All networks, in the order of the command line's list.
 std::vector<Network> Networks();
 
-// Absent options have the network's defaults. Of networks of tokens, `image` is the number of tokens
-// and `classes` the vocabulary.
+// Absent options have the network's defaults. Of networks of tokens, `image` is the number of
+// tokens and `classes` the vocabulary.
 struct NetOptions {
   std::optional<int64_t> batch = {};
   std::optional<int64_t> image = {};

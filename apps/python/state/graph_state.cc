@@ -25,13 +25,13 @@ using SizeState = std::pair<std::vector<int64_t>, int64_t>;
 // A parameter, and its name, shape and order in files (FileForm).
 using StoredState = std::tuple<std::string, std::string, std::vector<int64_t>, bool>;
 // Name, batch, element type, layout, fusion, layers, outputs, shared parameters with their owners,
-// sizes, the forms of parameters in files, and the prefix and the ends of names that other files
-// have. Outputs say whether the caller gives their gradients.
+// the forms of parameters in files, the prefix and the ends of names that other files have, and
+// sizes. Outputs say whether the caller gives their gradients.
 using GraphState =
     std::tuple<std::string, int64_t, std::string, std::string, bool, std::vector<LayerState>,
                std::vector<std::pair<std::string, bool>>,
-               std::vector<std::pair<std::string, std::string>>, std::vector<SizeState>,
-               std::vector<StoredState>, std::pair<std::string, std::vector<std::string>>>;
+               std::vector<std::pair<std::string, std::string>>, std::vector<StoredState>,
+               std::pair<std::string, std::vector<std::string>>, std::vector<SizeState>>;
 
 nb::object ObjectOf(const Layer& layer) {
   const auto* const custom = layer.As<PythonLayer>();
@@ -68,11 +68,11 @@ nb::tuple StateOf(const Graph& graph) {
   const OtherFiles& others = options.other_files;
   return nb::make_tuple(options.name, options.batch, std::string(Name(options.dtype)),
                         std::string(Name(options.layout)), options.fusion, layers, outputs, shared,
-                        sizes, stored, std::pair(others.prefix, others.ignored));
+                        stored, std::pair(others.prefix, others.ignored), sizes);
 }
 
 Graph GraphOf(const nb::tuple& state, nb::handle kept_by) {
-  const auto [name, batch, dtype, layout, fusion, layers, outputs, shared, sizes, stored, others] =
+  const auto [name, batch, dtype, layout, fusion, layers, outputs, shared, stored, others, sizes] =
       nb::cast<GraphState>(state);
   Graph graph({.name = name,
                .batch = batch,
