@@ -34,7 +34,8 @@ TEST_CASE("GPT-2 trains on a text, and its evaluation has a perplexity") {
   CHECK(loss < std::log(50.0));
   CHECK(evaluation.at("perplexity") == doctest::Approx(std::exp(loss)));
   const Outcome predicted = RunNeap({"predict", "--weights", weights, "--data", Sentences()});
-  CHECK(predicted.exit_code != 0);
+  CHECK(predicted.exit_code == 2);
+  CHECK(predicted.err.find("gpt2 reads tokens, for which there is neap eval") != std::string::npos);
 }
 
 TEST_CASE("GPT-2 trains on tokens that are made for it") {
