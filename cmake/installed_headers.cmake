@@ -137,6 +137,8 @@ set(NEAP_INSTALLED_HEADERS
   nets/registry.h
   nets/regnet.h
   nets/resnet.h
+  nets/transformers/gpt2.h
+  nets/transformers/vision_transformer.h
   nets/unet.h
   nets/vgg.h
   nets/with_loss.h

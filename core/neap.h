@@ -70,6 +70,8 @@
 #include "neap/nets/registry.h"
 #include "neap/nets/regnet.h"
 #include "neap/nets/resnet.h"
+#include "neap/nets/transformers/gpt2.h"
+#include "neap/nets/transformers/vision_transformer.h"
 #include "neap/nets/unet.h"
 #include "neap/nets/vgg.h"
 #include "neap/nets/with_loss.h"

@@ -25,6 +25,7 @@
 #include "neap/nets/resnet.h"
 #include "neap/nets/segmentation/by_name.h"
 #include "neap/nets/segmentation/unet3d.h"
+#include "neap/nets/transformers/by_name.h"
 #include "neap/nets/unet.h"
 #include "neap/nets/vgg.h"
 
@@ -108,6 +109,8 @@ constexpr Takes kDropout = {.dropout = true};
 constexpr Takes Auxiliary(int64_t least_image) {
   return {.dropout = true, .aux_image = least_image};
 }
+constexpr Takes kText = {.dropout = true, .depths = {.step = 1}};
+constexpr Takes kPatches = {.image_unit = kVitPatch};
 constexpr Takes kDeep = {.blocks = true, .depths = {.step = 3, .offset = 2 + 3 * (6 + 32 + 6)}};
 constexpr Takes kDense = {.most_elements = kMaxDenseElements};
 constexpr Takes Dense(bool blocks, Depths depths) {
@@ -131,6 +134,10 @@ constexpr Network ForImageNet(std::string_view name, std::string_view descriptio
 }
 constexpr Network ForCifar(std::string_view name, std::string_view description) {
   return {.name = name, .description = description, .image = 32, .channels = 3, .classes = 10};
+}
+
+constexpr Network ForText(std::string_view name, std::string_view description) {
+  return {.name = name, .description = description, .image = 1024, .classes = 50257, .axes = 1};
 }
 
 constexpr Entry kEntries[] = {
@@ -233,6 +240,17 @@ constexpr Entry kEntries[] = {
     {ForImageNet("convnext_tiny", "ConvNeXt-T as in torchvision"), ConvNeXtOf<kConvNeXtTiny>},
     {ForImageNet("convnext_small", "ConvNeXt-S as in torchvision"), ConvNeXtOf<kConvNeXtSmall>},
     {ForImageNet("convnext_base", "ConvNeXt-B as in torchvision"), ConvNeXtOf<kConvNeXtBase>},
+    {ForImageNet("vit_s_16", "ViT-S/16: the size of timm's, the names of torchvision's"),
+     VisionTransformerByName<kVitS16>, kPatches},
+    {ForImageNet("vit_b_16", "ViT-B/16 as in torchvision"), VisionTransformerByName<kVitB16>,
+     kPatches},
+    {ForImageNet("vit_l_16", "ViT-L/16 as in torchvision"), VisionTransformerByName<kVitL16>,
+     kPatches},
+    {ForText("gpt2", "GPT-2 of 124M parameters as in Hugging Face's transformers"),
+     Gpt2ByName<kGpt2>, kText},
+    {ForText("gpt2-medium", "GPT-2 of 355M parameters"), Gpt2ByName<kGpt2Medium>, kText},
+    {ForText("gpt2-large", "GPT-2 of 774M parameters"), Gpt2ByName<kGpt2Large>, kText},
+    {ForText("gpt2-xl", "GPT-2 of 1.5B parameters"), Gpt2ByName<kGpt2Xl>, kText},
     {{"fcn8s", "FCN-8s on VGG-16: a label for each pixel", 500, 3, 21},
      [](const NetOptions& o) { return Fcn8s(WithOverrides(Fcn8sOptions{}, o)); },
      kDropout},
@@ -274,6 +292,7 @@ absl::StatusOr<Entry> FindEntry(std::string_view name) {
 }  // namespace
 
 std::string Network::input() const {
+  if (reads_tokens()) return absl::StrCat(image, " tokens");
   std::string text = absl::StrCat(channels);
   for (int axis = 0; axis < axes; ++axis) absl::StrAppend(&text, "x", image);
   return text;

@@ -24,19 +24,21 @@ namespace neap::nets {
 struct Network {
   std::string_view name;
   std::string_view description;  // one line
-  int64_t image = 0;             // each spatial extent by default: height and width of images
-  int64_t channels = 0;          // by default
-  int64_t classes = 0;           // by default
-  int axes = 2;                  // 3: volumes
+  int64_t image = 0;     // each spatial extent by default: height and width of images, or tokens
+  int64_t channels = 0;  // by default
+  int64_t classes = 0;   // by default; those of tokens are the vocabulary
+  int axes = 2;          // 3: volumes; 1: sequences of tokens, which have no channels
 
-  // "3x224x224": channels and spatial extents by default.
+  bool reads_tokens() const { return axes == 1; }
+  // "3x224x224": channels and spatial extents by default. "1024 tokens".
   std::string input() const;
 };
 
 // All networks, in the order of the command line's list.
 std::vector<Network> Networks();
 
-// Absent options have the network's defaults.
+// Absent options have the network's defaults. Of networks of tokens, `image` is the number of
+// tokens and `classes` the vocabulary.
 struct NetOptions {
   std::optional<int64_t> batch = {};
   std::optional<int64_t> image = {};

@@ -49,7 +49,8 @@ absl::StatusOr<int> RunNets(const std::vector<std::string>& args) {
   FlagSet flags(
       "neap nets [--json]",
       "Lists the networks by the names that NET takes, with their image (channels x height "
-      "x width) or volume and\nnumber of classes unless --channels, --image and --classes "
+      "x width), volume or sequence and\nnumber of classes unless --channels, --image and "
+      "--classes "
       "change them.");
   flags.Add("json", "print one JSON object", &json);
   RETURN_IF_ERROR(flags.Parse(args));

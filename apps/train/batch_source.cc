@@ -34,7 +34,7 @@ absl::StatusOr<NetInput> InputOf(const Program& program) {
   return NetInput{.batch = program.net.batch,
                   .image = image,
                   .labels = LabelShape(predictions).elements() / images.n(),
-                  .classes = predictions.c(),
+                  .classes = ports.loss->classes,
                   .reads_tokens = ports.reads_tokens};
 }
 
@@ -44,6 +44,12 @@ NetInput NetInput::Scaled(int64_t size) const {
   scaled.image.w = size;
   if (labels > 1) scaled.labels = size * size;
   return scaled;
+}
+
+void NetInput::SetIn(nets::NetOptions& options) const {
+  options.classes = classes;
+  if (!reads_tokens) options.channels = image.c;
+  if (reads_tokens || image.h == image.w) options.image = image.w;
 }
 
 namespace {
@@ -75,6 +81,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenSplit(const std::string& data, cons
                             .allow_empty_classes = reading.allow_empty,
                             .apply_orientation = reading.exif_orientation,
                             .label_pixels = input.labels > 1,
+                            .tokens = input.reads_tokens,
                             .classes = input.classes};
   if (bad_files != nullptr) {
     options.on_bad_file = [bad_files](const absl::Status& error) { bad_files->Add(error); };

@@ -13,6 +13,7 @@
 #include "neap/core/vision/dataset.h"
 #include "neap/core/vision/loader.h"
 #include "neap/core/vision/match_classes.h"
+#include "neap/nets/registry.h"
 
 namespace neap::apps {
 
@@ -31,6 +32,8 @@ struct NetInput {
   bool reads_tokens = false;
   // The input with images `size` high and wide, with as many labels for each pixel.
   NetInput Scaled(int64_t size) const;
+  // Makes a network by name take this input.
+  void SetIn(nets::NetOptions& options) const;
 };
 
 // Errors: INVALID_ARGUMENT for a network that takes more than images and labels.

@@ -175,6 +175,12 @@ std::string SegmentsText(const Accuracy& accuracy) {
                    : absl::StrFormat("mean IoU %.2f%%, ", 100 * *score);
 }
 
+// ", perplexity 24.53"
+std::string PerplexityText(const Accuracy& accuracy) {
+  const std::optional<double> perplexity = accuracy.perplexity();
+  return perplexity.has_value() ? absl::StrFormat(", perplexity %.6g", *perplexity) : "";
+}
+
 Json OptionalJson(std::optional<double> score) { return score.has_value() ? Json(*score) : Json(); }
 
 // The scores of segmentation; null where there is none.
@@ -195,10 +201,10 @@ Json SegmentsJson(const Confusion& confusion) {
 std::string ToText(const Accuracy& accuracy) {
   const std::optional<double> top5 = accuracy.top5_fraction();
   return absl::StrFormat(
-      "%.2f%% (%d of %d %s), %s%sloss %.6g%s", 100 * accuracy.fraction(), accuracy.correct,
+      "%.2f%% (%d of %d %s), %s%sloss %.6g%s%s", 100 * accuracy.fraction(), accuracy.correct,
       accuracy.labels, accuracy.unit,
       top5.has_value() ? absl::StrFormat("top-5 %.2f%%, ", 100 * *top5) : "",
-      SegmentsText(accuracy), accuracy.loss,
+      SegmentsText(accuracy), accuracy.loss, PerplexityText(accuracy),
       accuracy.not_finite.has_value() ? absl::StrCat(" (", *accuracy.not_finite, ")") : "");
 }
 
@@ -213,6 +219,8 @@ Json ToJson(const Accuracy& accuracy) {
     json["top5_accuracy"] = *accuracy.top5_fraction();
     json["correct_top5"] = *accuracy.correct_top5;
   }
+  if (const std::optional<double> perplexity = accuracy.perplexity(); perplexity.has_value())
+    json["perplexity"] = *perplexity;  // null if it is not finite
   if (accuracy.confusion.has_value()) json.update(SegmentsJson(*accuracy.confusion));
   return json;
 }

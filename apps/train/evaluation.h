@@ -2,9 +2,11 @@
 // these; each counts once.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -33,6 +35,11 @@ struct Accuracy {
   // The fraction of labels that were predicted correctly, from 0 to 1.
   double fraction() const {
     return labels == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(labels);
+  }
+  // exp(loss) of a model of tokens: as uncertain as a choice among so many.
+  std::optional<double> perplexity() const {
+    if (std::string_view(unit) != "tokens") return std::nullopt;
+    return std::exp(loss);
   }
   // Empty if it was not counted.
   std::optional<double> top5_fraction() const {
@@ -64,6 +71,7 @@ int64_t CorrectTop5(const Prediction& prediction, const std::vector<int32_t>& la
 // "97.22% (350 of 360 images), loss 0.0956", "71.20% (356 of 500 images), top-5 91.40%, loss 1.21",
 // "81.25% (13 of 16 pixels), mean IoU 60.00%, loss 0.7",
 // "99.00% (990 of 1000 voxels), mean Dice 75.00% without class 0, loss 0.1",
+// "40.00% (40 of 100 tokens), loss 3, perplexity 20.0855",
 // "10.00% (36 of 360 images), loss nan (the network's output for image 4 is not finite ...)"
 std::string ToText(const Accuracy& accuracy);
 Json ToJson(const Accuracy& accuracy);

@@ -179,11 +179,7 @@ class Training {
   // The metadata of the files that this training writes.
   FileMetadata Metadata() const {
     NetFlags net = flags_.net;
-    if (net.File().path.empty()) {
-      if (input_.image.h == input_.image.w) net.options.image = input_.image.h;
-      net.options.channels = input_.image.c;
-      net.options.classes = input_.classes;
-    }
+    if (net.File().path.empty()) input_.SetIn(net.options);
     FileMetadata metadata =
         ToMetadata({.net = net.name, .flags = net.NetworkFlags(), .classes = data_.class_names});
     metadata.merge(RateMetadata(flags_.Rate(last_step_)));

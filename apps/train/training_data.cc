@@ -33,7 +33,10 @@ std::vector<std::string> NotesOn(const TrainFlags& flags, const Dataset& dataset
   std::vector<std::string> notes;
   if (flags.batches.data == kSynthetic) {
     notes.emplace_back(
-        "synthetic images are noise around a pattern for each class; --data trains on real ones");
+        dataset.tokens() > 0
+            ? "synthetic tokens follow a rule that most of them obey; --data trains on a text"
+            : "synthetic images are noise around a pattern for each class; --data trains on real "
+              "ones");
   }
   const int64_t batch = *flags.net.options.batch;
   if (dataset.size() >= batch || flags.batches.repeat) return notes;
@@ -90,10 +93,7 @@ absl::StatusOr<int64_t> ClassesOf(const std::string& data) {
                      ImageClassesOf(data.substr(std::string(kImageFolderPrefix).size())));
     return std::ssize(names);
   }
-  DatasetOptions options;
-  if (absl::StartsWith(data, kTokensPrefix))
-    options.shape = ImageShape{};  // any file has such windows
-  ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset, OpenDataset(data, options));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset, OpenDataset(data, {}));
   return dataset->classes();
 }
 
@@ -109,9 +109,12 @@ absl::Status TakeClasses(TrainFlags& flags) {
     ASSIGN_OR_RETURN(classes, SavedClasses(start, flags.net.name));
     return absl::OkStatus();
   }
-  if (flags.batches.data == kSynthetic || !flags.batches.batch_file.empty())
+  const std::string& data = flags.batches.data;
+  // A vocabulary is that of the network: a text need not have all of its tokens.
+  const bool has_vocabulary = absl::StartsWith(data, kTokensPrefix);
+  if (data == kSynthetic || has_vocabulary || !flags.batches.batch_file.empty())
     return absl::OkStatus();
-  ASSIGN_OR_RETURN(classes, ClassesOf(flags.batches.data));
+  ASSIGN_OR_RETURN(classes, ClassesOf(data));
   return absl::OkStatus();
 }
 

@@ -59,10 +59,11 @@ struct Tensor {
   std::string name;  // "conv1", "conv1.grad", "conv1.weight", "conv1.weight.grad", "bn1.mean"
   Role role = Role::kActivation;
   TensorSpec spec;
-  Init init = {};             // persistent roles only
-  Shape saved_shape = {};     // the shape in checkpoints, if it differs
-  bool in_checkpoint = true;  // persistent roles only
-  Home home = Home::kArena;   // persistent roles only
+  Init init = {};              // persistent roles only
+  Shape saved_shape = {};      // the shape in checkpoints, if it differs
+  bool is_transposed = false;  // there, as FileForm::transposed
+  bool in_checkpoint = true;   // persistent roles only
+  Home home = Home::kArena;    // persistent roles only
   // The persistent tensor whose values, rounded to its own type, this one has at the beginning and
   // at the end of an iteration: the master of a 16-bit parameter, the state of a backup.
   std::optional<TensorId> copy_of = std::nullopt;
@@ -250,7 +251,7 @@ struct Program {
   ProgramOptions options;
   std::vector<ProgramLayer> layers;
   std::vector<Tensor> tensors;
-  std::vector<SharedParam> shared;  // the other names of parameters that layers share
+  std::vector<SharedParam> shared;  // the other names of parameters
   std::vector<Step> steps;
   // Input and output of an iteration; exact accounting only. The bytes of results
   // (core/program/results.h) are still valid when an iteration has ended (MatchesProgram() checks

@@ -142,12 +142,23 @@ struct Init {
   friend bool operator==(const Init&, const Init&) = default;
 };
 
+// How files of weights have a parameter, if not as its layer says (Graph::StoreAs()).
+struct FileForm {
+  std::string name = {};  // which it has everywhere, instead of LAYER.weight; empty: none
+  Shape shape = {};       // in files; rank 0: as without this
+  // Files have the transpose of the matrix that its extents other than 1 make: {in, out} for a
+  // weight {out, in, 1}. `shape` is that of the transpose.
+  bool transposed = false;
+  friend bool operator==(const FileForm&, const FileForm&) = default;
+};
+
 struct ParamSpec {
   std::string name;  // "weight": the tensor is called LAYER.weight, here and in safetensors files
   TensorSpec tensor;
   Init init;
   Shape saved_shape = {};  // shape in safetensors files, if it differs (fully connected: 2-d)
   int owner = 0;           // which of the layers that were fused has it (ResolvedLayer::owners)
+  FileForm in_files = {};
 };
 struct StateSpec {
   std::string name;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/data/synthetic_tokens.h"
 #include "neap/core/data/token_windows.h"
 #include "neap/core/data/volume_folder.h"
 #include "neap/core/vision/cifar.h"
@@ -30,6 +31,22 @@ absl::StatusOr<std::unique_ptr<Dataset>> AsDataset(absl::StatusOr<std::unique_pt
 int64_t SyntheticSize(const DatasetOptions& options) {
   if (options.size != 0) return options.size;
   return options.split == Split::kTrain ? 50'000 : 10'000;
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> OpenSynthetic(const DatasetOptions& options) {
+  if (options.tokens) {
+    SyntheticTokensOptions sequences = {
+        .split = options.split, .size = SyntheticSize(options), .seed = options.seed};
+    if (options.shape.has_value()) sequences.tokens = options.shape->w;
+    sequences.classes = options.classes.value_or(sequences.classes);
+    return AsDataset(SyntheticTokens::Create(sequences));
+  }
+  return AsDataset(SyntheticDataset::Create({.split = options.split,
+                                             .shape = options.shape.value_or(kSyntheticShape),
+                                             .classes = options.classes.value_or(kSyntheticClasses),
+                                             .size = SyntheticSize(options),
+                                             .label_pixels = options.label_pixels,
+                                             .seed = options.seed}));
 }
 
 // The datasets of images with a label each. Null for another format.
@@ -124,15 +141,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(std::string_view given,
   const size_t colon = spec.find(':');
   const std::string_view format = spec.substr(0, colon);
   const std::string directory(colon == std::string_view::npos ? "" : spec.substr(colon + 1));
-  if (spec == "synthetic") {
-    return AsDataset(
-        SyntheticDataset::Create({.split = options.split,
-                                  .shape = options.shape.value_or(kSyntheticShape),
-                                  .classes = options.classes.value_or(kSyntheticClasses),
-                                  .size = SyntheticSize(options),
-                                  .label_pixels = options.label_pixels,
-                                  .seed = options.seed}));
-  }
+  if (spec == "synthetic") return OpenSynthetic(options);
   std::unique_ptr<Dataset> dataset;
   if (!directory.empty()) {
     ASSIGN_OR_RETURN(dataset, OpenLabelledPositions(format, directory, options));

@@ -99,6 +99,8 @@ struct DatasetOptions {
   double foreground = 1.0 / 3;
   // One label for each pixel instead of each image, as masks and volumes always have.
   bool label_pixels = false;
+  // "synthetic" only: sequences of tokens instead of images (core/data/synthetic_tokens.h).
+  bool tokens = false;
   // The classes of "synthetic", 10 unless given. Of masks, volumes and tokens, those of the
   // network, beyond which a label is an error; unless given, opening the dataset reads all labels.
   std::optional<int64_t> classes = {};
@@ -118,7 +120,8 @@ struct DatasetOptions {
 //   volumes:DIR   .npy and NIfTI files, and the class of each voxel (core/data/volume_folder.h)
 //   tokens:DIR    train.bin and val.bin, uint16; tokens32:DIR: uint32 (core/data/token_windows.h)
 //   DIR           a folder, whose format its files tell (DatasetSpec())
-//   synthetic     generated from a seed (core/vision/synthetic.h), 3x32x32 unless `shape` is given
+//   synthetic     generated from a seed (core/vision/synthetic.h), 3x32x32 unless `shape` is given,
+//                 or with `tokens` as core/data/synthetic_tokens.h says
 // Errors: INVALID_ARGUMENT for another spec or shape, or for `label_pixels` if the dataset has no
 // such labels; NOT_FOUND naming a missing file; DATA_LOSS naming file and byte; UNIMPLEMENTED for
 // imagefolder and masks in a build without the libraries that decode images, and for NIfTI files

@@ -17,19 +17,29 @@ absl::Status CheckRange(const char* option, std::optional<int64_t> value, int64_
       absl::StrCat(option, " must be between 1 and ", limit, ", not ", *value));
 }
 
+const char* SizesText(const Network& network) {
+  if (network.reads_tokens()) return "batch x tokens";
+  return network.axes == 3 ? "batch x channels x image x image x image"
+                           : "batch x channels x image x image";
+}
+
 absl::Status CheckSizes(const Network& network, const Takes& takes, const NetOptions& options) {
   RETURN_IF_ERROR(CheckRange("batch", options.batch, int64_t{1} << 24));
   RETURN_IF_ERROR(CheckRange("image", options.image, int64_t{1} << 16));
   RETURN_IF_ERROR(CheckRange("channels", options.channels, int64_t{1} << 16));
   RETURN_IF_ERROR(CheckRange("classes", options.classes, int64_t{1} << 24));
-  const auto extent = static_cast<double>(options.image.value_or(network.image));
-  const double elements = std::pow(extent, network.axes) *
-                          static_cast<double>(options.batch.value_or(1)) *
-                          static_cast<double>(options.channels.value_or(network.channels));
+  const int64_t image = options.image.value_or(network.image);
+  if (image % takes.image_unit != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("image must be a multiple of ", takes.image_unit, ", not ", image));
+  }
+  const auto extent = static_cast<double>(image);
+  const int64_t channels = network.reads_tokens() ? 1 : options.channels.value_or(network.channels);
+  const double elements = std::pow(extent, network.axes) * static_cast<double>(channels) *
+                          static_cast<double>(options.batch.value_or(1));
   if (elements > static_cast<double>(takes.most_elements)) {
-    return absl::InvalidArgumentError(absl::StrCat("batch x channels x image x image",
-                                                   network.axes == 3 ? " x image" : "", " is ",
-                                                   elements, ", more than ", takes.most_elements));
+    return absl::InvalidArgumentError(
+        absl::StrCat(SizesText(network), " is ", elements, ", more than ", takes.most_elements));
   }
   return absl::OkStatus();
 }
@@ -55,6 +65,8 @@ absl::Status CheckDepth(const Network& network, const Takes& takes, std::optiona
 absl::Status CheckOwnOptions(const Network& network, const Takes& takes,
                              const NetOptions& options) {
   constexpr int64_t kMaxGrowthRate = 512;
+  RETURN_IF_ERROR(
+      CheckTaken(network, "channels", !network.reads_tokens(), options.channels.has_value()));
   RETURN_IF_ERROR(CheckTaken(network, "blocks", takes.blocks, options.blocks.has_value()));
   RETURN_IF_ERROR(CheckTaken(network, "dropout", takes.dropout, options.dropout.has_value()));
   RETURN_IF_ERROR(CheckTaken(network, "aux-logits", takes.aux_image > 0, options.aux_logits));

@@ -23,6 +23,7 @@ struct Takes {
   Depths depths = {};
   int64_t most_blocks = kMaxBlocks;
   int64_t most_elements = kMaxElements;  // of the input
+  int64_t image_unit = 1;                // the image is a multiple of it
 };
 
 // Limits the sizes such that no product of shapes overflows 64 bits in any network.

@@ -1,4 +1,4 @@
-"""PyTorch's GPT-2 (Radford et al., 2019) without dropout, with the modules and the names of nanoGPT.
+"""PyTorch's GPT-2 (Radford et al., 2019) without dropout: the modules of nanoGPT, with Hugging Face's names and shapes of weights.
 
 The embedding of the tokens is also the last layer. Attention is scaled_dot_product_attention, which has PyTorch's fastest kernels.
 """
@@ -12,13 +12,25 @@ SIZES = {"gpt2": (12, 12, 768), "gpt2-medium": (24, 16, 1024)}
 SCALE = 0.02  # of initial weights
 
 
+class Conv1D(nn.Module):
+    """A linear layer whose weight is {in, out}."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(inputs, outputs))
+        self.bias = nn.Parameter(torch.empty(outputs))
+
+    def forward(self, x):
+        return functional.linear(x, self.weight.t(), self.bias)
+
+
 class Attention(nn.Module):
 
     def __init__(self, heads, width):
         super().__init__()
         self.heads = heads
-        self.c_attn = nn.Linear(width, 3 * width)
-        self.c_proj = nn.Linear(width, width)
+        self.c_attn = Conv1D(width, 3 * width)
+        self.c_proj = Conv1D(width, width)
 
     def forward(self, x):
         query, key, value = (part.unflatten(2, (self.heads, -1)).transpose(1, 2) for part in self.c_attn(x).chunk(3, dim=2))
@@ -33,7 +45,7 @@ class Block(nn.Module):
         self.ln_1 = nn.LayerNorm(width)
         self.attn = Attention(heads, width)
         self.ln_2 = nn.LayerNorm(width)
-        self.mlp = nn.ModuleDict({"c_fc": nn.Linear(width, 4 * width), "c_proj": nn.Linear(4 * width, width)})
+        self.mlp = nn.ModuleDict({"c_fc": Conv1D(width, 4 * width), "c_proj": Conv1D(4 * width, width)})
 
     def forward(self, x):
         x = x + self.attn(self.ln_1(x))
@@ -44,12 +56,10 @@ class Gpt2(nn.Module):
 
     def __init__(self, blocks, heads, width, vocabulary, context):
         super().__init__()
-        self.transformer = nn.ModuleDict({
-            "wte": nn.Embedding(vocabulary, width),
-            "wpe": nn.Embedding(context, width),
-            "h": nn.ModuleList(Block(heads, width) for _ in range(blocks)),
-            "ln_f": nn.LayerNorm(width),
-        })
+        self.wte = nn.Embedding(vocabulary, width)
+        self.wpe = nn.Embedding(context, width)
+        self.h = nn.ModuleList(Block(heads, width) for _ in range(blocks))
+        self.ln_f = nn.LayerNorm(width)
         for name, parameter in self.named_parameters():
             if name.endswith("bias"):
                 nn.init.zeros_(parameter)
@@ -57,10 +67,10 @@ class Gpt2(nn.Module):
                 nn.init.normal_(parameter, 0.0, SCALE / (2 * blocks)**0.5 if name.endswith("c_proj.weight") else SCALE)
 
     def forward(self, tokens):
-        x = self.transformer["wte"](tokens) + self.transformer["wpe"](torch.arange(tokens.shape[1], device=tokens.device))
-        for block in self.transformer["h"]:
+        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1], device=tokens.device))
+        for block in self.h:
             x = block(x)
-        return functional.linear(self.transformer["ln_f"](x), self.transformer["wte"].weight)
+        return functional.linear(self.ln_f(x), self.wte.weight)
 
 
 def make_gpt2(network):

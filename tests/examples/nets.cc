@@ -27,6 +27,8 @@
 #include "neap/nets/segmentation/nnunet.h"
 #include "neap/nets/segmentation/nnunet_plans.h"
 #include "neap/nets/segmentation/unet3d.h"
+#include "neap/nets/transformers/gpt2.h"
+#include "neap/nets/transformers/vision_transformer.h"
 #include "neap/nets/unet.h"
 #include "neap/nets/vgg.h"
 #include "neap/nets/with_loss.h"
@@ -41,6 +43,14 @@ void BuildAlexNets() {
 
 // nets/convnext.h
 void BuildConvNeXt() { Graph net = nets::ConvNeXt({.variant = nets::kConvNeXtTiny, .batch = 128}); }
+
+// nets/transformers/gpt2.h
+void BuildGpt2() { Graph net = nets::Gpt2({.variant = nets::kGpt2Medium, .batch = 8}); }
+
+// nets/transformers/vision_transformer.h
+void BuildVisionTransformer() {
+  Graph net = nets::VisionTransformer({.variant = nets::kVitB16, .batch = 128});
+}
 
 // nets/densenet.h
 void BuildDenseNets() {

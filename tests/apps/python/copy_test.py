@@ -61,6 +61,23 @@ def test_a_copy_trains_as_its_original_does(small_net, batches):
             assert session.fit(batches) == losses
 
 
+def test_copies_have_the_forms_of_weights_in_files(tmp_path):
+    net = neap.Graph("forms", batch=1)
+    net.loss(net.add("fc", neap.FullyConnected(2), net.input((3, 1, 1))))
+    net.store_as("fc.weight", name="matrix", shape=(3, 2), transposed=True)
+    file = tmp_path / "weights.safetensors"
+    with neap.Session(net, device="cpu") as session:
+        state = session.state_dict()
+        assert state["matrix"].shape == (3, 2)
+        session.save_weights(file)
+    for other in copies(net):
+        with neap.Session(other, device="cpu", seed=2) as session:
+            session.load(file)
+            assert all(numpy.array_equal(values, state[name]) for name, values in session.state_dict().items())
+            session.load_state_dict({"matrix": 2 * state["matrix"], "fc.bias": state["fc.bias"]})
+            assert numpy.array_equal(session.state_dict()["matrix"], 2 * state["matrix"])
+
+
 def test_copies_train_with_the_sizes_of_their_original():
     net = neap.Graph("sizes", batch=4)
     x = net.add("conv", neap.Convolution(3, kernel=3, padding=1), net.input((1, 6, 6)))

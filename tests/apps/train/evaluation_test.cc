@@ -46,6 +46,14 @@ TEST_CASE("labelled pixels have a mean IoU, and voxels a mean Dice, in text and 
   CHECK(json.at("class_dice").size() == 3);
 }
 
+TEST_CASE("tokens have a perplexity, in text and JSON") {
+  Accuracy accuracy = {.correct = 4, .images = 1, .labels = 10, .loss = 3};
+  CHECK(!apps::ToJson(accuracy).contains("perplexity"));
+  accuracy.unit = "tokens";
+  CHECK(apps::ToText(accuracy) == "40.00% (4 of 10 tokens), loss 3, perplexity 20.0855");
+  CHECK(apps::ToJson(accuracy).at("perplexity") == doctest::Approx(20.0855));
+}
+
 TEST_CASE("NaN is not among the five most probable classes") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const Prediction prediction = {.shape = {2, 3, 1, 1}, .logits = {nan, nan, nan, nan, 1.0F, nan}};
