@@ -53,6 +53,11 @@ absl::Status AddReshape(NodeReader& node, NetworkBuilder& network, ImageValue x,
 // The output is the same elements with these extents, or a layer gives them these.
 absl::Status SetDims(NodeReader& node, NetworkBuilder& network, ImageValue x,
                      const std::vector<int64_t>& dims) {
+  // A vector of each image has the order of the axes before it.
+  const bool is_vector = dims.size() == 2 && dims[0] == network.graph_batch();
+  if (is_vector && x.arrangement.axes()[0].size() == 1 && x.rank() > 2) {
+    ASSIGN_OR_RETURN(x, InOrder(node.proto(), network, x));
+  }
   std::optional<Arrangement> reshaped = x.arrangement.Reshaped(dims);
   if (!reshaped.has_value()) return AddReshape(node, network, std::move(x), dims);
   x.arrangement = *std::move(reshaped);

@@ -41,7 +41,7 @@ absl::Status AddConcat(NodeReader& node, NetworkBuilder& network, std::vector<Im
   return absl::OkStatus();
 }
 
-// The vectors of a constant that has them along `axis` of {N, tokens, C} or {N, C, tokens}, the same
+// The vectors of a constant {N, tokens, C} or {N, C, tokens} that has them along `axis`, the same
 // for all images.
 absl::StatusOr<std::vector<Constant>> VectorsOf(const Constant& constant, int64_t channels,
                                                 size_t axis, int64_t batch) {
@@ -70,7 +70,7 @@ struct Token {
   std::string name;
 };
 
-// {N, T, C} or {N, C, T} behind constants of tokens: a layer for each of them, from the last one on.
+// {N, T, C} or {N, C, T} behind constants of tokens: a layer for each of them, from the last one.
 absl::Status Prepend(NodeReader& node, NetworkBuilder& network, size_t axis) {
   const int last = node.input_count() - 1;
   ASSIGN_OR_RETURN(ImageValue x, node.ImageOfAnyLayout(last));

@@ -70,8 +70,8 @@ std::optional<Layer> ShuffleOf(const ImageValue& x, const std::vector<Factors>& 
   return PixelShuffleOf(target);
 }
 
-// Where one permutation has too many axes, the channels stay first in another one before it, and all
-// else already gets the wanted order.
+// Where one permutation has too many axes, another one before it leaves the channels first and puts
+// all else in the wanted order.
 absl::StatusOr<ImageValue> InTwoSteps(const Node& node, NetworkBuilder& network,
                                       const ImageValue& x, const std::vector<Factors>& wanted) {
   std::vector<Factors> first(2);

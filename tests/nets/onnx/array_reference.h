@@ -1,5 +1,5 @@
-// ONNX's operators on tensors of any axes, in float64 and plain loops: what transformers are written
-// of. Unlike RunReference(), nothing is taken for images, and every transpose moves elements.
+// ONNX's operators on tensors of any axes, in float64 and plain loops: those of transformers.
+// Unlike RunReference(), nothing is taken for images, and every transpose moves elements.
 #pragma once
 
 #include "onnx_schema.pb.h"
