@@ -22,9 +22,10 @@ namespace {
 
 // Whether a constant of these extents has one value for each channel of images.
 bool IsPerChannel(const std::vector<int64_t>& dims, const ImageValue& x) {
-  const size_t channel_axis = x.is_channels_last ? 1 : x.dims().size() - 1;  // from the last one
-  if (dims.size() < channel_axis || dims.size() > x.dims().size()) return false;
-  if (x.is_flat && x.elements() != x.spec.shape.c()) return false;
+  const std::optional<size_t> axis = x.channel_axis();
+  if (!axis.has_value()) return false;
+  const size_t channel_axis = x.rank() - *axis;  // from the last one
+  if (dims.size() < channel_axis || dims.size() > x.rank()) return false;
   for (size_t i = 0; i < dims.size(); ++i) {
     const bool is_channel = dims.size() - i == channel_axis;
     if (dims[i] != (is_channel ? x.spec.shape.c() : 1)) return false;

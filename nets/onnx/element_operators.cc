@@ -14,7 +14,6 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
-#include "neap/layers/join.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/norm/softmax.h"
 #include "neap/nets/onnx/node_axes.h"
@@ -23,12 +22,15 @@
 namespace neap::nets::operators {
 namespace {
 
-// A layer that joins all inputs. A single one stays as it is.
-absl::Status Join(NodeReader& node, NetworkBuilder& network, Layer layer) {
-  ASSIGN_OR_RETURN(const std::vector<ImageValue> inputs, node.AllImages());
-  if (inputs.size() > 1) return network.AddLayer(node.proto(), std::move(layer), inputs);
-  network.Set(node.proto().output(0), inputs[0]);
-  return absl::OkStatus();
+// The axis of the layer that is this one of the tensor; absent if it is none, or a part of one.
+std::optional<int64_t> LayersAxis(const ImageValue& x, size_t axis) {
+  if (x.is_image()) return static_cast<int64_t>(axis);
+  if (x.is_flat()) return x.spec.shape.positions() == 1 ? std::optional<int64_t>(1) : std::nullopt;
+  if (x.arrangement.IsWhole(axis, 1)) return 1;
+  for (int own = 2; own < x.spec.shape.rank(); ++own) {
+    if (x.arrangement.IsWhole(axis, own)) return own;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -94,29 +96,18 @@ absl::Status Softmax(NodeReader& node, NetworkBuilder& network) {
   const auto is_one = [](int64_t extent) { return extent == 1; };
   const bool has_axis =
       !takes_all || std::all_of(dims.begin() + static_cast<int64_t>(axis) + 1, dims.end(), is_one);
-  const bool is_image = !x.is_flat || x.elements() == x.spec.shape.c();
+  const bool is_image = !x.is_flat() || x.elements() == x.spec.shape.c();
   if (axis == 0 || !has_axis || !is_image) {
     return absl::UnimplementedError(
         absl::StrCat("attribute 'axis' is ", stated, ", which is not one axis of an image"));
   }
-  // {N, H, W, C}: the last axis is the channels, and the others come one before their own.
-  const bool is_last = axis + 1 == dims.size();
-  const size_t own = !x.is_channels_last ? axis : is_last ? 1 : axis + 1;
-  const neap::Softmax layer = {.axis = static_cast<int64_t>(own),
-                               .logarithm = node.op() == "LogSoftmax"};
-  return network.AddLayer(node.proto(), layer, {std::move(x)});
-}
-
-absl::Status Concat(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(const std::vector<ImageValue> inputs, node.AllImages());
-  const int64_t rank = std::ssize(inputs[0].dims());
-  const int64_t channel_axis = inputs[0].is_channels_last ? rank - 1 : 1;
-  const int64_t axis = node.Int("axis", 1);
-  if (axis != channel_axis && axis != channel_axis - rank) {
-    return absl::UnimplementedError(
-        absl::StrCat("attribute 'axis' is ", axis, ", which is not that of the channels"));
+  std::optional<int64_t> own = LayersAxis(x, axis);
+  if (!own.has_value()) {
+    ASSIGN_OR_RETURN(x, node.Image(0));
+    own = static_cast<int64_t>(axis);
   }
-  return Join(node, network, neap::Concat{});
+  const neap::Softmax layer = {.axis = *own, .logarithm = node.op() == "LogSoftmax"};
+  return network.AddLayer(node.proto(), layer, {std::move(x)});
 }
 
 }  // namespace neap::nets::operators

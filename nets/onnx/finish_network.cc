@@ -16,6 +16,7 @@
 #include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/norm/softmax.h"
 #include "neap/layers/target_loss.h"
+#include "neap/nets/onnx/axes/rearrange.h"
 #include "neap/nets/onnx/constants/constant_arrays.h"
 #include "neap/nets/onnx/constants/constant_math.h"
 #include "neap/nets/onnx/network_builder.h"
@@ -121,6 +122,11 @@ absl::StatusOr<ImageValue> NetworkBuilder::Output() const {
         absl::StrCat("the output '", graph_.output(0).name(),
                      "' is a step of a layer norm, which neap only has as a whole"));
   }
+  if (value != nullptr && std::holds_alternative<AttentionPart>(*value)) {
+    return absl::UnimplementedError(absl::StrCat("the output '", graph_.output(0).name(),
+                                                 "' is a step of an attention, which neap only has "
+                                                 "as a whole"));
+  }
   const auto* const images = value == nullptr ? nullptr : std::get_if<ImageValue>(value);
   if (images == nullptr) {
     return absl::InvalidArgumentError(
@@ -129,17 +135,27 @@ absl::StatusOr<ImageValue> NetworkBuilder::Output() const {
   return *images;
 }
 
-absl::StatusOr<ImageValue> NetworkBuilder::Predictions() const {
+// Scores have the axes of images, or are vectors.
+absl::StatusOr<ImageValue> NetworkBuilder::AsScores(const ImageValue& output) {
+  const bool is_plain = output.is_image() || output.is_flat() || output.is_channels_last();
+  if (is_plain || output.is_guess || graph_.node_size() == 0) return output;
+  const onnx_schema::Node& last = graph_.node(graph_.node_size() - 1);
+  if (output.rank() > 2) return AsImage(last, *this, output);
+  return InOrder(last, *this, output);
+}
+
+absl::StatusOr<ImageValue> NetworkBuilder::Predictions() {
   ASSIGN_OR_RETURN(ImageValue output, Output());
   if (output.formula.has_value()) {
     return absl::UnimplementedError(
         absl::StrCat("the output '", graph_.output(0).name(),
                      "' is a step of a formula, which neap only has as a whole, as in GELU"));
   }
-  const GraphLayer& last = LayerOf(output);
   const bool takes_sigmoid =
       options_.loss.As<BinaryCrossEntropy>() != nullptr || options_.loss.As<FocalLoss>() != nullptr;
+  ASSIGN_OR_RETURN(output, AsScores(output));
   // The softmax of scores is that of their logarithmic softmax.
+  const GraphLayer& last = LayerOf(output);
   const auto* const softmax = last.layer.As<Softmax>();
   if ((takes_sigmoid && last.layer.As<Sigmoid>() != nullptr) ||
       (TakesLabels(options_.loss) && softmax != nullptr && softmax->axis == 1))
@@ -349,7 +365,7 @@ absl::Status NetworkBuilder::AddLoss(const ImageValue& predictions, Graph& netwo
     network.Loss(predictions.layer, options_.loss);
     return absl::OkStatus();
   }
-  if (predictions.is_flat) {
+  if (predictions.is_flat()) {
     return absl::InvalidArgumentError(absl::StrCat("the output '", graph_.output(0).name(),
                                                    "' is an image of ", shape.ToString(),
                                                    " made flat; scores of classes are needed"));

@@ -20,8 +20,7 @@ using Function = Formula::Function;
 // The value as a formula of x, the output of a layer; absent if it is none.
 std::optional<Formula> FormulaOf(const ImageValue& value, const ImageValue& x,
                                  const NetworkBuilder& network) {
-  if (value.is_flat != x.is_flat || value.is_channels_last != x.is_channels_last)
-    return std::nullopt;
+  if (value.arrangement != x.arrangement) return std::nullopt;
   if (value.layer == x.layer) return value.formula.value_or(Formula::Linear(1, 0));
   const GraphLayer& layer = network.LayerOf(value);
   const auto* const linear = layer.layer.As<ScaleShift>();

@@ -14,6 +14,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/utf8.h"
 #include "neap/layers/activation.h"
+#include "neap/nets/onnx/axes/rearrange.h"
 #include "neap/nets/onnx/norms/norm_layers.h"
 
 namespace neap::nets {
@@ -109,28 +110,6 @@ std::vector<int64_t> ChannelOrder(int rank, bool to_last) {
   std::iota(order.begin(), order.end(), 0);
   std::rotate(order.begin() + 1, to_last ? order.begin() + 2 : order.end() - 1, order.end());
   return order;
-}
-
-ImageValue ImageValue::Unpadded() const {
-  const Shape& shape = spec.shape;
-  ImageValue image = {.layer = unpadded, .spec = spec, .is_flat = is_flat};
-  std::vector<int64_t> extents(shape.spatial().begin(), shape.spatial().end());
-  for (size_t i = 0; i < extents.size(); ++i) extents[i] -= padding.before[i] + padding.after[i];
-  image.spec.shape = SpatialShape(shape.n(), shape.c(), extents);
-  return image;
-}
-
-std::vector<int64_t> ImageValue::dims() const {
-  const Shape& shape = spec.shape;
-  if (!blocks.empty()) return blocks;
-  if (is_flat) return {shape.n(), elements()};
-  if (joins_positions) return {shape.n(), groups, elements() / groups};
-  std::vector<int64_t> channels = {shape.c()};
-  if (groups != 0) channels = {groups, shape.c() / groups};
-  std::vector<int64_t> dims = {shape.n()};
-  dims.insert(dims.end(), shape.spatial().begin(), shape.spatial().end());
-  dims.insert(is_channels_last ? dims.end() : dims.begin() + 1, channels.begin(), channels.end());
-  return dims;
 }
 
 std::vector<int64_t> Stored::dims() const {
@@ -230,10 +209,11 @@ absl::Status NetworkBuilder::AddImages(const ValueInfo& image) {
   only.Input(chw);
   GraphLayer source = only.layers()[0];
   ASSIGN_OR_RETURN(LayerSpec spec, source.layer.Specify({}));
+  const bool is_flat = image.type().tensor_type().shape().dim_size() == 2;
+  const Form form = is_flat ? Form::kFlat : channels_last ? Form::kChannelsLast : Form::kImage;
   values_[image.name()] = ImageValue{.layer = source.name,
                                      .spec = spec.output,
-                                     .is_flat = image.type().tensor_type().shape().dim_size() == 2,
-                                     .is_channels_last = channels_last};
+                                     .arrangement = ArrangementOf(spec.output.shape, form)};
   draft_of_[source.name] = 0;
   drafts_.push_back({.layer = std::move(source), .spec = std::move(spec), .weights = {}});
   return absl::OkStatus();
@@ -276,16 +256,16 @@ std::string NetworkBuilder::UniqueName(const std::string& wished) {
 absl::Status NetworkBuilder::AddLayer(const Node& node, Layer layer,
                                       const std::vector<ImageValue>& inputs,
                                       std::vector<Weight> weights) {
-  return AddLayer(node, std::move(layer), inputs, std::move(weights), inputs[0].is_flat);
+  return AddLayer(node, std::move(layer), inputs, std::move(weights), std::nullopt);
 }
 
 absl::Status NetworkBuilder::AddLayer(const Node& node, Layer layer,
                                       const std::vector<ImageValue>& inputs,
-                                      std::vector<Weight> weights, bool is_flat) {
+                                      std::vector<Weight> weights, std::optional<Form> form) {
   const bool is_module = !weights.empty() || IsNorm(layer);
   const std::string wished = Wished(node, weights, is_module, written_by_neap());
   ASSIGN_OR_RETURN(ImageValue output,
-                   Append(wished, std::move(layer), inputs, std::move(weights), is_flat));
+                   Append(wished, std::move(layer), inputs, std::move(weights), form));
   drafts_.back().node = NodeName(node);
   Set(node.output(0), std::move(output));
   return absl::OkStatus();
@@ -296,12 +276,13 @@ absl::StatusOr<ImageValue> NetworkBuilder::AddExtra(const Node& node,
                                                     std::string_view suffix, Layer layer,
                                                     const ImageValue& x) {
   const std::string wished = Wished(node, weights, !weights.empty(), written_by_neap());
-  return Append(absl::StrCat(wished, std::string(suffix)), std::move(layer), {x}, {}, x.is_flat);
+  return Append(absl::StrCat(wished, std::string(suffix)), std::move(layer), {x}, {}, std::nullopt);
 }
 
 absl::StatusOr<ImageValue> NetworkBuilder::Append(const std::string& wished, Layer layer,
                                                   const std::vector<ImageValue>& inputs,
-                                                  std::vector<Weight> weights, bool is_flat) {
+                                                  std::vector<Weight> weights,
+                                                  std::optional<Form> form) {
   LayerContext context = {.dtype = options_.dtype, .layout = options_.layout};
   std::vector<std::string> names;
   for (const ImageValue& input : inputs) {
@@ -309,14 +290,19 @@ absl::StatusOr<ImageValue> NetworkBuilder::Append(const std::string& wished, Lay
     names.push_back(input.layer);
   }
   ASSIGN_OR_RETURN(LayerSpec spec, layer.Specify(context));
+  Arrangement arrangement;
+  if (form.has_value()) {
+    arrangement = ArrangementOf(spec.output.shape, *form);
+  } else {
+    ASSIGN_OR_RETURN(arrangement, ArrangementBehind(inputs[0], *this, spec.output.shape));
+  }
   RETURN_IF_ERROR(CheckWeights(spec, weights));
   std::string name = UniqueName(wished, spec.output_count());
   if (!IsName(name)) {
     return absl::InvalidArgumentError(absl::StrCat("its name is not UTF-8, or longer than ",
                                                    static_cast<int64_t>(kMaxNameBytes), " bytes"));
   }
-  ImageValue output = {.layer = name, .spec = spec.output, .is_flat = is_flat};
-  output.is_channels_last = inputs[0].is_channels_last && !is_flat;
+  ImageValue output = {.layer = name, .spec = spec.output, .arrangement = std::move(arrangement)};
   for (int i = 0; i < spec.output_count(); ++i) draft_of_[OutputName(name, i)] = drafts_.size();
   drafts_.push_back({.layer = {.name = std::move(name), .layer = std::move(layer), .inputs = names},
                      .spec = std::move(spec),
@@ -335,11 +321,7 @@ ImageValue NetworkBuilder::FurtherOutput(const ImageValue& first, int index) con
 ImageValue NetworkBuilder::Guess(const std::string& name, const ImageValue& like) {
   ImageValue guess = {.layer = UniqueName(name),
                       .spec = like.spec,
-                      .is_flat = like.is_flat,
-                      .is_channels_last = like.is_channels_last,
-                      .groups = like.groups,
-                      .joins_positions = like.joins_positions,
-                      .blocks = like.blocks,
+                      .arrangement = like.arrangement,
                       .is_guess = true};
   draft_of_[guess.layer] = drafts_.size();
   drafts_.push_back({.layer = {.name = guess.layer, .layer = Relu{}, .inputs = {"input"}},
@@ -361,9 +343,10 @@ std::optional<ImageValue> NetworkBuilder::StatedShape(const std::string& name) c
     if (extents.back() < 1 || extents.back() > kMaxExtent) return std::nullopt;
   }
   if (rank == 2) extents.resize(4, 1);
-  ImageValue value = {.layer = "", .spec = drafts_[0].spec.output, .is_guess = true};
+  ImageValue value = {
+      .layer = "", .spec = drafts_[0].spec.output, .arrangement = {}, .is_guess = true};
   value.spec.shape = Shape(std::move(extents));
-  value.is_flat = rank == 2;
+  value.arrangement = ArrangementOf(value.spec.shape, rank == 2 ? Form::kFlat : Form::kImage);
   return value;
 }
 

@@ -22,8 +22,10 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "neap/core/graph/graph.h"
 #include "neap/core/step/window.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/channel_shuffle.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
@@ -54,6 +56,8 @@ class NodeWriter {
   // Errors: UNIMPLEMENTED for one that is neither floats {N, C} and spatial axes nor ids of
   // embeddings.
   absl::Status WriteInput(const ResolvedLayer& feed);
+  // The scores of a LinearCrossEntropy, which is the product of its weight and what it reads.
+  absl::Status WriteLogits(const ResolvedLayer& loss);
   // Writes it as {N, C}, or {N, C} and spatial axes if there are several positions; each once only.
   void WriteOutput(LayerOutput output);
   // A layer of role kInner, whose inputs are written. Errors: UNIMPLEMENTED for a type of layer
@@ -96,9 +100,15 @@ class NodeWriter {
                            onnx_schema::Node& node);
 
   absl::Status WriteLinear(const ResolvedLayer& layer);
-  // nets/onnx/token_writer.cc. Other layers are left to WriteLinear().
+  // nets/onnx/tokens/token_writer.cc. Other layers are left to WriteLinear().
   absl::Status WriteTokens(const ResolvedLayer& layer);
   absl::Status WriteEmbedding(const ResolvedLayer& layer);
+  absl::Status WritePrependToken(const ResolvedLayer& layer);
+  // nets/onnx/tokens/attention_writer.cc
+  absl::Status WriteAttention(const ResolvedLayer& layer, const Attention& attention);
+  // The softmax of the scores of a query and a transposed key. Returns the name of its output.
+  absl::StatusOr<std::string> WriteWeights(const ResolvedLayer& layer, const Attention& attention,
+                                           const std::vector<std::string>& operands, int64_t dims);
   // Whether it has integers, which embeddings alone read.
   bool IsIds(const ResolvedLayer& feed) const;
   // nets/onnx/norms/norm_writer.cc

@@ -31,9 +31,16 @@ Operator Gemm, MatMul, BatchNormalization, Lrn;
 // nets/onnx/norms/norm_operators.cc
 Operator GroupNormalization, InstanceNormalization, LayerNormalization, StepOfNorm;
 // nets/onnx/element_operators.cc
-Operator Activation, LeakyRelu, Elu, Gelu, Clip, Dropout, Softmax, Concat;
-// nets/onnx/token_operators.cc
+Operator Activation, LeakyRelu, Elu, Gelu, Clip, Dropout, Softmax;
+// nets/onnx/axes/part_operators.cc
+Operator Slice, Split, GatherOne;
+// nets/onnx/axes/concat_operators.cc
+Operator Concat;
+// nets/onnx/tokens/token_operators.cc
 Operator Gather;
+// nets/onnx/tokens/attention_operators.cc. A StepOfAttention reads an AttentionPart, and
+// AttentionScores are the product of two layers' outputs.
+Operator Attention, AttentionScores, StepOfAttention;
 // Whether the node adds a constant for each channel and position, and its layer, a
 // PositionEmbedding of the constant of that name.
 bool AddsPositions(const NodeReader& node, const ImageValue& x, const Constant& constant);
@@ -45,7 +52,7 @@ Operator Sum, Sub, Mul, Div, Neg, HardSigmoid, PRelu;
 // same value.
 Operator Step, Erf, Pow;
 // nets/onnx/shape_operators.cc
-Operator ChangeAxes, Transpose, ReduceMean, Slice, Split, Same, Shape;
+Operator ChangeAxes, Transpose, ReduceMean, Same, Shape;
 // nets/onnx/resize_operators.cc
 Operator Resize, DepthToSpace, SpaceToDepth;
 

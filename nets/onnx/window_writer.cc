@@ -18,10 +18,10 @@
 #include "neap/layers/scale_shift.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
+#include "neap/nets/onnx/axes/pixel_blocks.h"
 #include "neap/nets/onnx/even_window.h"
 #include "neap/nets/onnx/node_attributes.h"
 #include "neap/nets/onnx/node_writer.h"
-#include "neap/nets/onnx/pixel_blocks.h"
 #include "neap/nets/onnx/scaled_extents.h"
 
 namespace neap::nets {

@@ -80,7 +80,7 @@ absl::StatusOr<int64_t> WriteGraph(const ResolvedGraph& network, const NamedValu
     }
     const bool makes_logits = layer.layer.As<LinearCrossEntropy>() != nullptr;
     if (layer.role == LayerRole::kLoss && !makes_logits) writer.WriteOutput(layer.inputs[0]);
-    if (layer.role == LayerRole::kLoss && makes_logits) unknown.push_back(NameAndType(layer));
+    if (layer.role == LayerRole::kLoss && makes_logits) RETURN_IF_ERROR(writer.WriteLogits(layer));
     const bool is_input = layer.role == LayerRole::kFeed && !layer.is_target;
     if ((layer.role != LayerRole::kInner && !is_input) || layer.training_only) continue;
     const absl::Status written = is_input ? writer.WriteInput(layer) : writer.Write(layer);

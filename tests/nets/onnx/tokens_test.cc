@@ -93,7 +93,7 @@ TEST_CASE("networks of ids are read as they were written") {
   CHECK(model->weights == weights);
 }
 
-TEST_CASE("other uses of ids, and layers that ONNX lacks, are refused by name") {
+TEST_CASE("other uses of ids are refused, and the scores of a loss with a weight are written") {
   OnnxBuilder sum = OfIds({2, kIds});
   const std::string table = sum.Random("t", {kWords, kWidth});
   sum.Output(sum.Node("Add", {sum.Node("Gather", {table, "x"}), "x"}));
@@ -111,12 +111,19 @@ TEST_CASE("other uses of ids, and layers that ONNX lacks, are refused by name") 
   x = net.Add("token", PrependToken{}, {x});
   net.Loss("loss", LinearCrossEntropy{.classes = kWords}, {x, "next"});
   NamedValues weights;
-  weights["wte.weight"].resize(kWords * kWidth);
-  weights["token.weight"].resize(kWidth);
-  weights["loss.weight"].resize(kWords * kWidth);
+  weights["wte.weight"].assign(kWords * kWidth, 0.5F);
+  weights["token.weight"].assign(kWidth, 0.25F);
+  weights["loss.weight"].assign(kWords * kWidth, 2);
   const ScratchDirectory directory;
-  CHECK(WriteOnnx(directory.File("words.onnx"), net, weights).message() ==
-        "ONNX has no operator for: 'token' (prepend_token), 'loss' (linear_cross_entropy)");
+  const std::string path = directory.File("words.onnx");
+  const absl::Status written = WriteOnnx(path, net, weights);
+  REQUIRE_MESSAGE(written.ok(), written.ToString());
+  // The scores come from a convolution of one position.
+  const absl::StatusOr<OnnxModel> model = ReadOnnx(path, {.batch = 2});
+  REQUIRE_MESSAGE(model.ok(), model.status().ToString());
+  const std::vector<GraphLayer>& layers = model->graph.layers();
+  CHECK(layers[2].layer == Layer(PrependToken{}));
+  CHECK(layers[3].layer == Layer(Convolution{.out_channels = kWords, .bias = false}));
 }
 
 }  // namespace

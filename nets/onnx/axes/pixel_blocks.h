@@ -14,6 +14,7 @@
 #include "neap/core/base/tensor.h"
 #include "neap/core/step/layer.h"
 #include "neap/layers/resize/pixel_shuffle.h"
+#include "neap/nets/onnx/axes/arrangement.h"
 
 namespace neap::nets {
 
@@ -26,10 +27,8 @@ struct PixelBlocks {
 PixelBlocks BlocksOf(const PixelShuffle& shuffle, const Shape& x);
 PixelBlocks BlocksOf(const PixelUnshuffle& unshuffle, const Shape& x);
 
-// Whether the images of shape `x` have these extents in the blocks of some such layer.
-bool AreBlocks(const Shape& x, const std::vector<int64_t>& dims);
-// The layer whose blocks these are, of the images of shape `x`. Absent if there is none that
-// changes something.
-std::optional<Layer> ShuffleOf(const Shape& x, const PixelBlocks& blocks);
+// The layer of which `target`, a tensor of axes {N, C, H, W}, say, is the output, where it is seen
+// as one of the layer's input. Absent if there is none.
+std::optional<Layer> PixelShuffleOf(const Arrangement& target);
 
 }  // namespace neap::nets

@@ -9,7 +9,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/tokens/embedding.h"
 #include "neap/layers/tokens/position_embedding.h"
-#include "neap/nets/onnx/constants/constant_arrays.h"
+#include "neap/nets/onnx/axes/rearrange.h"
 #include "neap/nets/onnx/operators.h"
 
 namespace neap::nets {
@@ -35,7 +35,7 @@ bool IsPerPosition(std::vector<int64_t> dims, const ImageValue& x) {
   std::vector<int64_t> wanted = x.dims();
   if (dims.size() == wanted.size() && dims[0] == 1) dims.erase(dims.begin());
   wanted.erase(wanted.begin());
-  return !x.is_flat && dims == wanted;
+  return !x.is_flat() && x.arrangement.axes()[0].size() == 1 && dims == wanted;
 }
 
 }  // namespace
@@ -81,9 +81,11 @@ namespace operators {
 absl::Status Gather(NodeReader& node, NetworkBuilder& network) {
   const IdsValue* const ids = node.IfIds(1);
   const int64_t axis = node.Int("axis", 0);
+  if (node.IfImage(0) != nullptr && node.IsConstant(1)) return GatherOne(node, network);
   if (ids == nullptr || !node.IsConstant(0)) {
     return absl::UnimplementedError(
-        "neap has this operator only for constants, and for rows of a constant by ids");
+        "neap has this operator only for constants, for rows of a constant by ids, and for an "
+        "entry of a layer's output");
   }
   ASSIGN_OR_RETURN(Weight table, node.Tensor(0, "weight"));
   const std::vector<int64_t> dims = table.dims();
@@ -93,11 +95,10 @@ absl::Status Gather(NodeReader& node, NetworkBuilder& network) {
                                                  "; rows of a matrix are needed"));
   }
   const bool has_positions = ids->spec.shape.rank() > 1;
-  const ImageValue given = {
-      .layer = ids->layer, .spec = ids->spec, .is_channels_last = has_positions};
+  const ImageValue given = {.layer = ids->layer, .spec = ids->spec, .arrangement = {}};
   const Embedding layer = {.vocabulary = dims[0], .channels = dims[1]};
   return network.AddLayer(node.proto(), layer, {given}, {std::move(table)},
-                          /*is_flat=*/!has_positions);
+                          has_positions ? Form::kChannelsLast : Form::kFlat);
 }
 
 bool AddsPositions(const NodeReader& node, const ImageValue& x, const Constant& constant) {
@@ -107,9 +108,8 @@ bool AddsPositions(const NodeReader& node, const ImageValue& x, const Constant& 
 absl::Status AddPositions(const NodeReader& node, NetworkBuilder& network, const ImageValue& x,
                           Constant constant, const std::string& name) {
   const neap::Shape& shape = x.spec.shape;
-  const int64_t channels = shape.c(), positions = shape.positions();
-  if (x.is_channels_last) constant = View(constant, {channels, positions}, {1, channels});
-  constant.dims = {1, channels};
+  constant = InLayersOrder(constant, x.arrangement);
+  constant.dims = {1, shape.c()};
   constant.dims.insert(constant.dims.end(), shape.spatial().begin(), shape.spatial().end());
   Weight weight = {.name = "weight", .tensor = std::move(constant), .value = name};
   return network.AddLayer(node.proto(), PositionEmbedding{}, {x}, {std::move(weight)});

@@ -1,4 +1,4 @@
-#include "neap/nets/onnx/pixel_blocks.h"
+#include "neap/nets/onnx/axes/pixel_blocks.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -35,19 +35,16 @@ PixelBlocks Inverse(const PixelBlocks& blocks) {
   return inverse;
 }
 
-// Calls f(layer, blocks) for every layer that images of shape `x` could have these extents for.
-template <typename F>
-void ForEachShuffle(const Shape& x, const std::vector<int64_t>& dims, F f) {
-  const auto axes = static_cast<size_t>(x.spatial_axes());
-  if (axes == 0 || dims.size() != 2 + 2 * axes) return;
-  const auto visit = [&](const auto& layer) {
-    const bool is_one = layer.factor > 1 && layer.Specify({.inputs = {{.shape = x}}}).ok();
-    if (is_one) f(Layer(layer), BlocksOf(layer, x));
-  };
-  for (const bool first : {false, true}) {
-    visit(PixelShuffle{.factor = dims[first ? 1 : 2], .blocks_first = first});
-    visit(PixelUnshuffle{.factor = dims[3], .blocks_first = first});
-  }
+// Whether the layer makes the target of its input.
+template <typename Shuffle>
+bool Makes(const Shuffle& shuffle, const Arrangement& target) {
+  const std::vector<int64_t>& layer = target.layer();
+  const Shape x(Shape::Dims(layer.begin(), layer.end()));
+  if (shuffle.factor < 2 || !shuffle.Specify({.inputs = {{.shape = x}}}).ok()) return false;
+  const PixelBlocks blocks = BlocksOf(shuffle, x);
+  const std::optional<Arrangement> divided = Arrangement::OfLayer(layer).Reshaped(blocks.dims);
+  if (!divided.has_value()) return false;
+  return divided->Transposed(blocks.order).Reshaped(target.dims()) == target;
 }
 
 }  // namespace
@@ -64,18 +61,16 @@ PixelBlocks BlocksOf(const PixelUnshuffle& unshuffle, const Shape& x) {
   return Inverse(InChannels(x.n(), x.c(), unshuffle.factor, small, unshuffle.blocks_first));
 }
 
-bool AreBlocks(const Shape& x, const std::vector<int64_t>& dims) {
-  bool are = false;
-  ForEachShuffle(x, dims, [&](const Layer&, const PixelBlocks& of) { are |= of.dims == dims; });
-  return are;
-}
-
-std::optional<Layer> ShuffleOf(const Shape& x, const PixelBlocks& blocks) {
-  std::optional<Layer> found;
-  ForEachShuffle(x, blocks.dims, [&](const Layer& layer, const PixelBlocks& of) {
-    if (of == blocks) found = layer;
-  });
-  return found;
+std::optional<Layer> PixelShuffleOf(const Arrangement& target) {
+  if (target.rank() < 3 || target.layer().size() != target.rank()) return std::nullopt;
+  const int64_t before = target.layer()[2], after = target.dims()[2];
+  for (const bool first : {false, true}) {
+    const PixelShuffle shuffle = {.factor = after / before, .blocks_first = first};
+    if (Makes(shuffle, target)) return shuffle;
+    const PixelUnshuffle unshuffle = {.factor = before / after, .blocks_first = first};
+    if (Makes(unshuffle, target)) return unshuffle;
+  }
+  return std::nullopt;
 }
 
 }  // namespace neap::nets
