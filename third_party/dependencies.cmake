@@ -131,7 +131,7 @@ endif()
 
 # Without NIfTI's library, volumes: reads .npy files only. Its CMake files ask for all of its parts, which are packages of their own.
 set(NEAP_HAS_NIFTI OFF)
-find_path(NEAP_NIFTI_INCLUDE nifti1_io.h PATH_SUFFIXES nifti)
+find_path(NEAP_NIFTI_INCLUDE nifti1.h PATH_SUFFIXES nifti)  # which nifti1_io.h includes
 find_library(NEAP_NIFTI_LIBRARY niftiio)
 find_library(NEAP_ZNZ_LIBRARY znz)
 if(NEAP_NIFTI_INCLUDE AND NEAP_NIFTI_LIBRARY AND NEAP_ZNZ_LIBRARY AND TARGET ZLIB::ZLIB)
@@ -140,7 +140,7 @@ if(NEAP_NIFTI_INCLUDE AND NEAP_NIFTI_LIBRARY AND NEAP_ZNZ_LIBRARY AND TARGET ZLI
   target_include_directories(neap_nifti SYSTEM INTERFACE ${NEAP_NIFTI_INCLUDE})
   target_link_libraries(neap_nifti INTERFACE ${NEAP_NIFTI_LIBRARY} ${NEAP_ZNZ_LIBRARY} ZLIB::ZLIB m)
 else()
-  message(STATUS "NIfTI: off, its library not found (Debian packages libniftiio-dev and libznz-dev)")
+  message(STATUS "NIfTI: off, its library not found (Debian package libnifti2-dev)")
 endif()
 
 # Without Protocol Buffers, networks cannot be read from and written to ONNX files.

@@ -9,7 +9,7 @@ absl::StatusOr<Volume> ReadNifti(const std::string& path) {
   return absl::UnimplementedError(absl::StrCat(
       path,
       ": this build of neap cannot read NIfTI files: their library was not found; install "
-      "the Debian packages libniftiio-dev and libznz-dev, and build it again"));
+      "the Debian package libnifti2-dev, and build it again"));
 }
 
 }  // namespace neap
