@@ -279,11 +279,15 @@ TEST_CASE("layers declare the traits that the papers' policies and accounting us
                              .hides_transfers = true,
                              .divisible = true,
                              .independent_images = true,
+                             .multiplies = true,
                              .paper_reads_output = false};
   CHECK(Specified(TransposedConvolution{.out_channels = 4}, x).traits == convolution);
   CHECK(Specified(Convolution{.out_channels = 4}, x).traits == convolution);
   CHECK(Specified(FullyConnected{.out_features = 4}, x).traits ==
-        LayerTraits{.checkpoint = true, .independent_images = true, .paper_reads_output = false});
+        LayerTraits{.checkpoint = true,
+                    .independent_images = true,
+                    .multiplies = true,
+                    .paper_reads_output = false});
   CHECK(Specified(Add{}, {x[0], x[0]}).traits ==
         LayerTraits{.checkpoint = true, .independent_images = true});
   for (const Layer& layer : {Layer(Relu{}), Layer(LocalResponseNorm{})})
