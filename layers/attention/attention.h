@@ -26,7 +26,9 @@
 // every image. saved: 0 lse {N, heads, Tq}, fp32. Images are independent, and the gradient of the
 // parameter is a sum over them, to which kernels of backward_data can add.
 //
-// A query whose S are all -infinity has y NaN, as a softmax of them.
+// A query whose S are all -infinity has y NaN, as a softmax of them, and backward makes NaN of dkey
+// and dvalue of all positions of its head. So padding is masked by a bias that is finite, such as
+// -1e4: a query without any other key then reads the mean of what is masked.
 //
 //   const std::string qkv = net.Add("qkv", Convolution{.out_channels = 3 * 768}, {x});
 //   x = net.Add("attention", Attention{.heads = 12, .causal = true}, {qkv});

@@ -47,6 +47,9 @@ void CaseList::Attentions() {
   AddAttention({.heads = 2}, {{2, 16, 4, 5}, {2, 16, 7}, {2, 16, 7}});        // that read a text
   AddAttention({.heads = 2}, {{1, 8, 2, 3, 2}, {1, 8, 3, 3}, {1, 8, 3, 3}});  // volumes
   AddAttention({.heads = 4, .causal = true}, {{1, 4 * 3 * 32, 130}});  // several tiles of both
+  // Gradients of a bias that images or heads share, of so much work that a CPU uses several threads.
+  AddAttention({.heads = 4, .kv_heads = 2, .learned_bias = true}, {{5, 8 * 32, 50}});
+  AddAttention({.heads = 4}, {{5, 3 * 4 * 32, 50}, {5, 1, 50, 50}});
 }
 
 }  // namespace neap::testing
