@@ -281,14 +281,18 @@ struct AttentionBlock {
 
 constexpr int TilesOf(int positions, int rows) { return (positions + rows - 1) / rows; }
 
-// Calls run.template operator()<kDims>() for the least kDims that holds the heads.
+// Calls run.template operator()<kDims>() for the least kDims that holds so many dimensions.
 template <typename Run>
-cudaError_t WithHeadDims(const AttentionProblem& p, const Run& run) {
-  const int dims = p.dims < p.value_dims ? p.value_dims : p.dims;
+cudaError_t WithDims(int dims, const Run& run) {
   if (dims <= 32) return run.template operator()<32>();
   if (dims <= 64) return run.template operator()<64>();
   if (dims <= 128) return run.template operator()<128>();
   return dims <= kMaxHeadDims ? run.template operator()<256>() : cudaErrorInvalidValue;
+}
+// The same for the heads of a step.
+template <typename Run>
+cudaError_t WithHeadDims(const AttentionProblem& p, const Run& run) {
+  return WithDims(p.dims < p.value_dims ? p.value_dims : p.dims, run);
 }
 
 }  // namespace neap::kernels
