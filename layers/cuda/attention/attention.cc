@@ -27,7 +27,8 @@ kernels::HeadsArray HeadsArrayOf(const LaunchArgs& a, const Heads& heads, Operan
           .steps = {.image = heads.image_step,
                     .head = heads.head_step,
                     .position = heads.position_step,
-                    .dim = heads.dim_step}};
+                    .dim = heads.dim_step,
+                    .set = heads.set_step}};
 }
 
 // The workspace is [turns)[scratch memory of backward).
@@ -38,6 +39,7 @@ int64_t TurnsBytes(const AttentionShape& s) {
 
 kernels::AttentionProblem AttentionProblemOf(const LaunchArgs& a, const AttentionShape& s) {
   kernels::AttentionProblem problem = {.images = s.images,
+                                       .sets = s.query.sets,
                                        .heads = static_cast<int>(s.query.count),
                                        .kv_heads = static_cast<int>(s.key.count),
                                        .queries = static_cast<int>(s.queries),
@@ -59,7 +61,8 @@ kernels::AttentionProblem AttentionProblemOf(const LaunchArgs& a, const Attentio
   problem.bias_steps = {.image = s.bias->image_step,
                         .head = s.bias->head_step,
                         .query = s.bias->query_step,
-                        .key = s.bias->key_step};
+                        .key = s.bias->key_step,
+                        .set = s.bias->set_step};
   problem.adds_to_bias_gradient = a.signature.Accumulates(s.bias->gradient);
   return problem;
 }

@@ -271,6 +271,12 @@ TEST_CASE("attention keeps its inputs, its output and a number for each query po
         " param_grad[0] adds to param_grad\n");
   CHECK(packed.output.shape == Shape{2, 4, 4, 3});
   CHECK(packed.params[0].tensor.shape == Shape{2, 12, 12});
+  // Four sequences of three positions.
+  const LayerSpec apart =
+      Specified(Attention{.heads = 2, .learned_bias = true, .axes = 1}, {Image({2, 12, 4, 3})});
+  CHECK(apart.params[0].tensor.shape == Shape{2, 3, 3});
+  CHECK(apart.saved[0].tensor.shape == Shape{2, 8, 3});
+  CHECK(apart.steps[0].flops == packed.steps[0].flops / 4);
 }
 
 TEST_CASE("layers declare the traits that the papers' policies and accounting use") {

@@ -22,6 +22,7 @@ inline constexpr int64_t kMaxHeadDims = 256;
 // From one to the next, in elements.
 struct HeadSteps {
   int64_t image = 0, head = 0, position = 0, dim = 0;
+  int64_t set = 0;  // of AttentionProblem::sets
 };
 // An array that begins with the first head, and its gradient.
 struct HeadsArray {
@@ -29,13 +30,14 @@ struct HeadsArray {
   HeadSteps steps;
 };
 struct BiasSteps {
-  int64_t image = 0, head = 0, query = 0, key = 0;
+  int64_t image = 0, head = 0, query = 0, key = 0, set = 0;
 };
 
 // The operands of an attention step. All arrays are of one type, except a bias of fp32, and its
 // gradient.
 struct AttentionProblem {
-  int64_t images = 1;
+  int64_t images = 1;  // `sets` behind each other are parts of an image in memory
+  int64_t sets = 1;
   int heads = 1, kv_heads = 1;
   int queries = 1, keys = 1;
   int dims = 1, value_dims = 1;

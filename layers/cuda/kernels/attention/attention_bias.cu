@@ -71,8 +71,7 @@ __global__ void __launch_bounds__(kTileThreads)
   sums.ForEach([&](int k, int l, int target, int source) {
     const int i = first_query + target, j = first_key + source;
     if (i >= p.queries || j >= p.keys) return;
-    const int64_t at = bias_image * p.bias_steps.image + bias_head * p.bias_steps.head +
-                       i * p.bias_steps.query + j * p.bias_steps.key;
+    const int64_t at = BiasAt(p, bias_image, bias_head, i, j);
     if (partial != nullptr) {
       const int64_t pairs = static_cast<int64_t>(p.queries) * p.keys;
       partial[part * counts.heads * pairs + at] = sums.v[k][l];

@@ -228,6 +228,13 @@ __device__ __forceinline__ float ReduceRow(float value) {
   return value;
 }
 
+__device__ __forceinline__ int64_t BiasAt(const AttentionProblem& p, int64_t image, int head,
+                                          int query, int key) {
+  const BiasSteps& steps = p.bias_steps;
+  return image / p.sets * steps.image + image % p.sets * steps.set + head * steps.head +
+         query * steps.query + key * steps.key;
+}
+
 // Heads of operands, as a block reads them.
 template <typename T>
 struct AttentionBlock {
@@ -235,8 +242,8 @@ struct AttentionBlock {
   int64_t image;
   int head, kv_head;
 
-  static __device__ __forceinline__ int64_t First(const HeadSteps& steps, int64_t image, int head) {
-    return image * steps.image + head * steps.head;
+  __device__ __forceinline__ int64_t First(const HeadSteps& steps, int64_t image, int head) const {
+    return image / p.sets * steps.image + image % p.sets * steps.set + head * steps.head;
   }
   __device__ __forceinline__ Turning turning() const { return {p.rotary_dims, p.turns}; }
   template <int kDims>
@@ -268,8 +275,7 @@ struct AttentionBlock {
   __device__ __forceinline__ float Score(float product, int query, int key) const {
     const float score = p.scale * product;
     if (p.bias.data == nullptr) return score;
-    const int64_t at = image * p.bias_steps.image + head * p.bias_steps.head +
-                       query * p.bias_steps.query + key * p.bias_steps.key;
+    const int64_t at = BiasAt(p, image, head, query, key);
     return score +
            (p.bias.type == Element::kFp32 ? As<float>(p.bias)[at] : ToFloat(As<T>(p.bias)[at]));
   }
