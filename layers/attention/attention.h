@@ -12,8 +12,8 @@
 // but tile by tile: backward computes them anew from the inputs and lse (Dao et al., 2022). Nothing
 // is in place, and a rerun computes what forward does.
 //
-// A position is a place along the spatial axes, outermost first. With `axes`, it is one along the last
-// so many of them, and the others number sequences that do not see each other, such as windows
+// A position is a place along the spatial axes, outermost first. With `axes`, it is one along the
+// last so many of them, and the others number sequences that do not see each other, such as windows
 // (layers/shape/windows.h). Inputs, of one dtype and layout:
 //
 // query {N, heads * head_dim, Tq}, key {N, kv_heads * head_dim, Tk} and value {N, kv_heads *
@@ -25,8 +25,8 @@
 // value_dim and the positions of the query. Where no layer needs dbias, backward does not write it.
 //
 // params, with `learned_bias`: 0 bias {heads, Tq, Tk}, fp32, which begins at 0 and is added to S of
-// every image and sequence. saved: 0 lse {N, S * heads, Tq}, fp32. Images are independent, and the gradient of the
-// parameter is a sum over them, to which kernels of backward_data can add.
+// every image and sequence. saved: 0 lse {N, S * heads, Tq}, fp32. Images are independent, and the
+// gradient of the parameter is a sum over them, to which kernels of backward_data can add.
 //
 // A query whose S are all -infinity has y NaN, as a softmax of them, and backward makes NaN of dkey
 // and dvalue of all positions of its head. So padding is masked by a bias that is finite, such as

@@ -47,7 +47,8 @@ struct AttentionBias {
 };
 
 // Sequences of one image count as images of their own. Where the steps from one to the next are
-// those from an image's last to the next image's first, as with channels last, there is one in each.
+// those from an image's last to the next image's first, as with channels last, there is one in
+// each.
 struct AttentionShape {
   int64_t images = 1, queries = 1, keys = 1;
   bool causal = false;

@@ -57,7 +57,8 @@ void CaseList::Attentions() {
   AddAttention({.heads = 2, .axes = 1}, {{2, 48, 4, 6}, {2, 1, 4, 6, 6}});
   AddAttention({.heads = 2, .axes = 1}, {{1, 16, 3, 2, 4}, {1, 16, 6, 5}, {1, 16, 6, 5}});
   AddAttention({.heads = 2, .axes = 2}, {{2, 48, 3, 2, 4}});
-  // Gradients of a bias that images or heads share, of so much work that a CPU uses several threads.
+  // Gradients of a bias that images or heads share, of so much work that a CPU uses several
+  // threads.
   AddAttention({.heads = 4, .kv_heads = 2, .learned_bias = true}, {{5, 8 * 32, 50}});
   AddAttention({.heads = 4}, {{5, 3 * 4 * 32, 50}, {5, 1, 50, 50}});
 }

@@ -80,8 +80,8 @@ cudaError_t AttentionLaunch(const LaunchArgs& a) {
   return kernels::AttentionBiasGradient(problem, scratch, a.stream);
 }
 
-// Neap's kernels multiply in fp32 on CUDA cores, and reach a third of what these have: estimates for
-// an H200, whose tensor cores have fifty times as many operations in 16 bits.
+// Neap's kernels multiply in fp32 on CUDA cores, and reach a third of what these have: estimates
+// for an H200, whose tensor cores have fifteen times as many operations in 16 bits.
 double SlowdownOnCudaCores(DType dtype) {
   if (Is16Bit(dtype)) return 40;
   return dtype == DType::kTf32 ? 20 : 3;

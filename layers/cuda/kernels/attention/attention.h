@@ -79,8 +79,9 @@ cudaError_t AttentionForward(const AttentionProblem& problem, cudaStream_t strea
 int64_t AttentionScratchBytes(int64_t images, int64_t heads, int64_t queries);
 cudaError_t AttentionBackward(const AttentionProblem& problem, void* scratch, cudaStream_t stream);
 
-// attention_bias.cu. For a bias that all images share, AttentionBiasScratchBytes() of scratch memory
-// follow those of AttentionScratchBytes(); `dims` are those of query or value, whichever has more.
+// attention_bias.cu. For a bias that all images share, AttentionBiasScratchBytes() of scratch
+// memory follow those of AttentionScratchBytes(); `dims` are those of query or value, whichever has
+// more.
 int64_t AttentionBiasScratchBytes(int64_t images, int64_t heads, int64_t queries, int64_t keys,
                                   int64_t dims);
 cudaError_t AttentionBiasGradient(const AttentionProblem& problem, void* scratch,
