@@ -55,6 +55,7 @@ absl::StatusOr<LayerSpec> TransposedConvolution::Specify(const LayerContext& con
                                .hides_transfers = true,
                                .divisible = true,
                                .independent_images = true,
+                               .multiplies = true,
                                .paper_reads_output = false}};
   if (bias) {
     spec.params.push_back(

@@ -170,9 +170,10 @@ class Generator {
     return {net_.Add(Named("conv"), layer, {x.name}), channels, x.size};
   }
 
-  // x attends to itself, causally or not.
+  // x attends to itself, all of it or causally along its last axis.
   Value Attended(const Value& x) {
     Attention layer = {.heads = x.channels % 2 == 0 ? 2 : 1, .causal = Chance(2)};
+    if (layer.causal) layer.axes = 1;
     if (x.channels / layer.heads >= 2 && Chance(2)) layer.rotary_dims = 2;
     std::vector<std::string> inputs;
     if (Chance(2)) {

@@ -105,6 +105,7 @@ StepSignature Program::Signature(const Step& step, bool rerun) const {
                              .mode = options.mode,
                              .rerun = rerun,
                              .divisible = MayDivide(layer.traits, step.phase),
+                             .multiplies = layer.traits.multiplies && IsOfLayer(step.phase),
                              .optimizer = options.optimizer,
                              .accumulates_natively = step.accumulates_natively,
                              .operands = {}};

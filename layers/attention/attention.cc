@@ -26,6 +26,7 @@ absl::Status CheckFields(const Attention& layer) {
   }
   if (!(layer.scale >= 0 && std::isfinite(layer.scale)))
     return Bad(absl::StrCat("scale ", layer.scale, " must not be negative"));
+  if (layer.axes < 0) return Bad(absl::StrCat("axes ", layer.axes, " must not be negative"));
   if (layer.rotary_dims < 0 || layer.rotary_dims % 2 != 0)
     return Bad(absl::StrCat("rotary_dims ", layer.rotary_dims, " must be even"));
   if (layer.rotary_base > 0 && std::isfinite(layer.rotary_base)) return absl::OkStatus();
@@ -87,8 +88,28 @@ absl::Status CheckTensors(const Attention& layer, const LayerContext& context) {
                           " have other positions"));
 }
 
-int64_t KeysOfInputs(const LayerContext& context) {
-  return context.inputs[CountOfTensors(context) == 1 ? 0 : 1].shape.positions();
+// Whether the tensors have the sequences of the query.
+absl::Status CheckSequences(const Attention& layer, const LayerContext& context) {
+  const Shape& x = context.inputs[0].shape;
+  const Shape& key = context.inputs[CountOfTensors(context) == 1 ? 0 : 1].shape;
+  for (const Shape* shape : {&x, &key}) {
+    if (layer.axes <= shape->spatial_axes()) continue;
+    return Bad(absl::StrCat("axes ", layer.axes, ", but a tensor has the spatial axes of ",
+                            shape->ToString()));
+  }
+  if (SequencesOf(layer, x) == SequencesOf(layer, key)) return absl::OkStatus();
+  return Bad(absl::StrCat("the query has ", SequencesOf(layer, x), " sequences, the key has ",
+                          SequencesOf(layer, key)));
+}
+
+// Of a sequence of the query, and of the key.
+int64_t QueriesOfInputs(const Attention& layer, const LayerContext& context) {
+  const Shape& x = context.inputs[0].shape;
+  return x.positions() / SequencesOf(layer, x);
+}
+int64_t KeysOfInputs(const Attention& layer, const LayerContext& context) {
+  const Shape& key = context.inputs[CountOfTensors(context) == 1 ? 0 : 1].shape;
+  return key.positions() / SequencesOf(layer, key);
 }
 
 absl::Status CheckBias(const Attention& layer, const LayerContext& context) {
@@ -96,8 +117,11 @@ absl::Status CheckBias(const Attention& layer, const LayerContext& context) {
   if (context.inputs.size() == at) return absl::OkStatus();
   const TensorSpec& x = context.inputs[0];
   const Shape& bias = context.inputs[at].shape;
-  Shape wanted = {x.shape.n(), layer.heads, x.shape.positions(), KeysOfInputs(context)};
-  if (bias == wanted || bias == Shape{wanted[0], 1, wanted[2], wanted[3]}) return absl::OkStatus();
+  const int64_t sequences = SequencesOf(layer, x.shape);
+  std::vector<int64_t> pairs = {QueriesOfInputs(layer, context), KeysOfInputs(layer, context)};
+  if (sequences != 1) pairs.insert(pairs.begin(), sequences);
+  const Shape wanted = SpatialShape(x.shape.n(), layer.heads, pairs);
+  if (bias == wanted || bias == SpatialShape(x.shape.n(), 1, pairs)) return absl::OkStatus();
   return Bad(absl::StrCat("the bias is ", context.inputs[at].ToString(), ", expected ",
                           wanted.ToString(), ", or with one head"));
 }
@@ -151,7 +175,8 @@ std::string Attention::Parameters() const {
                         {"scale", scale},
                         {"learned_bias", learned_bias},
                         {"rotary_dims", rotary_dims},
-                        {"rotary_base", rotary_base}});
+                        {"rotary_base", rotary_base},
+                        {"axes", axes}});
 }
 
 absl::StatusOr<LayerSpec> Attention::Specify(const LayerContext& context) const {
@@ -159,16 +184,18 @@ absl::StatusOr<LayerSpec> Attention::Specify(const LayerContext& context) const 
   RETURN_IF_ERROR(CheckCount(*this, context));
   RETURN_IF_ERROR(CheckAgree(context));
   RETURN_IF_ERROR(CheckTensors(*this, context));
+  RETURN_IF_ERROR(CheckSequences(*this, context));
   RETURN_IF_ERROR(CheckBias(*this, context));
   RETURN_IF_ERROR(CheckRotary(*this, context));
   const TensorSpec& x = context.inputs[0];
-  const int64_t queries = x.shape.positions(), keys = KeysOfInputs(context);
+  const int64_t sequences = SequencesOf(*this, x.shape);
+  const int64_t queries = QueriesOfInputs(*this, context), keys = KeysOfInputs(*this, context);
   const int64_t dims = HeadDimOf(*this, context), value_dims = ValueDimOf(*this, context);
   LayerSpec spec = {
       .output = WithShape(x, SpatialShape(x.shape.n(), heads * value_dims, x.shape.spatial())),
       .traits = {.checkpoint = true, .hides_transfers = true, .independent_images = true}};
   // Forward has a product of as many multiply-adds as pairs and dimensions for S, and one for y.
-  const double pairs = PairsOf(*this, queries, keys) * Product({x.shape.n(), heads});
+  const double pairs = PairsOf(*this, queries, keys) * Product({x.shape.n(), sequences, heads});
   const double of_query = 2 * pairs * static_cast<double>(dims);
   const double of_value = 2 * pairs * static_cast<double>(value_dims);
   if (learned_bias)
@@ -176,7 +203,7 @@ absl::StatusOr<LayerSpec> Attention::Specify(const LayerContext& context) const 
   spec.steps = {
       {.reads = ForwardReads(*this, context), .writes = {Y()}, .flops = of_query + of_value}};
   if (context.mode == Mode::kInference) return spec;
-  spec.saved = {{"lse", {.shape = {x.shape.n(), heads, queries}}}};
+  spec.saved = {{"lse", {.shape = {x.shape.n(), sequences * heads, queries}}}};
   spec.steps[0].writes.push_back(Saved(0));
   spec.steps.push_back(Backward(*this, context));
   spec.steps[1].flops = 3 * of_query + 2 * of_value;

@@ -12,16 +12,19 @@ Heads HeadsOf(const StepSignature& signature, Operand tensor, int64_t channel, i
               int64_t dims) {
   const TensorSpec& spec = signature.Spec(tensor);
   const int64_t channels = spec.shape.c(), positions = spec.shape.positions();
+  const int64_t sequences = SequencesOf(*signature.layer.As<Attention>(), spec.shape);
   const bool last = spec.layout == Layout::kChannelsLast;
   const int64_t dim_step = last ? 1 : positions;
   return {.tensor = tensor,
           .count = count,
           .dims = dims,
           .first = channel * dim_step,
-          .image_step = channels * positions,
+          .image_step = channels * positions / (last ? sequences : 1),
           .head_step = dims * dim_step,
           .position_step = last ? channels : 1,
-          .dim_step = dim_step};
+          .dim_step = dim_step,
+          .sets = last ? 1 : sequences,
+          .set_step = last ? 0 : positions / sequences};
 }
 
 AttentionBias ParameterBias(const AttentionShape& s) {
@@ -32,22 +35,33 @@ AttentionBias ParameterBias(const AttentionShape& s) {
           .key_step = 1};
 }
 
-AttentionBias InputBias(const StepSignature& signature, int input) {
+AttentionBias InputBias(const StepSignature& signature, int input, int64_t sequences) {
   const TensorSpec& spec = signature.Spec(X(input));
-  const int64_t heads = spec.shape.c(), pairs = spec.shape.positions();
+  const Shape& shape = spec.shape;
+  const int64_t heads = shape.c(), positions = shape.positions(), pairs = positions / sequences;
   const bool last = spec.layout == Layout::kChannelsLast;
   const int64_t key_step = last ? heads : 1;
   return {.value = X(input),
           .gradient = Dx(input),
-          .image_step = heads * pairs,
+          .image_step = heads * (last ? pairs : positions),
           .head_step = heads == 1 ? 0
                        : last     ? 1
-                                  : pairs,
-          .query_step = spec.shape.w() * key_step,
-          .key_step = key_step};
+                                  : positions,
+          .query_step = shape.spatial().back() * key_step,
+          .key_step = key_step,
+          .sets = last ? 1 : sequences,
+          .set_step = last ? 0 : pairs};
 }
 
 }  // namespace
+
+int64_t SequencesOf(const Attention& layer, const Shape& shape) {
+  if (layer.axes == 0) return 1;
+  int64_t sequences = 1;
+  for (int axis = 0; axis < shape.spatial_axes() - layer.axes; ++axis)
+    sequences *= shape.spatial()[static_cast<size_t>(axis)];
+  return sequences;
+}
 
 int64_t HeadDimOf(const Attention& layer, const LayerContext& context) {
   const int64_t channels = context.inputs[0].shape.c();
@@ -64,9 +78,11 @@ AttentionShape AttentionShapeOf(const StepSignature& signature) {
   const int64_t dims = HeadDimOf(layer, context);
   const Operand key = X(is_packed ? 0 : 1), value = X(is_packed ? 0 : 2);
   const int64_t value_dims = is_packed ? dims : signature.Spec(value).shape.c() / kv_heads;
-  AttentionShape s = {.images = signature.Spec(X()).shape.n(),
-                      .queries = signature.Spec(X()).shape.positions(),
-                      .keys = signature.Spec(key).shape.positions(),
+  const Shape& x = signature.Spec(X()).shape;
+  const int64_t sequences = SequencesOf(layer, x);
+  AttentionShape s = {.images = x.n() * sequences,
+                      .queries = x.positions() / sequences,
+                      .keys = signature.Spec(key).shape.positions() / sequences,
                       .causal = layer.causal,
                       .scale = layer.scale != 0
                                    ? layer.scale
@@ -82,7 +98,7 @@ AttentionShape AttentionShapeOf(const StepSignature& signature) {
   if (layer.learned_bias) {
     s.bias = ParameterBias(s);
   } else if (signature.Has(X(last))) {
-    s.bias = InputBias(signature, last);
+    s.bias = InputBias(signature, last, sequences);
   }
   return s;
 }

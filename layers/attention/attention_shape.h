@@ -21,10 +21,13 @@ struct Heads {
   int64_t dims = 1;   // of each
   int64_t first = 0;  // the element with which the first head begins
   int64_t image_step = 0, head_step = 0, position_step = 0, dim_step = 0;
+  // Of an image by itself, `sets` sequences one behind the other: images are numbered through.
+  int64_t sets = 1, set_step = 0;
 
   // The first dimension of a head at a position.
   int64_t At(int64_t image, int64_t head, int64_t position) const {
-    return first + image * image_step + head * head_step + position * position_step;
+    return first + image / sets * image_step + image % sets * set_step + head * head_step +
+           position * position_step;
   }
   // The gradient of an input, which has the same steps.
   Operand gradient() const { return {Slot::kInputGrad, tensor.index}; }
@@ -35,12 +38,17 @@ struct Heads {
 struct AttentionBias {
   Operand value, gradient;
   int64_t image_step = 0, head_step = 0, query_step = 0, key_step = 0;
+  int64_t sets = 1, set_step = 0;  // as of heads
 
   int64_t At(int64_t image, int64_t head, int64_t query) const {
-    return image * image_step + head * head_step + query * query_step;
+    return image / sets * image_step + image % sets * set_step + head * head_step +
+           query * query_step;
   }
 };
 
+// Sequences of one image count as images of their own. Where the steps from one to the next are
+// those from an image's last to the next image's first, as with channels last, there is one in
+// each.
 struct AttentionShape {
   int64_t images = 1, queries = 1, keys = 1;
   bool causal = false;
@@ -56,6 +64,9 @@ struct AttentionShape {
     return causal ? std::min(keys, query_position + 1) : keys;
   }
 };
+
+// The sequences in each image of a tensor with at least as many spatial axes as the layer has.
+int64_t SequencesOf(const Attention& layer, const Shape& shape);
 
 // Of inputs that suit the layer: the dimensions of a head of query and key.
 int64_t HeadDimOf(const Attention& layer, const LayerContext& context);

@@ -1,5 +1,5 @@
-// Attention. A part of the work is the heads of query that share a head of key and value, in an
-// image. Key and value, and their gradients, are rows of the workspace while it lasts:
+// Attention. A unit of the work is the heads of query that share a head of key and value, in an
+// image. Key and value, and their gradients, are rows of the workspace of a part while it lasts:
 //
 //   workspace  [angles)[rows and scores of part 0)[of part 1) ...
 #include "neap/layers/attention/attention.h"
@@ -18,9 +18,9 @@ namespace {
 
 using namespace operands;
 
-// At most so many run at a time, for which the workspace has room. Their number does not depend on
-// the cores, so plans do not.
-constexpr int64_t kMaxParts = 8;
+// At most so many parts run at a time, for which the workspace has room. Their number does not
+// depend on the cores, so plans do not.
+constexpr int64_t kMaxParts = 64;
 // Threads pay from so many multiply-adds on.
 constexpr int64_t kMinThreadedWork = 1 << 20;
 
@@ -228,17 +228,38 @@ class SharedHeads {
   int64_t image_, kv_head_;
 };
 
-// Whether several heads or images add to the same gradient of the bias.
-bool SharesBiasGradient(const StepSignature& signature, const AttentionShape& s) {
-  if (!s.bias.has_value() || !signature.Has(s.bias->gradient)) return false;
-  return s.bias->image_step == 0 || s.bias->head_step == 0;
-}
+// The units of the work, in sets of those that add to the same gradients of a bias: a set is run in
+// order, the images of a head or the heads of an image. Other units are sets of their own.
+struct UnitSets {
+  int64_t count = 1, units = 1;  // of each set
+  bool is_of_head = false;
+
+  UnitSets(const StepSignature& signature, const AttentionShape& s)
+      : count(s.images * s.key.count) {
+    if (!s.bias.has_value() || !signature.Has(s.bias->gradient)) return;
+    is_of_head = s.bias->image_step == 0;
+    if (is_of_head) {
+      count = s.key.count;
+      units = s.images;
+    } else if (s.bias->head_step == 0) {
+      count = s.images;
+      units = s.key.count;
+    }
+  }
+  // Calls run(image, head of key and value) for the units of a set.
+  template <typename Run>
+  void ForEachUnit(int64_t set, int64_t kv_heads, const Run& run) const {
+    for (int64_t unit = 0; unit < units; ++unit) {
+      const int64_t i = set * units + unit;
+      is_of_head ? run(unit, set) : run(i / kv_heads, i % kv_heads);
+    }
+  }
+};
 
 // The parts of the work that run at a time.
-int64_t PartsOf(const StepSignature& signature, const AttentionShape& s) {
+int64_t PartsOf(const UnitSets& sets, const AttentionShape& s) {
   const int64_t work = s.images * s.query.count * s.queries * s.keys * s.query.dims;
-  if (work < kMinThreadedWork || SharesBiasGradient(signature, s)) return 1;
-  return std::min(kMaxParts, s.images * s.key.count);
+  return work < kMinThreadedWork ? 1 : std::min(kMaxParts, sets.count);
 }
 
 // Where sums of dbias begin.
@@ -255,12 +276,15 @@ void AttentionLoop(const LoopArgs& args) {
   rotation.Fill(s);
   if (!is_forward) ClearBiasGradient(args, s);
   float* const memory = args.Workspace<float>() + Rotation::Floats(s);
-  const int64_t parts = PartsOf(args.signature, s), all = s.images * s.key.count;
+  const UnitSets sets(args.signature, s);
+  const int64_t parts = PartsOf(sets, s);
   const auto run_part = [&](int64_t part) {
     const PartMemory of_part(s, is_forward, memory + part * PartMemory::Floats(s, is_forward));
-    for (int64_t i = all * part / parts; i < all * (part + 1) / parts; ++i) {
-      const SharedHeads heads(args, s, rotation, of_part, i / s.key.count, i % s.key.count);
-      is_forward ? heads.Forward() : heads.Backward();
+    for (int64_t i = sets.count * part / parts; i < sets.count * (part + 1) / parts; ++i) {
+      sets.ForEachUnit(i, s.key.count, [&](int64_t image, int64_t kv_head) {
+        const SharedHeads heads(args, s, rotation, of_part, image, kv_head);
+        is_forward ? heads.Forward() : heads.Backward();
+      });
     }
   };
   const auto count = static_cast<size_t>(parts);
@@ -275,7 +299,7 @@ absl::StatusOr<Candidates> AttentionSteps(const StepSignature& signature) {
   const AttentionShape s = AttentionShapeOf(signature);
   const bool is_forward = signature.phase == Phase::kForward;
   const int64_t floats =
-      Rotation::Floats(s) + PartsOf(signature, s) * PartMemory::Floats(s, is_forward);
+      Rotation::Floats(s) + PartsOf(UnitSets(signature, s), s) * PartMemory::Floats(s, is_forward);
   return OwnLoop(signature, AttentionLoop, floats * static_cast<int64_t>(sizeof(float)));
 }
 

@@ -8,10 +8,11 @@
 //
 // Windows, and the positions in each, follow each other row by row. N stays the batch, since a
 // network runs in parts of it: what a Swin transformer does with N * windows images of one window
-// each, an attention does along the last axis alone, for every window by itself.
+// each, an attention does along the last axis alone (Attention::axes), for every window by itself.
 //
 //   x = net.Add("rolled", Roll{.shift = -3}, {x});
 //   x = net.Add("windows", WindowPartition{.window = 7}, {x});  // {N, C, 64, 49} of 56 x 56
+//   x = net.Add("attention", Attention{.heads = 3, .learned_bias = true, .axes = 1}, {x});
 //   x = net.Add("merged", WindowMerge{.window = 7, .size = 56}, {x});
 #pragma once
 

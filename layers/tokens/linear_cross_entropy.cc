@@ -71,7 +71,7 @@ absl::StatusOr<LayerSpec> LinearCrossEntropy::Specify(const LayerContext& contex
       .states = {{.name = "metrics", .tensor = VectorSpec(2), .in_checkpoint = false}},
       .loss_weight = weight,
       .index_count = classes,
-      .traits = {.independent_images = true, .paper_reads_output = false}};
+      .traits = {.independent_images = true, .multiplies = true, .paper_reads_output = false}};
   const double flops = 2.0 * static_cast<double>(x.elements()) * static_cast<double>(classes);
   StepSpec forward = {
       .writes = {Y(), State(0)}, .accumulates_natively = {Slot::kState}, .depends_on_part = true};

@@ -78,6 +78,7 @@ void AddPermute(Graph& net, std::string x) {
 void AddWindows(Graph& net, std::string x) {
   x = net.Add("rolled", Roll{.shift = -3}, {x});
   x = net.Add("windows", WindowPartition{.window = 7}, {x});  // {N, C, 64, 49} of 56 x 56
+  x = net.Add("attention", Attention{.heads = 3, .learned_bias = true, .axes = 1}, {x});
   x = net.Add("merged", WindowMerge{.window = 7, .size = 56}, {x});
 }
 

@@ -47,6 +47,20 @@ void CaseList::Attentions() {
   AddAttention({.heads = 2}, {{2, 16, 4, 5}, {2, 16, 7}, {2, 16, 7}});        // that read a text
   AddAttention({.heads = 2}, {{1, 8, 2, 3, 2}, {1, 8, 3, 3}, {1, 8, 3, 3}});  // volumes
   AddAttention({.heads = 4, .causal = true}, {{1, 4 * 3 * 32, 130}});  // several tiles of both
+  // Sequences beside each other in an image or a volume, such as windows.
+  AddAttention({.heads = 3, .learned_bias = true, .axes = 1}, {{2, 3 * 24, 5, 9}});
+  AddAttention({.heads = 4, .kv_heads = 2, .causal = true, .rotary_dims = 8, .axes = 1},
+               {{2, 8 * 8, 3, 35}});
+  AddAttention({.heads = 2, .axes = 1}, {{2, 16, 4, 5}, {2, 16, 4, 7}, {2, 16, 4, 7}});
+  AddAttention({.heads = 2, .axes = 1},
+               {{2, 16, 4, 5}, {2, 16, 4, 7}, {2, 16, 4, 7}, {2, 2, 4, 5, 7}});
+  AddAttention({.heads = 2, .axes = 1}, {{2, 48, 4, 6}, {2, 1, 4, 6, 6}});
+  AddAttention({.heads = 2, .axes = 1}, {{1, 16, 3, 2, 4}, {1, 16, 6, 5}, {1, 16, 6, 5}});
+  AddAttention({.heads = 2, .axes = 2}, {{2, 48, 3, 2, 4}});
+  // Gradients of a bias that images or heads share, of so much work that a CPU uses several
+  // threads.
+  AddAttention({.heads = 4, .kv_heads = 2, .learned_bias = true}, {{5, 8 * 32, 50}});
+  AddAttention({.heads = 4}, {{5, 3 * 4 * 32, 50}, {5, 1, 50, 50}});
 }
 
 }  // namespace neap::testing

@@ -14,7 +14,7 @@ namespace {
 using namespace operands;
 using Vector = std::vector<double>;
 
-// A matrix for each image and head: {rows, columns} of each.
+// A matrix for each head of a sequence, of which an image has several: {rows, columns} of each.
 struct Matrices {
   size_t images, heads, rows, columns;
   Vector values = Vector(images * heads * rows * columns);
@@ -34,6 +34,8 @@ class AttentionReference {
         heads_(static_cast<size_t>(layer_.heads)),
         kv_heads_(static_cast<size_t>(layer_.kv_heads == 0 ? layer_.heads : layer_.kv_heads)) {
     const Shape& x = signature.Spec(X()).shape;
+    for (int axis = 0; layer_.axes != 0 && axis < x.spatial_axes() - layer_.axes; ++axis)
+      sets_ *= static_cast<size_t>(x.spatial()[static_cast<size_t>(axis)]);
     const auto channels = static_cast<size_t>(x.c());
     const size_t dims = channels / (is_packed_ ? heads_ + 2 * kv_heads_ : heads_);
     scale_ = layer_.scale != 0 ? static_cast<double>(layer_.scale)
@@ -113,28 +115,29 @@ class AttentionReference {
   // Heads {N, heads, T, dims} of the channels from `first` on of values {N, C, T}.
   Matrices HeadsOf(const Vector& values, size_t first, size_t heads, size_t dims,
                    size_t positions) const {
-    const auto images = static_cast<size_t>(signature_.Spec(X()).shape.n());
+    const size_t images = sets_ * static_cast<size_t>(signature_.Spec(X()).shape.n());
     const size_t channels = values.size() / images / positions;
     Matrices m = {images, heads, positions, dims};
     for (size_t i = 0; i < m.values.size(); ++i) {
       const size_t d = i % dims, t = i / dims % positions, h = i / dims / positions % heads;
       const size_t n = i / dims / positions / heads;
-      m.values[i] = values[(n * channels + first + h * dims + d) * positions + t];
+      const size_t channel = n / sets_ * channels + first + h * dims + d;
+      m.values[i] = values[(channel * sets_ + n % sets_) * positions + t];
     }
     return m;
   }
   Matrices Part(int input, size_t first, size_t heads, size_t dims) const {
     const auto positions = static_cast<size_t>(signature_.Spec(X(input)).shape.positions());
-    return HeadsOf(given_.at(X(input)), first, heads, dims, positions);
+    return HeadsOf(given_.at(X(input)), first, heads, dims, positions / sets_);
   }
 
-  // Values {N, heads * dims, T}.
-  static Vector Channels(Matrices& m) {
+  // Values {N, heads * dims, sets, T}.
+  Vector Channels(Matrices& m) const {
     Vector values;
-    for (size_t n = 0; n < m.images; ++n) {
+    for (size_t n = 0; n < m.images; n += sets_) {
       for (size_t c = 0; c < m.heads * m.columns; ++c) {
-        for (size_t t = 0; t < m.rows; ++t)
-          values.push_back(m.At(n, c / m.columns, t, c % m.columns));
+        for (size_t t = 0; t < sets_ * m.rows; ++t)
+          values.push_back(m.At(n + t / m.rows, c / m.columns, t % m.rows, c % m.columns));
       }
     }
     return values;
@@ -143,9 +146,10 @@ class AttentionReference {
   // The tensors behind each other in each image.
   Vector Packed(const std::vector<Vector>& parts) const {
     Vector values;
-    for (size_t n = 0; n < query_.images; ++n) {
+    const size_t images = query_.images / sets_;
+    for (size_t n = 0; n < images; ++n) {
       for (const Vector& part : parts) {
-        const auto of_image = static_cast<std::ptrdiff_t>(part.size() / query_.images);
+        const auto of_image = static_cast<std::ptrdiff_t>(part.size() / images);
         const auto begin = part.begin() + static_cast<std::ptrdiff_t>(n) * of_image;
         values.insert(values.end(), begin, begin + of_image);
       }
@@ -182,13 +186,18 @@ class AttentionReference {
     }
   }
 
+  // Of a bias {N, heads, sets, Tq, Tk}.
+  size_t BiasRow(size_t n, size_t h, size_t heads) const {
+    return (n / sets_ * heads + h % heads) * sets_ + n % sets_;
+  }
+
   double Bias(size_t n, size_t h, size_t i, size_t j) const {
     const size_t pair = i * key_.rows + j, pairs = query_.rows * key_.rows;
     if (layer_.learned_bias) return given_.at(Param(0))[h * pairs + pair];
     const Operand bias = X(is_packed_ ? 1 : 3);
     if (!signature_.Has(bias)) return 0;
     const size_t heads = static_cast<size_t>(signature_.Spec(bias).shape.c());
-    return given_.at(bias)[(n * heads + h % heads) * pairs + pair];
+    return given_.at(bias)[BiasRow(n, h, heads) * pairs + pair];
   }
 
   Matrices Scores() {
@@ -211,12 +220,13 @@ class AttentionReference {
     return sums;
   }
 
-  Vector BiasGradient(const Matrices& ds, int64_t heads) const {
-    if (heads != 1 || ds.heads == 1) return ds.values;
-    const size_t pairs = ds.rows * ds.columns;
-    Vector sums(ds.images * pairs);
-    for (size_t i = 0; i < ds.values.size(); ++i)
-      sums[i / pairs / ds.heads * pairs + i % pairs] += ds.values[i];
+  Vector BiasGradient(Matrices& ds, int64_t heads) const {
+    const auto count = static_cast<size_t>(heads);
+    Vector sums(ds.images * count * ds.rows * ds.columns);
+    ForEachRow([&](size_t n, size_t h, size_t i) {
+      const size_t row = BiasRow(n, h, count) * ds.rows + i;
+      for (size_t j = 0; j < ds.columns; ++j) sums[row * ds.columns + j] += ds.At(n, h, i, j);
+    });
     return sums;
   }
 
@@ -225,6 +235,7 @@ class AttentionReference {
   const Attention& layer_;
   const bool is_packed_;
   const size_t heads_, kv_heads_;
+  size_t sets_ = 1;  // sequences of an image
   double scale_ = 1;
   Matrices query_{}, key_{}, value_{};  // query and key are rotated
 };

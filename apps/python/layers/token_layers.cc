@@ -36,20 +36,23 @@ void BindAttention(nb::module_& module) {
   module.def(
       "Attention",
       [](int64_t heads, int64_t kv_heads, bool causal, float scale, bool learned_bias,
-         int64_t rotary_dims, float rotary_base) {
+         int64_t rotary_dims, float rotary_base, int64_t axes) {
         return Layer(Attention{.heads = heads,
                                .kv_heads = kv_heads,
                                .causal = causal,
                                .scale = scale,
                                .learned_bias = learned_bias,
                                .rotary_dims = rotary_dims,
-                               .rotary_base = rotary_base});
+                               .rotary_base = rotary_base,
+                               .axes = axes});
       },
       "heads"_a, "kv_heads"_a = usual.kv_heads, "causal"_a = usual.causal, "scale"_a = usual.scale,
       "learned_bias"_a = usual.learned_bias, "rotary_dims"_a = usual.rotary_dims,
-      "rotary_base"_a = usual.rotary_base,
+      "rotary_base"_a = usual.rotary_base, "axes"_a = usual.axes,
       "As torch.nn.functional.scaled_dot_product_attention, of query, key and value, or of one "
-      "tensor with all three in its channels, and of a bias, if there is one.");
+      "tensor with all three in its channels, and of a bias, if there is one; along the last "
+      "`axes` "
+      "spatial axes, or all.");
 }
 
 }  // namespace

@@ -27,7 +27,8 @@ kernels::HeadsArray HeadsArrayOf(const LaunchArgs& a, const Heads& heads, Operan
           .steps = {.image = heads.image_step,
                     .head = heads.head_step,
                     .position = heads.position_step,
-                    .dim = heads.dim_step}};
+                    .dim = heads.dim_step,
+                    .set = heads.set_step}};
 }
 
 // The workspace is [turns)[scratch memory of backward).
@@ -38,6 +39,7 @@ int64_t TurnsBytes(const AttentionShape& s) {
 
 kernels::AttentionProblem AttentionProblemOf(const LaunchArgs& a, const AttentionShape& s) {
   kernels::AttentionProblem problem = {.images = s.images,
+                                       .sets = s.query.sets,
                                        .heads = static_cast<int>(s.query.count),
                                        .kv_heads = static_cast<int>(s.key.count),
                                        .queries = static_cast<int>(s.queries),
@@ -59,7 +61,8 @@ kernels::AttentionProblem AttentionProblemOf(const LaunchArgs& a, const Attentio
   problem.bias_steps = {.image = s.bias->image_step,
                         .head = s.bias->head_step,
                         .query = s.bias->query_step,
-                        .key = s.bias->key_step};
+                        .key = s.bias->key_step,
+                        .set = s.bias->set_step};
   problem.adds_to_bias_gradient = a.signature.Accumulates(s.bias->gradient);
   return problem;
 }
@@ -67,13 +70,21 @@ kernels::AttentionProblem AttentionProblemOf(const LaunchArgs& a, const Attentio
 cudaError_t AttentionLaunch(const LaunchArgs& a) {
   const AttentionShape s = AttentionShapeOf(a.signature);
   const kernels::AttentionProblem problem = AttentionProblemOf(a, s);
-  const cudaError_t turned = kernels::RotaryTurns(problem, s.rotary_base, a.stream);
+  const cudaError_t turned = kernels::RotaryTurns(s.queries, s.keys, problem.rotary_dims,
+                                                  s.rotary_base, problem.turns, a.stream);
   if (turned != cudaSuccess) return turned;
   if (a.signature.phase == Phase::kForward) return kernels::AttentionForward(problem, a.stream);
   void* const scratch = static_cast<std::byte*>(a.run.workspace) + TurnsBytes(s);
   const cudaError_t error = kernels::AttentionBackward(problem, scratch, a.stream);
   if (error != cudaSuccess || problem.bias_gradient.data == nullptr) return error;
   return kernels::AttentionBiasGradient(problem, scratch, a.stream);
+}
+
+// Neap's kernels multiply in fp32 on CUDA cores, and reach a third of what these have: estimates
+// for an H200, whose tensor cores have fifteen times as many operations in 16 bits.
+double SlowdownOnCudaCores(DType dtype) {
+  if (Is16Bit(dtype)) return 40;
+  return dtype == DType::kTf32 ? 20 : 3;
 }
 
 // The kernels' blocks, of which there are no more than pairs of tiles, have 32-bit numbers.
@@ -101,9 +112,14 @@ absl::StatusOr<Candidates> AttentionCandidates(const StepSignature& signature,
   int64_t workspace_bytes = TurnsBytes(s);
   if (signature.phase != Phase::kForward) {
     workspace_bytes += kernels::AttentionScratchBytes(s.images, s.query.count, s.queries);
+    if (s.bias.has_value() && s.bias->image_step == 0) {
+      workspace_bytes +=
+          kernels::AttentionBiasScratchBytes(s.images, s.query.count, s.queries, s.keys, dims);
+    }
   }
   ASSIGN_OR_RETURN(Candidates candidates, SdpaCandidates(signature, s, runtime));
   Candidates own = OwnKernel(signature, runtime, AttentionLaunch, workspace_bytes);
+  own.front().engine.slowdown = SlowdownOnCudaCores(signature.Spec(X()).dtype);
   std::move(own.begin(), own.end(), std::back_inserter(candidates));
   return candidates;
 }

@@ -14,7 +14,9 @@ using cudnn::FrontendStatus;
 using cudnn::Handle;
 using SdpaNode = std::shared_ptr<fe::graph::Tensor_attributes>;
 
-constexpr size_t kOldestVersion = 91900;  // that neap is tested with
+// That neap is tested with. A device that is present is not opened with an older one
+// (CudnnConvolutions::ForDevice), so this is for descriptions.
+constexpr size_t kOldestVersion = 91900;
 
 enum SdpaUid : int64_t {
   kQuery = 1,
@@ -52,8 +54,8 @@ class SdpaGraph : public fe::graph::Graph {
     problem.phase == Phase::kForward ? AddForward() : AddBackward();
   }
 
-  // Finds the configuration of the engine that heuristics recommend. Errors: UNIMPLEMENTED if there
-  // is none.
+  // Finds the configurations that heuristics recommend, the best first. Errors: UNIMPLEMENTED if
+  // there is none.
   absl::Status Lower(cudnnHandle_t handle) {
     RETURN_IF_ERROR(Supported(validate()));
     RETURN_IF_ERROR(Supported(build_operation_graph(handle)));
@@ -61,38 +63,58 @@ class SdpaGraph : public fe::graph::Graph {
       if (node->override_heuristics_query().first != -1)
         return Unsupported("the frontend would choose an engine itself");
     }
-    fe::EngineConfigList configs;
     fe::get_heuristics_list(std::vector{fe::HeurMode_t::A}, *operation_graph, fe::allowAllConfig,
-                            configs, /*evaluate_all=*/true, /*sm_count=*/-1, device_properties);
-    if (configs.empty()) {
+                            configs_, /*evaluate_all=*/true, /*sm_count=*/-1, device_properties);
+    if (configs_.empty()) {
       return Unsupported(
           absl::StrCat("heuristics know none, ", fe::detail::get_last_error_string_()));
     }
-    config_ = configs.front();
     return absl::OkStatus();
   }
 
-  // With what the frontend adds to the engine's.
-  absl::StatusOr<int64_t> WorkspaceBytes() {
+  // Of the best configuration, with what the frontend adds to the engine's.
+  absl::StatusOr<int64_t> WorkspaceBytes() { return WorkspaceBytesOf(configs_.front()); }
+
+  // Builds the first configuration that can be built and needs no more than was listed: the library
+  // recommends some that its compiler refuses for a shape.
+  absl::Status Build(int64_t listed_bytes) {
+    const std::string call = "cudnn build sdpa";
+    fe::EngineConfigList fitting;
+    for (const auto& config : configs_) {
+      const absl::StatusOr<int64_t> bytes = WorkspaceBytesOf(config);
+      if (bytes.ok() && *bytes <= listed_bytes) fitting.push_back(config);
+    }
+    const auto count = static_cast<int64_t>(fitting.size());
+    plans.enqueue_engine_configs(std::move(fitting));
+    RETURN_IF_ERROR(FrontendStatus(plans.query_properties(), call, problem_));
+    absl::Status why = Unsupported("none of its configurations fits the workspace");
+    for (built_ = 0; built_ < count; ++built_) {
+      why = BuildPlan(call, listed_bytes);
+      if (why.ok()) return why;
+    }
+    return why;
+  }
+  // Of Build().
+  int64_t built() const { return built_; }
+
+ private:
+  absl::StatusOr<int64_t> WorkspaceBytesOf(fe::ManagedOpaqueDescriptor config) {
     int64_t bytes = 0;
-    RETURN_IF_ERROR(Supported(fe::detail::get_workspace_size(config_, bytes)));
+    RETURN_IF_ERROR(Supported(fe::detail::get_workspace_size(config, bytes)));
     return bytes + get_fe_workspace_size_subtree();
   }
 
-  absl::Status Build(int64_t listed_bytes) {
-    const std::string call = "cudnn build sdpa";
-    plans.enqueue_engine_configs({config_});
-    RETURN_IF_ERROR(FrontendStatus(plans.query_properties(), call, problem_));
-    RETURN_IF_ERROR(FrontendStatus(build_plan_at_index(0), call, problem_));
+  absl::Status BuildPlan(const std::string& call, int64_t listed_bytes) {
+    RETURN_IF_ERROR(FrontendStatus(build_plan_at_index(built_), call, problem_));
     int64_t bytes = 0;
-    RETURN_IF_ERROR(FrontendStatus(get_workspace_size_plan_at_index(0, bytes), call, problem_));
+    RETURN_IF_ERROR(
+        FrontendStatus(get_workspace_size_plan_at_index(built_, bytes), call, problem_));
     if (bytes <= listed_bytes) return absl::OkStatus();
     return absl::InternalError(absl::StrCat(call, ": the plan needs ", bytes,
                                             " bytes of workspace, its engine listed ", listed_bytes,
                                             " (", problem_.ToString(), ")"));
   }
 
- private:
   absl::Status Unsupported(const std::string& why) const {
     return absl::UnimplementedError(
         absl::StrCat("cuDNN has no engine for ", problem_.ToString(), ": ", why));
@@ -158,13 +180,14 @@ class SdpaGraph : public fe::graph::Graph {
         tensor(Attributes(problem_.query, kQuery)), tensor(Attributes(problem_.key, kKey)),
         tensor(Attributes(problem_.value, kValue)), tensor(Attributes(problem_.output, kOutput)),
         tensor(Attributes(problem_.output, kOutputGradient)), tensor(LseAttributes()), options);
-    SetResult(dquery, Attributes(problem_.query, kQueryGradient));
-    SetResult(dkey, Attributes(problem_.key, kKeyGradient));
+    SetResult(dquery, Attributes(problem_.query_gradient.value_or(problem_.query), kQueryGradient));
+    SetResult(dkey, Attributes(problem_.key_gradient.value_or(problem_.key), kKeyGradient));
     SetResult(dvalue, Attributes(problem_.value, kValueGradient));
   }
 
   SdpaProblem problem_;
-  fe::ManagedOpaqueDescriptor config_;
+  fe::EngineConfigList configs_;
+  int64_t built_ = 0;  // the index of the plan
 };
 
 class BuiltSdpa final : public SdpaPlan {
@@ -185,8 +208,9 @@ class BuiltSdpa final : public SdpaPlan {
     } else if (problem_.lse) {
       pointers[kLse] = p.lse;
     }
-    return FrontendStatus(graph_->execute_plan_at_index(handle_.get(), pointers, workspace, 0),
-                          "cudnn execute sdpa", problem_);
+    return FrontendStatus(
+        graph_->execute_plan_at_index(handle_.get(), pointers, workspace, graph_->built()),
+        "cudnn execute sdpa", problem_);
   }
 
  private:

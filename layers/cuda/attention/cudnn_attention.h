@@ -1,7 +1,9 @@
 // Attention through the cuDNN graph API (its operation sdpa): whether cuDNN has an engine for a
 // problem, with how much workspace, and the plan that runs it.
 //
-// cuDNN's heuristics name the engine without running it. On a machine without a GPU they have named
+// cuDNN's heuristics name the engine without running it, and a plan has the first of their
+// configurations that can be built in the workspace of the best; if there is none, the caller plans
+// again without cuDNN (EngineCatalog::Engines). On a machine without a GPU they have named
 // none (cuDNN 9.19, for the description of an H200), so plans that are made there for a described
 // GPU have attention by neap's own kernels. The engine reads and writes 16-bit heads whose
 // dimensions lie next to each other, whatever the steps between positions, heads and images, so a
@@ -30,13 +32,14 @@ struct SdpaTensor {
   int64_t image_step = 0, head_step = 0, position_step = 0;
 };
 
-// Forward, or backward_data. A gradient has the steps of its tensor; that of the bias is not
-// computed.
+// Forward, or backward_data. A gradient has the steps of its tensor if no others are given; that of
+// the bias is not computed.
 struct SdpaProblem {
   Phase phase = Phase::kForward;
   DType dtype = DType::kFp16;
   int64_t images = 1;
   SdpaTensor query, key, value, output;
+  std::optional<SdpaTensor> query_gradient = std::nullopt, key_gradient = std::nullopt;
   // {images or 1, heads or 1, queries, keys}, of the problem's dtype; its dims are the keys.
   std::optional<SdpaTensor> bias = std::nullopt;
   bool causal = false;

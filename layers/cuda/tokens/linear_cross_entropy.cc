@@ -214,6 +214,15 @@ class TokenLossStep final : public StreamKernel {
   std::vector<TokenProducts> products_;  // of a chunk, and of a smaller last one
 };
 
+// How much longer than its products a step takes that reads and writes the 4 bytes of a gradient of
+// the weight for each chunk: the three products multiply and add 6 times for each position, and
+// tensor cores do so 150 times, others 15, while a byte moves.
+double ChunkSlowdown(const StepSignature& signature, const TokenChunks& chunks) {
+  if (signature.phase == Phase::kForward || chunks.size == chunks.positions) return 1;
+  const double per_byte = chunks.dtype == DType::kFp32 ? 15 : 150;
+  return 1 + per_byte * 8 / 6 / static_cast<double>(chunks.size);
+}
+
 Candidate ChunkedCandidate(const StepSignature& signature, const SharedRuntime& runtime,
                            std::string id, const TokenChunks& chunks) {
   const auto make = [signature, runtime,
@@ -222,7 +231,10 @@ Candidate ChunkedCandidate(const StepSignature& signature, const SharedRuntime& 
     RETURN_IF_ERROR(kernel->Build());
     return kernel;
   };
-  return StreamCandidate({.id = std::move(id), .workspace_bytes = chunks.workspace_bytes()}, make);
+  return StreamCandidate({.id = std::move(id),
+                          .workspace_bytes = chunks.workspace_bytes(),
+                          .slowdown = ChunkSlowdown(signature, chunks)},
+                         make);
 }
 
 // Forward in training, whose loss backward computes.

@@ -31,7 +31,7 @@ def test_layers_are_copied_with_their_fields():
               neap.Sigmoid(), neap.Tanh(), neap.HardSigmoid(), neap.HardSwish(), neap.Silu(), neap.Gelu("tanh"),
               neap.Elu(0.5), neap.Softplus(2, threshold=10), neap.Mish(), neap.Prelu(3), neap.Add(), neap.Concat(),
               neap.Embedding(5, 3, padding=1, deviation=0.02), neap.PositionEmbedding(0.01), neap.PrependToken(deviation=0.5),
-              neap.Multiply(), neap.Attention(4, kv_heads=2, causal=True, scale=0.3, rotary_dims=6, rotary_base=100),
+              neap.Multiply(), neap.Attention(4, kv_heads=2, causal=True, scale=0.3, rotary_dims=6, rotary_base=100, axes=1),
               neap.SoftmaxCrossEntropy(0.1), neap.LinearCrossEntropy(7, bias=True, weight=0.5),
               neap.MeanSquaredError(0.5), neap.BinaryCrossEntropy(), neap.FocalLoss(0.5, gamma=1.5),
               neap.DiceLoss(background=False, cross_entropy=1)]

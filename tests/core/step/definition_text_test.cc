@@ -157,8 +157,8 @@ auto Fields(Softmax& d) {
   return std::tie(a, b);
 }
 auto Fields(Attention& d) {
-  auto& [a, b, c, e, f, g, h] = d;
-  return std::tie(a, b, c, e, f, g, h);
+  auto& [a, b, c, e, f, g, h, i] = d;
+  return std::tie(a, b, c, e, f, g, h, i);
 }
 auto Fields(LayerNorm& d) {
   auto& [a, b, c] = d;

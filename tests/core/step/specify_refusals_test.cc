@@ -118,6 +118,11 @@ TEST_CASE("wrong inputs are refused") {
   CheckRefused(Attention{.rotary_dims = 1}, {x}, "rotary_dims 1 must be even");
   CheckRefused(Attention{.rotary_dims = 4}, {x},
                "rotary_dims 4 is more than the 2 dimensions of a head");
+  CheckRefused(Attention{.axes = -1}, {x}, "axes -1 must not be negative");
+  CheckRefused(Attention{.axes = 3}, {x, x, x},
+               "axes 3, but a tensor has the spatial axes of 2x6x5x5");
+  CheckRefused(Attention{.axes = 1}, {x, Image({2, 6, 4, 5}), Image({2, 6, 4, 5})},
+               "the query has 5 sequences, the key has 4");
   CheckRefused(Attention{.rotary_base = 0}, {x}, "rotary_base 0 must be positive");
   CheckRefused(Attention{}, {},
                "takes query, key and value, or one tensor that has all three, and a bias, got 0"

@@ -271,6 +271,12 @@ TEST_CASE("attention keeps its inputs, its output and a number for each query po
         " param_grad[0] adds to param_grad\n");
   CHECK(packed.output.shape == Shape{2, 4, 4, 3});
   CHECK(packed.params[0].tensor.shape == Shape{2, 12, 12});
+  // Four sequences of three positions.
+  const LayerSpec apart =
+      Specified(Attention{.heads = 2, .learned_bias = true, .axes = 1}, {Image({2, 12, 4, 3})});
+  CHECK(apart.params[0].tensor.shape == Shape{2, 3, 3});
+  CHECK(apart.saved[0].tensor.shape == Shape{2, 8, 3});
+  CHECK(apart.steps[0].flops == packed.steps[0].flops / 4);
 }
 
 TEST_CASE("layers declare the traits that the papers' policies and accounting use") {
@@ -279,11 +285,15 @@ TEST_CASE("layers declare the traits that the papers' policies and accounting us
                              .hides_transfers = true,
                              .divisible = true,
                              .independent_images = true,
+                             .multiplies = true,
                              .paper_reads_output = false};
   CHECK(Specified(TransposedConvolution{.out_channels = 4}, x).traits == convolution);
   CHECK(Specified(Convolution{.out_channels = 4}, x).traits == convolution);
   CHECK(Specified(FullyConnected{.out_features = 4}, x).traits ==
-        LayerTraits{.checkpoint = true, .independent_images = true, .paper_reads_output = false});
+        LayerTraits{.checkpoint = true,
+                    .independent_images = true,
+                    .multiplies = true,
+                    .paper_reads_output = false});
   CHECK(Specified(Add{}, {x[0], x[0]}).traits ==
         LayerTraits{.checkpoint = true, .independent_images = true});
   for (const Layer& layer : {Layer(Relu{}), Layer(LocalResponseNorm{})})

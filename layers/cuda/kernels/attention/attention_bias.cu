@@ -1,20 +1,29 @@
 // The gradient of the bias of attention, dS (attention_backward.cu): a block takes a tile of pairs
-// of positions, and sums over the images and heads that have the same bias.
+// of positions, and sums over the images and heads that have the same bias. Where that would be few
+// blocks with many images each, every block has some of the images, and another kernel adds up.
+#include <algorithm>
+
 #include "neap/layers/cuda/kernels/attention/attention_gradient.cuh"
+#include "neap/layers/cuda/kernels/device_math.cuh"
 
 namespace neap::kernels {
 namespace {
 
-// The images and heads of which the bias has one each.
+// Blocks that keep every GPU busy.
+constexpr int64_t kEnoughBiasBlocks = 512;
+
+// The images and heads of which the bias has one each, and the parts of the images that have one
+// together, a block for each.
 struct BiasCounts {
   int64_t images;
   int heads;
+  int parts;
 };
 
 template <int kDims, typename T, typename Gradient>
 __global__ void __launch_bounds__(kTileThreads)
     BiasGradientKernel(const __grid_constant__ AttentionProblem p, BiasCounts counts,
-                       const float* means) {
+                       const float* means, float* partial) {
   using Tile = AttentionTile<kDims>;
   __shared__ __align__(16) float query[Tile::kFloats];
   __shared__ __align__(16) float dy[Tile::kFloats];
@@ -22,14 +31,17 @@ __global__ void __launch_bounds__(kTileThreads)
   __shared__ __align__(16) float value[Tile::kFloats];
   __shared__ RowNumbers<kDims> rows;
   const int tiles = TilesOf(p.keys, Tile::kRows);
-  const auto of_rows = static_cast<int>(blockIdx.x) / tiles;
-  const int first_key = static_cast<int>(blockIdx.x) % tiles * Tile::kRows;
+  const int part = static_cast<int>(blockIdx.x) % counts.parts;
+  const int tile = static_cast<int>(blockIdx.x) / counts.parts;
+  const int of_rows = tile / tiles;
+  const int first_key = tile % tiles * Tile::kRows;
   const int row_tiles = TilesOf(p.queries, Tile::kRows);
   const int first_query = of_rows % row_tiles * Tile::kRows;
   const int bias_head = of_rows / row_tiles % counts.heads;
   const int bias_image = of_rows / row_tiles / counts.heads;
-  const int64_t image_begin = counts.images == 1 ? 0 : bias_image;
-  const int64_t image_end = counts.images == 1 ? p.images : image_begin + 1;
+  const int64_t image_begin = counts.images == 1 ? p.images * part / counts.parts : bias_image;
+  const int64_t image_end =
+      counts.images == 1 ? p.images * (part + 1) / counts.parts : image_begin + 1;
   const int head_begin = counts.heads == 1 ? 0 : bias_head;
   const int head_end = counts.heads == 1 ? p.heads : head_begin + 1;
   const bool is_read = !p.causal || first_key < first_query + Tile::kRows;
@@ -59,30 +71,72 @@ __global__ void __launch_bounds__(kTileThreads)
   sums.ForEach([&](int k, int l, int target, int source) {
     const int i = first_query + target, j = first_key + source;
     if (i >= p.queries || j >= p.keys) return;
-    const int64_t at = bias_image * p.bias_steps.image + bias_head * p.bias_steps.head +
-                       i * p.bias_steps.query + j * p.bias_steps.key;
-    WriteOrAdd<1>(gradient, static_cast<size_t>(at), Vec<1>{{sums.v[k][l]}},
-                  p.adds_to_bias_gradient);
+    const int64_t at = BiasAt(p, bias_image, bias_head, i, j);
+    if (partial != nullptr) {
+      const int64_t pairs = static_cast<int64_t>(p.queries) * p.keys;
+      partial[part * counts.heads * pairs + at] = sums.v[k][l];
+    } else {
+      WriteOrAdd<1>(gradient, static_cast<size_t>(at), Vec<1>{{sums.v[k][l]}},
+                    p.adds_to_bias_gradient);
+    }
   });
+}
+
+// The sums of the parts, in their order.
+__global__ void __launch_bounds__(kThreads)
+    AddBiasParts(const float* partial, int64_t count, int parts, bool adds, float* gradient) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= count) return;
+  float sum = 0;
+  for (int part = 0; part < parts; ++part) sum += partial[part * count + i];
+  gradient[i] = adds ? gradient[i] + sum : sum;
+}
+
+template <int kDims>
+int PartsOfImages(int64_t images, int64_t heads, int64_t queries, int64_t keys) {
+  constexpr int kRows = AttentionTile<kDims>::kRows;
+  const int64_t tiles =
+      heads * TilesOf(static_cast<int>(queries), kRows) * TilesOf(static_cast<int>(keys), kRows);
+  return static_cast<int>(std::clamp<int64_t>(kEnoughBiasBlocks / tiles, 1, images));
 }
 
 }  // namespace
 
-cudaError_t AttentionBiasGradient(const AttentionProblem& p, const void* scratch,
-                                  cudaStream_t stream) {
-  const float* const means = static_cast<const float*>(scratch);
-  const BiasCounts counts = {p.bias_steps.image == 0 ? 1 : p.images,
-                             p.bias_steps.head == 0 ? 1 : p.heads};
+int64_t AttentionBiasScratchBytes(int64_t images, int64_t heads, int64_t queries, int64_t keys,
+                                  int64_t dims) {
+  int64_t parts = 1;
+  WithDims(static_cast<int>(dims), [&]<int kDims>() {
+    parts = PartsOfImages<kDims>(images, heads, queries, keys);
+    return cudaSuccess;
+  });
+  if (parts == 1) return 0;
+  return parts * heads * queries * keys * static_cast<int64_t>(sizeof(float));
+}
+
+cudaError_t AttentionBiasGradient(const AttentionProblem& p, void* scratch, cudaStream_t stream) {
+  float* const means = static_cast<float*>(scratch);
+  BiasCounts counts = {p.bias_steps.image == 0 ? 1 : p.images, p.bias_steps.head == 0 ? 1 : p.heads,
+                       1};
   const auto run = [&]<typename T>() {
     return WithHeadDims(p, [&]<int kDims>() {
       constexpr int kRows = AttentionTile<kDims>::kRows;
-      const auto blocks = static_cast<unsigned>(counts.images * counts.heads *
-                                                TilesOf(p.queries, kRows) * TilesOf(p.keys, kRows));
+      if (p.bias_steps.image == 0)
+        counts.parts = PartsOfImages<kDims>(p.images, p.heads, p.queries, p.keys);
+      float* const partial = counts.parts == 1 ? nullptr : means + p.images * p.heads * p.queries;
+      const auto blocks =
+          static_cast<unsigned>(counts.images * counts.heads * TilesOf(p.queries, kRows) *
+                                TilesOf(p.keys, kRows) * counts.parts);
       if (p.bias_gradient.type == Element::kFp32) {
-        BiasGradientKernel<kDims, T, float><<<blocks, kTileThreads, 0, stream>>>(p, counts, means);
+        BiasGradientKernel<kDims, T, float>
+            <<<blocks, kTileThreads, 0, stream>>>(p, counts, means, partial);
       } else {
-        BiasGradientKernel<kDims, T, T><<<blocks, kTileThreads, 0, stream>>>(p, counts, means);
+        BiasGradientKernel<kDims, T, T>
+            <<<blocks, kTileThreads, 0, stream>>>(p, counts, means, partial);
       }
+      if (partial == nullptr) return cudaGetLastError();
+      const int64_t count = static_cast<int64_t>(p.heads) * p.queries * p.keys;
+      AddBiasParts<<<BlocksOf(count), kThreads, 0, stream>>>(
+          partial, count, counts.parts, p.adds_to_bias_gradient, As<float>(p.bias_gradient));
       return cudaGetLastError();
     });
   };

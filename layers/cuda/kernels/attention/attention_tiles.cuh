@@ -228,6 +228,13 @@ __device__ __forceinline__ float ReduceRow(float value) {
   return value;
 }
 
+__device__ __forceinline__ int64_t BiasAt(const AttentionProblem& p, int64_t image, int head,
+                                          int query, int key) {
+  const BiasSteps& steps = p.bias_steps;
+  return image / p.sets * steps.image + image % p.sets * steps.set + head * steps.head +
+         query * steps.query + key * steps.key;
+}
+
 // Heads of operands, as a block reads them.
 template <typename T>
 struct AttentionBlock {
@@ -235,8 +242,8 @@ struct AttentionBlock {
   int64_t image;
   int head, kv_head;
 
-  static __device__ __forceinline__ int64_t First(const HeadSteps& steps, int64_t image, int head) {
-    return image * steps.image + head * steps.head;
+  __device__ __forceinline__ int64_t First(const HeadSteps& steps, int64_t image, int head) const {
+    return image / p.sets * steps.image + image % p.sets * steps.set + head * steps.head;
   }
   __device__ __forceinline__ Turning turning() const { return {p.rotary_dims, p.turns}; }
   template <int kDims>
@@ -268,8 +275,7 @@ struct AttentionBlock {
   __device__ __forceinline__ float Score(float product, int query, int key) const {
     const float score = p.scale * product;
     if (p.bias.data == nullptr) return score;
-    const int64_t at = image * p.bias_steps.image + head * p.bias_steps.head +
-                       query * p.bias_steps.query + key * p.bias_steps.key;
+    const int64_t at = BiasAt(p, image, head, query, key);
     return score +
            (p.bias.type == Element::kFp32 ? As<float>(p.bias)[at] : ToFloat(As<T>(p.bias)[at]));
   }
@@ -281,14 +287,18 @@ struct AttentionBlock {
 
 constexpr int TilesOf(int positions, int rows) { return (positions + rows - 1) / rows; }
 
-// Calls run.template operator()<kDims>() for the least kDims that holds the heads.
+// Calls run.template operator()<kDims>() for the least kDims that holds so many dimensions.
 template <typename Run>
-cudaError_t WithHeadDims(const AttentionProblem& p, const Run& run) {
-  const int dims = p.dims < p.value_dims ? p.value_dims : p.dims;
+cudaError_t WithDims(int dims, const Run& run) {
   if (dims <= 32) return run.template operator()<32>();
   if (dims <= 64) return run.template operator()<64>();
   if (dims <= 128) return run.template operator()<128>();
   return dims <= kMaxHeadDims ? run.template operator()<256>() : cudaErrorInvalidValue;
+}
+// The same for the heads of a step.
+template <typename Run>
+cudaError_t WithHeadDims(const AttentionProblem& p, const Run& run) {
+  return WithDims(p.dims < p.value_dims ? p.value_dims : p.dims, run);
 }
 
 }  // namespace neap::kernels
