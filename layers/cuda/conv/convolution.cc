@@ -97,7 +97,7 @@ bool EndsWithRelu(const StepSignature& signature) {
 
 class ConvolutionKernel final : public StreamKernel {
  public:
-  // `plan` computes the ReLU if the problem says so, and adds the bias if it does; otherwise kernels
+  // `plan` computes the ReLU if the problem says so, and perhaps adds the bias; otherwise kernels
   // follow it.
   ConvolutionKernel(SharedRuntime runtime, const StepSignature& signature,
                     const ConvolutionProblem& problem, std::unique_ptr<ConvolutionPlan> plan)
