@@ -251,6 +251,8 @@ TEST_CASE("attention computes the same in sub-batches, and adds up the gradients
 TEST_CASE("norms of each image are accurate far from zero, and NaN spreads in its set alone") {
   CheckImageNormsFarFromZero(*MakeCpuBackend(), HostAccess());
   CheckImageNormsOfNan(*MakeCpuBackend(), HostAccess());
+  for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
+    CheckLayerNormAddend(*MakeCpuBackend(), HostAccess(), dtype);
 }
 
 TEST_CASE("a layer norm has the same bits in both layouts on a CPU") {

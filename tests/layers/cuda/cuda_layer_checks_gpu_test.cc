@@ -132,6 +132,8 @@ TEST_CASE("norms of each image are accurate far from zero, and NaN stays in its 
   DeviceArena arena(*gpu);
   CheckImageNormsFarFromZero(gpu->backend(), arena.Access());
   CheckImageNormsOfNan(gpu->backend(), arena.Access());
+  for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
+    CheckLayerNormAddend(gpu->backend(), arena.Access(), dtype);
 }
 
 TEST_CASE("on the GPU too, the optimizer's steps take the tensors of many layers") {
