@@ -113,6 +113,8 @@ std::vector<Use> WritesOf(const Step& step, bool rerun);
 // Whether the kernel overwrites an operand of `accumulates`, a gradient that it cannot accumulate
 // into. It then writes to scratch space, which is added to the sum (Phase::kAddGradients).
 bool KernelOverwrites(const Step& step, const Use& accumulated);
+// Whether the kernel adds the addends of the gradients that it writes (Slot::kAddend).
+bool KernelAddsAddends(const Step& step);
 
 // Whether it is a step of forward: of a layer, the sum over the ranks of what one writes, or what
 // gathers the parameters that some read.

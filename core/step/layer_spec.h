@@ -190,7 +190,9 @@ struct StepSpec {
   std::vector<std::pair<Operand, Operand>> in_place = {};
   // The slots that the kernels of every backend can accumulate into: those of `accumulates`, and
   // kInputGrad if an input gradient may already hold a sum. Otherwise the kernel writes such a
-  // gradient to scratch space, which is then added to the sum (Phase::kAddGradients).
+  // gradient to scratch space, which is then added to the sum (Phase::kAddGradients). And kAddend,
+  // if kernels add addend[i], if the signature has it, to dx_i, which is rounded first as if it
+  // were stored; otherwise Phase::kAddGradients does that, too.
   std::vector<Slot> accumulates_natively = {};
   // Backward only: the gradient of the output may come as two tensors, operands {kOutputGrad, 0}
   // and {kOutputGrad, 1}. Kernels add them where they read them, and round the sum as if it were

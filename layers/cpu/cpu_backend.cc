@@ -22,6 +22,7 @@
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/fusion/activated_group_norm.h"
+#include "neap/layers/fusion/biased_gelu.h"
 #include "neap/layers/fusion/concat_batch_norms.h"
 #include "neap/layers/fusion/folded_convolution.h"
 #include "neap/layers/fusion/fused_convolution.h"
@@ -100,7 +101,6 @@ std::vector<KernelRow> Rows() {
       {kLayer<DiceLoss>, std::nullopt, cpu::DiceSteps},
       {kLayer<GroupNorm>, std::nullopt, cpu::ImageNormSteps},
       {kLayer<InstanceNorm>, std::nullopt, cpu::ImageNormSteps},
-      {kLayer<LayerNorm>, std::nullopt, cpu::ImageNormSteps},
       {kLayer<BatchNormStatistics>, Phase::kForward, cpu::BatchNormStatisticsForward},
       {kLayer<BatchNormStatistics>, Phase::kBackwardData, cpu::BatchNormStatisticsBackward},
       {kLayer<BatchNormApply>, Phase::kForward, cpu::BatchNormApplyForward},
@@ -143,6 +143,7 @@ std::vector<KernelRow> RoundingRows() {
       {kLayer<NormPass>, Phase::kForward, cpu::NormPassForward},
       {kLayer<NormPass>, Phase::kBackwardData, cpu::NormPassBackward},
       {kLayer<ActivatedGroupNorm>, std::nullopt, cpu::ImageNormSteps},
+      {kLayer<LayerNorm>, std::nullopt, cpu::ImageNormSteps},
       {kLayer<FusedConvolution>, Phase::kBackwardActivation,
        cpu::FusedConvolutionBackwardActivation},
       {kLayer<FoldedConvolution>, Phase::kForward, cpu::FoldedConvolutionForward},
@@ -152,6 +153,7 @@ std::vector<KernelRow> RoundingRows() {
       {kLayer<FoldedConvolution>, Phase::kBackwardData, cpu::FoldedConvolutionBackwardData},
       {kLayer<ConcatBatchNorms>, Phase::kForward, cpu::ConcatBatchNormsForward},
       {kLayer<ConcatBatchNorms>, Phase::kBackwardData, cpu::ConcatBatchNormsBackward},
+      {kLayer<BiasedGelu>, std::nullopt, cpu::BiasedGeluSteps},
       {kLayer<FusedRelu>, Phase::kForward, cpu::FusedReluForward},
       {kLayer<FusedRelu>, Phase::kBackwardData, cpu::FusedReluBackward},
   };

@@ -144,6 +144,8 @@ absl::StatusOr<Candidates> ConcatBatchNormsCandidates(const StepSignature& signa
                                                       const SharedRuntime& runtime);
 absl::StatusOr<Candidates> FusedReluCandidates(const StepSignature& signature,
                                                const SharedRuntime& runtime);
+absl::StatusOr<Candidates> BiasedGeluCandidates(const StepSignature& signature,
+                                                const SharedRuntime& runtime);
 absl::StatusOr<Candidates> ActivationCandidates(const StepSignature& signature,
                                                 const SharedRuntime& runtime);
 absl::StatusOr<Candidates> PreluCandidates(const StepSignature& signature,

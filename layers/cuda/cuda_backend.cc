@@ -24,6 +24,7 @@
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/fusion/activated_group_norm.h"
+#include "neap/layers/fusion/biased_gelu.h"
 #include "neap/layers/fusion/concat_batch_norms.h"
 #include "neap/layers/fusion/folded_convolution.h"
 #include "neap/layers/fusion/fused_convolution.h"
@@ -86,6 +87,7 @@ constexpr TableEntry kTable[] = {
     {kLayer<BatchNormApply>, BatchNormApplyCandidates},
     {kLayer<ConcatBatchNorms>, ConcatBatchNormsCandidates},
     {kLayer<FusedRelu>, FusedReluCandidates},
+    {kLayer<BiasedGelu>, BiasedGeluCandidates},
     {kLayer<Relu>, ActivationCandidates},
     {kLayer<LeakyRelu>, ActivationCandidates},
     {kLayer<Prelu>, PreluCandidates},

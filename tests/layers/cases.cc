@@ -5,6 +5,7 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/fusion/biased_gelu.h"
 #include "neap/layers/join.h"
 #include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/multiply.h"
@@ -43,6 +44,8 @@ void CaseList::Elementwise() {
     Add("silu", Silu{}, {shape});
     Add("gelu", Gelu{}, {shape});
     Add("gelu by tanh", Gelu{Gelu::Approximation::kTanh}, {shape});
+    Add("bias, gelu", BiasedGelu{}, {shape});
+    Add("bias, gelu by tanh", BiasedGelu{{Gelu::Approximation::kTanh}}, {shape});
     Add("elu", Elu{0.6F}, {shape});
     Add("softplus", Softplus{.beta = 1.7F, .threshold = 1.2841F}, {shape});
     Add("mish", Mish{}, {shape});
@@ -58,6 +61,7 @@ void CaseList::Elementwise() {
   for (int i = 0; i < kRandomCasesPerLayer; ++i) add_all(RandomShape());
   add_prelu({2, 16, 8, 8});    // vectors, whatever the type
   add_prelu({2, 40, 24, 24});  // several blocks, whatever the type
+  Add("bias, gelu", BiasedGelu{}, {{2, 40, 24, 24}});
   AddLearnedScales({2, 16, 8, 8});
   AddLearnedScales({2, 40, 24, 24});
   AddDroppedUnits(0.4F, {3, 16, 8, 8});

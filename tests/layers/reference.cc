@@ -300,6 +300,7 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"softplus", ReferenceActivation},
                               {"mish", ReferenceActivation},
                               {"fused_relu", FusedReluStep},
+                              {"biased_gelu", ReferenceBiasedGelu},
                               {"lrn", Lrn},
                               {"batch_norm", ReferenceBatchNorm},
                               {"norm_pass", ReferenceBatchNorm},

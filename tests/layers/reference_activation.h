@@ -11,6 +11,7 @@ inline double SigmoidOf(double x) { return 1 / (1 + std::exp(-x)); }
 
 // Forward or backward_data of any of the layers of layers/activation.h.
 Values ReferenceActivation(const StepSignature& signature, const Values& given);
+Values ReferenceBiasedGelu(const StepSignature& signature, const Values& given);
 Values ReferencePrelu(const StepSignature& signature, const Values& given);
 
 }  // namespace neap::testing

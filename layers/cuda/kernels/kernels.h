@@ -124,6 +124,20 @@ cudaError_t AddBias(const ChannelShape& shape, const float* bias, Array y, cudaS
 cudaError_t BiasGradient(const ChannelShape& shape, ConstArray dy, float* dbias, bool add,
                          const ReductionMemory& memory, cudaStream_t stream);
 
+// bias_gelu.cu. y = gelu(x + bias), with x + bias rounded to the type of x; y may be x. `gelu` is
+// kGelu or kTanhGelu.
+cudaError_t BiasGelu(const ChannelShape& shape, const Activation& gelu, ConstArray x,
+                     const float* bias, Array y, cudaStream_t stream);
+// dx is the gradient of x; dbias = (or, if it adds, +=) the sum of dx over the channel. dx may be
+// dy.
+struct BiasGradientSum {
+  float* dbias = nullptr;
+  bool adds = false;
+};
+cudaError_t BiasGeluBackward(const ChannelShape& shape, const Activation& gelu, ConstArray x,
+                             const float* bias, ConstArray dy, Array dx, const BiasGradientSum& sum,
+                             const ReductionMemory& memory, cudaStream_t stream);
+
 // The index of a window whose maximum a ReLU made 0: kNotPositive (layers/pooling.h).
 inline constexpr uint8_t kStopsAtRelu = 255;
 

@@ -68,6 +68,17 @@ absl::StatusOr<Preference> MakePreference(const CublasLibrary& cublas, int64_t w
 
 }  // namespace
 
+int64_t BlasWorkspaceOf(const MatmulShape& shape) {
+  constexpr int64_t kWorthIt = int64_t{1} << 24;
+  return shape.m * shape.n * shape.k >= kWorthIt ? kBlasWorkspace : 0;
+}
+
+uint32_t AlignmentOf(int64_t bytes) {
+  uint32_t alignment = 16;
+  while (bytes % alignment != 0) alignment /= 2;
+  return alignment;
+}
+
 absl::StatusOr<std::unique_ptr<Matmul>> Matmul::Build(const Runtime& runtime,
                                                       const MatmulShape& shape, MatmulTypes types,
                                                       const MatmulOptions& options) {

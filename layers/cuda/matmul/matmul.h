@@ -17,6 +17,7 @@
 
 #include "absl/status/statusor.h"
 #include "neap/core/base/tensor.h"
+#include "neap/core/base/units.h"
 #include "neap/layers/cuda/candidates.h"
 
 namespace neap::cuda {
@@ -47,6 +48,15 @@ struct MatmulOptions {
   bool relu = false;  // of the sum, only with a bias
   bool mask = false;  // of the ReLU: a bit per element, 1 if that was above 0; m a multiple of 128
 };
+
+// The workspace that cuBLAS recommends on Hopper.
+inline constexpr int64_t kBlasWorkspace = 32 * kMiB;
+// kBlasWorkspace, or 0 for a product of so few multiplications that it is not worth splitting.
+int64_t BlasWorkspaceOf(const MatmulShape& shape);
+
+// The alignment that addresses have, up to the 16 bytes of MatmulShape, if they are multiples of
+// `bytes` from an aligned one.
+uint32_t AlignmentOf(int64_t bytes);
 
 struct MatmulPointers {
   const void* a = nullptr;

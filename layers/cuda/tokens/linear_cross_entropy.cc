@@ -39,9 +39,6 @@ constexpr int64_t kLogitAlignment = 128;
 // multiprocessors idle, so more are faster.
 constexpr int64_t kChunks[] = {4096, 1024, 256};
 constexpr std::string_view kByExample = "examples";
-// The workspace that cuBLAS recommends on Hopper, for products with so many multiplications.
-constexpr int64_t kBlasWorkspace = 32 * kMiB;
-constexpr int64_t kWorthBlasWorkspace = int64_t{1} << 24;
 
 // The parts of x and of the workspace.
 struct TokenChunks {
@@ -60,16 +57,11 @@ struct TokenChunks {
   int64_t scores_bytes() const {
     return RoundUp(positions * 2 * int64_t{sizeof(float)}, kWorkspaceAlignment);
   }
-  int64_t blas_bytes() const {
-    return size * channels * classes >= kWorthBlasWorkspace ? kBlasWorkspace : 0;
-  }
+  int64_t blas_bytes() const { return BlasWorkspaceOf({.m = classes, .n = size, .k = channels}); }
   int64_t workspace_bytes() const { return logits_bytes() + scores_bytes() + blas_bytes(); }
   // Of the places where chunks of x begin.
   uint32_t alignment() const {
-    const int64_t bytes = size == positions ? 0 : size * channels * SizeOf(dtype);
-    uint32_t alignment = 16;
-    while (bytes % alignment != 0) alignment /= 2;
-    return alignment;
+    return AlignmentOf(size == positions ? 0 : size * channels * SizeOf(dtype));
   }
 };
 

@@ -20,6 +20,7 @@
 #include "tests/layers/activation_checks.h"
 #include "tests/layers/conformance.h"
 #include "tests/layers/fusion/activated_group_norm_checks.h"
+#include "tests/layers/fusion/biased_gelu_checks.h"
 #include "tests/layers/fusion_checks.h"
 #include "tests/layers/image_norm_checks.h"
 #include "tests/layers/loss_checks.h"
@@ -110,6 +111,11 @@ TEST_CASE("a batch norm with an activation has the bits of both layers on a CPU"
 TEST_CASE("a group norm with an activation has the bits of both layers on a CPU") {
   for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
     CheckActivatedGroupNorm(*MakeCpuBackend(), HostAccess(), dtype);
+}
+
+TEST_CASE("a GELU with the bias before it has the bits of both layers on a CPU") {
+  for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
+    CheckBiasedGelu(*MakeCpuBackend(), HostAccess(), dtype);
 }
 
 TEST_CASE("every engine computes the gradients of strided weights with the same bits each time") {
@@ -245,6 +251,8 @@ TEST_CASE("attention computes the same in sub-batches, and adds up the gradients
 TEST_CASE("norms of each image are accurate far from zero, and NaN spreads in its set alone") {
   CheckImageNormsFarFromZero(*MakeCpuBackend(), HostAccess());
   CheckImageNormsOfNan(*MakeCpuBackend(), HostAccess());
+  for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
+    CheckLayerNormAddend(*MakeCpuBackend(), HostAccess(), dtype);
 }
 
 TEST_CASE("a layer norm has the same bits in both layouts on a CPU") {

@@ -11,6 +11,7 @@
 #include "tests/layers/activation_checks.h"
 #include "tests/layers/cuda/device_arena.h"
 #include "tests/layers/fusion/activated_group_norm_checks.h"
+#include "tests/layers/fusion/biased_gelu_checks.h"
 #include "tests/layers/fusion_checks.h"
 #include "tests/layers/image_norm_checks.h"
 #include "tests/layers/loss_checks.h"
@@ -79,6 +80,14 @@ TEST_CASE("a group norm with an activation has the bits of both layers on a GPU"
     CheckActivatedGroupNorm(gpu->backend(), arena.Access(), dtype);
 }
 
+TEST_CASE("a GELU with the bias before it has the bits of both layers on a GPU") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  DeviceArena arena(*gpu);
+  for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
+    CheckBiasedGelu(gpu->backend(), arena.Access(), dtype);
+}
+
 TEST_CASE("a label outside the classes makes the loss NaN on the GPU too") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
@@ -123,6 +132,8 @@ TEST_CASE("norms of each image are accurate far from zero, and NaN stays in its 
   DeviceArena arena(*gpu);
   CheckImageNormsFarFromZero(gpu->backend(), arena.Access());
   CheckImageNormsOfNan(gpu->backend(), arena.Access());
+  for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
+    CheckLayerNormAddend(gpu->backend(), arena.Access(), dtype);
 }
 
 TEST_CASE("on the GPU too, the optimizer's steps take the tensors of many layers") {
