@@ -53,6 +53,7 @@ set(NEAP_INSTALLED_HEADERS
   core/vision/dataset.h
   core/vision/loader.h
   layers/activation.h
+  layers/attention/attention.h
   layers/batch_norm.h
   layers/catalog/custom_kernel.h
   layers/catalog/engine_lists.h
@@ -80,10 +81,12 @@ set(NEAP_INSTALLED_HEADERS
   layers/fully_connected.h
   layers/initial_weights.h
   layers/join.h
+  layers/loss/dice_loss.h
   layers/lrn.h
   layers/multiply.h
   layers/norm/group_norm.h
   layers/norm/layer_norm.h
+  layers/norm/softmax.h
   layers/pooling.h
   layers/prelu.h
   layers/profile/kept_engine_lists.h
@@ -98,8 +101,16 @@ set(NEAP_INSTALLED_HEADERS
   layers/resize/pixel_shuffle.h
   layers/resize/resize.h
   layers/scale_shift.h
+  layers/shape/permute.h
+  layers/shape/reshape.h
+  layers/shape/roll.h
+  layers/shape/windows.h
   layers/softmax_cross_entropy.h
   layers/target_loss.h
+  layers/tokens/embedding.h
+  layers/tokens/linear_cross_entropy.h
+  layers/tokens/position_embedding.h
+  layers/tokens/prepend_token.h
   layers/transposed_convolution.h
   layers/zero_pad.h
   memory/create_session.h
@@ -112,6 +123,7 @@ set(NEAP_INSTALLED_HEADERS
   memory/transfer/tensor_cache.h
   memory/transfer/usage.h
   nets/alexnet.h
+  nets/convnext.h
   nets/densenet.h
   nets/efficientnet.h
   nets/fcn.h
@@ -125,6 +137,8 @@ set(NEAP_INSTALLED_HEADERS
   nets/registry.h
   nets/regnet.h
   nets/resnet.h
+  nets/transformers/gpt2.h
+  nets/transformers/vision_transformer.h
   nets/unet.h
   nets/vgg.h
   nets/with_loss.h

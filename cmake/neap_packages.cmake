@@ -15,5 +15,5 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_LIBNEAP-DEV_PACKAGE_NAME libneap-dev)
 set(CPACK_DEBIAN_LIBNEAP-DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_LIBNEAP-DEV_PACKAGE_DEPENDS
-    "neap (= ${PROJECT_VERSION}), libabsl-dev, libdnnl-dev, ocl-icd-opencl-dev, libsqlite3-dev, zlib1g-dev, libopenmpi-dev, libjpeg-dev, libpng-dev, libprotobuf-dev")
+    "neap (= ${PROJECT_VERSION}), libabsl-dev, libdnnl-dev, ocl-icd-opencl-dev, libsqlite3-dev, zlib1g-dev, libopenmpi-dev, libjpeg-dev, libpng-dev, libnifti2-dev, libprotobuf-dev")
 include(CPack)

@@ -70,6 +70,7 @@ absl::StatusOr<LayerSpec> Convolution::Specify(const LayerContext& context) cons
                                .hides_transfers = true,
                                .divisible = true,
                                .independent_images = true,
+                               .multiplies = true,
                                .paper_reads_output = false}};
   const double flops = 2.0 * static_cast<double>(spec.output.elements()) *
                        Product({x.shape.c() / groups, kernel.Along(axes).product()});

@@ -7,16 +7,16 @@
 #include "neap/core/step/specify.h"
 
 namespace neap {
+namespace {
 
 using namespace operands;
 
-std::string Dropout::Parameters() const { return ParameterText({{"probability", probability}}); }
-
-absl::StatusOr<LayerSpec> Dropout::Specify(const LayerContext& context) const {
+absl::StatusOr<LayerSpec> SpecifyDropping(const LayerContext& context, std::string_view name,
+                                          float probability) {
   RETURN_IF_ERROR(CheckSpatialInputs(context, 1));
   if (!(probability >= 0 && probability < 1)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("probability ", probability, " is outside [0, 1)"));
+        absl::StrCat(std::string(name), " ", probability, " is outside [0, 1)"));
   }
   const TensorSpec& x = context.inputs[0];
   const double elements = static_cast<double>(x.elements());
@@ -33,6 +33,39 @@ absl::StatusOr<LayerSpec> Dropout::Specify(const LayerContext& context) const {
                         .depends_on_part = true,
                         .flops = elements});
   return spec;
+}
+
+}  // namespace
+
+// Texts from before `per_channel` stay valid.
+std::string Dropout::Parameters() const {
+  if (!per_channel) return ParameterText({{"probability", probability}});
+  return ParameterText({{"probability", probability}, {"per_channel", per_channel}});
+}
+
+absl::StatusOr<LayerSpec> Dropout::Specify(const LayerContext& context) const {
+  return SpecifyDropping(context, "probability", probability);
+}
+
+std::string StochasticDepth::Parameters() const { return ParameterText({{"rate", rate}}); }
+
+absl::StatusOr<LayerSpec> StochasticDepth::Specify(const LayerContext& context) const {
+  return SpecifyDropping(context, "rate", rate);
+}
+
+DroppedUnits DroppedUnitsOf(const StepSignature& signature) {
+  const TensorSpec& read = signature.Spec(signature.phase == Phase::kForward ? X() : Dy());
+  const int64_t images = read.shape.n(), of_image = read.elements() / images;
+  const auto* const dropout = signature.layer.As<Dropout>();
+  DroppedUnits dropped = {.units = read};
+  dropped.probability =
+      dropout != nullptr ? dropout->probability : signature.layer.As<StochasticDepth>()->rate;
+  if (dropout == nullptr || !dropout->per_channel) {
+    const int64_t units = dropout == nullptr ? 1 : of_image;
+    dropped.units = {.shape = {images, units, of_image / units}, .dtype = read.dtype};
+  }
+  dropped.first = signature.part.CountBefore(images * dropped.units.shape.c(), images);
+  return dropped;
 }
 
 }  // namespace neap

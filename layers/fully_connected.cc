@@ -40,10 +40,12 @@ absl::StatusOr<LayerSpec> FullyConnected::Specify(const LayerContext& context) c
         absl::StrCat("out_features ", out_features, " must be positive"));
   }
   const TensorSpec& x = context.inputs[0];
-  LayerSpec spec = {
-      .output = WithShape(x, {x.shape.n(), out_features, 1, 1}),
-      .params = Params(*this, x),
-      .traits = {.checkpoint = true, .independent_images = true, .paper_reads_output = false}};
+  LayerSpec spec = {.output = WithShape(x, {x.shape.n(), out_features, 1, 1}),
+                    .params = Params(*this, x),
+                    .traits = {.checkpoint = true,
+                               .independent_images = true,
+                               .multiplies = true,
+                               .paper_reads_output = false}};
   const double flops = 2.0 * static_cast<double>(x.elements()) * static_cast<double>(out_features);
   AddLinearSteps(bias, context.mode, flops, spec);
   for (StepSpec& step : spec.steps) {

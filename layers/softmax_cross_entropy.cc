@@ -1,8 +1,12 @@
 #include "neap/layers/softmax_cross_entropy.h"
 
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/graph/source.h"
 #include "neap/core/step/parameter_text.h"
 #include "neap/core/step/specify.h"
 #include "neap/layers/steps/loss_steps.h"
@@ -10,35 +14,39 @@
 namespace neap {
 namespace {
 
-absl::Status CheckLabels(const TensorSpec& labels, const TensorSpec& logits) {
-  const Shape expected = LabelShape(logits.shape);
-  if (labels.dtype == DType::kInt32 && labels.shape == expected) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("labels are ", labels.ToString(),
-                                                 ", expected int32 ", expected.ToString(),
-                                                 " for logits of ", logits.shape.ToString()));
+absl::Status CheckClassWeights(const std::vector<float>& weights, int64_t classes) {
+  if (weights.empty()) return absl::OkStatus();
+  if (std::ssize(weights) != classes || classes > SoftmaxCrossEntropy::kMaxClassWeights) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "has ", weights.size(), " class weights for ", classes, " classes, expected one each, of ",
+        SoftmaxCrossEntropy::kMaxClassWeights, " classes at most"));
+  }
+  const bool are_valid = std::all_of(weights.begin(), weights.end(), [](float weight) {
+    return weight >= 0 && std::isfinite(weight);
+  });
+  if (are_valid) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("class weights are ", absl::StrJoin(weights, ", "), ", expected numbers >= 0"));
 }
 
 }  // namespace
 
 std::string SoftmaxCrossEntropy::Parameters() const {
-  const std::string weighted = WeightText(weight);
-  if (label_smoothing == 0) return weighted;
-  const std::string smoothing = ParameterText({{"label_smoothing", label_smoothing}});
-  return weighted.empty() ? smoothing : absl::StrCat(smoothing, " ", weighted);
+  std::vector<std::string> texts;
+  if (label_smoothing != 0) texts.push_back(ParameterText({{"label_smoothing", label_smoothing}}));
+  if (weight != 1) texts.push_back(WeightText(weight));
+  if (!class_weights.empty())
+    texts.push_back(ParameterText({{"class_weights", absl::MakeConstSpan(class_weights)}}));
+  return absl::StrJoin(texts, " ");
 }
 
 absl::StatusOr<LayerSpec> SoftmaxCrossEntropy::Specify(const LayerContext& context) const {
-  if (context.inputs.size() != 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("takes 2 inputs, logits and labels, got ", context.inputs.size()));
-  }
+  RETURN_IF_ERROR(CheckLabelledInputs(context, "logits", /*may_be_finer=*/true));
   if (!(label_smoothing >= 0 && label_smoothing < 1)) {
     return absl::InvalidArgumentError(
         absl::StrCat("label smoothing is ", label_smoothing, ", expected 0 <= smoothing < 1"));
   }
-  const TensorSpec& logits = context.inputs[0];
-  RETURN_IF_ERROR(CheckSpatialInputs({.inputs = {logits}}, 1));
-  RETURN_IF_ERROR(CheckLabels(context.inputs[1], logits));
+  RETURN_IF_ERROR(CheckClassWeights(class_weights, context.inputs[0].shape.c()));
   return LossSpec(context, 5, weight);
 }
 

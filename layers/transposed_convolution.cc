@@ -7,7 +7,6 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/parameter_text.h"
 #include "neap/core/step/specify.h"
-#include "neap/layers/initial_weights.h"
 #include "neap/layers/steps/linear_steps.h"
 
 namespace neap {
@@ -47,19 +46,20 @@ absl::StatusOr<LayerSpec> TransposedConvolution::Specify(const LayerContext& con
   }
   ASSIGN_OR_RETURN(const Extents out, OutputExtent(*this, x.shape));
   const Shape weight = SpatialShape(x.shape.c(), out_channels, kernel.Along(axes).values());
-  LayerSpec spec = {
-      .output = WithShape(x, SpatialShape(x.shape.n(), out_channels, out.values())),
-      .params = {{.name = "weight",
-                  .tensor = WithShape(x, weight),
-                  .init = bilinear ? Init{.kind = Init::Kind::kBilinear} : WeightInit({}, weight)}},
-      .traits = {.checkpoint = true,
-                 .hides_transfers = true,
-                 .divisible = true,
-                 .independent_images = true,
-                 .paper_reads_output = false}};
+  LayerSpec spec = {.output = WithShape(x, SpatialShape(x.shape.n(), out_channels, out.values())),
+                    .params = {{.name = "weight",
+                                .tensor = WithShape(x, weight),
+                                .init = bilinear ? Init{.kind = Init::Kind::kBilinear}
+                                                 : WeightInit(init, weight)}},
+                    .traits = {.checkpoint = true,
+                               .hides_transfers = true,
+                               .divisible = true,
+                               .independent_images = true,
+                               .multiplies = true,
+                               .paper_reads_output = false}};
   if (bias) {
     spec.params.push_back(
-        {.name = "bias", .tensor = VectorSpec(out_channels), .init = BiasInit({}, weight)});
+        {.name = "bias", .tensor = VectorSpec(out_channels), .init = BiasInit(init, weight)});
   }
   const double flops = 2.0 * static_cast<double>(x.elements()) *
                        Product({out_channels, kernel.Along(axes).product()});

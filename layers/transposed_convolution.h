@@ -29,6 +29,7 @@ struct TransposedConvolution {
   // Initialises the weight to bilinear interpolation of each channel (Long et al., 2015, section
   // 3.3) instead of random numbers.
   bool bilinear = false;
+  InitialWeights init = {};  // otherwise
 
   // The convolution from y to x.
   constexpr Convolution Transposed(int64_t in_channels) const {

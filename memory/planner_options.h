@@ -43,8 +43,8 @@ struct PlannerOptions {
   EvictionRule eviction = EvictionRule::kLru;  // for policies that evict
   bool in_place = true;
   // Use one engine per convolution under every budget, so that every budget gives the same bits:
-  // the first deterministic engine with a workspace of at most kStrictWorkspaceBytes
-  // (memory/engines/engine_table.h).
+  // the first deterministic engine with a workspace of at most kStrictWorkspaceBytes, or
+  // kStrictMostBytes where those are much slower (memory/engines/engine_table.h).
   bool strict = false;
   // Whether a refusal for lack of memory names the policy that can be planned instead, which takes
   // a second plan. A search that tries many sizes has no use for that.

@@ -10,6 +10,8 @@
 #include "neap/core/base/edit_distance.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/nets/alexnet.h"
+#include "neap/nets/by_name/check_options.h"
+#include "neap/nets/convnext.h"
 #include "neap/nets/densenet.h"
 #include "neap/nets/efficientnet.h"
 #include "neap/nets/fcn.h"
@@ -21,6 +23,9 @@
 #include "neap/nets/mobilenet_v3.h"
 #include "neap/nets/regnet.h"
 #include "neap/nets/resnet.h"
+#include "neap/nets/segmentation/by_name.h"
+#include "neap/nets/segmentation/unet3d.h"
+#include "neap/nets/transformers/by_name.h"
 #include "neap/nets/unet.h"
 #include "neap/nets/vgg.h"
 
@@ -78,6 +83,11 @@ Graph EfficientNetOf(const NetOptions& options) {
   return EfficientNet(WithOverrides(EfficientNetB(kVariant), options));
 }
 
+template <const ConvNeXtVariant& kVariant>
+Graph ConvNeXtOf(const NetOptions& options) {
+  return ConvNeXt(WithOverrides(ConvNeXtOptions{.variant = kVariant}, options));
+}
+
 template <int64_t... kBlocks>
 Graph DenseNetOf(const NetOptions& options) {
   DenseNetOptions base = {.blocks = options.blocks.value_or(Blocks{kBlocks...})};
@@ -95,26 +105,12 @@ Graph DenseNetForCifar(const NetOptions& options, CifarDenseNetOptions base) {
   return CifarDenseNet(WithOverrides(base, options));
 }
 
-// A DenseNet's size grows with the square of its depth.
-constexpr int64_t kMaxBlocks = 20'000;
-constexpr int64_t kMaxDenseLayers = 512;
-constexpr int64_t kMaxElements = int64_t{1} << 40;
-constexpr int64_t kMaxDenseElements = int64_t{1} << 30;
-
-// The options that only some networks have, and their limits.
-struct Takes {
-  bool dropout = false;
-  int64_t aux_image = 0;  // the smallest with auxiliary classifiers; 0: it has none
-  bool blocks = false;
-  bool growth_rate = false;
-  Depths depths = {};
-  int64_t most_blocks = kMaxBlocks;
-  int64_t most_elements = kMaxElements;  // of the input
-};
 constexpr Takes kDropout = {.dropout = true};
 constexpr Takes Auxiliary(int64_t least_image) {
   return {.dropout = true, .aux_image = least_image};
 }
+constexpr Takes kText = {.dropout = true, .depths = {.step = 1}};
+constexpr Takes kPatches = {.image_unit = kVitPatch};
 constexpr Takes kDeep = {.blocks = true, .depths = {.step = 3, .offset = 2 + 3 * (6 + 32 + 6)}};
 constexpr Takes kDense = {.most_elements = kMaxDenseElements};
 constexpr Takes Dense(bool blocks, Depths depths) {
@@ -138,6 +134,10 @@ constexpr Network ForImageNet(std::string_view name, std::string_view descriptio
 }
 constexpr Network ForCifar(std::string_view name, std::string_view description) {
   return {.name = name, .description = description, .image = 32, .channels = 3, .classes = 10};
+}
+
+constexpr Network ForText(std::string_view name, std::string_view description) {
+  return {.name = name, .description = description, .image = 1024, .classes = 50257, .axes = 1};
 }
 
 constexpr Entry kEntries[] = {
@@ -237,11 +237,35 @@ constexpr Entry kEntries[] = {
      [](const NetOptions& o) {
        return RegNetY(WithOverrides(RegNetOptions{.variant = kRegNetY3200MF}, o));
      }},
+    {ForImageNet("convnext_tiny", "ConvNeXt-T as in torchvision"), ConvNeXtOf<kConvNeXtTiny>},
+    {ForImageNet("convnext_small", "ConvNeXt-S as in torchvision"), ConvNeXtOf<kConvNeXtSmall>},
+    {ForImageNet("convnext_base", "ConvNeXt-B as in torchvision"), ConvNeXtOf<kConvNeXtBase>},
+    {ForImageNet("vit_s_16", "ViT-S/16: the size of timm's, the names of torchvision's"),
+     VisionTransformerByName<kVitS16>, kPatches},
+    {ForImageNet("vit_b_16", "ViT-B/16 as in torchvision"), VisionTransformerByName<kVitB16>,
+     kPatches},
+    {ForImageNet("vit_l_16", "ViT-L/16 as in torchvision"), VisionTransformerByName<kVitL16>,
+     kPatches},
+    {ForText("gpt2", "GPT-2 of 124M parameters as in Hugging Face's transformers"),
+     Gpt2ByName<kGpt2>, kText},
+    {ForText("gpt2-medium", "GPT-2 of 355M parameters"), Gpt2ByName<kGpt2Medium>, kText},
+    {ForText("gpt2-large", "GPT-2 of 774M parameters"), Gpt2ByName<kGpt2Large>, kText},
+    {ForText("gpt2-xl", "GPT-2 of 1.5B parameters"), Gpt2ByName<kGpt2Xl>, kText},
     {{"fcn8s", "FCN-8s on VGG-16: a label for each pixel", 500, 3, 21},
      [](const NetOptions& o) { return Fcn8s(WithOverrides(Fcn8sOptions{}, o)); },
      kDropout},
     {{"unet", "U-Net with padded convolutions: a label for each pixel", 512, 1, 2},
      [](const NetOptions& o) { return UNet(WithOverrides(UNetOptions{}, o)); }},
+    {{"nnunet2d", "nnU-Net's plain U-Net for images", 512, 1, 2}, NnUNet2dByName},
+    {{"nnunet3d", "nnU-Net's plain U-Net for volumes", 128, 1, 2, 3}, NnUNet3dByName},
+    {{"resenc-unet-m", "nnU-Net with a residual encoder, preset M", kResEncEdges[0], 1, 2, 3},
+     ResEncUNetByName<0>},
+    {{"resenc-unet-l", "nnU-Net with a residual encoder, preset L", kResEncEdges[1], 1, 2, 3},
+     ResEncUNetByName<1>},
+    {{"resenc-unet-xl", "nnU-Net with a residual encoder, preset XL", kResEncEdges[2], 1, 2, 3},
+     ResEncUNetByName<2>},
+    {{"unet3d", "MLPerf's 3-D U-Net for KiTS19", 128, 1, 3, 3},
+     [](const NetOptions& o) { return UNet3d(WithOverrides(UNet3dOptions{}, o)); }},
 };
 
 absl::Status UnknownNetwork(std::string_view name) {
@@ -265,78 +289,14 @@ absl::StatusOr<Entry> FindEntry(std::string_view name) {
   return *entry;
 }
 
-absl::Status CheckRange(const char* option, std::optional<int64_t> value, int64_t limit) {
-  if (!value || (*value >= 1 && *value <= limit)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(option, " must be between 1 and ", limit, ", not ", *value));
-}
-
-// Limits the sizes such that no product of shapes overflows 64 bits in any network.
-absl::Status CheckSizes(const Entry& entry, const NetOptions& options) {
-  const Network& network = entry.network;
-  RETURN_IF_ERROR(CheckRange("batch", options.batch, int64_t{1} << 24));
-  RETURN_IF_ERROR(CheckRange("image", options.image, int64_t{1} << 16));
-  RETURN_IF_ERROR(CheckRange("channels", options.channels, int64_t{1} << 16));
-  RETURN_IF_ERROR(CheckRange("classes", options.classes, int64_t{1} << 24));
-  const auto extent = static_cast<double>(options.image.value_or(network.image));
-  const double elements = extent * extent * static_cast<double>(options.batch.value_or(1)) *
-                          static_cast<double>(options.channels.value_or(network.channels));
-  if (elements > static_cast<double>(entry.takes.most_elements)) {
-    return absl::InvalidArgumentError(absl::StrCat("batch x channels x image x image is ", elements,
-                                                   ", more than ", entry.takes.most_elements));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckTaken(const Entry& entry, const char* option, bool taken, bool given) {
-  if (!given || taken) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("network '", std::string(entry.network.name), "' takes no ", option));
-}
-
-absl::Status CheckDepth(const Entry& entry, std::optional<int64_t> depth) {
-  const int64_t step = entry.takes.depths.step;
-  const int64_t offset = entry.takes.depths.offset;
-  RETURN_IF_ERROR(CheckTaken(entry, "depth", step > 0, depth.has_value()));
-  if (!depth) return absl::OkStatus();
-  RETURN_IF_ERROR(CheckRange("depth", depth, step * entry.takes.most_blocks + offset));
-  if (*depth > offset && (*depth - offset) % step == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("depth must be ", step, "n + ", offset, " with n >= 1 (", step + offset, ", ",
-                   2 * step + offset, ", ", 3 * step + offset, ", ...), not ", *depth));
-}
-
-absl::Status CheckOwnOptions(const Entry& entry, const NetOptions& options) {
-  constexpr int64_t kMaxGrowthRate = 512;
-  const Takes& takes = entry.takes;
-  RETURN_IF_ERROR(CheckTaken(entry, "blocks", takes.blocks, options.blocks.has_value()));
-  RETURN_IF_ERROR(CheckTaken(entry, "dropout", takes.dropout, options.dropout.has_value()));
-  RETURN_IF_ERROR(CheckTaken(entry, "aux-logits", takes.aux_image > 0, options.aux_logits));
-  const int64_t image = options.image.value_or(entry.network.image);
-  if (options.aux_logits && image < takes.aux_image) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("image must be at least ", takes.aux_image, " with aux-logits, not ", image));
-  }
-  RETURN_IF_ERROR(
-      CheckTaken(entry, "growth-rate", takes.growth_rate, options.growth_rate.has_value()));
-  RETURN_IF_ERROR(CheckDepth(entry, options.depth));
-  if (options.depth && options.blocks) {
-    return absl::InvalidArgumentError("depth and blocks exclude each other");
-  }
-  RETURN_IF_ERROR(CheckRange("growth-rate", options.growth_rate, kMaxGrowthRate));
-  for (int64_t blocks : options.blocks.value_or(Blocks{1, 1, 1, 1})) {
-    RETURN_IF_ERROR(CheckRange("blocks", blocks, takes.most_blocks));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckDType(DType dtype) {
-  if (dtype != DType::kUInt8 && dtype != DType::kInt32) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "a network is trained in a floating-point dtype, not ", std::string(Name(dtype))));
-}
-
 }  // namespace
+
+std::string Network::input() const {
+  if (reads_tokens()) return absl::StrCat(image, " tokens");
+  std::string text = absl::StrCat(channels);
+  for (int axis = 0; axis < axes; ++axis) absl::StrAppend(&text, "x", image);
+  return text;
+}
 
 std::vector<Network> Networks() {
   std::vector<Network> networks;
@@ -352,11 +312,13 @@ absl::StatusOr<Depths> DepthsOf(std::string_view name) {
 }
 
 absl::StatusOr<Graph> Build(std::string_view name, const NetOptions& options) {
-  ASSIGN_OR_RETURN(const Entry entry, FindEntry(name));
-  RETURN_IF_ERROR(CheckSizes(entry, options));
-  RETURN_IF_ERROR(CheckOwnOptions(entry, options));
-  RETURN_IF_ERROR(CheckDType(options.dtype));
-  return entry.build(options);
+  const bool is_plan = IsPlansName(name);
+  Entry entry = {.network = {.name = name, .image = 1}};
+  if (!is_plan) {
+    ASSIGN_OR_RETURN(entry, FindEntry(name));
+  }
+  RETURN_IF_ERROR(CheckOptions(entry.network, entry.takes, options));
+  return is_plan ? BuildFromPlans(name, options) : entry.build(options);
 }
 
 int64_t ParameterCount(const ResolvedGraph& graph) {

@@ -1,5 +1,8 @@
 // The networks by name, for the command line: the NET of `neap plan NET` and `neap train NET`.
 //
+// A plans file of nnU-Net is a network, too: "nnunet:FILE", or "nnunet:FILE#CONFIGURATION"
+// (nets/segmentation/nnunet_plans.h).
+//
 // Users enter these options, so unlike the builders this checks them: an impossible depth, a
 // million blocks or an image of 10^9 pixels a side results in a one-line error, not in an overflow.
 //
@@ -21,15 +24,21 @@ namespace neap::nets {
 struct Network {
   std::string_view name;
   std::string_view description;  // one line
-  int64_t image = 0;             // height and width by default
-  int64_t channels = 0;          // by default
-  int64_t classes = 0;           // by default
+  int64_t image = 0;     // each spatial extent by default: height and width of images, or tokens
+  int64_t channels = 0;  // by default
+  int64_t classes = 0;   // by default; those of tokens are the vocabulary
+  int axes = 2;          // 3: volumes; 1: sequences of tokens, which have no channels
+
+  bool reads_tokens() const { return axes == 1; }
+  // "3x224x224": channels and spatial extents by default. "1024 tokens".
+  std::string input() const;
 };
 
 // All networks, in the order of the command line's list.
 std::vector<Network> Networks();
 
-// Absent options have the network's defaults.
+// Absent options have the network's defaults. Of networks of tokens, `image` is the number of
+// tokens and `classes` the vocabulary.
 struct NetOptions {
   std::optional<int64_t> batch = {};
   std::optional<int64_t> image = {};
@@ -54,7 +63,8 @@ struct Depths {
 absl::StatusOr<Depths> DepthsOf(std::string_view name);
 
 // Errors: NOT_FOUND for an unknown name, with the closest known names; INVALID_ARGUMENT for an
-// option that is out of range or that this network does not have. Shapes are checked by Resolve().
+// option that is out of range or that this network does not have; those of a plans file. Shapes are
+// checked by Resolve().
 absl::StatusOr<Graph> Build(std::string_view name, const NetOptions& options);
 
 // The number of learned values: weights, biases, batch norm's gamma and beta, but not its running

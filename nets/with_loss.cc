@@ -8,16 +8,33 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 
 namespace neap::nets {
 namespace {
 
-// `loss` with another weight, if it is one of neap's for targets.
+// `loss` with another weight, if it is one of neap's.
+template <typename Definition>
+std::optional<Layer> WeightedAs(const Layer& loss, float weight) {
+  const auto* const definition = loss.As<Definition>();
+  if (definition == nullptr) return std::nullopt;
+  Definition weighted = *definition;
+  weighted.weight = weight;
+  return weighted;
+}
 std::optional<Layer> Weighted(const Layer& loss, float weight) {
-  if (loss.As<MeanSquaredError>() != nullptr) return MeanSquaredError{.weight = weight};
-  if (loss.As<BinaryCrossEntropy>() != nullptr) return BinaryCrossEntropy{.weight = weight};
+  if (auto squared = WeightedAs<MeanSquaredError>(loss, weight)) return squared;
+  if (auto binary = WeightedAs<BinaryCrossEntropy>(loss, weight)) return binary;
+  if (auto focal = WeightedAs<FocalLoss>(loss, weight)) return focal;
+  if (auto softmax = WeightedAs<SoftmaxCrossEntropy>(loss, weight)) return softmax;
+  return WeightedAs<DiceLoss>(loss, weight);
+}
+// That of a loss of neap's for labels; nothing of others.
+std::optional<float> WeightOfLabelled(const Layer& loss) {
+  if (const auto* const softmax = loss.As<SoftmaxCrossEntropy>()) return softmax->weight;
+  if (const auto* const dice = loss.As<DiceLoss>()) return dice->weight;
   return std::nullopt;
 }
 
@@ -39,6 +56,28 @@ absl::StatusOr<Graph> WithLabelSmoothing(const Graph& net, float label_smoothing
       return absl::InvalidArgumentError(absl::StrCat("layer '", layer.name, "': a loss of type ",
                                                      std::string(layer.layer.type()),
                                                      " has no labels to smooth"));
+    }
+    changed.Add(std::move(layer));
+  }
+  return changed;
+}
+
+absl::StatusOr<Graph> WithLabelLoss(const Graph& net, const Layer& loss) {
+  const std::optional<float> given = WeightOfLabelled(loss);
+  if (!given.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a loss of type ", std::string(loss.type()), " is none of neap's for labels"));
+  }
+  Graph changed(net.options(), net);
+  for (GraphLayer layer : net.layers()) {
+    if (IsLoss(layer.role)) {
+      const std::optional<float> weight = WeightOfLabelled(layer.layer);
+      if (!weight.has_value()) {
+        return absl::InvalidArgumentError(absl::StrCat("layer '", layer.name, "': a loss of type ",
+                                                       std::string(layer.layer.type()),
+                                                       " has no labels to compare with"));
+      }
+      layer.layer = *Weighted(loss, *weight * *given);
     }
     changed.Add(std::move(layer));
   }

@@ -34,6 +34,10 @@ SUBSTITUTIONS = [
     ("pets.safetensors photo.jpg", "pets.safetensors images", "", "a folder with a few images of random pixels"),
     ("train resnet18 --data imagefolder:pets --val pets", "train resnet18 --data imagefolder:images", "--image 32",
      "a folder with a few images of random pixels; a fiftieth of the work"),
+    ("train unet --image 256 --data masks:camvid --val masks:camvid", "train unet --image 16 --data masks:masks --val masks:masks", "",
+     "a folder with a few images and masks; a fraction of the work"),
+    ("--augment --epochs 50", "--augment --epochs 1", "", "two steps"),
+    ("--data masks:camvid", "--data masks:masks", "", "a folder with a few images and masks"),
     ("--augment --epochs 90", "--augment", "", "one step"),
     ("--lr-schedule cosine --warmup 25000 --warmup-start 0.01", "", "", "which ends after the only step"),
     ("--val imagenet/val", "", "--image 32", "after one step, running statistics are not those of the images; a fiftieth of the work"),
@@ -177,17 +181,30 @@ class Runner:
         return ended.returncode, (ended.stderr.strip().splitlines() or [""])[-1]
 
 
-def make_images(folder):
-    """Two classes of two PNG files each."""
+def write_png(path, pixels, color_type):
+    """A file of 40x30 pixels: their bytes, row by row, and the type of them in PNG."""
     def chunk(kind, content):
         return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
 
+    path.parent.mkdir(parents=True, exist_ok=True)
+    row = len(pixels) // 30
+    rows = b"".join(b"\0" + pixels[begin:begin + row] for begin in range(0, len(pixels), row))
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 40, 30, 8, color_type, 0, 0, 0)) +
+                     chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+def make_images(folder):
+    """Two classes of two PNG files each."""
     for name in ["a/1", "a/2", "b/1", "b/2"]:
-        path = folder / f"{name}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        rows = b"".join(b"\0" + os.urandom(3 * 40) for _ in range(30))
-        path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 40, 30, 8, 2, 0, 0, 0)) +
-                         chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+        write_png(folder / f"{name}.png", os.urandom(3 * 40 * 30), color_type=2)
+
+
+def make_masks(folder):
+    """Images with masks of three classes, for each split."""
+    for split in ["train", "val", "test"]:
+        for name in ["1", "2", "3", "4"]:
+            write_png(folder / split / "images" / f"{name}.png", os.urandom(3 * 40 * 30), color_type=2)
+            write_png(folder / split / "masks" / f"{name}.png", bytes(i % 3 for i in range(40 * 30)), color_type=0)
 
 
 def command_faults(runner, commands, text, used):
@@ -196,6 +213,7 @@ def command_faults(runner, commands, text, used):
         folder = pathlib.Path(name)
         make_cifar(folder / "cifar")
         make_images(folder / "images")
+        make_masks(folder / "masks")
         for index, (part, command) in enumerate(PREPARATIONS):
             if part in text:
                 used.add(("PREPARATIONS", index))

@@ -3,22 +3,34 @@
 
   scripts/compare_pytorch.py --cases headline                  speed and memory, side by side
   scripts/compare_pytorch.py --cases resnet50:256:bf16,vgg16:128:fp16:neap+compile
+  scripts/compare_pytorch.py --cases memory                    volumes, transformers and GPT-2: also with checkpoints, in budgets
+  scripts/compare_pytorch.py --cases nnunet3d@192:2:bf16       nnU-Net with another patch
   scripts/compare_pytorch.py --cases headline --floor          only the floor: the time of the convolutions alone
   scripts/compare_pytorch.py --cases resnet50:256:bf16 --gpus 2    on one GPU and on two, as a share of linear
   scripts/compare_pytorch.py --table                           the latest measurements of the results file, again
   scripts/compare_pytorch.py --step-check --dtype bf16         one training step against PyTorch in float64
   scripts/compare_pytorch.py --step-check --onnx --batches 5   the same of networks that neap reads from what PyTorch exports
+  scripts/compare_pytorch.py --step-check --networks nnunet3d@64,unet3d@64,gpt2    the same of volumes and tokens
 
-A case is NET:BATCH:DTYPE[:PROGRAM+...] or a set: basic, headline, nets, small, small-tf32, small-bf16, mobile. Networks have
-PyTorch's names (alexnet is neap's alexnet-torchvision). Programs: neap, eager, floor, compile, and for batches up to 32
-reduce-overhead, which is torch.compile with CUDA graphs. Arguments after -- are passed to neap train.
+A case is NET:BATCH:DTYPE[:PROGRAM+...] or a set: basic, headline, nets, small, small-tf32, small-bf16, mobile, memory, which is
+memory-volumes, memory-images and memory-tokens. Networks have PyTorch's names (alexnet is neap's alexnet-torchvision), those of
+volumes and tokens neap's; NET@SIZE is another size of images, volumes or sequences. Programs: neap, eager, floor, compile, and
+for batches up to 32 reduce-overhead, which is torch.compile with CUDA graphs. The sets of memory, and all cases of volumes and
+tokens, have neap, eager, compile, checkpoint, which is eager with every block computed again in backward, and neap within two
+budgets: neap-in-checkpoint in the bytes of checkpoint's peak, and neap-in-third in a third of eager's, of this run or else
+of the results file. Arguments after -- are passed to neap train.
 
 The speed of both is the median over the steps after the warm-up of 10. PyTorch's batch stays on the GPU, in the case's type and
-layout; neap copies one from pinned host memory in every step. Both train with cross-entropy and SGD with momentum (PyTorch's
-fused one), channels-last except in fp32; 16-bit types are PyTorch's autocast, in fp16 with a GradScaler; cudnn.benchmark is on.
+layout; neap copies one from pinned host memory in every step. Both train channels-last except in fp32; of volumes PyTorch is
+measured in both layouts, and the faster counts. 16-bit types are PyTorch's autocast, in fp16 with a GradScaler; cudnn.benchmark is
+on. Images are trained with cross-entropy and SGD with momentum, and transformers, ConvNeXt and GPT-2 with AdamW (PyTorch's fused
+ones); nnU-Net with Dice, cross-entropy, deep supervision and Nesterov's momentum, without its clipping of gradients, and
+MLPerf's 3-D U-Net with its loss and the same optimizer. GPT-2 has no dropout.
+
 Each program runs in a process of its own under --measurement-limit; --limit ends the whole run in time, with compiled programs
-last, and the table has "-" for what is missing. The exit code is 1 if a program failed, if a limit ended neap or PyTorch eager,
-or if nothing was measured. Peaks are of tensors and workspaces in the timed steps, without what the libraries take for
+last, and the table has "-" for what is missing, "missing" for a network that neap nets does not list, and "no memory". The exit
+code is 1 if a program failed, if neap or a budget of neap had too little memory, if a limit ended neap or PyTorch eager, or if
+nothing was measured. Peaks are of tensors and workspaces in the timed steps, without what the libraries take for
 themselves. "prediction" is by how much neap's predicted step is longer than the measured one. The floor runs each distinct
 convolution with cuDNN's search (scripts/comparison/floor.py).
 
@@ -64,7 +76,7 @@ def arguments_parser():
     parser.add_argument("--networks", help="of the step check (fp32: resnet18,alexnet; else resnet50,densenet121,vgg16,alexnet)")
     parser.add_argument("--onnx", action="store_true", help="let neap read the networks of the step check from the ONNX files "
                         "that PyTorch exports (default networks: sixteen)")
-    parser.add_argument("--batch", type=int, default=32, help="images of a batch of the step check (default: %(default)s)")
+    parser.add_argument("--batch", type=int, help="of the step check (32 images, 2 volumes, 2 sequences)")
     parser.add_argument("--batches", type=int, default=1, metavar="N", help="of the step check, each from the same weights "
                         "(default: %(default)s)")
     parser.add_argument("--loss-scale", type=float, default=1024, help="PyTorch's, of the step check in fp16 (%(default)g)")
@@ -91,15 +103,16 @@ def check_steps(arguments):
         raise ValueError(f"--batches {arguments.batches} must be at least 1")
     names = arguments.networks or step_check.default_networks(arguments.dtype, arguments.onnx)
     networks = [cases.network_name(name) for name in names.split(",")]
-    only_onnx = [name for name in networks if cases.NETWORKS[name].neap is None and not arguments.onnx]
-    if only_onnx:
-        raise ValueError(f"neap reads {', '.join(only_onnx)} from ONNX files only: add --onnx")
+    step_check.check_networks(networks, arguments.onnx)
     return step_check.compare(arguments, arguments.dtype, networks)
 
 
 def compare_speeds(arguments):
     chosen = cases.parse_cases(arguments.cases)
     if arguments.floor:
+        others = [case.network for case in chosen if cases.network_of(case.network).kind != cases.IMAGES]
+        if others:
+            raise ValueError(f"--floor is that of images, not of {', '.join(others)}")
         chosen = [cases.Case(*key, (cases.FLOOR,)) for key in dict.fromkeys(case.key for case in chosen)]
     return scaling.compare(arguments, chosen) if arguments.gpus else speed.compare(arguments, chosen)
 

@@ -4,9 +4,11 @@
     scripts/convergence.py [NEAP [DEVICE [ROW]]]     build/release/neap on the CPU by default; takes minutes
     scripts/convergence.py NEAP cuda:0 MobileNetV2   only rows whose name contains this
     JOBS=4 scripts/convergence.py                    four trainings at the same time, instead of one for each processor
+    scripts/convergence.py text [DEVICE]             instead, the losses of a small GPT-2 on examples/data/sentences, and those of
+                                                     PyTorch's (scripts/comparison/text.py); on cuda:0 by default
 
 Each cell has the percentage of the 360 test images that are recognised after training with seeds 1, 2 and 3. The exit code is 1 if one
-of those of ResNet-20 is below 97.5%.
+of those of ResNet-20 is below 97.5%, or if the losses on the text differ by more than 1%.
 """
 import concurrent.futures
 import json
@@ -42,6 +44,9 @@ def percent(neap, device, arguments):
 
 
 def main():
+    if sys.argv[1:2] == ["text"]:
+        from comparison import text  # pylint: disable=import-outside-toplevel  # needs PyTorch
+        return text.compare(sys.argv[2] if len(sys.argv) > 2 else "cuda:0")
     neap = sys.argv[1] if len(sys.argv) > 1 else "build/release/neap"
     device = sys.argv[2] if len(sys.argv) > 2 else "cpu"
     rows = [row for row in ROWS if len(sys.argv) < 4 or sys.argv[3] in row[0]]

@@ -19,6 +19,9 @@
 #   headline     ResNet-50 at batch 256 in bf16, fp16 and tf32
 #   nets         VGG-16, ResNet-152, DenseNet-121 and Inception v4 at batch 128 in bf16; in fp16 neap alone
 #   mobile       MobileNetV2, MobileNetV3-Large and EfficientNet-B0 at batch 256 in bf16, MobileNetV2 at batch 128 in fp32
+#   memory       networks of people who run out of memory, beside PyTorch eager, compiled and with checkpoints, and within the bytes
+#                of PyTorch's peaks: memory-volumes (nnU-Net, MLPerf's 3-D U-Net), memory-images (ConvNeXt-T, ViT-B/16, Swin-T),
+#                memory-tokens (GPT-2), which are also parts of their own, of 30 minutes each. Not among "all parts"
 #   small        ResNet-50 at batch 8, 16 and 32: small-tf32, then small-bf16, which are also parts of their own
 #   options      ResNet-50 at batch 256: bf16 with other synthetic images in every step, and fp16 also by engines that add in fp16
 #   gpus         ResNet-50 (256 images for each GPU) and VGG-16 (64) on one GPU and on all of this machine, beside PyTorch's
@@ -27,8 +30,9 @@
 #   changing     ResNet-50 at batch 256 in bf16 with another graph in every step (16), and with another size of images (8)
 #   loading      photographs read beside PyTorch's DataLoader, by number of threads, and ResNet-50 at batch 256 in bf16 trained on
 #                them, beside one batch repeatedly; ends after 200 s
-#   steps        one training step against PyTorch in float64: steps-bf16, steps-fp16, steps-fp32, also parts of their own
-# The comparisons of a part end after ${LIMIT:-540} s (small: twice); what was not measured by then has "-" in the table.
+#   steps        one training step against PyTorch in float64: steps-bf16, steps-fp16, steps-fp32, also parts of their own;
+#                steps-memory: those of volumes and tokens, and of ConvNeXt-T from ONNX. Not among "all parts"
+# The comparisons of a part end after ${LIMIT:-540} s (small: twice, memory: ${LIMIT:-1800} s three times); what was not measured by then has "-" in the table.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/gpu_environment.sh"
 cd "$root"
@@ -42,16 +46,28 @@ compare() {
     failed+=("$(basename "$log")")
 }
 
-# speeds LOG CASES
+# speeds LOG CASES ARGUMENT...
 speeds() {
-  local flags=()
+  local log="$1" cases="$2" flags=()
+  shift 2
   [ -z "${PROFILE:-}" ] || flags=(--profile "$database")
   [ -z "${COMPILE_FIRST:-}" ] || flags+=(--compile-first)
-  compare "$1" --cases "$2" --limit "${LIMIT:-540}" "${flags[@]}"
+  compare "$log" --cases "$cases" --limit "${LIMIT:-540}" "${flags[@]}" "$@"
 }
+
+# memory CASES
+memory() { LIMIT="${LIMIT:-1800}" speeds "compare_$1" "$1" --steps 20 --measurement-limit 300; }
 
 # steps DTYPE
 steps() { compare "step_check_$1" --step-check --dtype "$1"; }
+
+steps_memory() {
+  local dtype
+  for dtype in bf16 fp32; do
+    compare "step_check_memory_$dtype" --step-check --dtype "$dtype" --networks nnunet3d@64,unet3d@64,resenc-unet-xl@64,vit_b_16,gpt2
+    compare "step_check_convnext_$dtype" --step-check --dtype "$dtype" --networks convnext_tiny --onnx
+  done
+}
 
 resnet50() { neap train resnet50 --data synthetic --repeat-batch --device cuda:0 --batch 128 "$@"; }
 
@@ -184,8 +200,11 @@ part() {
     gpus-third) scaled gpus_third resnet50:256:bf16:neap --budget 3.66GiB ;;
     gpus-compile) scaled gpus_compile resnet50:256:bf16:compile,vgg16:64:bf16:compile ;;
     headline | nets | mobile | small-tf32 | small-bf16) speeds "compare_$1" "$1" ;;
+    memory) for name in memory-volumes memory-images memory-tokens; do part "$name"; done ;;
+    memory-volumes | memory-images | memory-tokens) memory "$1" ;;
     small) for name in small-tf32 small-bf16; do part "$name"; done ;;
     steps) for name in bf16 fp16 fp32; do steps "$name"; done ;;
+    steps-memory) steps_memory ;;
     steps-*) steps "${1#steps-}" ;;
     *:*) speeds "compare_${1//[^A-Za-z0-9_+-]/_}" "$1" ;;
     *) echo "gpu_bench: no part $1" >&2 && exit 2 ;;

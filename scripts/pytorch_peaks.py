@@ -16,7 +16,7 @@ import json
 import sys
 
 from comparison import peaks, processes
-from comparison.cases import NETWORKS
+from comparison.cases import IMAGES, NETWORKS
 
 NETS = ("alexnet", "vgg16", "inception_v4", "resnet50", "resnet101", "resnet152", "densenet121")
 DEEP = "resnet"  # SuperNeurons' ResNet, whose depth is searched
@@ -38,7 +38,7 @@ def arguments_parser():
 
 def requests(arguments):
     """What is searched, in order."""
-    known = (*NETWORKS, DEEP)
+    known = (*(name for name, network in NETWORKS.items() if network.kind == IMAGES), DEEP)
     for network in arguments.nets.split(","):
         if network not in known:
             sys.exit(f"pytorch_peaks: no network {network}; known: {', '.join(known)}")

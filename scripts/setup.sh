@@ -15,7 +15,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 # libjpeg-dev is libjpeg-turbo: libjpeg62-turbo-dev on Debian, libjpeg-turbo8-dev on Ubuntu.
 packages=(g++ cmake make ninja-build ccache libabsl-dev libboost-dev libdnnl-dev ocl-icd-opencl-dev
           nlohmann-json3-dev libsqlite3-dev zlib1g-dev ca-certificates
-          libopenmpi-dev openmpi-bin libjpeg-dev libpng-dev libprotobuf-dev protobuf-compiler)
+          libopenmpi-dev openmpi-bin libjpeg-dev libpng-dev libnifti2-dev
+          libprotobuf-dev protobuf-compiler)
 test_packages=(doctest-dev libbenchmark-dev python3 pkg-config dpkg-dev file)
 python_packages=(python3 python3-dev python3-pip python3-venv)
 debian_packages=(dpkg-dev file)

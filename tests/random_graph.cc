@@ -10,15 +10,22 @@
 #include "absl/strings/str_cat.h"
 #include "neap/core/step/specify.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
+#include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
+#include "neap/layers/scale_shift.h"
+#include "neap/layers/shape/permute.h"
+#include "neap/layers/shape/reshape.h"
+#include "neap/layers/shape/roll.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "tests/random_norms.h"
@@ -111,13 +118,17 @@ class Generator {
     return options_.batch_norm ? Same("bn", BatchNorm{}, x) : Same("tanh", Tanh{}, x);
   }
 
-  Value Dropped(const Dropout& dropout, const Value& x) {
-    return options_.dropout ? Same("dropout", dropout, x) : Same("tanh", Tanh{}, x);
+  // Elements, channels or images are dropped.
+  Value Dropped(float probability, const Value& x) {
+    if (!options_.dropout) return Same("tanh", Tanh{}, x);
+    if (count_ % 3 == 0) return Same("dropout", StochasticDepth{.rate = probability}, x);
+    return Same("dropout", Dropout{.probability = probability, .per_channel = count_ % 3 == 1}, x);
   }
 
   Value Block(const Value& x, int nesting) {
     if (options_.read_twice && nesting == 0 && Chance(2)) return Sum(x, nesting);
     if (options_.mobile && Chance(2)) return Inverted(x);
+    if (options_.attention && Chance(4)) return Attended(x);
     if (nesting < options_.max_nesting && Chance(2))
       return Chance(2) ? Sum(x, nesting) : Join(x, nesting);
     switch (Between(0, 9)) {
@@ -128,7 +139,7 @@ class Generator {
       case 2:
         return options_.image_norms ? ImageNorm(x) : Same("tanh", Tanh{}, x);
       case 3:
-        return Dropped(Dropout{.probability = 0.25F}, x);
+        return Dropped(0.25F, x);
       case 4:
         return Same("lrn", LocalResponseNorm{.size = 3}, x);
       case 5:
@@ -159,6 +170,23 @@ class Generator {
     return {net_.Add(Named("conv"), layer, {x.name}), channels, x.size};
   }
 
+  // x attends to itself, all of it or causally along its last axis.
+  Value Attended(const Value& x) {
+    Attention layer = {.heads = x.channels % 2 == 0 ? 2 : 1, .causal = Chance(2)};
+    if (layer.causal) layer.axes = 1;
+    if (x.channels / layer.heads >= 2 && Chance(2)) layer.rotary_dims = 2;
+    std::vector<std::string> inputs;
+    if (Chance(2)) {
+      inputs = {Conv(x, 3 * x.channels).name};
+    } else {
+      layer.kv_heads = 1;
+      const int64_t shared = x.channels / layer.heads;
+      inputs = {x.name, Conv(x, shared).name, Conv(x, 2 * shared).name};
+    }
+    const int64_t channels = inputs.size() == 1 ? x.channels : 2 * x.channels;
+    return {net_.Add(Named("attention"), layer, std::move(inputs)), channels, x.size};
+  }
+
   Value Activated(const Value& x) {
     switch (Between(0, 10)) {
       case 0:
@@ -186,6 +214,28 @@ class Generator {
     }
   }
 
+  // The same elements in other places, and, if they had other axes, these again.
+  Value Moved(const Value& x) {
+    std::vector<int64_t> axes(static_cast<size_t>(options_.axes) + 1, 0),
+        extents(axes.size(), x.size);
+    for (size_t i = 0; i < axes.size(); ++i)
+      axes[i] = static_cast<int64_t>((i + 1) % axes.size()) + 1;
+    extents[0] = 0;
+    if (count_ % 3 == 0) return Same("roll", Roll{count_ % 5 - 2}, x);
+    if (count_ % 3 == 1) {
+      Value y = Same("reshape", Reshape{{0, -1}}, x);
+      return Same("reshape", Reshape{extents}, y);
+    }
+    Value y = x;
+    for (size_t i = 0; i < axes.size(); ++i) y = Same("permute", Permute{axes}, y);
+    return y;
+  }
+
+  Value LayerScale(const Value& x) {
+    const bool scales = count_ % 4 == 0, shifts = count_ % 3 == 0;
+    return Same("layer_scale", ScaleShift{0.7F, 0.1F, scales || !shifts, shifts}, x);
+  }
+
   // An inverted residual block, with or without each of its parts.
   Value Inverted(const Value& x) {
     Value y = Chance(3) ? x : Activated(Normalised(Conv(x, Between(1, options_.max_channels))));
@@ -199,6 +249,9 @@ class Generator {
     y = Activated(Normalised(Same("depthwise", depthwise, y)));
     if (Chance(2)) y = Weighted(y);
     y = Normalised(Conv(y, x.channels));
+    if (count_ % 2 == 0) y = LayerScale(y);
+    if (count_ % 4 == 1) y = Moved(y);
+    if (count_ % 5 == 0) y = Same("softmax", Softmax{count_ % 2 + 1, count_ % 3 == 0}, y);
     if (Chance(3)) return y;
     return {net_.Add(Named("add"), Add{}, {y.name, x.name}), x.channels, x.size};
   }
@@ -325,7 +378,7 @@ class Generator {
     if (Chance(2)) {
       x = {net_.Add("fc_hidden", FullyConnected{.out_features = 6}, {x.name}), 6, 1};
       x = Same("relu", Relu{}, x);
-      if (Chance(2)) x = Dropped(Dropout{}, x);
+      if (Chance(2)) x = Dropped(0.5F, x);
     }
     net_.Loss(net_.Add("fc", FullyConnected{.out_features = options_.classes}, {x.name}),
               SoftmaxCrossEntropy{});
@@ -367,7 +420,9 @@ class Generator {
     const float weight = static_cast<float>(Between(1, 20)) / 10;
     if (Chance(2)) {
       net_.Input("second_labels", {}, DType::kInt32);
-      net_.Loss("second_loss", SoftmaxCrossEntropy{.weight = weight}, {scores, "second_labels"});
+      const Layer loss = Chance(2) ? Layer(SoftmaxCrossEntropy{.weight = weight})
+                                   : Layer(DiceLoss{.cross_entropy = 1, .weight = weight});
+      net_.Loss("second_loss", loss, {scores, "second_labels"});
     } else {
       net_.Input("second_targets", {options_.classes, 1, 1}, DType::kFp32);
       net_.Loss("second_loss", MeanSquaredError{.weight = weight}, {scores, "second_targets"});

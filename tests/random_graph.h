@@ -31,6 +31,8 @@ struct RandomGraphOptions {
   bool dropout = true;     // else a tanh in its place
   // With norms that do not couple images in the place of a tanh and of every second batch norm.
   bool image_norms = false;
+  // With attention between all positions, of tensors apart or in one.
+  bool attention = false;
   DType dtype = DType::kFp32;
   Layout layout = Layout::kChannelsFirst;
   bool fusion = true;

@@ -129,6 +129,20 @@ if(NOT NEAP_HAS_IMAGES)
   message(STATUS "Folders of images: off, libjpeg-turbo or libpng not found (Debian packages libjpeg-dev and libpng-dev)")
 endif()
 
+# Without NIfTI's library, volumes: reads .npy files only. Its CMake files ask for all of its parts, which are packages of their own.
+set(NEAP_HAS_NIFTI OFF)
+find_path(NEAP_NIFTI_INCLUDE nifti1.h PATH_SUFFIXES nifti)  # which nifti1_io.h includes
+find_library(NEAP_NIFTI_LIBRARY niftiio)
+find_library(NEAP_ZNZ_LIBRARY znz)
+if(NEAP_NIFTI_INCLUDE AND NEAP_NIFTI_LIBRARY AND NEAP_ZNZ_LIBRARY AND TARGET ZLIB::ZLIB)
+  set(NEAP_HAS_NIFTI ON)
+  add_library(neap_nifti INTERFACE)
+  target_include_directories(neap_nifti SYSTEM INTERFACE ${NEAP_NIFTI_INCLUDE})
+  target_link_libraries(neap_nifti INTERFACE ${NEAP_NIFTI_LIBRARY} ${NEAP_ZNZ_LIBRARY} ZLIB::ZLIB m)
+else()
+  message(STATUS "NIfTI: off, its library not found (Debian package libnifti2-dev)")
+endif()
+
 # Without Protocol Buffers, networks cannot be read from and written to ONNX files.
 set(NEAP_HAS_ONNX OFF)
 find_package(Protobuf 3.12 QUIET)

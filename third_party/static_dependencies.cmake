@@ -43,6 +43,14 @@ if(NEAP_HAS_IMAGES)
   endforeach()
 endif()
 
+# libniftiio-dev and libznz-dev have both kinds of library.
+if(NEAP_HAS_NIFTI)
+  list(TRANSFORM NEAP_NIFTI_LIBRARY REPLACE "\\.so$" ".a")
+  list(TRANSFORM NEAP_ZNZ_LIBRARY REPLACE "\\.so$" ".a")
+  set_target_properties(neap_nifti PROPERTIES
+                        INTERFACE_LINK_LIBRARIES "${NEAP_NIFTI_LIBRARY};${NEAP_ZNZ_LIBRARY};ZLIB::ZLIB;m")
+endif()
+
 # libprotobuf-dev has both kinds of library.
 if(NEAP_HAS_ONNX)
   get_target_property(shared protobuf::libprotobuf-lite IMPORTED_LOCATION)

@@ -116,7 +116,7 @@ void NetFlags::AddDepthTo(FlagSet& flags) {
   flags.Add(
       "depth", "N",
       "layers of resnet (3n+134), densenet (2n+43), resnet-cifar (6n+2), densenet-cifar (3n+4), "
-      "densenet-bc-cifar (6n+4)",
+      "densenet-bc-cifar (6n+4), blocks of gpt2",
       Integer(1, kMaxNetNumber, &options.depth));
   flags.Add("blocks", "N,N,N,N", "blocks per stage of resnet, layers per block of densenet",
             Blocks(&options.blocks));
@@ -135,9 +135,11 @@ void NetFlags::AddShapesTo(FlagSet& flags) {
 }
 
 void NetFlags::AddImagesTo(FlagSet& flags) {
-  flags.Add("image", "N", "height and width of the images", Integer(1, 1 << 16, &options.image));
+  flags.Add("image", "N", "height and width of the images, or tokens of a sequence",
+            Integer(1, 1 << 16, &options.image));
   flags.Add("channels", "N", "channels of the images", Integer(1, 1 << 16, &options.channels));
-  flags.Add("classes", "N", "number of classes", Integer(1, kMaxNetNumber, &options.classes));
+  flags.Add("classes", "N", "number of classes, or of tokens in the vocabulary",
+            Integer(1, kMaxNetNumber, &options.classes));
   flags.Add("growth-rate", "N", "feature maps that each layer of densenet adds",
             Integer(1, kMaxNetNumber, &options.growth_rate));
   flags.Add("dropout", "P", "probability of dropout, for networks with dropout layers",

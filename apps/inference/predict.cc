@@ -222,6 +222,11 @@ absl::StatusOr<int> RunPredict(const std::vector<std::string>& args) {
   RETURN_IF_ERROR(CheckOutputs({{"--out", given.out}}, {given.inference.net.File(),
                                                         {"--weights", given.inference.weights}}));
   ASSIGN_OR_RETURN(Inference inference, OpenInference(given.inference, flags));
+  if (inference.input.reads_tokens) {
+    return BadUsage(
+        absl::StrCat(given.inference.net.name,
+                     " reads tokens, for which there is neap eval, but no neap predict"));
+  }
   const bool labels_pixels = inference.input.labels > 1;
   if (labels_pixels && flags.Given("top")) {
     return BadUsage(absl::StrCat("--top is not for ", given.inference.net.name,

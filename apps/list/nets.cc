@@ -20,13 +20,11 @@ std::string ToText(const std::vector<nets::Network>& networks) {
   size_t width = 0;
   for (const nets::Network& network : networks) width = std::max(width, network.name.size());
   const auto name_width = static_cast<int>(width);
-  std::string text = absl::StrFormat("%-*s  %-9s  %7s  %s\n", name_width, "network", "image",
+  std::string text = absl::StrFormat("%-*s  %-13s  %7s  %s\n", name_width, "network", "image",
                                      "classes", "description");
   for (const nets::Network& network : networks) {
-    const std::string image =
-        absl::StrCat(network.channels, "x", network.image, "x", network.image);
-    absl::StrAppendFormat(&text, "%-*s  %-9s  %7d  %s\n", name_width, network.name, image,
-                          network.classes, network.description);
+    absl::StrAppendFormat(&text, "%-*s  %-13s  %7d  %s\n", name_width, network.name,
+                          network.input(), network.classes, network.description);
   }
   return text;
 }
@@ -38,6 +36,7 @@ Json ToJson(const std::vector<nets::Network>& networks) {
                    {"description", network.description},
                    {"channels", network.channels},
                    {"image", network.image},
+                   {"axes", network.axes},
                    {"classes", network.classes}});
   }
   return {{"nets", std::move(all)}};
@@ -50,7 +49,8 @@ absl::StatusOr<int> RunNets(const std::vector<std::string>& args) {
   FlagSet flags(
       "neap nets [--json]",
       "Lists the networks by the names that NET takes, with their image (channels x height "
-      "x width) and\nnumber of classes unless --channels, --image and --classes "
+      "x width), volume or sequence and\nnumber of classes unless --channels, --image and "
+      "--classes "
       "change them.");
   flags.Add("json", "print one JSON object", &json);
   RETURN_IF_ERROR(flags.Parse(args));

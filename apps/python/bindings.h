@@ -6,6 +6,11 @@
 namespace neap::python {
 
 void BindLayers(nanobind::module_& module);
+// After BindLayers().
+void BindNormLayers(nanobind::module_& module);
+void BindShapeLayers(nanobind::module_& module);
+void BindTokenLayers(nanobind::module_& module);
+void BindLossLayers(nanobind::module_& module);
 void BindGraph(nanobind::module_& module);
 void BindNets(nanobind::module_& module);
 void BindData(nanobind::module_& module);

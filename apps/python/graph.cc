@@ -223,6 +223,19 @@ void BindGraph(nb::module_& module) {
           "Makes a layer use the parameter of another, of the same shape, instead of its own: "
           "share('decoder.weight',\n'encoder.weight').")
       .def(
+          "store_as",
+          [](Graph& graph, const std::string& param, const std::string& name,
+             const std::vector<int64_t>& shape, bool transposed) {
+            graph.StoreAs(param, {.name = name,
+                                  .shape = Shape(Shape::Dims(shape.begin(), shape.end())),
+                                  .transposed = transposed});
+          },
+          "param"_a, nb::kw_only(), "name"_a = "", "shape"_a = std::vector<int64_t>(),
+          "transposed"_a = false,
+          "Lets files of weights have a parameter by another name, in another shape, or "
+          "transposed: "
+          "\nstore_as('wpe.weight', shape=(1024, 768), transposed=True).")
+      .def(
           "sizes", SetSizes, "sizes"_a,
           nb::sig("def sizes(self, sizes: "
                   "collections.abc.Iterable[collections.abc.Sequence[int | str]]) -> None"),

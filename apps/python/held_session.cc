@@ -36,6 +36,7 @@ absl::StatusOr<BatchShape> ShapeOf(const Graph& net) {
       shape.predictions = OfImage(resolved.SpecOf(layer.inputs[0]).shape);
     if (layer.role != LayerRole::kFeed) continue;
     if (!layer.is_target) shape.image = OfImage(layer.spec.output.shape);
+    if (!layer.is_target) shape.reads_tokens = layer.spec.output.dtype == DType::kInt32;
     if (!layer.is_target) continue;
     const Shape& read = layer.spec.output.shape;
     const bool is_targets = layer.spec.output.dtype == DType::kFp32;
@@ -45,6 +46,7 @@ absl::StatusOr<BatchShape> ShapeOf(const Graph& net) {
     if (shape.labels.empty()) shape.targets.resize(1);
   }
   shape.takes_images = inputs == 1 && shape.feeds.size() == 2;
+  shape.reads_tokens = shape.takes_images && shape.reads_tokens;
   if (shape.takes_images && shape.labels.empty()) shape.predictions.resize(1);
   return shape;
 }

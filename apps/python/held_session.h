@@ -41,6 +41,7 @@ struct BatchShape {
   std::map<std::string, std::vector<int64_t>, std::less<>> feeds;
   // For a network whose feeds are images and what the loss compares its predictions with:
   bool takes_images = false;
+  bool reads_tokens = false;         // integers {T} instead of images
   bool has_sizes = false;            // Graph::Sizes() has more than those below
   std::vector<int64_t> image;        // {C, H, W}
   std::vector<int64_t> labels;       // of an image: {}, or {H, W} if pixels are labelled

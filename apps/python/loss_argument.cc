@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "apps/python/errors.h"
+#include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "neap/nets/with_loss.h"
@@ -59,9 +60,8 @@ Layer ToLoss(nb::handle given) {
 }
 
 Graph WithLoss(const Graph& net, const Layer& loss) {
-  const auto* const softmax = loss.As<SoftmaxCrossEntropy>();
-  if (softmax == nullptr) return Checked(nets::WithTargetLoss(net, loss));
-  return Checked(nets::WithLabelSmoothing(net, softmax->label_smoothing));
+  if (!TakesLabels(loss)) return Checked(nets::WithTargetLoss(net, loss));
+  return Checked(nets::WithLabelLoss(net, loss));
 }
 
 }  // namespace neap::python

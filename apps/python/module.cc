@@ -8,6 +8,10 @@ NB_MODULE(_neap, module) {
   module.doc() = "The C++ library of neap.";
   module.attr("__version__") = NEAP_VERSION;
   neap::python::BindLayers(module);
+  neap::python::BindNormLayers(module);
+  neap::python::BindShapeLayers(module);
+  neap::python::BindTokenLayers(module);
+  neap::python::BindLossLayers(module);
   neap::python::BindGraph(module);
   neap::python::BindNets(module);
   neap::python::BindData(module);

@@ -64,9 +64,8 @@ void BindNet(nb::module_& module, const std::string& python_name, const std::str
 void BindNets(nb::module_& module) {
   nb::module_ nets = module.def_submodule("nets", "The networks that neap has.");
   for (const nets::Network& network : nets::Networks()) {
-    const std::string text =
-        absl::StrCat(std::string(network.description), "; ", network.channels, "x", network.image,
-                     "x", network.image, " and ", network.classes, " classes by default.");
+    const std::string text = absl::StrCat(std::string(network.description), "; ", network.input(),
+                                          " and ", network.classes, " classes by default.");
     BindNet(nets, PythonName(network.name), text, std::string(network.name));
   }
 }

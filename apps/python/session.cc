@@ -244,6 +244,8 @@ void BindProperties(nb::class_<HeldSession>& session) {
           },
           "The sizes of the graph, as (height, width, batch).")
       .def_prop_ro("_has_sizes", [](const HeldSession& held) { return held.shape().has_sizes; })
+      .def_prop_ro("_reads_tokens",
+                   [](const HeldSession& held) { return held.shape().reads_tokens; })
       .def_prop_ro("_reads_targets",
                    [](const HeldSession& held) { return !held.shape().targets.empty(); })
       .def_prop_ro("_image_shape",

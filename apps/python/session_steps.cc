@@ -66,11 +66,11 @@ absl::Status Assign(const char* what, const InArray<T>& array, const std::vector
   return absl::OkStatus();
 }
 
-// Images on the host, or in the memory of the session's GPU.
-using Images = std::variant<InArray<float>, GpuArray<float>>;
+// Images on the host, or in the memory of the session's GPU; or tokens.
+using Images = std::variant<InArray<float>, InArray<int32_t>, GpuArray<float>>;
 
-// Borrows the images; labels are copied into the session's own batch, whose memory is used again.
-// Only for functions that Use() calls.
+// Borrows the images; labels and tokens are copied into the session's own batch, whose memory is
+// used again. Only for functions that Use() calls.
 absl::StatusOr<const Batch*> ToBatch(HeldSession& held, const Images& given,
                                      const Answers& answers) {
   const BatchShape& shape = held.shape();
@@ -81,6 +81,8 @@ absl::StatusOr<const Batch*> ToBatch(HeldSession& held, const Images& given,
   Batch& batch = held.given();
   std::vector<int64_t> of_labels = shape.labels, of_targets = shape.targets;
   batch.height = batch.width = 0;
+  batch.borrowed = {};
+  batch.tokens.clear();
   RETURN_IF_ERROR(std::visit(
       [&](const auto& images) -> absl::Status {
         const std::vector<int64_t> given_shape = ShapeOf(images);
@@ -93,7 +95,11 @@ absl::StatusOr<const Batch*> ToBatch(HeldSession& held, const Images& given,
         }
         RETURN_IF_ERROR(CheckShape("images", given_shape, of_image));
         batch.size = static_cast<int64_t>(images.shape(0));
-        batch.borrowed = {images.data(), images.size()};
+        if constexpr (std::is_same_v<std::decay_t<decltype(images)>, InArray<int32_t>>) {
+          batch.tokens.assign(images.data(), images.data() + images.size());
+        } else {
+          batch.borrowed = {images.data(), images.size()};
+        }
         return absl::OkStatus();
       },
       given));

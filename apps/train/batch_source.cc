@@ -29,10 +29,13 @@ absl::StatusOr<NetInput> InputOf(const Program& program) {
   ASSIGN_OR_RETURN(const ImagePorts ports, ImagePortsOf(program));
   const Shape images = program.SpecOf(*ports.images).shape;
   const Shape predictions = program.SpecOf(ports.loss->predictions).shape;
+  ImageShape image = {.c = images.c(), .h = images.h(), .w = images.w(), .d = images.d()};
+  if (ports.reads_tokens) image = {.w = ports.values};
   return NetInput{.batch = program.net.batch,
-                  .image = {images.c(), images.h(), images.w()},
+                  .image = image,
                   .labels = LabelShape(predictions).elements() / images.n(),
-                  .classes = predictions.c()};
+                  .classes = ports.loss->classes,
+                  .reads_tokens = ports.reads_tokens};
 }
 
 NetInput NetInput::Scaled(int64_t size) const {
@@ -43,6 +46,33 @@ NetInput NetInput::Scaled(int64_t size) const {
   return scaled;
 }
 
+void NetInput::SetIn(nets::NetOptions& options) const {
+  options.classes = classes;
+  if (!reads_tokens) options.channels = image.c;
+  if (reads_tokens || image.h == image.w) options.image = image.w;
+}
+
+namespace {
+
+// "images of 3x32x32 with 1 label each", "windows of 256 tokens with 256 labels each"
+std::string FormText(bool is_tokens, const ImageShape& shape, int64_t labels) {
+  const std::string examples = is_tokens ? absl::StrCat("windows of ", shape.w, " tokens")
+                                         : absl::StrCat("images of ", ToString(shape));
+  return absl::StrCat(examples, " with ", labels, labels == 1 ? " label each" : " labels each");
+}
+
+absl::Status CheckForm(const std::string& data, const Dataset& dataset, const NetInput& input) {
+  if ((dataset.tokens() > 0) == input.reads_tokens && dataset.shape() == input.image &&
+      dataset.labels() == input.labels) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      data, " has ", FormText(dataset.tokens() > 0, dataset.shape(), dataset.labels()),
+      "; the network takes ", FormText(input.reads_tokens, input.image, input.labels)));
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<Dataset>> OpenSplit(const std::string& data, const NetInput& input,
                                                    Split split, const ReadingFlags& reading,
                                                    BadFiles* bad_files) {
@@ -51,11 +81,13 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenSplit(const std::string& data, cons
                             .allow_empty_classes = reading.allow_empty,
                             .apply_orientation = reading.exif_orientation,
                             .label_pixels = input.labels > 1,
+                            .tokens = input.reads_tokens,
                             .classes = input.classes};
   if (bad_files != nullptr) {
     options.on_bad_file = [bad_files](const absl::Status& error) { bad_files->Add(error); };
   }
   ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, OpenDataset(data, options));
+  RETURN_IF_ERROR(CheckForm(data, *dataset, input));
   if (dataset->classes() <= input.classes) return dataset;
   return absl::InvalidArgumentError(absl::StrCat(
       data, " has ", dataset->classes(), " classes but the network's output has ", input.classes,

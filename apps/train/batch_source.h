@@ -13,29 +13,36 @@
 #include "neap/core/vision/dataset.h"
 #include "neap/core/vision/loader.h"
 #include "neap/core/vision/match_classes.h"
+#include "neap/nets/registry.h"
 
 namespace neap::apps {
 
-// The prefix of a folder's name in --data.
+// The prefixes of a folder's name in --data.
 inline constexpr char kImageFolderPrefix[] = "imagefolder:";
+inline constexpr char kMasksPrefix[] = "masks:";
+inline constexpr char kVolumesPrefix[] = "volumes:";
 
 // The network's input.
 struct NetInput {
   int64_t batch = 0;
-  ImageShape image = {};
-  int64_t labels = 0;  // per image
+  ImageShape image = {};  // 1 x 1 x T for T tokens
+  int64_t labels = 0;     // per image
   int64_t classes = 0;
   bool is_fixed = false;  // the number of classes: the network is from a file
+  bool reads_tokens = false;
   // The input with images `size` high and wide, with as many labels for each pixel.
   NetInput Scaled(int64_t size) const;
+  // Makes a network by name take this input.
+  void SetIn(nets::NetOptions& options) const;
 };
 
 // Errors: INVALID_ARGUMENT for a network that takes more than images and labels.
 absl::StatusOr<NetInput> InputOf(const Program& program);
 
 // Opens a split of the dataset that --data names, in the network's image format. Errors: those of
-// OpenDataset(); INVALID_ARGUMENT if the network's output has fewer classes than the dataset. With
-// `bad_files`, which must outlive the dataset, it collects the files that cannot be decoded.
+// OpenDataset(); INVALID_ARGUMENT if the network's output has fewer classes than the dataset, or if
+// its examples have another form than the dataset's: tokens, volumes or a label for each pixel.
+// With `bad_files`, which must outlive the dataset, it collects the files that cannot be decoded.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenSplit(const std::string& data, const NetInput& input,
                                                    Split split, const ReadingFlags& reading = {},
                                                    BadFiles* bad_files = nullptr);

@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,11 +23,20 @@ namespace {
 // Says what is not finite in a batch whose loss is not. Predicts its images to find the first that
 // has such an output.
 absl::StatusOr<std::string> WhatIsNotFinite(Session& session, const Batch& batch, int64_t first) {
-  ASSIGN_OR_RETURN(const Prediction prediction, session.Predict(batch.images));
-  if (const absl::Status finite = CheckFinite(prediction, first); !finite.ok())
-    return std::string(finite.message());
-  return absl::StrCat("the loss of images ", first, " to ", first + batch.size - 1,
-                      " is not finite");
+  if (batch.tokens.empty()) {  // Predict() takes no tokens
+    ASSIGN_OR_RETURN(const Prediction prediction, session.Predict(batch.images));
+    if (const absl::Status finite = CheckFinite(prediction, first); !finite.ok())
+      return std::string(finite.message());
+  }
+  return absl::StrCat("the loss of ", batch.tokens.empty() ? "images " : "windows ", first, " to ",
+                      first + batch.size - 1, " is not finite");
+}
+
+const char* UnitOf(const Dataset& dataset) {
+  constexpr size_t kAxesOfVolumes = 4;
+  if (dataset.tokens() > 0) return "tokens";
+  if (dataset.labels() == 1) return "images";
+  return dataset.extents().size() == kAxesOfVolumes ? "voxels" : "pixels";
 }
 
 // Images [begin, end). The loss is the sum over them.
@@ -34,22 +44,29 @@ absl::StatusOr<std::optional<Accuracy>> EvaluatePart(Session& session, const Dat
                                                      int64_t batch, int64_t begin, int64_t end,
                                                      int64_t workers) {
   Accuracy accuracy;
-  if (dataset.decodes()) accuracy.correct_top5 = 0;
+  const bool has_segments = dataset.labels() > 1 && dataset.tokens() == 0;
+  if (dataset.decodes() && dataset.labels() == 1) accuracy.correct_top5 = 0;
   if (begin == end) return accuracy;
   ASSIGN_OR_RETURN(const std::unique_ptr<Loader> loader,
                    Loader::InOrder(dataset, {begin, end - begin}, batch, workers));
+  const bool predicts = has_segments || accuracy.correct_top5.has_value();
   Batch images;
   for (int64_t first = begin; first < end; first += batch) {
     if (Interrupted()) return std::nullopt;
     ASSIGN_OR_RETURN(images, loader->Next(std::move(images)));
     Prediction prediction;
     ASSIGN_OR_RETURN(const StepResult result,
-                     session.Evaluate(images, dataset.decodes() ? &prediction : nullptr));
+                     session.Evaluate(images, predicts ? &prediction : nullptr));
     if (!std::isfinite(result.loss) && !accuracy.not_finite.has_value()) {
       ASSIGN_OR_RETURN(accuracy.not_finite, WhatIsNotFinite(session, images, first));
     }
     accuracy.correct += result.correct;
-    if (dataset.decodes()) *accuracy.correct_top5 += CorrectTop5(prediction, images.labels);
+    if (accuracy.correct_top5.has_value())
+      *accuracy.correct_top5 += CorrectTop5(prediction, images.labels);
+    if (has_segments) {
+      if (!accuracy.confusion.has_value()) accuracy.confusion.emplace(prediction.shape.c());
+      accuracy.confusion->Add(prediction.logits, images.labels, images.size);
+    }
     accuracy.labels += result.labels;
     accuracy.loss += static_cast<double>(result.loss) * static_cast<double>(result.labels);
   }
@@ -70,6 +87,10 @@ absl::StatusOr<std::optional<Accuracy>> SumOfRanks(
     sent["loss"] = (*own)->loss;  // null if it is not finite: JSON has no such numbers
     if ((*own)->not_finite.has_value()) sent["not_finite"] = *(*own)->not_finite;
     if ((*own)->correct_top5.has_value()) sent["correct_top5"] = *(*own)->correct_top5;
+    if ((*own)->confusion.has_value()) {
+      sent["classes"] = (*own)->confusion->classes();
+      sent["confusion"] = (*own)->confusion->counts();
+    }
   }
   ASSIGN_OR_RETURN(const std::vector<std::string> parts,
                    communicator.Exchange(sent.dump(), Communicator::Patience::kForFiles));
@@ -87,6 +108,10 @@ absl::StatusOr<std::optional<Accuracy>> SumOfRanks(
       sum.not_finite = part.at("not_finite").get<std::string>();
     if (part.contains("correct_top5"))
       sum.correct_top5 = sum.correct_top5.value_or(0) + part.at("correct_top5").get<int64_t>();
+    if (part.contains("confusion")) {
+      if (!sum.confusion.has_value()) sum.confusion.emplace(part.at("classes").get<int64_t>());
+      sum.confusion->AddCounts(part.at("confusion").get<std::vector<int64_t>>());
+    }
   }
   return sum;
 }
@@ -105,6 +130,7 @@ absl::StatusOr<std::optional<Accuracy>> Evaluate(Session& session, const Dataset
   if (communicator != nullptr) accuracy = SumOfRanks(accuracy, *communicator);
   if (!accuracy.ok() || !accuracy->has_value()) return accuracy;
   (*accuracy)->images = dataset.size();
+  (*accuracy)->unit = UnitOf(dataset);
   (*accuracy)->loss /= static_cast<double>(std::max<int64_t>((*accuracy)->labels, 1));
   return accuracy;
 }
@@ -136,12 +162,49 @@ int64_t CorrectTop5(const Prediction& prediction, const std::vector<int32_t>& la
   return top5;
 }
 
+namespace {
+
+// "mean IoU 60.00%, "
+std::string SegmentsText(const Accuracy& accuracy) {
+  if (!accuracy.confusion.has_value()) return "";
+  const bool is_volume = std::string_view(accuracy.unit) == "voxels";
+  const std::optional<double> score =
+      is_volume ? accuracy.confusion->MeanForegroundDice() : accuracy.confusion->MeanIou();
+  if (!score.has_value()) return "";
+  return is_volume ? absl::StrFormat("mean Dice %.2f%% without class 0, ", 100 * *score)
+                   : absl::StrFormat("mean IoU %.2f%%, ", 100 * *score);
+}
+
+// ", perplexity 24.53"
+std::string PerplexityText(const Accuracy& accuracy) {
+  const std::optional<double> perplexity = accuracy.perplexity();
+  return perplexity.has_value() ? absl::StrFormat(", perplexity %.6g", *perplexity) : "";
+}
+
+Json OptionalJson(std::optional<double> score) { return score.has_value() ? Json(*score) : Json(); }
+
+// The scores of segmentation; null where there is none.
+Json SegmentsJson(const Confusion& confusion) {
+  Json iou = Json::array(), dice = Json::array();
+  for (int64_t label = 0; label < confusion.classes(); ++label) {
+    iou.push_back(OptionalJson(confusion.Iou(label)));
+    dice.push_back(OptionalJson(confusion.Dice(label)));
+  }
+  return {{"mean_iou", OptionalJson(confusion.MeanIou())},
+          {"mean_foreground_dice", OptionalJson(confusion.MeanForegroundDice())},
+          {"class_iou", iou},
+          {"class_dice", dice}};
+}
+
+}  // namespace
+
 std::string ToText(const Accuracy& accuracy) {
   const std::optional<double> top5 = accuracy.top5_fraction();
   return absl::StrFormat(
-      "%.2f%% (%d of %d %s), %sloss %.6g%s", 100 * accuracy.fraction(), accuracy.correct,
-      accuracy.labels, accuracy.labels > accuracy.images ? "pixels" : "images",
-      top5.has_value() ? absl::StrFormat("top-5 %.2f%%, ", 100 * *top5) : "", accuracy.loss,
+      "%.2f%% (%d of %d %s), %s%sloss %.6g%s%s", 100 * accuracy.fraction(), accuracy.correct,
+      accuracy.labels, accuracy.unit,
+      top5.has_value() ? absl::StrFormat("top-5 %.2f%%, ", 100 * *top5) : "",
+      SegmentsText(accuracy), accuracy.loss, PerplexityText(accuracy),
       accuracy.not_finite.has_value() ? absl::StrCat(" (", *accuracy.not_finite, ")") : "");
 }
 
@@ -156,6 +219,9 @@ Json ToJson(const Accuracy& accuracy) {
     json["top5_accuracy"] = *accuracy.top5_fraction();
     json["correct_top5"] = *accuracy.correct_top5;
   }
+  if (const std::optional<double> perplexity = accuracy.perplexity(); perplexity.has_value())
+    json["perplexity"] = *perplexity;  // null if it is not finite
+  if (accuracy.confusion.has_value()) json.update(SegmentsJson(*accuracy.confusion));
   return json;
 }
 

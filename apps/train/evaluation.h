@@ -1,14 +1,18 @@
-// Accuracy over a dataset, per image or, if pixels are labelled, per pixel; each counts once.
+// Accuracy over a dataset, per image or, if pixels, voxels or tokens are labelled, per one of
+// these; each counts once.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "apps/cli/output.h"
+#include "neap/core/data/confusion.h"
 #include "neap/core/device/communicator.h"
 #include "neap/core/run/session.h"
 #include "neap/core/vision/dataset.h"
@@ -24,10 +28,18 @@ struct Accuracy {
   std::optional<std::string> not_finite = {};
   // Images whose class is among the five most probable ones.
   std::optional<int64_t> correct_top5 = {};
+  // How pixels or voxels were labelled, for scores of segmentation.
+  std::optional<Confusion> confusion = {};
+  const char* unit = "images";  // what has a label: also "pixels", "voxels", "tokens"
 
   // The fraction of labels that were predicted correctly, from 0 to 1.
   double fraction() const {
     return labels == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(labels);
+  }
+  // exp(loss) of a model of tokens: as uncertain as a choice among so many.
+  std::optional<double> perplexity() const {
+    if (std::string_view(unit) != "tokens") return std::nullopt;
+    return std::exp(loss);
   }
   // Empty if it was not counted.
   std::optional<double> top5_fraction() const {
@@ -38,10 +50,11 @@ struct Accuracy {
 
 // Evaluates in batches of `batch` images, the last of which may be smaller. With a communicator,
 // each rank evaluates a part of the dataset, and all return the accuracy over all of it. Folders of
-// images (Dataset::decodes()) also have a top-5 accuracy; `workers` threads read them, or, if it is
-// 0, as many as are worth it. Empty after Ctrl-C. A loss that is not finite is a result, not an
-// error: a network in training may recover. Errors: those of the dataset and the session;
-// UNAVAILABLE if they are another rank's.
+// images (Dataset::decodes()) with a label each also have a top-5 accuracy, and labelled pixels and
+// voxels a mean IoU and Dice; `workers` threads read them, or, if it is 0, as many as are worth it.
+// Empty after Ctrl-C. A loss that is not finite is a result, not an error: a network in training
+// may recover. Errors: those of the dataset and the session; UNAVAILABLE if they are another
+// rank's.
 absl::StatusOr<std::optional<Accuracy>> Evaluate(Session& session, const Dataset& dataset,
                                                  int64_t batch,
                                                  Communicator* communicator = nullptr,
@@ -56,6 +69,9 @@ absl::Status CheckFinite(const Prediction& prediction, int64_t first);
 int64_t CorrectTop5(const Prediction& prediction, const std::vector<int32_t>& labels);
 
 // "97.22% (350 of 360 images), loss 0.0956", "71.20% (356 of 500 images), top-5 91.40%, loss 1.21",
+// "81.25% (13 of 16 pixels), mean IoU 60.00%, loss 0.7",
+// "99.00% (990 of 1000 voxels), mean Dice 75.00% without class 0, loss 0.1",
+// "40.00% (40 of 100 tokens), loss 3, perplexity 20.0855",
 // "10.00% (36 of 360 images), loss nan (the network's output for image 4 is not finite ...)"
 std::string ToText(const Accuracy& accuracy);
 Json ToJson(const Accuracy& accuracy);

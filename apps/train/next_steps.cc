@@ -2,6 +2,7 @@
 
 #include <cerrno>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "apps/cli/output.h"
 #include "apps/train/batch_source.h"
@@ -28,7 +29,7 @@ std::vector<std::pair<std::string, std::string>> NextSteps(const TrainFlags& fla
   }
   if (batches.decodes()) {
     steps.emplace_back("to predict", absl::StrCat(neap, " predict IMAGE.jpg", weights));
-  } else if (batches.data != "synthetic") {
+  } else if (batches.data != "synthetic" && !absl::StartsWith(batches.data, "tokens")) {
     steps.emplace_back(
         "to predict", absl::StrCat(neap, " predict", weights, " --data ", ShellWord(batches.data)));
   }

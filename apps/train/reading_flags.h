@@ -13,7 +13,8 @@ namespace neap::apps {
 FlagValue DatasetFlag(std::string* spec);
 inline constexpr char kDatasetHelp[] =
     "synthetic, imagefolder:DIR, idx:DIR, cifar10:DIR, cifar100:DIR, or a folder whose format its "
-    "files tell";
+    "files tell; for networks that label pixels masks:DIR, voxels volumes:DIR, tokens tokens:DIR "
+    "or tokens32:DIR";
 
 struct ReadingFlags {
   int64_t workers = 0;    // 0: as many as are worth it

@@ -45,16 +45,23 @@
 namespace neap::apps {
 namespace {
 
+// Whether examples are cut out of something larger, so that those in training are always random.
+bool AreCut(const Dataset& dataset) {
+  constexpr size_t kAxesOfVolumes = 4;
+  return dataset.tokens() > 0 || dataset.extents().size() == kAxesOfVolumes;
+}
+
 LoaderOptions LoaderOptionsFor(const TrainFlags& flags, const RankGroup& ranks,
-                               const NetInput& input, const Session& session) {
+                               const NetInput& input, const Dataset& dataset,
+                               const Session& session) {
   LoaderOptions options = {.batch = input.batch,
                            .whole_batch = *flags.net.options.batch,
                            .first_image = ranks.first_image(),
                            .seed = session.seed(),
                            .first_step = session.step() * flags.accumulate,
                            .threads = flags.batches.reading.workers};
-  if (flags.batches.decodes()) {
-    options.crop = flags.batches.augment;
+  if (dataset.has_views()) {
+    options.crop = flags.batches.augment || AreCut(dataset);
     options.color_jitter = flags.batches.color_jitter;
   } else if (flags.batches.augment) {
     int64_t smallest = std::min(input.image.h, input.image.w);
@@ -76,7 +83,7 @@ absl::StatusOr<std::unique_ptr<BatchSource>> OpenBatches(const TrainFlags& flags
                                    input.labels, input.classes));
     return std::make_unique<RepeatedBatch>(PartOf(whole, ranks.first_image(), input.batch));
   }
-  const LoaderOptions options = LoaderOptionsFor(flags, ranks, input, session);
+  const LoaderOptions options = LoaderOptionsFor(flags, ranks, input, *data.dataset, session);
   if (flags.batches.repeat) {
     ASSIGN_OR_RETURN(Batch batch, BatchOfStep(*data.dataset, options, 0));
     return std::make_unique<RepeatedBatch>(std::move(batch));
@@ -172,11 +179,7 @@ class Training {
   // The metadata of the files that this training writes.
   FileMetadata Metadata() const {
     NetFlags net = flags_.net;
-    if (net.File().path.empty()) {
-      if (input_.image.h == input_.image.w) net.options.image = input_.image.h;
-      net.options.channels = input_.image.c;
-      net.options.classes = input_.classes;
-    }
+    if (net.File().path.empty()) input_.SetIn(net.options);
     FileMetadata metadata =
         ToMetadata({.net = net.name, .flags = net.NetworkFlags(), .classes = data_.class_names});
     metadata.merge(RateMetadata(flags_.Rate(last_step_)));

@@ -12,6 +12,7 @@
 #include "apps/train/training_loop.h"
 #include "apps/train/training_start.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/data/labelled_files.h"
 #include "neap/core/vision/image_files.h"
 
 namespace neap::apps {
@@ -33,17 +34,19 @@ void AddBatchFlags(FlagSet& flags, BatchFlags& batches) {
             "160,192,224; evaluation has that of --image",
             IntegerList(1, kMaxSize, kMaxSizes, &batches.sizes));
   flags.Add("repeat-batch", "train on the first batch repeatedly, for timing", &batches.repeat);
-  flags.Add("augment",
-            "shift images by up to an eighth, and mirror CIFAR images; random crops of an "
-            "imagefolder, mirrored or not",
-            &batches.augment);
+  flags.Add(
+      "augment",
+      "shift images by up to an eighth, and mirror CIFAR images; random crops of an "
+      "imagefolder or of masks, mirrored or not. Patches of volumes and windows of tokens are "
+      "always random",
+      &batches.augment);
   flags.Add("color-jitter", "X",
-            "with --augment of an imagefolder, brightness, contrast and saturation change by up to "
-            "this share",
+            "with --augment of an imagefolder or masks, brightness, contrast and saturation change "
+            "by up to this share",
             Real(0, 1, &batches.color_jitter));
   flags.Add("val", "SPEC",
-            "report top-1 and top-5 accuracy on this dataset after every epoch: its part for "
-            "validation or tests, or the whole folder",
+            "report top-1 and top-5 accuracy, or mean IoU or Dice, on this dataset after every "
+            "epoch: its part for validation or tests, or the whole folder",
             DatasetFlag(&batches.validation));
   batches.reading.AddTo(flags, "an imagefolder or --val", "after every epoch");
 }
@@ -110,13 +113,19 @@ absl::Status CheckSizes(const TrainFlags& train) {
 absl::Status CheckImages(const TrainFlags& train, const FlagSet& flags) {
   const BatchFlags& batches = train.batches;
   RETURN_IF_ERROR(CheckSizes(train));
-  if (flags.Given("color-jitter") && !(batches.augment && batches.decodes()))
-    return BadUsage("--color-jitter needs --augment and --data imagefolder:DIR");
+  if (flags.Given("color-jitter") &&
+      !(batches.augment && (batches.decodes() || batches.has_masks())))
+    return BadUsage("--color-jitter needs --augment and --data imagefolder:DIR or masks:DIR");
   if (batches.reading.skip_bad && !batches.decodes() && batches.validation.empty())
     return BadUsage("--skip-bad needs --data imagefolder:DIR or --val imagefolder:DIR");
   if (train.evaluate && batches.decodes() &&
       !HasSplits(std::string(absl::StripPrefix(batches.data, kImageFolderPrefix))))
     return BadUsage("an imagefolder without train/ and val/ has no test split; use --val DIR");
+  for (const char* const prefix : {kMasksPrefix, kVolumesPrefix}) {
+    const std::string directory(absl::StripPrefix(batches.data, prefix));
+    if (train.evaluate && directory != batches.data && !HasLabelledSplits(directory))
+      return BadUsage(absl::StrCat(batches.data, " has no test split; use --val SPEC"));
+  }
   if (batches.validation.empty()) return absl::OkStatus();
   if (!batches.batch_file.empty()) return BadUsage("--batch-file has no epochs for --val");
   if (batches.repeat) return BadUsage("--repeat-batch has no epochs for --val");
@@ -140,6 +149,10 @@ absl::Status CheckPlanFile(const TrainFlags& train, const FlagSet& flags) {
 
 bool BatchFlags::decodes() const {
   return batch_file.empty() && absl::StartsWith(data, kImageFolderPrefix);
+}
+
+bool BatchFlags::has_masks() const {
+  return batch_file.empty() && absl::StartsWith(data, kMasksPrefix);
 }
 
 void TrainFlags::AddTo(FlagSet& flags) {

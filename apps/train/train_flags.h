@@ -30,7 +30,8 @@ struct BatchFlags {
   std::string validation;  // a folder of images
   ReadingFlags reading;
 
-  bool decodes() const;  // whether data is a folder of images
+  bool decodes() const;  // whether data is a folder of images with a label each
+  bool has_masks() const;
 };
 
 struct RateFlags {

@@ -14,11 +14,16 @@ namespace neap::apps {
 namespace {
 
 constexpr const char* kSynthetic = "synthetic";
+constexpr const char* kTokensPrefix = "tokens";  // of tokens: and tokens32:
 
 std::string TextOf(const TrainFlags& flags, const Dataset* dataset) {
   if (dataset == nullptr) {
     return absl::StrCat(flags.batches.batch_file, ", one batch of ", *flags.net.options.batch,
                         " images");
+  }
+  if (dataset->tokens() > 0) {
+    return absl::StrCat(flags.batches.data, ", ", dataset->size(), " windows of ",
+                        dataset->tokens(), " tokens, ", dataset->classes(), " classes");
   }
   return absl::StrCat(flags.batches.data, ", ", dataset->size(), " images of ",
                       ToString(dataset->shape()), ", ", dataset->classes(), " classes");
@@ -28,7 +33,10 @@ std::vector<std::string> NotesOn(const TrainFlags& flags, const Dataset& dataset
   std::vector<std::string> notes;
   if (flags.batches.data == kSynthetic) {
     notes.emplace_back(
-        "synthetic images are noise around a pattern for each class; --data trains on real ones");
+        dataset.tokens() > 0
+            ? "synthetic tokens follow a rule that most of them obey; --data trains on a text"
+            : "synthetic images are noise around a pattern for each class; --data trains on real "
+              "ones");
   }
   const int64_t batch = *flags.net.options.batch;
   if (dataset.size() >= batch || flags.batches.repeat) return notes;
@@ -101,9 +109,12 @@ absl::Status TakeClasses(TrainFlags& flags) {
     ASSIGN_OR_RETURN(classes, SavedClasses(start, flags.net.name));
     return absl::OkStatus();
   }
-  if (flags.batches.data == kSynthetic || !flags.batches.batch_file.empty())
+  const std::string& data = flags.batches.data;
+  // A vocabulary is that of the network: a text need not have all of its tokens.
+  const bool has_vocabulary = absl::StartsWith(data, kTokensPrefix);
+  if (data == kSynthetic || has_vocabulary || !flags.batches.batch_file.empty())
     return absl::OkStatus();
-  ASSIGN_OR_RETURN(classes, ClassesOf(flags.batches.data));
+  ASSIGN_OR_RETURN(classes, ClassesOf(data));
   return absl::OkStatus();
 }
 

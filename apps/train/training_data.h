@@ -16,7 +16,8 @@
 namespace neap::apps {
 
 // Gives the network as many classes as the file with which training begins, or else the dataset, if
-// --classes is not given and the network is neither a file's nor a plan's. Errors: those of the
+// --classes is not given and the network is neither a file's nor a plan's. Networks of tokens keep
+// their vocabulary. Errors: those of the
 // file and the dataset.
 absl::Status TakeClasses(TrainFlags& flags);
 

@@ -18,6 +18,7 @@ absl::StatusOr<Batch> SyntheticBatch(const Program& program) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset,
                    OpenDataset("synthetic", {.shape = input.image,
                                              .label_pixels = input.labels > 1,
+                                             .tokens = input.reads_tokens,
                                              .classes = input.classes,
                                              .size = input.batch}));
   return BatchOfStep(*dataset, {.batch = input.batch, .shuffle = false}, 0);

@@ -1,7 +1,6 @@
 #include "neap/core/checkpoint/checkpoint.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <iterator>
@@ -13,8 +12,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "neap/core/base/layout.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/checkpoint/file_form.h"
 #include "neap/core/checkpoint/safetensors.h"
 
 namespace neap {
@@ -27,64 +26,16 @@ constexpr const char* kRunningMean = ".running_mean";
 constexpr const char* kBatchesTracked = ".num_batches_tracked";
 constexpr const char* kLossScaleName = "loss_scale";
 
-std::vector<int64_t> Dims(const Shape& shape) { return {shape.dims().begin(), shape.dims().end()}; }
-
-constexpr std::array<std::pair<std::string_view, DType>, 3> kFileTypes = {
-    {{"F32", DType::kFp32}, {"F16", DType::kFp16}, {"BF16", DType::kBf16}}};
-
-std::optional<std::string_view> NameInFile(DType dtype) {
-  for (const auto& [name, type] : kFileTypes) {
-    if (type == dtype) return name;
-  }
-  return std::nullopt;
-}
-
-std::optional<DType> TypeInFile(std::string_view text) {
-  for (const auto& [name, type] : kFileTypes) {
-    if (name == text) return type;
-  }
-  return std::nullopt;
-}
-
 absl::Status CheckWeightType(DType weights) {
   if (NameInFile(weights).has_value()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("weights are written as fp32, fp16 or bf16, not ", std::string(Name(weights))));
 }
 
-// One of kFileTypes if `weights` is.
-DType FileType(const Tensor& tensor, DType weights) {
-  const bool is_weight = tensor.role == Role::kParam || tensor.role == Role::kMaster;
-  return is_weight ? weights : DType::kFp32;
-}
-
-// The values of the tensor as they lie in a file: in order, of the given type.
-TensorSpec InFile(const Tensor& tensor, DType dtype) {
-  return {.shape = {tensor.spec.elements()}, .dtype = dtype};
-}
-
-// The values as they lie in a file. Errors: INVALID_ARGUMENT for one that would become infinite.
-absl::StatusOr<std::vector<std::byte>> BytesInFile(const Tensor& tensor,
-                                                   const std::vector<float>& values, DType dtype) {
-  const TensorSpec stored = InFile(tensor, dtype);
-  std::vector<std::byte> bytes(static_cast<size_t>(stored.size_bytes()));
-  FromNchw(values, stored, bytes.data());
-  if (!Is16Bit(dtype)) return bytes;
-  std::vector<float> rounded(values.size());
-  ToNchw(bytes.data(), stored, absl::MakeSpan(rounded));
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (!std::isinf(rounded[i]) || std::isinf(values[i])) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "tensor '", tensor.name, "' has the value ", values[i], ", which is too large for ",
-        std::string(Name(dtype)), "; write ", dtype == DType::kFp16 ? "bf16" : "fp32"));
-  }
-  return bytes;
-}
-
 absl::Status CheckEntry(const std::string& path, const Tensor& tensor,
                         const SafetensorsEntry& entry) {
   const bool is_float = TypeInFile(entry.dtype).has_value();
-  if (is_float && entry.shape == Dims(ShapeInFile(tensor))) return absl::OkStatus();
+  if (is_float && HaveSameExtents(entry.shape, ExtentsInFile(tensor))) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       path, ": tensor '", tensor.name, "' is ", entry.dtype, " ", absl::StrJoin(entry.shape, "x"),
       ", but the network has F32 ", ShapeInFile(tensor).ToString()));
@@ -114,8 +65,15 @@ absl::Status CheckNothingElse(const std::string& path, const Program& program,
   absl::flat_hash_set<std::string> known;
   for (const Tensor& tensor : program.tensors) known.insert(tensor.name);
   for (const SharedParam& shared : program.shared) known.insert(shared.param);
+  absl::flat_hash_set<std::string> found;
   for (const SafetensorsEntry& entry : reader.entries()) {
-    if (known.contains(entry.name) || absl::EndsWith(entry.name, kBatchesTracked)) continue;
+    const std::string name(OwnName(program, entry.name));
+    if (!found.insert(name).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": tensor '", name, "' is there with a prefix, too"));
+    }
+    if (known.contains(name) || absl::EndsWith(entry.name, kBatchesTracked)) continue;
+    if (IsIgnored(program, name)) continue;
     // The tensor is of a run with another optimizer or type.
     if (IsOfOptimizer(entry.name) || entry.name == kLossScaleName) continue;
     return absl::InvalidArgumentError(
@@ -169,7 +127,7 @@ std::vector<SafetensorsEntry> EntriesToSave(const Program& program, CheckpointCo
     if (!IsSaved(tensor, contents)) continue;
     entries.push_back({.name = tensor.name,
                        .dtype = std::string(*NameInFile(FileType(tensor, weights))),
-                       .shape = Dims(ShapeInFile(tensor))});
+                       .shape = ExtentsInFile(tensor)});
     if (!absl::EndsWith(tensor.name, kRunningMean)) continue;
     const std::string layer = tensor.name.substr(0, tensor.name.size() - std::strlen(kRunningMean));
     entries.push_back({.name = absl::StrCat(layer, kBatchesTracked), .dtype = "I64", .shape = {}});
@@ -180,11 +138,7 @@ std::vector<SafetensorsEntry> EntriesToSave(const Program& program, CheckpointCo
 absl::StatusOr<std::vector<float>> ReadTensor(const std::string& path, const Tensor& tensor,
                                               const SafetensorsReader& reader,
                                               const SafetensorsEntry& entry) {
-  const TensorSpec stored = InFile(tensor, *TypeInFile(entry.dtype));
-  std::vector<std::byte> bytes(static_cast<size_t>(stored.size_bytes()));
-  RETURN_IF_ERROR(reader.Read(entry, absl::MakeSpan(bytes)));
-  std::vector<float> values(static_cast<size_t>(tensor.spec.elements()));
-  ToNchw(bytes.data(), stored, absl::MakeSpan(values));
+  ASSIGN_OR_RETURN(std::vector<float> values, ReadValues(tensor, reader, entry));
   if (tensor.name == kLossScaleName) RETURN_IF_ERROR(CheckLossScale(path, values));
   return values;
 }
@@ -201,7 +155,7 @@ absl::StatusOr<std::vector<EntryToLoad>> EntriesToLoad(const std::string& path,
   for (const Tensor& tensor : program.tensors) {
     if (!IsSaved(tensor, is_whole ? CheckpointContents::kEverything : CheckpointContents::kWeights))
       continue;
-    const absl::StatusOr<SafetensorsEntry> entry = reader.Find(tensor.name);
+    const absl::StatusOr<SafetensorsEntry> entry = FindEntry(program, reader, tensor.name);
     const bool may_lack = tensor.name == kLossScaleName || tensor.starts_as.has_value();
     if (!entry.ok() && may_lack) continue;
     if (!entry.ok()) {
@@ -229,7 +183,7 @@ absl::StatusOr<std::vector<SharedEntry>> SharedEntries(const std::string& path,
   }
   std::vector<SharedEntry> entries;
   for (const SharedParam& names : program.shared) {
-    const absl::StatusOr<SafetensorsEntry> entry = reader.Find(names.param);
+    const absl::StatusOr<SafetensorsEntry> entry = FindEntry(program, reader, names.param);
     const auto found = weights.find(names.owner);
     if (!entry.ok() || found == weights.end()) continue;
     const Tensor* const owner = found->second;
@@ -286,10 +240,6 @@ bool IsSaved(const Tensor& tensor, CheckpointContents contents) {
   return contents == CheckpointContents::kEverything || tensor.role != Role::kOptimizer;
 }
 
-const Shape& ShapeInFile(const Tensor& tensor) {
-  return tensor.saved_shape.rank() > 0 ? tensor.saved_shape : tensor.spec.shape;
-}
-
 LossScale LossScaleFrom(const std::vector<float>& values) {
   return {.scale = values[0], .good_steps = values[1], .overflow = values[2], .skipped = values[3]};
 }
@@ -317,9 +267,9 @@ absl::Status SaveCheckpoint(
   }
   for (const Tensor& tensor : program.tensors) {
     if (!IsSaved(tensor, contents)) continue;
-    ASSIGN_OR_RETURN(const std::vector<float> values, read(tensor));
+    ASSIGN_OR_RETURN(std::vector<float> values, read(tensor));
     ASSIGN_OR_RETURN(const std::vector<std::byte> bytes,
-                     BytesInFile(tensor, values, FileType(tensor, weights)));
+                     BytesInFile(tensor, std::move(values), FileType(tensor, weights)));
     RETURN_IF_ERROR(writer.Append(tensor.name, bytes));
   }
   return writer.Commit();
@@ -368,7 +318,7 @@ absl::StatusOr<NamedValues> ReadWeights(const std::string& path, const Program& 
   NamedValues weights;
   for (auto& [id, values] : loaded.tensors) {
     const Tensor& tensor = program.tensor(id);
-    if (IsWeight(tensor)) weights[tensor.name] = std::move(values);
+    if (IsWeight(tensor)) weights[tensor.name] = ToFileOrder(std::move(values), tensor);
   }
   return weights;
 }
@@ -386,7 +336,7 @@ absl::StatusOr<LoadedCheckpoint> CheckpointOf(const NamedValues& weights, const 
           absl::StrCat("tensor '", tensor.name, "' has ", values->second.size(),
                        " values, but the network has ", ShapeInFile(tensor).ToString()));
     }
-    loaded.tensors.emplace_back(tensor.id, values->second);
+    loaded.tensors.emplace_back(tensor.id, FromFileOrder(values->second, tensor));
   }
   for (const SharedParam& shared : program.shared) {
     const auto values = weights.find(shared.param), of_owner = weights.find(shared.owner);

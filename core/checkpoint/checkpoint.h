@@ -4,7 +4,9 @@
 // PyTorch. "NAME.momentum" of SGD, "NAME.exp_avg" and "NAME.exp_avg_sq" of AdamW, and
 // "NAME.average" are the optimizer's state, "loss_scale" is that of fp16 training
 // (core/step/loss_scale.h); "NAME.num_batches_tracked" exists because PyTorch requires it. The
-// values lie in N, C, H, W order, whatever the network's layout. The metadata hold "neap.step",
+// values lie in N, C, H, W order, whatever the network's layout. Where a network's weights have the
+// names, the shapes or the order of another program (core/checkpoint/file_form.h), the momentum and
+// so on do as well. The metadata hold "neap.step",
 // "neap.seed" and, if one was set while training went on, "neap.learning_rate", and what the writer
 // adds, for example of the network (core/checkpoint/model_description.h).
 //
@@ -53,9 +55,6 @@ using FileMetadata = std::map<std::string, std::string>;
 
 bool IsSaved(const Tensor& tensor, CheckpointContents contents);
 
-// The tensor's shape in a file, which is that in PyTorch.
-const Shape& ShapeInFile(const Tensor& tensor);
-
 // `read` returns a persistent tensor's values in N, C, H, W order. `weights` is the type of
 // parameters in a file of weights; running statistics stay F32. Errors: INVALID_ARGUMENT unless it
 // is fp32, fp16 or bf16, or, naming the tensor, for a finite value that would become infinite in
@@ -89,8 +88,9 @@ absl::Status CheckCheckpoint(const std::string& path, const Program& program);
 // averages, which then begin with the parameters.
 absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& path, const Program& program);
 
-// Weights in memory: the values of a network's parameters and running statistics, in N, C, H, W
-// order, by the names that they have in a file of weights.
+// Weights in memory: the values of a network's parameters and running statistics in the order in
+// which they lie in a file of weights, N, C, H, W unless the network says otherwise
+// (Graph::StoreAs()), by the names that they have there.
 //
 //   ASSIGN_OR_RETURN(NamedValues weights, ReadWeights("weights.safetensors", program));
 //   weights["fc.bias"].assign(10, 0.0F);

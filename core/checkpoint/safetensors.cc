@@ -214,4 +214,10 @@ absl::Status SafetensorsWriter::Commit() {
   return file_.Commit();
 }
 
+bool HaveSameExtents(std::vector<int64_t> a, std::vector<int64_t> b) {
+  a.resize(std::max(a.size(), b.size()), 1);
+  b.resize(a.size(), 1);
+  return a == b;
+}
+
 }  // namespace neap

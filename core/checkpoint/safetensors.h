@@ -105,4 +105,8 @@ class SafetensorsWriter {
   std::map<std::string, Progress, std::less<>> progress_;
 };
 
+// Whether both shapes are the same but for extents of 1 at their ends: a linear weight {O, C} is
+// that of a convolution {O, C, 1, 1}.
+bool HaveSameExtents(std::vector<int64_t> a, std::vector<int64_t> b);
+
 }  // namespace neap

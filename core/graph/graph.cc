@@ -100,4 +100,12 @@ std::string Graph::AuxiliaryLoss(const std::string& predictions, Layer loss) {
 
 bool ScalesLoss(const GraphOptions& options) { return options.dtype == DType::kFp16; }
 
+LayerContext ContextIn(const GraphOptions& options, Mode mode, std::vector<TensorSpec> inputs) {
+  return {.inputs = std::move(inputs),
+          .mode = mode,
+          .dtype = options.dtype,
+          .layout = options.layout,
+          .scales_loss = mode == Mode::kTraining && ScalesLoss(options)};
+}
+
 }  // namespace neap

@@ -48,6 +48,13 @@
 
 namespace neap {
 
+// What files of weights for a network have otherwise when other programs write them.
+struct OtherFiles {
+  std::string prefix = {};                // with which names of tensors may begin: "transformer."
+  std::vector<std::string> ignored = {};  // ends of the names of tensors that are no weights
+  friend bool operator==(const OtherFiles&, const OtherFiles&) = default;
+};
+
 struct GraphOptions {
   std::string name = "network";
   int64_t batch = 1;
@@ -56,12 +63,15 @@ struct GraphOptions {
   // Layers that can run in one pass over memory become one (core/program/fuse.h). The results have
   // the same bits without it.
   bool fusion = true;
+  OtherFiles other_files = {};  // which the network's weights are read from, too
   friend bool operator==(const GraphOptions&, const GraphOptions&) = default;
 };
 
 // Whether training multiplies the loss, and with it every gradient, by a scale: fp16
 // (core/step/loss_scale.h).
 bool ScalesLoss(const GraphOptions& options);
+// The context in which a layer of such a network with these inputs is specified.
+LayerContext ContextIn(const GraphOptions& options, Mode mode, std::vector<TensorSpec> inputs);
 
 // The layer's part in the input and output of an iteration.
 enum class LayerRole : uint8_t {
@@ -100,6 +110,13 @@ struct SharedParam {
   friend bool operator==(const SharedParam&, const SharedParam&) = default;
 };
 
+// How files have a parameter.
+struct StoredParam {
+  std::string param;  // LAYER.weight
+  FileForm form;
+  friend bool operator==(const StoredParam&, const StoredParam&) = default;
+};
+
 // One of the sizes of the inputs that a network is trained with.
 struct GraphSize {
   // Take the place of the spatial extents of the first feed, {height, width} of images, there and
@@ -116,12 +133,13 @@ struct GraphSize {
 class Graph {
  public:
   explicit Graph(GraphOptions options) : options_(std::move(options)) {}
-  // Without layers, for a graph that is made from those of `net`; its outputs, shared parameters
-  // and sizes are the same.
+  // Without layers, for a graph that is made from those of `net`; its outputs, shared parameters,
+  // their forms in files and sizes are the same.
   Graph(GraphOptions options, const Graph& net)
       : options_(std::move(options)),
         outputs_(net.outputs_),
         shared_(net.shared_),
+        stored_(net.stored_),
         sizes_(net.sizes_) {}
 
   // The images {batch, c, h, w}, a feed called "input"; `chw` is {c, h, w}. Sequences are {c, t},
@@ -155,6 +173,13 @@ class Graph {
   void Share(std::string param, std::string owner) {
     shared_.push_back({std::move(param), std::move(owner)});
   }
+  // Lets files of weights have a parameter as another program has it, by its own name, in another
+  // shape, or transposed: StoreAs("wpe.weight", {.shape = {1024, 768}, .transposed = true}). A name
+  // takes the place of LAYER.weight everywhere. Of a parameter that layers share, it is said of the
+  // owner's.
+  void StoreAs(std::string param, FileForm form) {
+    stored_.push_back({std::move(param), std::move(form)});
+  }
   // Makes a session train the network with these sizes, too. It plans all of them at the beginning,
   // in one arena, with as many sub-batches as the network itself, or one for each image of a
   // smaller batch; only kernels of the network itself are measured before. A step has the size of
@@ -173,15 +198,16 @@ class Graph {
   // volumes {C, D, H, W}.
   std::string TargetLoss(std::string predictions, Layer loss, Shape chw);
   // Adds a loss of training alone, such as SoftmaxCrossEntropy{.weight = 0.3F}. It compares other
-  // predictions of the same shape with what the loss that was added last reads. Evaluation and
-  // prediction leave it out, and the layers that only such losses need. Returns the layer's name,
-  // PREDICTIONS.loss.
+  // predictions of the same shape with what the loss that was added last reads; those of a loss of
+  // labels may be coarser (core/graph/label_grid.h). Evaluation and prediction leave it out, and
+  // the layers that only such losses need. Returns the layer's name, PREDICTIONS.loss.
   std::string AuxiliaryLoss(const std::string& predictions, Layer loss);
 
   const GraphOptions& options() const { return options_; }
   const std::vector<GraphLayer>& layers() const { return layers_; }
   const std::vector<GraphOutput>& outputs() const { return outputs_; }
   const std::vector<SharedParam>& shared() const { return shared_; }
+  const std::vector<StoredParam>& stored() const { return stored_; }
   const std::vector<GraphSize>& sizes() const { return sizes_; }
 
   // Equal if the same is stated in the same order.
@@ -191,6 +217,7 @@ class Graph {
   GraphOptions options_;
   std::vector<GraphOutput> outputs_;
   std::vector<SharedParam> shared_;
+  std::vector<StoredParam> stored_;
   std::vector<GraphSize> sizes_;
   std::vector<GraphLayer> layers_;
 };
@@ -219,7 +246,8 @@ struct ResolvedLayer {
   LayerSpec spec;
   // The layers by which the parameters and states are named (ParamSpec::owner); empty: this one.
   std::vector<std::string> owners = {};
-  // Those of its parameters that another layer owns, with the owner's name for them.
+  // Those of its parameters that another layer owns, with the owner's name for them, and those that
+  // have another name (FileForm::name), with that.
   std::vector<SharedParam> shared = {};
   std::vector<LayerResult> results = {};
   // A feed that losses compare predictions with, and nothing else reads.
@@ -229,7 +257,8 @@ struct ResolvedLayer {
 };
 // The role of the layer's outputs in training: input, label or activation.
 Role OutputRole(const ResolvedLayer& layer);
-// The names of tensors: "conv1.weight", of a shared parameter its owner's; "bn1.running_mean".
+// The names of tensors: "conv1.weight", of a shared parameter its owner's, or the one that it has
+// instead; "bn1.running_mean".
 std::string ParamName(const ResolvedLayer& layer, const ParamSpec& param);
 std::string StateName(const ResolvedLayer& layer, const StateSpec& state);
 
@@ -255,9 +284,10 @@ std::vector<bool> LeadsToLoss(const ResolvedGraph& graph);
 // no elements, a feed whose first extent is not the batch, a layer with neither inputs nor a
 // forward step, a loss that does not keep its result or, if the loss is scaled, does not read the
 // scale; an output that is not a layer, or is one of integers; a shared parameter that no layer
-// has, is its own owner, or is of another shape than its owner's; no feed, neither a loss nor an
-// output, and in training neither a loss nor an output whose gradient is given; an output whose
-// gradient is given, but that no parameter precedes.
+// has, is its own owner, or is of another shape than its owner's; a form in files of a parameter
+// that no layer has or owns, with other values or a name that something has; no feed, neither a
+// loss nor an output, and in training neither a loss nor an output whose gradient is given; an
+// output whose gradient is given, but that no parameter precedes.
 absl::StatusOr<ResolvedGraph> Resolve(const Graph& graph, Mode mode);
 
 }  // namespace neap

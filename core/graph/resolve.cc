@@ -1,5 +1,6 @@
 // Resolve(): orders the layers, infers shapes and checks everything.
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -134,6 +135,66 @@ struct FoundParam {
   ParamSpec* param = nullptr;
 };
 
+// By LAYER.param.
+using FoundParams = absl::flat_hash_map<std::string, FoundParam>;
+FoundParams ParamsOf(ResolvedGraph& graph) {
+  FoundParams params;
+  for (ResolvedLayer& layer : graph.layers) {
+    for (ParamSpec& param : layer.spec.params)
+      params[absl::StrCat(layer.name, ".", param.name)] = {&layer, &param};
+  }
+  return params;
+}
+
+std::vector<int64_t> WithoutOnes(const Shape& shape) {
+  std::vector<int64_t> extents;
+  std::copy_if(shape.dims().begin(), shape.dims().end(), std::back_inserter(extents),
+               [](int64_t extent) { return extent != 1; });
+  return extents;
+}
+
+absl::Status CheckForm(const StoredParam& stored, const Shape& own) {
+  const Shape& shape = stored.form.shape;
+  std::vector<int64_t> wanted = WithoutOnes(own);
+  const bool is_matrix = wanted.size() <= 2;
+  std::reverse(wanted.begin(), wanted.end());
+  const bool fits = stored.form.transposed
+                        ? is_matrix && WithoutOnes(shape) == wanted
+                        : shape.rank() == 0 || shape.elements() == own.elements();
+  if (fits) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "parameter '", stored.param, "' is ", own.ToString(), ", which files cannot have ",
+      stored.form.transposed ? "transposed as " : "as ", shape.ToString()));
+}
+
+// Gives parameters the forms and the names that files have.
+absl::Status StoreParams(const Graph& graph, FoundParams& params, const ResolvedGraph& resolved) {
+  if (graph.stored().empty()) return absl::OkStatus();
+  absl::flat_hash_set<std::string_view> names, shared;
+  for (const ResolvedLayer& layer : resolved.layers) names.insert(layer.name);
+  for (const auto& [name, found] : params) names.insert(name);
+  for (const SharedParam& one : graph.shared()) shared.insert(one.param);
+  for (const StoredParam& stored : graph.stored()) {
+    const auto found = params.find(stored.param);
+    if (found == params.end() || shared.contains(stored.param)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("parameter '", stored.param, "' cannot be stored otherwise: no layer ",
+                       found == params.end() ? "has" : "owns", " it"));
+    }
+    auto& [layer, param] = found->second;
+    RETURN_IF_ERROR(CheckForm(stored, param->tensor.shape));
+    param->in_files = stored.form;
+    const std::string& name = stored.form.name;
+    if (name.empty()) continue;
+    if (!names.insert(name).second) {
+      return absl::InvalidArgumentError(absl::StrCat("parameter '", stored.param, "' cannot be '",
+                                                     name, "', which something else is called"));
+    }
+    layer->shared.push_back({stored.param, name});
+  }
+  return absl::OkStatus();
+}
+
 // Of every shared parameter the owner, which may itself be shared.
 using ParamOwners = absl::flat_hash_map<std::string_view, std::string_view>;
 
@@ -151,12 +212,7 @@ std::optional<std::string_view> LastOwner(std::string_view param, ParamOwners& o
 }
 
 // Names the owner of every shared parameter, which may itself be shared, and lets it begin as that.
-absl::Status ShareParams(const std::vector<SharedParam>& shared, ResolvedGraph& graph) {
-  absl::flat_hash_map<std::string, FoundParam> params;
-  for (ResolvedLayer& layer : graph.layers) {
-    for (ParamSpec& param : layer.spec.params)
-      params[absl::StrCat(layer.name, ".", param.name)] = {&layer, &param};
-  }
+absl::Status ShareParams(const std::vector<SharedParam>& shared, const FoundParams& params) {
   ParamOwners owner_of;
   for (const auto& [param, owner] : shared) {
     for (const std::string* const name : {&param, &owner}) {
@@ -185,7 +241,9 @@ absl::Status ShareParams(const std::vector<SharedParam>& shared, ResolvedGraph& 
     }
     param->init = owned.init;
     param->saved_shape = owned.saved_shape;
-    layer->shared.push_back({name, owner});
+    param->in_files = owned.in_files;
+    const bool is_renamed = !owned.in_files.name.empty();
+    layer->shared.push_back({name, is_renamed ? owned.in_files.name : owner});
   }
   return absl::OkStatus();
 }
@@ -301,10 +359,7 @@ absl::StatusOr<ResolvedGraph> Resolve(const Graph& graph, Mode mode) {
       RETURN_IF_ERROR(CheckHasOutput(producer.name, producer.spec, input.index));
       out.inputs.push_back({producer.id, input.index});
     }
-    const LayerContext context = {
-        .inputs = resolved.InputSpecs(out),
-        .mode = mode,
-        .scales_loss = mode == Mode::kTraining && ScalesLoss(resolved.options)};
+    const LayerContext context = ContextIn(resolved.options, mode, resolved.InputSpecs(out));
     ASSIGN_OR_RETURN(out.spec, SpecifyChecked(layer, context));
     RETURN_IF_ERROR(CheckFeed(layer, out.spec, resolved.options.batch));
     RETURN_IF_ERROR(CheckOutputNames(connections.positions, layer.name, out.spec));
@@ -312,7 +367,9 @@ absl::StatusOr<ResolvedGraph> Resolve(const Graph& graph, Mode mode) {
   }
   if (mode == Mode::kTraining && TakesGradients(graph))
     RETURN_IF_ERROR(AddCaller(graph.outputs(), resolved));
-  RETURN_IF_ERROR(ShareParams(graph.shared(), resolved));
+  FoundParams params = ParamsOf(resolved);
+  RETURN_IF_ERROR(StoreParams(graph, params, resolved));
+  RETURN_IF_ERROR(ShareParams(graph.shared(), params));
   MarkTargets(resolved);
   if (mode == Mode::kTraining) RETURN_IF_ERROR(CheckGradients(resolved));
   MarkTrainingOnly(resolved);

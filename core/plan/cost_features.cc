@@ -58,8 +58,7 @@ Tensors TensorsOf(const StepSignature& signature) {
   Tensors tensors = {.input = FirstOf(signature, {X(), Dx(), Dy(), Y()}),
                      .output = FirstOf(signature, {Y(), Dy(), Dz(), Dx(), X()}),
                      .weight = FirstOf(signature, {Param(0), ParamGrad(0)})};
-  const bool multiplies = IsOfLayer(signature.phase) &&
-                          signature.phase != Phase::kBackwardActivation &&
+  const bool multiplies = signature.multiplies && signature.phase != Phase::kBackwardActivation &&
                           tensors.input != nullptr && tensors.weight != nullptr &&
                           tensors.weight->shape.spatial_axes() > 0;
   if (!multiplies) tensors.weight = nullptr;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/graph/label_grid.h"
 
 namespace neap {
 namespace {
@@ -56,7 +57,24 @@ absl::Status CheckClasses(const Feeds& feeds, const Program& program) {
     const FeedValue* const target = FindFeed(feeds, loss.target);
     if (target == nullptr || target->integers.empty()) continue;
     const Shape labels = program.SpecOf(*program.FeedCalled(loss.target)).shape;
-    RETURN_IF_ERROR(CheckLabels(target->integers, labels, program.SpecOf(loss.logits).shape.c()));
+    RETURN_IF_ERROR(CheckLabels(target->integers, labels, loss.classes));
+  }
+  return absl::OkStatus();
+}
+
+// The integers that layers look up.
+absl::Status CheckIndices(const Feeds& feeds, const Program& program) {
+  for (const Port& feed : program.feeds) {
+    const FeedValue* const value = FindFeed(feeds, feed.name);
+    if (value == nullptr || !feed.index_count.has_value()) continue;
+    const int64_t count = *feed.index_count;
+    const auto wrong = std::find_if(value->integers.begin(), value->integers.end(),
+                                    [count](int32_t index) { return index < 0 || index >= count; });
+    if (wrong == value->integers.end()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("feed '", feed.name, "' has ", *wrong, " for ",
+                     PlaceOf(wrong - value->integers.begin(), program.SpecOf(feed).shape),
+                     "; a layer that reads it knows ", count, ", from 0"));
   }
   return absl::OkStatus();
 }
@@ -139,6 +157,7 @@ absl::StatusOr<int64_t> ExamplesIn(const Feeds& feeds, const Program& program) {
   }
   if (!first.has_value()) return absl::InvalidArgumentError("no feed is given");
   RETURN_IF_ERROR(CheckClasses(feeds, program));
+  RETURN_IF_ERROR(CheckIndices(feeds, program));
   return first->second;
 }
 
@@ -178,11 +197,30 @@ absl::Status CheckLabels(absl::Span<const int32_t> labels, const Shape& shape, i
                    "; the network has ", classes, " classes, from 0"));
 }
 
-int64_t CountKnown(const FeedValue& target) {
-  return std::count_if(target.floats.begin(), target.floats.end(),
-                       [](float value) { return !std::isnan(value); }) +
-         std::count_if(target.integers.begin(), target.integers.end(),
-                       [](int32_t value) { return value != kNoLabel; });
+KnownTargets CountKnown(const FeedValue& target, const Shape& targets, const Shape& predictions) {
+  KnownTargets known;
+  const auto count = [&known](int64_t values, int64_t of_example, auto is_known) {
+    for (int64_t first = 0; first < values; first += of_example) {
+      int64_t of_this = 0;
+      for (int64_t i = first; i < first + of_example; ++i) of_this += is_known(i) ? 1 : 0;
+      known.values += of_this;
+      known.examples += of_this > 0 ? 1 : 0;
+    }
+  };
+  const int64_t of_example = targets.elements() / targets.n();
+  count(std::ssize(target.floats), of_example,
+        [&](int64_t i) { return !std::isnan(target.floats[static_cast<size_t>(i)]); });
+  const std::optional<LabelGrid> grid = LabelGridOf(predictions, targets);
+  if (!grid.has_value() || !grid->is_finer()) {
+    count(std::ssize(target.integers), of_example,
+          [&](int64_t i) { return target.integers[static_cast<size_t>(i)] != kNoLabel; });
+    return known;
+  }
+  const int64_t examples = std::ssize(target.integers) / of_example;
+  count(examples * predictions.positions(), predictions.positions(), [&](int64_t i) {
+    return target.integers[static_cast<size_t>(grid->LabelOf(i))] != kNoLabel;
+  });
+  return known;
 }
 
 }  // namespace neap

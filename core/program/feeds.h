@@ -54,7 +54,8 @@ Shape StatedShape(const FeedValue& value);
 
 // The number of examples for which there are values: the same in all feeds, and in training the
 // network's batch. Errors: INVALID_ARGUMENT naming the feed that is missing, unknown, given twice,
-// or has values of another type or number, and for labels that are not classes of the loss.
+// or has values of another type or number, for labels that are not classes of the loss, and for
+// integers that a layer cannot look up.
 absl::StatusOr<int64_t> ExamplesIn(const Feeds& feeds, const Program& program);
 
 // Of a program that pauses: INVALID_ARGUMENT, naming the output, unless there are as many floats as
@@ -67,7 +68,13 @@ absl::Status CheckGivenGradients(const Feeds& gradients, const Program& program)
 // from 0 nor kNoLabel. `shape` is {N}, or {N, H, W} and the like with 1 to 3 axes.
 absl::Status CheckLabels(absl::Span<const int32_t> labels, const Shape& shape, int64_t classes);
 
-// How many values are other than kNoLabel and kNoTarget: those that a loss counts.
-int64_t CountKnown(const FeedValue& target);
+// Of the labels or targets that a loss compares its predictions with: those other than kNoLabel and
+// kNoTarget, and the examples that have any.
+struct KnownTargets {
+  int64_t values = 0, examples = 0;
+};
+// `target` is what is given for a feed of the shape `targets`, of any number of examples. Of labels
+// that are finer than the predictions, those that the loss reads count (core/graph/label_grid.h).
+KnownTargets CountKnown(const FeedValue& target, const Shape& targets, const Shape& predictions);
 
 }  // namespace neap

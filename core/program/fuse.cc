@@ -116,7 +116,7 @@ class Fusion {
   }
 
   LayerContext ContextOf(const ResolvedLayer& layer) const {
-    return {.inputs = graph_.InputSpecs(layer), .mode = mode_};
+    return ContextIn(graph_.options, mode_, graph_.InputSpecs(layer));
   }
 
   // Sets the layer's spec. False if it does not suit its inputs: a sum of three tensors, for

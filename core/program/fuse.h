@@ -19,7 +19,8 @@
 // A convolution takes most of its time to compute, and an addition or a ReLU of what it is about to
 // store costs it nothing. It therefore comes last: it computes the ReLU behind it, unless that has
 // become part of a pooling. Its bias moves into such a pooling, where the convolution's kernels
-// would add it in a pass of their own.
+// would add it in a pass of their own, and into a GELU, which sums the bias's gradient in the pass
+// that computes it.
 //
 // A 1x1 convolution behind which a batch norm follows is the exception: with that, a sum and a ReLU
 // it becomes matrix products that never hold its result, if the layer has enough channels and

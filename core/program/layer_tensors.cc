@@ -56,6 +56,7 @@ void KeepInits(const ResolvedLayer& from, ResolvedLayer& to) {
       if (ParamName(from, own) != ParamName(to, param)) continue;
       param.init = own.init;
       param.saved_shape = own.saved_shape;
+      param.in_files = own.in_files;
     }
   }
 }

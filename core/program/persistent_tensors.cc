@@ -77,13 +77,17 @@ PersistentParam PersistentTensors::MakeParam(const std::string& name, const Para
   PersistentParam made;
   if (!tensor.shards.empty()) made.owned = program_.OwnShard(tensor);
 
+  const Shape& in_files = param.in_files.shape;
+  const Shape& saved_shape = in_files.rank() > 0 ? in_files : param.saved_shape;
+
   // What the optimizer keeps: the whole, or as much of it as the rank updates.
   const bool keeps_any = !made.owned.has_value() || made.owned->count > 0;
   Tensor kept = {.name = name,
                  .role = Role::kMaster,
                  .spec = InFullPrecision(param.tensor),
                  .init = param.init,
-                 .saved_shape = param.saved_shape,
+                 .saved_shape = saved_shape,
+                 .is_transposed = param.in_files.transposed,
                  .held = made.owned};
   if (made.owned.has_value())
     kept.spec = {.shape = Shape({made.owned->count}), .dtype = kept.spec.dtype};
@@ -93,7 +97,8 @@ PersistentParam PersistentTensors::MakeParam(const std::string& name, const Para
     if (!made.owned.has_value()) tensor.copy_of = made.master;
   } else {
     tensor.init = param.init;
-    tensor.saved_shape = param.saved_shape;
+    tensor.saved_shape = saved_shape;
+    tensor.is_transposed = param.in_files.transposed;
   }
   made.id = Add(tensor);
 

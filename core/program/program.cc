@@ -9,8 +9,13 @@
 namespace neap {
 namespace {
 
+bool HasSlot(const std::vector<Slot>& slots, Slot slot) {
+  return std::find(slots.begin(), slots.end(), slot) != slots.end();
+}
+
 void AddOperand(const Program& program, const Use& use, Access access, StepSignature& signature) {
-  if (use.operand.slot == Slot::kAddend) return;
+  if (use.operand.slot == Slot::kAddend && !HasSlot(signature.accumulates_natively, Slot::kAddend))
+    return;
   signature.operands.push_back({use.operand, program.SpecOf(use), access});
 }
 
@@ -47,10 +52,13 @@ std::vector<Use> WritesOf(const Step& step, bool rerun) {
 }
 
 bool KernelOverwrites(const Step& step, const Use& accumulated) {
-  const std::vector<Slot>& native = step.accumulates_natively;
   const Slot slot = accumulated.operand.slot;
   return (slot == Slot::kInputGrad || slot == Slot::kParamGrad) &&
-         std::find(native.begin(), native.end(), slot) == native.end();
+         !HasSlot(step.accumulates_natively, slot);
+}
+
+bool KernelAddsAddends(const Step& step) {
+  return HasSlot(step.accumulates_natively, Slot::kAddend);
 }
 
 bool IsInForward(const Step& step) {
@@ -105,6 +113,7 @@ StepSignature Program::Signature(const Step& step, bool rerun) const {
                              .mode = options.mode,
                              .rerun = rerun,
                              .divisible = MayDivide(layer.traits, step.phase),
+                             .multiplies = layer.traits.multiplies && IsOfLayer(step.phase),
                              .optimizer = options.optimizer,
                              .accumulates_natively = step.accumulates_natively,
                              .operands = {}};
@@ -137,6 +146,7 @@ std::vector<TensorSpec> Program::Additions(const Step& step) const {
   for (const Use& use : step.accumulates) {
     if (KernelOverwrites(step, use)) additions.push_back(tensor(use.tensor).spec);
   }
+  if (KernelAddsAddends(step)) return additions;
   for (const Use& use : step.reads) {
     if (use.operand.slot == Slot::kAddend) additions.push_back(tensor(use.tensor).spec);
   }

@@ -59,10 +59,11 @@ struct Tensor {
   std::string name;  // "conv1", "conv1.grad", "conv1.weight", "conv1.weight.grad", "bn1.mean"
   Role role = Role::kActivation;
   TensorSpec spec;
-  Init init = {};             // persistent roles only
-  Shape saved_shape = {};     // the shape in checkpoints, if it differs
-  bool in_checkpoint = true;  // persistent roles only
-  Home home = Home::kArena;   // persistent roles only
+  Init init = {};              // persistent roles only
+  Shape saved_shape = {};      // the shape in checkpoints, if it differs
+  bool is_transposed = false;  // there, as FileForm::transposed
+  bool in_checkpoint = true;   // persistent roles only
+  Home home = Home::kArena;    // persistent roles only
   // The persistent tensor whose values, rounded to its own type, this one has at the beginning and
   // at the end of an iteration: the master of a 16-bit parameter, the state of a backup.
   std::optional<TensorId> copy_of = std::nullopt;
@@ -112,6 +113,8 @@ std::vector<Use> WritesOf(const Step& step, bool rerun);
 // Whether the kernel overwrites an operand of `accumulates`, a gradient that it cannot accumulate
 // into. It then writes to scratch space, which is added to the sum (Phase::kAddGradients).
 bool KernelOverwrites(const Step& step, const Use& accumulated);
+// Whether the kernel adds the addends of the gradients that it writes (Slot::kAddend).
+bool KernelAddsAddends(const Step& step);
 
 // Whether it is a step of forward: of a layer, the sum over the ranks of what one writes, or what
 // gathers the parameters that some read.
@@ -221,6 +224,9 @@ struct ProgramOptions {
 struct Port {
   std::string name;             // of the layer
   std::vector<TensorId> parts;  // one for each sub-batch, in the order of their images
+  // Of a feed of integers that layers other than losses read: the fewest things that one of them
+  // numbers (LayerSpec::index_count).
+  std::optional<int64_t> index_count = std::nullopt;
   // In training: that of an output which the caller gives (Graph::OutputWithGradient()).
   std::optional<TensorId> gradient = std::nullopt;
   friend bool operator==(const Port&, const Port&) = default;
@@ -234,9 +240,11 @@ struct LossPort {
   std::string name;           // of the layer
   float weight = 1;           // LayerSpec::loss_weight
   bool is_auxiliary = false;  // computed in training alone
-  TensorId metrics;           // fp32 {mean loss, number of correct predictions}
-  std::string target;         // the feed with which it compares predictions; empty if it reads none
-  Port logits, predictions;   // what it reads, and what it makes of them
+  LossMean mean = LossMean::kLabels;
+  TensorId metrics;          // fp32 {mean loss, number of correct predictions}
+  std::string target;        // the feed with which it compares predictions; empty if it reads none
+  int64_t classes = 0;       // that labels number
+  Port logits, predictions;  // what it reads, and what it makes of them
   friend bool operator==(const LossPort&, const LossPort&) = default;
 };
 
@@ -245,7 +253,7 @@ struct Program {
   ProgramOptions options;
   std::vector<ProgramLayer> layers;
   std::vector<Tensor> tensors;
-  std::vector<SharedParam> shared;  // the other names of parameters that layers share
+  std::vector<SharedParam> shared;  // the other names of parameters
   std::vector<Step> steps;
   // Input and output of an iteration; exact accounting only. The bytes of results
   // (core/program/results.h) are still valid when an iteration has ended (MatchesProgram() checks

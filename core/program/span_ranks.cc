@@ -52,8 +52,8 @@ class RankSplitter {
   }
 
   absl::Status Respecify(ResolvedLayer& layer) const {
-    const LayerContext context = {.inputs = result_.InputSpecs(layer),
-                                  .scales_loss = ScalesLoss(graph_.options)};
+    const LayerContext context =
+        ContextIn(graph_.options, Mode::kTraining, result_.InputSpecs(layer));
     const ResolvedLayer before = layer;
     ASSIGN_OR_RETURN(layer.spec, layer.layer.Specify(context));
     KeepInits(before, layer);

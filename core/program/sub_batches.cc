@@ -91,10 +91,7 @@ class PartMaker {
   }
 
   absl::Status Respecify(const std::vector<TensorSpec>& outputs, ResolvedLayer& layer) const {
-    const LayerContext context = {
-        .inputs = graph_.InputSpecs(layer),
-        .mode = options_.mode,
-        .scales_loss = options_.mode == Mode::kTraining && ScalesLoss(graph_.options)};
+    const LayerContext context = ContextIn(graph_.options, options_.mode, graph_.InputSpecs(layer));
     absl::StatusOr<LayerSpec> spec = layer.layer.Specify(context);
     if (!spec.ok()) return Refused(layer, std::string(spec.status().message()));
     if (spec->output_count() != std::ssize(outputs))

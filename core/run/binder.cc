@@ -319,6 +319,7 @@ class Binder {
     for (const auto& [use, place] : ScratchGradients(step, compute)) {
       RETURN_IF_ERROR(BindAddition(use.tensor, place));
     }
+    if (KernelAddsAddends(step)) return absl::OkStatus();
     for (const Use& addend : step.reads) {
       if (addend.operand.slot != Slot::kAddend) continue;
       const TensorId sum = UseOf(step, {Slot::kInputGrad, addend.operand.index}).tensor;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/graph/source.h"
 #include "neap/core/run/tensor_values.h"
 
 namespace neap {
@@ -44,16 +45,25 @@ absl::Status CheckWholeBatch(int64_t examples, const Program& program) {
   return absl::OkStatus();
 }
 
-// The kernel computes the mean over all labels or elements of the filled-up batch.
+// The kernel computes the mean over all of the filled-up batch.
 void AverageOverKnown(const LossPort& port, const Feeds& feeds, const Program& program,
                       LossResult& loss) {
   const Port* const target = TargetOf(port, program);
   if (target == nullptr) return;
   const FeedValue* const given = FindFeed(feeds, target->name);
-  loss.labels = given == nullptr ? 0 : CountKnown(*given);
-  const int64_t all = program.SpecOf(*target).elements();
-  if (loss.labels > 0 && loss.labels < all)
-    loss.loss *= static_cast<float>(all) / static_cast<float>(loss.labels);
+  if (given == nullptr) return;
+  const Shape targets = program.SpecOf(*target).shape;
+  const Shape predictions = program.SpecOf(port.predictions).shape;
+  const KnownTargets known = CountKnown(*given, targets, predictions);
+  loss.labels = known.values;
+  if (port.mean == LossMean::kKnown) return;
+  const bool of_images = port.mean == LossMean::kImages;
+  const bool reads_labels = program.SpecOf(*target).dtype == DType::kInt32;
+  const int64_t values = reads_labels ? LabelShape(predictions).elements() : targets.elements();
+  const int64_t all = of_images ? targets.n() : values;
+  const int64_t counted = of_images ? known.examples : known.values;
+  if (counted > 0 && counted < all)
+    loss.loss *= static_cast<float>(all) / static_cast<float>(counted);
 }
 
 }  // namespace
@@ -81,6 +91,11 @@ absl::StatusOr<Prediction> ReadPrediction(const Executable& inference, int64_t i
   const LossPort* const loss = program.MainLoss();
   if (loss == nullptr)
     return absl::InvalidArgumentError(absl::StrCat(program.net.name, " has no loss"));
+  if (program.SpecOf(loss->logits).shape != program.SpecOf(loss->predictions).shape) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(program.net.name, ": its loss '", loss->name,
+                     "' makes no predictions of what it reads; make them an output"));
+  }
   const Shape shape = program.SpecOf(loss->predictions).shape;
   Prediction prediction = {.shape = WithFirstExtent(shape, images)};
   const auto elements = static_cast<size_t>(prediction.shape.elements());

@@ -227,7 +227,7 @@ class ParallelSession::Impl {
       return absl::InvalidArgumentError(
           "images in the memory of a device are for the session of one device");
     }
-    const auto values = static_cast<int64_t>(ImagesOf(batch).size());
+    const int64_t values = InputsIn(batch);
     if (batch.size > 0 && values % batch.size == 0 && std::ssize(batch.labels) % batch.size == 0 &&
         std::ssize(batch.targets) % batch.size == 0)
       return batch.size;

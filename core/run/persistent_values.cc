@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "neap/core/base/layout.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/checkpoint/file_form.h"
 #include "neap/core/run/initialize.h"
 #include "neap/core/run/ranks.h"
 
@@ -197,7 +198,7 @@ absl::StatusOr<std::vector<NamedTensor>> PersistentValues::ReadWeights() {
   for (const Tensor& tensor : stored_.tensors) {
     if (!IsSaved(tensor, CheckpointContents::kWeights)) continue;
     ASSIGN_OR_RETURN(std::vector<float> values, Read(tensor));
-    weights.push_back({tensor.name, ShapeInFile(tensor), std::move(values)});
+    weights.push_back({tensor.name, ShapeInFile(tensor), ToFileOrder(std::move(values), tensor)});
   }
   return weights;
 }

@@ -95,6 +95,7 @@ class StepCheck {
     RETURN_IF_ERROR(CheckList("accumulates",
                               is_forward ? Slots(kForwardAccumulates) : kBackwardAccumulates,
                               step.accumulates));
+    RETURN_IF_ERROR(CheckOptional(step));
     return CheckList("reads again", is_forward ? Slots(kRerunReads) : Slots(), step.rerun_reads);
   }
 
@@ -105,6 +106,17 @@ class StepCheck {
       RETURN_IF_ERROR(CheckOperand(does, slots, list[i]));
       if (std::count(list.begin(), list.end(), list[i]) == 1) continue;
       return Refused(what_, absl::StrCat(std::string(does), " ", ToString(list[i]), " twice"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckOptional(const StepSpec& step) const {
+    for (const Operand operand : step.optional_writes) {
+      if (operand.slot == Slot::kInputGrad &&
+          std::count(step.writes.begin(), step.writes.end(), operand) == 1)
+        continue;
+      return Refused(what_, absl::StrCat("leaves out ", ToString(operand),
+                                         ", which is no gradient of an input that it writes"));
     }
     return absl::OkStatus();
   }

@@ -44,6 +44,10 @@ struct Engine {
   // A library has it to compare others with: it takes any operands, without workspace, and hundreds
   // of times as long.
   bool is_reference = false;
+  // How many times the time that the cost model gives the step the engine takes, where that is
+  // known of the engine itself, such as one that multiplies 16-bit matrices without tensor cores;
+  // 0: no more is known than its place in the list.
+  double slowdown = 0;
 };
 
 // The id of neap's own kernels, for a step that has no other engine.

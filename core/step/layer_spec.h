@@ -142,12 +142,23 @@ struct Init {
   friend bool operator==(const Init&, const Init&) = default;
 };
 
+// How files of weights have a parameter, if not as its layer says (Graph::StoreAs()).
+struct FileForm {
+  std::string name = {};  // which it has everywhere, instead of LAYER.weight; empty: none
+  Shape shape = {};       // in files; rank 0: as without this
+  // Files have the transpose of the matrix that its extents other than 1 make: {in, out} for a
+  // weight {out, in, 1}. `shape` is that of the transpose.
+  bool transposed = false;
+  friend bool operator==(const FileForm&, const FileForm&) = default;
+};
+
 struct ParamSpec {
   std::string name;  // "weight": the tensor is called LAYER.weight, here and in safetensors files
   TensorSpec tensor;
   Init init;
   Shape saved_shape = {};  // shape in safetensors files, if it differs (fully connected: 2-d)
   int owner = 0;           // which of the layers that were fused has it (ResolvedLayer::owners)
+  FileForm in_files = {};
 };
 struct StateSpec {
   std::string name;
@@ -168,6 +179,9 @@ struct StepSpec {
   std::vector<Operand> reads;
   std::vector<Operand> writes;
   std::vector<Operand> accumulates = {};  // read, added to, written
+  // Gradients of inputs in `writes` that the step leaves out if no layer needs them: its signature
+  // lacks them then. Others that nobody needs are written nevertheless, if the step has more.
+  std::vector<Operand> optional_writes = {};
   // Forward only: the operands that a recomputation reads; empty if these are `reads`. It writes
   // the rest of `writes`, and does not accumulate.
   std::vector<Operand> rerun_reads = {};
@@ -176,7 +190,9 @@ struct StepSpec {
   std::vector<std::pair<Operand, Operand>> in_place = {};
   // The slots that the kernels of every backend can accumulate into: those of `accumulates`, and
   // kInputGrad if an input gradient may already hold a sum. Otherwise the kernel writes such a
-  // gradient to scratch space, which is then added to the sum (Phase::kAddGradients).
+  // gradient to scratch space, which is then added to the sum (Phase::kAddGradients). And kAddend,
+  // if kernels add addend[i], if the signature has it, to dx_i, which is rounded first as if it
+  // were stored; otherwise Phase::kAddGradients does that, too.
   std::vector<Slot> accumulates_natively = {};
   // Backward only: the gradient of the output may come as two tensors, operands {kOutputGrad, 0}
   // and {kOutputGrad, 1}. Kernels add them where they read them, and round the sum as if it were
@@ -192,6 +208,14 @@ struct StepSpec {
   // Otherwise each rank has its own, and the ranks average them.
   bool states_of_all_ranks = false;
   double flops = 0;  // a multiply-add counts as two
+};
+
+// What a loss is the mean over. Labels and targets may be missing (core/program/feeds.h), and
+// evaluation of fewer examples than the batch fills it up with such.
+enum class LossMean : uint8_t {
+  kLabels,  // all labels or elements of the batch, of which those that are missing add 0
+  kImages,  // all images, of which those without any label add 0
+  kKnown,   // what is known: missing labels change nothing
 };
 
 struct LayerSpec {
@@ -218,6 +242,11 @@ struct LayerSpec {
   // The weight of a loss: training minimises the sum of all losses, each times its weight. The
   // layer multiplies its gradient by it, but not the loss that it reports.
   float loss_weight = 1;
+  LossMean loss_mean = LossMean::kLabels;
+  // The integers of its int32 inputs number so many things from 0: rows of a table, or the classes
+  // of a loss, by default the channels of its input 0. Feeds with others are refused
+  // (core/program/feeds.h); labels may be kNoLabel, too.
+  std::optional<int64_t> index_count = std::nullopt;
   // In training: the number of values of which the layer computes each of its variances, if any.
   // One value has no variance, so Lower() (core/program/passes.h) refuses to train such a layer.
   std::optional<int64_t> values_per_variance = std::nullopt;
@@ -232,6 +261,9 @@ struct LayerSpec {
 struct LayerContext {
   std::vector<TensorSpec> inputs;
   Mode mode = Mode::kTraining;
+  // Those of the network (GraphOptions), for the results of layers that read integers.
+  DType dtype = DType::kFp32;
+  Layout layout = Layout::kChannelsFirst;
   // The gradients are multiples of the loss's: a loss multiplies the gradient that it computes by
   // the scale, which it reads as operand kLossScale (core/step/loss_scale.h). Other layers need not
   // know.

@@ -33,6 +33,10 @@ struct LayerTraits {
   // Images depend on each other by statistics of the batch alone, for which those of a part of it
   // may stand (ProgramOptions::batch_norm_in_parts). Excludes independent_images.
   bool coupled_by_statistics = false;
+  // Steps are convolutions or products of matrices with parameter 0, as whose extents the cost
+  // model sees theirs (core/plan/cost_features.h). Those of other layers with parameters are
+  // passes.
+  bool multiplies = false;
   // Accounting::kPaper (SuperNeurons 4.1.1, core/program/paper_program.h): whether backward reads y
   // besides x and dy, and whether dx takes the bytes of dy.
   bool paper_reads_output = true;

@@ -17,6 +17,12 @@ std::string ShortestText(Float value) {
   return {digits.data(), result.ptr};
 }
 
+template <typename Float>
+std::string TextOfAll(absl::Span<const Float> values) {
+  return absl::StrJoin(values, "x",
+                       [](std::string* out, Float number) { out->append(ShortestText(number)); });
+}
+
 }  // namespace
 
 Parameter::Parameter(std::string_view name, std::string_view value)
@@ -30,10 +36,9 @@ Parameter::Parameter(std::string_view name, float value)
 Parameter::Parameter(std::string_view name, const Extents& value)
     : Parameter(name, std::string_view(value.ToString())) {}
 Parameter::Parameter(std::string_view name, absl::Span<const double> value)
-    : Parameter(name,
-                std::string_view(absl::StrJoin(value, "x", [](std::string* out, double number) {
-                  out->append(ShortestText(number));
-                }))) {}
+    : Parameter(name, std::string_view(TextOfAll(value))) {}
+Parameter::Parameter(std::string_view name, absl::Span<const float> value)
+    : Parameter(name, std::string_view(TextOfAll(value))) {}
 
 std::string ParameterText(std::initializer_list<Parameter> parameters) {
   return absl::StrJoin(parameters, " ", [](std::string* out, const Parameter& parameter) {

@@ -23,8 +23,9 @@ class Parameter {
   Parameter(std::string_view name, bool value);
   Parameter(std::string_view name, float value);
   Parameter(std::string_view name, const Extents& value);
-  // Numbers for each axis, as extents: "1.5x2".
+  // Numbers for each axis or class, as extents: "1.5x2".
   Parameter(std::string_view name, absl::Span<const double> value);
+  Parameter(std::string_view name, absl::Span<const float> value);
   // The name of an enumeration's value.
   Parameter(std::string_view name, std::string_view value);
   const std::string& text() const { return text_; }

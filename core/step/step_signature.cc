@@ -120,6 +120,7 @@ StepSignature SignatureOf(const StepSpec& step, const Layer& layer, const LayerS
                              .phase = step.phase,
                              .mode = context.mode,
                              .divisible = MayDivide(spec.traits, step.phase),
+                             .multiplies = spec.traits.multiplies && IsOfLayer(step.phase),
                              .accumulates_natively = step.accumulates_natively};
   const auto add = [&](const std::vector<Operand>& operands, Access access) {
     for (Operand operand : operands)

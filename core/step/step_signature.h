@@ -45,8 +45,9 @@ struct StepSignature {
   Layer layer;
   Phase phase = Phase::kForward;
   Mode mode = Mode::kTraining;
-  bool rerun = false;      // a recomputation: reads `rerun_reads`, does not change state
-  bool divisible = false;  // MayDivide() of the layer's traits; false for a step of the optimizer
+  bool rerun = false;       // a recomputation: reads `rerun_reads`, does not change state
+  bool divisible = false;   // MayDivide() of the layer's traits; false for a step of the optimizer
+  bool multiplies = false;  // LayerTraits::multiplies, of a step of a layer
   uint64_t layer_seed =
       0;  // distinguishes the random numbers of two equal layers; 0 if it has none
   Optimizer optimizer = {};  // of updates

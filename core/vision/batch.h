@@ -1,5 +1,6 @@
-// The images of one iteration, a training step or an evaluation, and what the loss compares the
-// predictions with.
+// The examples of one iteration, a training step or an evaluation, and what the loss compares the
+// predictions with. They are images unless it is said otherwise: volumes are C, D, H, W where
+// images are C, H, W, and sequences of tokens are integers.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +18,8 @@ namespace neap {
 struct Batch {
   std::vector<float> images;    // {size, C, H, W}, normalised
   std::vector<int32_t> labels;  // {size}, or {size, H, W} for a network that labels pixels: classes
-                                // from 0, or kNoLabel
-  int64_t size = 0;             // number of images; 0 if the vectors alone state it
+      // from 0, or kNoLabel. Of volumes {size, D, H, W}, of tokens {size, T}
+  int64_t size = 0;  // number of images; 0 if the vectors alone state it
   // Instead of labels, for a network whose loss compares each element of its predictions with a
   // target: {size, C, H, W} like these, with values or kNoTarget. From labels, such a network takes
   // the targets 1 for the class and 0 for the others, or without a class none.
@@ -32,10 +33,17 @@ struct Batch {
   // The size of the images if it is not the network's (Graph::Sizes()); 0: the network's.
   int64_t height = 0;
   int64_t width = 0;
+  // Instead of images, for a network that reads integers: {size, T}.
+  std::vector<int32_t> tokens = {};
 };
 
 inline absl::Span<const float> ImagesOf(const Batch& batch) {
   return batch.borrowed.empty() ? absl::MakeConstSpan(batch.images) : batch.borrowed;
+}
+
+// The pixels of all images, or the tokens.
+inline int64_t InputsIn(const Batch& batch) {
+  return batch.tokens.empty() ? std::ssize(ImagesOf(batch)) : std::ssize(batch.tokens);
 }
 
 // How many labels of the batch are classes; if it has targets, how many of these there are.
@@ -63,7 +71,8 @@ inline Batch PartOf(const Batch& batch, int64_t first, int64_t count) {
                                              static_cast<size_t>(count * borrowed)),
           .on_device = batch.on_device,
           .height = batch.height,
-          .width = batch.width};
+          .width = batch.width,
+          .tokens = part(batch.tokens)};
 }
 
 }  // namespace neap

@@ -29,19 +29,20 @@ std::string AmountOfLabels(const Batch& batch) {
 
 absl::Status CheckWhole(const Batch& batch, const Program& program, const ImagePorts& ports) {
   const TensorSpec images = program.SpecOf(*ports.images), labels = program.SpecOf(*ports.target);
-  const int64_t values = std::ssize(ImagesOf(batch));
+  const int64_t values = InputsIn(batch);
   const bool fits = values == images.elements() && FitLabels(batch, ports, program.net.batch) &&
                     (batch.size == 0 || batch.size == program.net.batch);
   if (fits) return absl::OkStatus();
   const std::string size = batch.size == 0 ? "" : absl::StrCat(batch.size, " images, ");
   return absl::InvalidArgumentError(
       absl::StrCat("the batch has ", size, AmountOfLabels(batch), " and ", values,
-                   " image values; the network's input is ", images.shape.ToString(), ", its ",
-                   ports.reads_targets ? "targets " : "labels ", labels.shape.ToString()));
+                   ports.reads_tokens ? " tokens" : " image values", "; the network's input is ",
+                   images.shape.ToString(), ", its ", ports.reads_targets ? "targets " : "labels ",
+                   labels.shape.ToString()));
 }
 
 absl::Status CheckPartial(const Batch& batch, const Program& program, const ImagePorts& ports) {
-  const int64_t values = std::ssize(ImagesOf(batch)), count = values / ports.values;
+  const int64_t values = InputsIn(batch), count = values / ports.values;
   const bool fits = 1 <= count && count <= program.net.batch && values == count * ports.values &&
                     FitLabels(batch, ports, count) && (batch.size == 0 || batch.size == count);
   if (fits && batch.on_device && count < program.net.batch) {
@@ -56,6 +57,17 @@ absl::Status CheckPartial(const Batch& batch, const Program& program, const Imag
       "; the network takes 1 to ", program.net.batch, " images of ", ports.values, " values with ",
       ports.labels, ports.labels == 1 ? " label" : " labels",
       ports.targets == 0 ? "" : absl::StrCat(" or ", ports.targets, " targets"), " each"));
+}
+
+absl::Status CheckKind(const Batch& batch, const ImagePorts& ports) {
+  const bool has_images = !ImagesOf(batch).empty();
+  if (ports.reads_tokens && has_images) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the network reads integers as '", ports.images->name, "'; the batch has images, floats"));
+  }
+  if (ports.reads_tokens || batch.tokens.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the network reads floats as '", ports.images->name, "'; the batch has tokens, integers"));
 }
 
 absl::Status CheckBorrowed(const Batch& batch) {
@@ -109,9 +121,9 @@ absl::StatusOr<ImagePorts> ImagePortsOf(const Program& program) {
     if (!program.IsTarget(feed)) ports.images = &feed;
     if (ports.loss != nullptr && feed.name == ports.loss->target) ports.target = &feed;
   }
-  const bool fits = inputs == 1 && program.feeds.size() == 2 && ports.target != nullptr &&
-                    program.tensor(ports.images->parts.front()).spec.dtype != DType::kInt32;
+  const bool fits = inputs == 1 && program.feeds.size() == 2 && ports.target != nullptr;
   if (!fits) return TakesMore(program);
+  ports.reads_tokens = program.SpecOf(*ports.images).dtype == DType::kInt32;
   const TensorSpec images = program.SpecOf(*ports.images), target = program.SpecOf(*ports.target);
   ports.values = images.elements() / program.net.batch;
   ports.labels = target.elements() / program.net.batch;
@@ -133,6 +145,7 @@ std::vector<int64_t> StatedShape(const Batch& batch, const Program& program,
 
 absl::StatusOr<BatchFeeds> BatchFeeds::Of(const Batch& batch, const Program& program) {
   ASSIGN_OR_RETURN(const ImagePorts ports, ImagePortsOf(program));
+  RETURN_IF_ERROR(CheckKind(batch, ports));
   RETURN_IF_ERROR(CheckBorrowed(batch));
   const bool trains = program.options.mode == Mode::kTraining;
   RETURN_IF_ERROR(trains ? CheckWhole(batch, program, ports) : CheckPartial(batch, program, ports));
@@ -140,6 +153,7 @@ absl::StatusOr<BatchFeeds> BatchFeeds::Of(const Batch& batch, const Program& pro
   BatchFeeds given;
   given.feeds_ = {{.name = ports.images->name,
                    .floats = ImagesOf(batch),
+                   .integers = batch.tokens,
                    .on_device = batch.on_device,
                    .shape = StatedShape(batch, program, ports)},
                   {.name = ports.target->name, .floats = batch.targets, .integers = batch.labels}};

@@ -1,12 +1,12 @@
-// A batch of images with labels or targets, as the feeds of a network that takes no more than
-// these.
+// A batch of images, or of tokens, with labels or targets, as the feeds of a network that takes no
+// more than these.
 //
 //   ASSIGN_OR_RETURN(const BatchFeeds given, BatchFeeds::Of(batch, program));
 //   RETURN_IF_ERROR(staging.Send(given.feeds(), scalars, program, executor));
 //
-// The images are the values of the only input; the tensor with which the main loss compares its
-// predictions is the only target. Errors: INVALID_ARGUMENT for a network with others, whose feeds
-// have to be given by name.
+// The images, or the tokens if it reads integers, are the values of the only input; the tensor with
+// which the main loss compares its predictions is the only target. Errors: INVALID_ARGUMENT for a
+// network with others, whose feeds have to be given by name.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,7 @@ struct ImagePorts {
   const Port* target = nullptr;  // labels, or targets
   const LossPort* loss = nullptr;
   bool reads_targets = false;
+  bool reads_tokens = false;
   // Elements of one image; its labels: one, or one for each pixel; and its targets, 0 if the loss
   // reads labels.
   int64_t values = 0, labels = 0, targets = 0;
@@ -44,7 +45,8 @@ class BatchFeeds {
   // that are not a whole batch, or, naming the image or pixel, for a label that is not one of the
   // network's classes.
   static absl::StatusOr<BatchFeeds> Of(const Batch& batch, const Program& program);
-  // Feeds of images without labels, n times their values. Errors: those of Of().
+  // Feeds of images without labels, n times their values. Errors: those of Of(), so also
+  // INVALID_ARGUMENT for a network that reads tokens.
   static absl::StatusOr<BatchFeeds> OfImages(absl::Span<const float> images,
                                              const Program& program);
 

@@ -13,13 +13,15 @@ bool CanConvert(int64_t source_channels, int64_t target_channels) {
          (source_channels == 3 && target_channels == 1);
 }
 
-bool IsPositive(const ImageShape& shape) { return shape.c > 0 && shape.h > 0 && shape.w > 0; }
+bool IsImage(const ImageShape& shape) {
+  return shape.c > 0 && shape.h > 0 && shape.w > 0 && shape.d == 1;
+}
 
 }  // namespace
 
 absl::StatusOr<ImageTransform> ImageTransform::Create(ImageShape source, ImageShape target,
                                                       std::vector<ChannelScale> scales) {
-  if (!IsPositive(source) || !IsPositive(target) || !CanConvert(source.c, target.c)) {
+  if (!IsImage(source) || !IsImage(target) || !CanConvert(source.c, target.c)) {
     return absl::InvalidArgumentError(absl::StrCat("cannot make images of ", ToString(target),
                                                    " from images of ", ToString(source)));
   }

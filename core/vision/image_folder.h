@@ -14,24 +14,18 @@
 //
 // Read() gives what torchvision's evaluation of ImageNet does: the shorter side is resized to 256
 // where 224 are wanted, and the middle is cropped. ReadView() gives what its training does: a
-// random crop of 8% to 100%, resized, mirrored or not (core/vision/image/random_view.h). Both
-// resize with antialiasing and normalise by ImageNet's mean and deviation. Pixels are computed in
-// floats, while torchvision rounds to 8 bits after each step, so that values differ by about 1/255.
+// random crop of 8% to 100%, resized, mirrored or not (core/vision/photo_reader.h).
 //
 //   ASSIGN_OR_RETURN(std::unique_ptr<ImageFolder> photos, ImageFolder::Open("imagenet/train", {}));
 //   photos->classes();  // 1000
 //   photos->file(0);    // imagenet/train/n01440764/n01440764_10026.JPEG
 //
 // OpenFiles() reads photographs without labels, for predictions: all labels are -1.
-//
-// Only the part of a file that a crop needs is decoded, so damage elsewhere is not noticed. The
-// memory for a file and its pixels is used again for the next one.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,9 +33,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "neap/core/vision/dataset.h"
-#include "neap/core/vision/image/decoder.h"
-#include "neap/core/vision/image/orientation.h"
-#include "neap/core/vision/image/resample.h"
+#include "neap/core/vision/photo_reader.h"
 
 namespace neap {
 
@@ -70,7 +62,7 @@ class ImageFolder final : public Dataset {
       const std::vector<std::string>& paths, const ImageFolderOptions& options);
   int64_t size() const override { return static_cast<int64_t>(paths_.size()); }
   int64_t classes() const override { return static_cast<int64_t>(class_names_.size()); }
-  ImageShape shape() const override { return shape_; }
+  ImageShape shape() const override { return reader_.shape(); }
   bool decodes() const override { return true; }
   // Errors: those of dataset.h, naming the file.
   absl::Status Read(int64_t index, float* pixels, int32_t* label) const override;
@@ -82,16 +74,10 @@ class ImageFolder final : public Dataset {
   std::vector<std::string> notices() const override { return notices_; }
 
  private:
-  struct Scratch {
-    std::vector<uint8_t> file;  // its bytes, and then any
-    DecodedPart decoded;
-  };
-
   ImageFolder(std::string directory, ImageShape shape, const ImageFolderOptions& options)
       : directory_(std::move(directory)),
-        shape_(shape),
-        on_bad_file_(options.on_bad_file),
-        apply_orientation_(options.apply_orientation) {}
+        reader_(shape, Framing::kCentralPart, options.apply_orientation),
+        on_bad_file_(options.on_bad_file) {}
   // A folder to which no images were added yet.
   static absl::StatusOr<std::unique_ptr<ImageFolder>> Create(const std::string& directory,
                                                              const ImageFolderOptions& options);
@@ -100,24 +86,14 @@ class ImageFolder final : public Dataset {
   absl::StatusOr<int64_t> AddFiles(const std::string& folder);
   // `view` is null for evaluation.
   absl::Status ReadGood(int64_t index, const RandomView* view, float* pixels, int32_t* label) const;
-  absl::Status ReadFile(int64_t index, const RandomView* view, float* pixels) const;
-  absl::Status ReadWith(Scratch& scratch, int64_t index, const RandomView* view,
-                        float* pixels) const;
-  absl::Status Decode(ImageDecoder& decoder, const Orientation& turned, const RandomView* view,
-                      DecodedPart& decoded, float* pixels) const;
-  void Convert(const DecodedPart& decoded, const Taps& rows, const Taps& columns,
-               const RandomView* view, float* pixels) const;
 
   std::string directory_;  // or the first of several paths
-  ImageShape shape_;
+  PhotoReader reader_;
   std::function<void(const absl::Status&)> on_bad_file_;
-  bool apply_orientation_;
   std::vector<std::string> notices_;
   std::vector<std::string> class_names_;
   std::vector<int64_t> class_ends_;  // images of classes 0 .. i
   std::vector<std::string> paths_;
-  mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Scratch>> free_;  // as many as threads have read at a time
 };
 
 // The classes of the folder, or of its folder for training, without a look at its images. Errors:

@@ -30,11 +30,16 @@ constexpr size_t kMaxThreads = 16;
 absl::StatusOr<Batch> Resized(Batch used, const Dataset& dataset, int64_t size,
                               bool states_extents = false) {
   const ImageShape shape = dataset.shape();
-  Batch batch = {.images = std::move(used.images), .labels = std::move(used.labels), .size = size};
+  Batch batch = {.images = std::move(used.images),
+                 .labels = std::move(used.labels),
+                 .size = size,
+                 .tokens = std::move(used.tokens)};
   try {
-    int64_t pixels = 0;
-    if (__builtin_mul_overflow(size, shape.elements(), &pixels)) throw std::bad_alloc();
-    batch.images.resize(static_cast<size_t>(pixels));
+    int64_t values = 0;  // pixels, or tokens
+    if (__builtin_mul_overflow(size, shape.elements(), &values)) throw std::bad_alloc();
+    const bool has_tokens = dataset.tokens() > 0;
+    batch.images.resize(has_tokens ? 0 : static_cast<size_t>(values));
+    batch.tokens.resize(has_tokens ? static_cast<size_t>(values) : 0);
     batch.labels.resize(static_cast<size_t>(size * dataset.labels()));
   } catch (const std::exception&) {  // bad_alloc, length_error
     return absl::ResourceExhaustedError(
@@ -84,33 +89,37 @@ absl::Status ReadAll(const Dataset& dataset, const Batch& batch, int64_t threads
   return error;
 }
 
-absl::Status ReadImage(const Dataset& dataset, const LoaderOptions& options, int64_t position,
-                       float* pixels, int32_t* labels) {
-  int64_t index = position % dataset.size();
-  if (options.shuffle) {
-    const uint64_t epoch = static_cast<uint64_t>(position / dataset.size());
-    index = Permutation(dataset.size(), options.seed, epoch)(index);
-  }
-  if (options.crop) {
-    return dataset.ReadView(
-        index, {.seed = options.seed, .position = position, .color_jitter = options.color_jitter},
-        pixels, labels);
-  }
-  if (options.shift == 0 && !options.flip) return dataset.Read(index, pixels, labels);
-  const ImageShape shape = dataset.shape();
-  std::vector<float> plain(static_cast<size_t>(shape.elements()));
-  RETURN_IF_ERROR(dataset.Read(index, plain.data(), labels));
-  Augment(DrawAugmentation(options.seed, position, options.shift, options.flip), shape,
-          plain.data(), pixels);
-  return absl::OkStatus();
+// Example `index` of the dataset, as number i of the batch, without augmentation or, with a view, a
+// random crop.
+absl::Status ReadExample(Batch& batch, const Dataset& dataset, int64_t index,
+                         const RandomView* view, int64_t i) {
+  int32_t* const labels = batch.labels.data() + i * dataset.labels();
+  if (dataset.tokens() > 0)
+    return dataset.ReadTokens(index, view, batch.tokens.data() + i * dataset.tokens(), labels);
+  float* const pixels = batch.images.data() + i * dataset.shape().elements();
+  return view == nullptr ? dataset.Read(index, pixels, labels)
+                         : dataset.ReadView(index, *view, pixels, labels);
 }
 
 // Image i of the batch, whose first one is at `first` in the sequence of epochs.
 absl::Status ReadInto(Batch& batch, const Dataset& dataset, const LoaderOptions& options,
                       int64_t first, int64_t i) {
-  return ReadImage(dataset, options, first + i,
-                   batch.images.data() + i * dataset.shape().elements(),
-                   batch.labels.data() + i * dataset.labels());
+  const int64_t position = first + i;
+  int64_t index = position % dataset.size();
+  if (options.shuffle) {
+    const uint64_t epoch = static_cast<uint64_t>(position / dataset.size());
+    index = Permutation(dataset.size(), options.seed, epoch)(index);
+  }
+  const RandomView view = {
+      .seed = options.seed, .position = position, .color_jitter = options.color_jitter};
+  RETURN_IF_ERROR(ReadExample(batch, dataset, index, options.crop ? &view : nullptr, i));
+  if (options.shift == 0 && !options.flip) return absl::OkStatus();
+  const ImageShape shape = dataset.shape();
+  float* const pixels = batch.images.data() + i * shape.elements();
+  const std::vector<float> plain(pixels, pixels + shape.elements());
+  Augment(DrawAugmentation(options.seed, position, options.shift, options.flip), shape,
+          plain.data(), pixels);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -140,8 +149,7 @@ absl::StatusOr<Batch> ReadBatch(const Dataset& dataset, int64_t first, int64_t c
   const int64_t size = std::min(count, dataset.size() - first);
   ASSIGN_OR_RETURN(Batch batch, Resized({}, dataset, size));
   RETURN_IF_ERROR(ReadAll(dataset, batch, threads, [&](int64_t i) {
-    return dataset.Read(first + i, batch.images.data() + i * dataset.shape().elements(),
-                        batch.labels.data() + i * dataset.labels());
+    return ReadExample(batch, dataset, first + i, /*view=*/nullptr, i);
   }));
   return batch;
 }

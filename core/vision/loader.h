@@ -55,9 +55,9 @@ struct LoaderOptions {
   bool shuffle = true;
   int64_t shift = 0;  // the most pixels by which an image is shifted along each axis, filled with 0
   bool flip = false;  // mirror each image left to right with probability 1/2
-  // Instead of these, for datasets that decode images (Dataset::decodes()): random crops, mirrored
-  // or not, whose brightness, contrast and saturation change by up to the jitter
-  // (core/vision/image/random_view.h).
+  // Instead of these, for datasets that have them (Dataset::has_views()): random crops, mirrored or
+  // not, whose brightness, contrast and saturation change by up to the jitter
+  // (core/vision/image/random_view.h). Volumes: random patches; tokens: windows at any offset.
   bool crop = false;
   float color_jitter = 0;
   // The most threads that read; 0: as many as are worth it. The bits do not depend on it.

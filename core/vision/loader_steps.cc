@@ -38,17 +38,22 @@ absl::Status CheckDataset(const Dataset& dataset, const LoaderOptions& options) 
     return absl::InvalidArgumentError(
         absl::StrCat("loader: shift ", options.shift, " for images of ", ToString(shape)));
   }
-  if (options.crop && (!dataset.decodes() || options.shift > 0 || options.flip)) {
+  if (options.crop && (!dataset.has_views() || options.shift > 0 || options.flip)) {
     return absl::InvalidArgumentError(
-        "loader: random crops are for images that are decoded, and exclude shift and flip");
+        "loader: random crops are for datasets that have them, and exclude shift and flip");
   }
-  if (dataset.labels() > 1 && (options.shift > 0 || options.flip))
-    return absl::InvalidArgumentError("loader: images with labelled pixels cannot be moved");
+  const bool is_fixed = dataset.labels() > 1 || dataset.tokens() > 0;
+  if (is_fixed && (options.shift > 0 || options.flip))
+    return absl::InvalidArgumentError(
+        "loader: images with labelled pixels, and tokens, cannot be moved");
   return absl::OkStatus();
 }
 
 absl::Status CheckSizes(const std::vector<LoaderSize>& sizes, const LoaderOptions& options) {
   if (sizes.empty()) return absl::InvalidArgumentError("loader: no dataset");
+  constexpr size_t kAxesOfImages = 3;
+  if (sizes.size() > 1 && sizes[0].dataset->extents().size() != kAxesOfImages)
+    return absl::InvalidArgumentError("loader: only images have several sizes");
   int64_t images = 0;
   for (const LoaderSize& size : sizes) {
     RETURN_IF_ERROR(CheckDataset(*size.dataset, options));

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/program/feeds.h"
 
 namespace neap {
 namespace {
@@ -24,7 +25,10 @@ class MatchedDataset final : public Dataset {
   std::vector<std::string> class_names() const override { return classes_; }
   std::string file(int64_t index) const override { return dataset_->file(index); }
   int64_t labels() const override { return dataset_->labels(); }
+  std::vector<int64_t> extents() const override { return dataset_->extents(); }
   bool decodes() const override { return dataset_->decodes(); }
+  bool has_views() const override { return dataset_->has_views(); }
+  int64_t tokens() const override { return dataset_->tokens(); }
   absl::Status Read(int64_t index, float* pixels, int32_t* labels) const override {
     RETURN_IF_ERROR(dataset_->Read(index, pixels, labels));
     Renumber(labels);
@@ -37,10 +41,18 @@ class MatchedDataset final : public Dataset {
     return absl::OkStatus();
   }
 
+  absl::Status ReadTokens(int64_t index, const RandomView* view, int32_t* tokens,
+                          int32_t* labels) const override {
+    RETURN_IF_ERROR(dataset_->ReadTokens(index, view, tokens, labels));
+    Renumber(labels);
+    return absl::OkStatus();
+  }
+
  private:
   void Renumber(int32_t* labels) const {
-    for (int64_t i = 0; i < dataset_->labels(); ++i)
-      labels[i] = numbers_[static_cast<size_t>(labels[i])];
+    for (int64_t i = 0; i < dataset_->labels(); ++i) {
+      if (labels[i] != kNoLabel) labels[i] = numbers_[static_cast<size_t>(labels[i])];
+    }
   }
 
   std::unique_ptr<Dataset> dataset_;

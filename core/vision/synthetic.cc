@@ -36,10 +36,11 @@ std::array<float, kGrid * kGrid> Fields(uint64_t seed, int64_t class_index, int6
   return fields;
 }
 
-// One channel: H x W pixels of kGrid x kGrid fields.
-void DrawPlane(const ImageShape& shape, const std::array<float, kGrid * kGrid>& fields,
-               float* pixels) {
-  for (int64_t y = 0; y < shape.h; ++y) {
+// One channel: H x W pixels of kGrid x kGrid fields, the same in each plane of a volume.
+void DrawChannel(const ImageShape& shape, const std::array<float, kGrid * kGrid>& fields,
+                 float* pixels) {
+  for (int64_t row_of_all = 0; row_of_all < shape.d * shape.h; ++row_of_all) {
+    const int64_t y = row_of_all % shape.h;
     const float* row = fields.data() + y * kGrid / shape.h * kGrid;
     for (int64_t x = 0, field = 0; field < kGrid; ++field) {
       const int64_t end = (shape.w * (field + 1) + kGrid - 1) / kGrid;
@@ -53,8 +54,8 @@ void DrawPlane(const ImageShape& shape, const std::array<float, kGrid * kGrid>& 
 absl::StatusOr<std::unique_ptr<SyntheticDataset>> SyntheticDataset::Create(
     SyntheticOptions options) {
   const ImageShape& shape = options.shape;
-  if (shape.c < 1 || shape.h < 1 || shape.w < 1 || options.classes < 1 || options.size < 1 ||
-      options.classes > std::numeric_limits<int32_t>::max()) {
+  if (shape.c < 1 || shape.d < 1 || shape.h < 1 || shape.w < 1 || options.classes < 1 ||
+      options.size < 1 || options.classes > std::numeric_limits<int32_t>::max()) {
     return absl::InvalidArgumentError(absl::StrCat("cannot make ", options.size,
                                                    " synthetic images of ", ToString(shape), " in ",
                                                    options.classes, " classes"));
@@ -80,7 +81,7 @@ absl::Status SyntheticDataset::Read(int64_t index, float* pixels, int32_t* label
 void SyntheticDataset::DrawPattern(int64_t class_index, float* pixels) const {
   const ImageShape& shape = options_.shape;
   for (int64_t c = 0; c < shape.c; ++c) {
-    DrawPlane(shape, Fields(options_.seed, class_index, c), pixels + c * shape.h * shape.w);
+    DrawChannel(shape, Fields(options_.seed, class_index, c), pixels + c * shape.positions());
   }
 }
 
@@ -92,8 +93,9 @@ void SyntheticDataset::DrawFields(int64_t index, float* pixels, int32_t* labels)
         Philox({.key = options_.seed, .stream = StreamOf(index), .position = kClassPosition + f});
     classes[f] = static_cast<int32_t>(block[0] % static_cast<uint64_t>(options_.classes));
   }
-  for (int64_t i = 0; i < shape.h * shape.w; ++i) {
-    const int64_t field = i / shape.w * kGrid / shape.h * kGrid + i % shape.w * kGrid / shape.w;
+  for (int64_t i = 0; i < shape.positions(); ++i) {
+    const int64_t field =
+        i / shape.w % shape.h * kGrid / shape.h * kGrid + i % shape.w * kGrid / shape.w;
     labels[i] = classes[static_cast<size_t>(field)];
   }
   for (int64_t c = 0; c < shape.c; ++c) {
@@ -101,7 +103,7 @@ void SyntheticDataset::DrawFields(int64_t index, float* pixels, int32_t* labels)
     for (size_t f = 0; f < colours.size(); ++f) {
       colours[f] = Fields(options_.seed, classes[f], c)[0];
     }
-    DrawPlane(shape, colours, pixels + c * shape.h * shape.w);
+    DrawChannel(shape, colours, pixels + c * shape.positions());
   }
 }
 

@@ -5,11 +5,12 @@
 // have any shape and number, and each is a pure function of (seed, split, index). Image i is of
 // class i mod classes. If pixels are labelled, an image consists of 8 x 8 fields, each of a random
 // class and in that class's colour. Patterns and colours are the same in both splits, so what is
-// learnt from one holds for the other.
+// learnt from one holds for the other. The planes of a volume are alike but for the noise.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "neap/core/vision/dataset.h"
@@ -33,8 +34,11 @@ class SyntheticDataset final : public Dataset {
   int64_t size() const override { return options_.size; }
   int64_t classes() const override { return options_.classes; }
   ImageShape shape() const override { return options_.shape; }
-  int64_t labels() const override {
-    return options_.label_pixels ? options_.shape.h * options_.shape.w : 1;
+  int64_t labels() const override { return options_.label_pixels ? options_.shape.positions() : 1; }
+  std::vector<int64_t> extents() const override {
+    const ImageShape& shape = options_.shape;
+    if (shape.d == 1) return {shape.c, shape.h, shape.w};
+    return {shape.c, shape.d, shape.h, shape.w};
   }
   absl::Status Read(int64_t index, float* pixels, int32_t* labels) const override;
 

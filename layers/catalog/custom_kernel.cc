@@ -33,6 +33,12 @@ absl::Status CheckAlone(const CustomKernel& kernel) {
 // A kernel adds to an operand only if its layer says so; otherwise it overwrites what is there.
 absl::Status CheckAccess(const CustomKernel& kernel, const StepSignature& signature) {
   for (const OperandSpec& operand : signature.operands) {
+    const bool is_addend = operand.operand.slot == Slot::kAddend;
+    if (is_addend && !kernel.takes_addends) {
+      return absl::UnimplementedError(absl::StrCat(
+          "the kernel registered for ", kernel.layer_type, " ", std::string(Name(kernel.phase)),
+          " does not add ", ToString(operand.operand), ": its takes_addends is false"));
+    }
     if (operand.access != Access::kAccumulate || signature.CanAccumulate(operand.operand.slot))
       continue;
     return absl::UnimplementedError(absl::StrCat(

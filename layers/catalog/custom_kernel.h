@@ -82,12 +82,16 @@ struct CustomKernel {
   // header includes), with the types that the signature says. Networks of these types refuse a
   // kernel that does not.
   bool takes_16_bits = false;
+  // Whether the kernel adds addend[i], if the signature has it, to the gradient input_grad[i], as
+  // those of a LayerNorm do (Slot::kAddend in StepSpec::accumulates_natively). Steps with one
+  // refuse a kernel that does not.
+  bool takes_addends = false;
 };
 
 // The engine of a step that `kernel` runs. Errors: UNIMPLEMENTED for a step that accumulates an
-// operand whose slot the layer's accumulates_natively lacks, or that has an operand of 16 bits
-// which the kernel does not take; those of workspace_bytes; INVALID_ARGUMENT if that is negative or
-// more than kMaxTensorBytes.
+// operand whose slot the layer's accumulates_natively lacks, or that has an addend or an operand of
+// 16 bits which the kernel does not take; those of workspace_bytes; INVALID_ARGUMENT if that is
+// negative or more than kMaxTensorBytes.
 absl::StatusOr<Engine> EngineOf(const CustomKernel& kernel, const StepSignature& signature);
 
 // The kernel for a step; null if none is registered.

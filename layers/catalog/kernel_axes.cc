@@ -4,15 +4,22 @@
 #include <cstdint>
 #include <variant>
 
+#include "neap/core/step/operands.h"
 #include "neap/core/step/window.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/fusion/fused_convolution.h"
 #include "neap/layers/fusion/fused_relu.h"
 #include "neap/layers/fusion/norm_pass.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
+#include "neap/layers/shape/permute.h"
+#include "neap/layers/shape/reshape.h"
+#include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/windows.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
 
@@ -66,8 +73,21 @@ void ChangeExtents(Layer& layer, F f) {
 }
 
 bool TakesAllAxes(const Layer& layer) {
-  return layer.As<Resize>() != nullptr || layer.As<AdaptiveAveragePool>() != nullptr ||
-         layer.As<PixelShuffle>() != nullptr || layer.As<PixelUnshuffle>() != nullptr;
+  return layer.As<Attention>() != nullptr || layer.As<Resize>() != nullptr ||
+         layer.As<AdaptiveAveragePool>() != nullptr || layer.As<PixelShuffle>() != nullptr ||
+         layer.As<PixelUnshuffle>() != nullptr || layer.As<Softmax>() != nullptr ||
+         layer.As<Reshape>() != nullptr || layer.As<Permute>() != nullptr ||
+         layer.As<WindowPartition>() != nullptr || layer.As<WindowMerge>() != nullptr ||
+         layer.As<Roll>() != nullptr;
+}
+
+// Whether a loss's labels are finer than its predictions (core/graph/label_grid.h).
+bool HasFinerLabels(const StepSignature& signature) {
+  using namespace operands;
+  if (!signature.Has(X(1)) || signature.Spec(X(1)).dtype != DType::kInt32) return false;
+  const Operand predictions = signature.Has(Y()) ? Y() : X(0);
+  const Shape& shape = signature.Spec(predictions).shape;
+  return signature.Spec(X(1)).elements() != shape.n() * shape.positions();
 }
 
 bool IsIdle(Layer layer, int axis) {
@@ -135,7 +155,7 @@ StepSignature WithKernelAxes(StepSignature signature) {
   if (other == signature.operands.end()) return signature;
   const int axes = other->tensor.shape.spatial_axes();
   const bool is_of_layer = IsOfLayer(signature.phase);
-  if (is_of_layer && TakesAllAxes(signature.layer)) return signature;
+  if (is_of_layer && (TakesAllAxes(signature.layer) || HasFinerLabels(signature))) return signature;
   const View view = is_of_layer || axes == 1 ? ViewOf(signature.layer, axes) : View::kDhByW;
   for (OperandSpec& operand : signature.operands) {
     if (HasOtherAxes(operand)) operand.tensor.shape = Viewed(operand.tensor.shape, view);

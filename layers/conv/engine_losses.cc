@@ -41,6 +41,7 @@ std::optional<double> FindLoss(std::string_view group, std::string_view family) 
 }
 
 double SlowdownOf(const Engine& engine, const Engine& first, size_t place, std::string_view group) {
+  if (engine.slowdown > 0) return std::max(engine.slowdown, 1.0);
   if (engine.is_reference && !first.is_reference) return kSlowdownOfReference;
   const auto distance = static_cast<double>(place);
   std::optional<double> loss = FindLoss(group, FamilyOf(engine.id));
@@ -58,7 +59,8 @@ bool AllLoseMuch(absl::Span<const Engine> engines, std::string_view group) {
   bool any = false;
   for (const Engine& engine : engines) {
     if (!engine.deterministic) continue;
-    if (FindLoss(group, FamilyOf(engine.id)).value_or(0) < kMuch) return false;
+    const double known = engine.slowdown > 0 ? std::log(engine.slowdown) : 0;
+    if (FindLoss(group, FamilyOf(engine.id)).value_or(known) < kMuch) return false;
     any = true;
   }
   return any;
@@ -77,7 +79,7 @@ std::vector<double> SlowdownsOf(absl::Span<const Engine> engines, std::string_vi
     const bool kind = engine.computes_relu;
     if (firsts[kind] == nullptr) firsts[kind] = &engine;
     const size_t place = seen[kind]++;
-    const bool is_usual_first = place == 0 && !all_lose_much;
+    const bool is_usual_first = place == 0 && !all_lose_much && engine.slowdown == 0;
     slowdowns.push_back(is_usual_first ? 1 : SlowdownOf(engine, *firsts[kind], place, group));
   }
   return slowdowns;

@@ -6,7 +6,8 @@
 // measured ones are in a table (scripts/fit_cost_model.py), by the engine's number without its
 // knobs. Engines of other libraries and versions are not in it: they lose a tenth for each place in
 // the order, or as much as engines without matrix units lose against the others. A library's
-// reference (Engine::is_reference) loses hundreds of times.
+// reference (Engine::is_reference) loses hundreds of times. An engine that knows its own loss
+// (Engine::slowdown) has that one.
 //
 //   ASSIGN_OR_RETURN(const std::vector<Engine> engines, catalog.Engines(signature));
 //   const CostFeatures features = FeaturesOf(signature, step.flops, device);

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/catalog/kernel_axes.h"
 #include "neap/layers/catalog/table_backend.h"
@@ -21,6 +22,7 @@
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/fusion/activated_group_norm.h"
+#include "neap/layers/fusion/biased_gelu.h"
 #include "neap/layers/fusion/concat_batch_norms.h"
 #include "neap/layers/fusion/folded_convolution.h"
 #include "neap/layers/fusion/fused_convolution.h"
@@ -28,17 +30,27 @@
 #include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/fusion/sync_batch_norm.h"
 #include "neap/layers/join.h"
+#include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
+#include "neap/layers/shape/permute.h"
+#include "neap/layers/shape/reshape.h"
+#include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/windows.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
+#include "neap/layers/tokens/embedding.h"
+#include "neap/layers/tokens/linear_cross_entropy.h"
+#include "neap/layers/tokens/position_embedding.h"
+#include "neap/layers/tokens/prepend_token.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
 
@@ -73,18 +85,22 @@ std::vector<KernelRow> Rows() {
       {kLayer<Softplus>, std::nullopt, cpu::ActivationSteps},
       {kLayer<Mish>, std::nullopt, cpu::ActivationSteps},
       {kLayer<Prelu>, std::nullopt, cpu::PreluSteps},
+      {kLayer<PositionEmbedding>, std::nullopt, cpu::PositionEmbeddingSteps},
+      {kLayer<PrependToken>, std::nullopt, cpu::PrependTokenSteps},
       {kLayer<ScaleShift>, std::nullopt, cpu::ScaleShiftSteps},
       {kLayer<LocalResponseNorm>, Phase::kForward, cpu::LrnForward},
       {kLayer<LocalResponseNorm>, Phase::kBackwardData, cpu::LrnBackward},
-      {kLayer<Dropout>, Phase::kForward, cpu::DropoutForward},
-      {kLayer<Dropout>, Phase::kBackwardData, cpu::DropoutBackward},
+      {kLayer<Dropout>, std::nullopt, cpu::DropoutSteps},
+      {kLayer<StochasticDepth>, std::nullopt, cpu::DropoutSteps},
+      {kLayer<Softmax>, std::nullopt, cpu::SoftmaxAxisSteps},
       {kLayer<SoftmaxCrossEntropy>, Phase::kForward, cpu::SoftmaxForward},
       {kLayer<SoftmaxCrossEntropy>, Phase::kBackwardData, cpu::SoftmaxBackward},
       {kLayer<MeanSquaredError>, std::nullopt, cpu::MeanSquaredErrorSteps},
       {kLayer<BinaryCrossEntropy>, std::nullopt, cpu::BinaryCrossEntropySteps},
+      {kLayer<FocalLoss>, std::nullopt, cpu::FocalLossSteps},
+      {kLayer<DiceLoss>, std::nullopt, cpu::DiceSteps},
       {kLayer<GroupNorm>, std::nullopt, cpu::ImageNormSteps},
       {kLayer<InstanceNorm>, std::nullopt, cpu::ImageNormSteps},
-      {kLayer<LayerNorm>, std::nullopt, cpu::ImageNormSteps},
       {kLayer<BatchNormStatistics>, Phase::kForward, cpu::BatchNormStatisticsForward},
       {kLayer<BatchNormStatistics>, Phase::kBackwardData, cpu::BatchNormStatisticsBackward},
       {kLayer<BatchNormApply>, Phase::kForward, cpu::BatchNormApplyForward},
@@ -93,6 +109,7 @@ std::vector<KernelRow> Rows() {
       {kLayer<Add>, Phase::kBackwardData, cpu::AddBackward},
       {kLayer<Multiply>, Phase::kForward, cpu::MultiplyForward},
       {kLayer<Multiply>, Phase::kBackwardData, cpu::MultiplyBackward},
+      {kLayer<Attention>, std::nullopt, cpu::AttentionSteps},
       {kLayer<Concat>, Phase::kForward, cpu::ConcatForward},
       {kLayer<Concat>, Phase::kBackwardData, cpu::ConcatBackward},
       {kLayer<Crop>, Phase::kForward, cpu::CropForward},
@@ -100,6 +117,11 @@ std::vector<KernelRow> Rows() {
       {kLayer<ChannelShuffle>, std::nullopt, cpu::PermutationSteps},
       {kLayer<PixelShuffle>, std::nullopt, cpu::PermutationSteps},
       {kLayer<PixelUnshuffle>, std::nullopt, cpu::PermutationSteps},
+      {kLayer<Reshape>, std::nullopt, cpu::PermutationSteps},
+      {kLayer<Permute>, std::nullopt, cpu::PermutationSteps},
+      {kLayer<WindowPartition>, std::nullopt, cpu::PermutationSteps},
+      {kLayer<WindowMerge>, std::nullopt, cpu::PermutationSteps},
+      {kLayer<Roll>, std::nullopt, cpu::PermutationSteps},
       {kLayer<Resize>, std::nullopt, cpu::ResampleSteps},
       {kLayer<AdaptiveAveragePool>, std::nullopt, cpu::ResampleSteps},
       {kLayer<ChannelSlice>, Phase::kForward, cpu::ChannelSliceForward},
@@ -111,15 +133,17 @@ std::vector<KernelRow> Rows() {
 }
 
 // Kernels that need to know the type of the tensors: they do the work of several layers, and round
-// the results between them, or they round a layer's bounds.
+// the results between them, or they round a layer's bounds or its logits.
 std::vector<KernelRow> RoundingRows() {
   return {
       {kLayer<Clip>, std::nullopt, cpu::ActivationSteps},
+      {kLayer<LinearCrossEntropy>, std::nullopt, cpu::LinearCrossEntropySteps},
       {kLayer<BatchNorm>, Phase::kForward, cpu::NormPassForward},
       {kLayer<BatchNorm>, Phase::kBackwardData, cpu::NormPassBackward},
       {kLayer<NormPass>, Phase::kForward, cpu::NormPassForward},
       {kLayer<NormPass>, Phase::kBackwardData, cpu::NormPassBackward},
       {kLayer<ActivatedGroupNorm>, std::nullopt, cpu::ImageNormSteps},
+      {kLayer<LayerNorm>, std::nullopt, cpu::ImageNormSteps},
       {kLayer<FusedConvolution>, Phase::kBackwardActivation,
        cpu::FusedConvolutionBackwardActivation},
       {kLayer<FoldedConvolution>, Phase::kForward, cpu::FoldedConvolutionForward},
@@ -129,9 +153,15 @@ std::vector<KernelRow> RoundingRows() {
       {kLayer<FoldedConvolution>, Phase::kBackwardData, cpu::FoldedConvolutionBackwardData},
       {kLayer<ConcatBatchNorms>, Phase::kForward, cpu::ConcatBatchNormsForward},
       {kLayer<ConcatBatchNorms>, Phase::kBackwardData, cpu::ConcatBatchNormsBackward},
+      {kLayer<BiasedGelu>, std::nullopt, cpu::BiasedGeluSteps},
       {kLayer<FusedRelu>, Phase::kForward, cpu::FusedReluForward},
       {kLayer<FusedRelu>, Phase::kBackwardData, cpu::FusedReluBackward},
   };
+}
+
+// Kernels for tensors of all types, without copies.
+std::vector<KernelRow> AnyTypeRows() {
+  return {{kLayer<Embedding>, std::nullopt, cpu::EmbeddingSteps}};
 }
 
 // Kernels that are oneDNN's alone.
@@ -166,6 +196,7 @@ KernelTable Table() {
   };
   add(Rows(), cpu::Converted);
   add(RoundingRows(), cpu::ConvertedAndRounded);
+  add(AnyTypeRows(), [](cpu::ListCandidates list) { return list; });
   add(OnednnRows(), cpu::ConvertedOrBf16);
   return table;
 }

@@ -4,30 +4,79 @@
 
 #include "neap/core/base/philox.h"
 #include "neap/layers/cpu/candidates.h"
+#include "neap/layers/cpu/norm/channel_rows.h"
 
 namespace neap::cpu {
 namespace {
 
 using namespace operands;
 
-void ApplyMask(const LoopArgs& args, Operand from_operand, Operand to_operand) {
-  const float probability = args.signature.layer.As<Dropout>()->probability;
-  const IterationScalars iteration = *args.Get<IterationScalars>(Iteration());
-  const float* const from = args.Get<float>(from_operand);
-  float* const to = args.Get<float>(to_operand);
-  const TensorSpec& spec = args.signature.Spec(from_operand);
-  const int64_t elements = spec.elements();
-  const float scale = 1.0F / (1.0F - probability);
-  const int64_t first = args.signature.part.CountBefore(elements, spec.shape.n());
-  for (int64_t block = first / 4; 4 * block < first + elements; ++block) {
-    const PhiloxBlock random = DropoutBlock(iteration.seed, args.signature.layer_seed,
-                                            iteration.step, static_cast<uint64_t>(block));
-    const int64_t end = std::min(4 * block + 4, first + elements);
-    for (int64_t i = std::max(4 * block, first); i < end; ++i) {
-      const bool keep = ToUnitFloat(random[static_cast<size_t>(i - 4 * block)]) >= probability;
-      to[i - first] = keep ? from[i - first] * scale : 0.0F;
+// The mask of units that have the numbers first, first + 1, ...
+struct Mask {
+  Mask(const LoopArgs& args, const DroppedUnits& dropped)
+      : iteration(*args.Get<IterationScalars>(Iteration())),
+        layer_seed(args.signature.layer_seed),
+        first(dropped.first),
+        probability(dropped.probability) {}
+  PhiloxBlock Block(int64_t block) const {
+    return DropoutBlock(iteration.seed, layer_seed, iteration.step, static_cast<uint64_t>(block));
+  }
+  float FactorOf(uint32_t random) const {
+    return ToUnitFloat(random) >= probability ? 1.0F / (1.0F - probability) : 0.0F;
+  }
+  float Factor(int64_t unit) const {
+    const int64_t i = first + unit;
+    return FactorOf(Block(i / 4)[static_cast<size_t>(i % 4)]);
+  }
+  IterationScalars iteration;
+  uint64_t layer_seed;
+  int64_t first;
+  float probability;
+};
+
+float Masked(float value, float factor) { return factor == 0 ? 0 : value * factor; }
+
+void MaskElements(const Mask& mask, int64_t elements, const float* from, float* to) {
+  const int64_t end = mask.first + elements;
+  for (int64_t block = mask.first / 4; 4 * block < end; ++block) {
+    const PhiloxBlock random = mask.Block(block);
+    for (int64_t i = std::max(4 * block, mask.first); i < std::min(4 * block + 4, end); ++i) {
+      const float factor = mask.FactorOf(random[static_cast<size_t>(i - 4 * block)]);
+      to[i - mask.first] = Masked(from[i - mask.first], factor);
     }
   }
+}
+
+void MaskPlanes(const Mask& mask, const ChannelRows& rows, const float* from, float* to) {
+  for (int64_t r = 0; r < rows.images * rows.channels; ++r) {
+    const float factor = mask.Factor(r);
+    for (int64_t i = r * rows.pixels; i < (r + 1) * rows.pixels; ++i)
+      to[i] = Masked(from[i], factor);
+  }
+}
+
+// `factors` has room for the channels of an image.
+void MaskPixels(const Mask& mask, const ChannelRows& rows, const float* from, float* to,
+                float* factors) {
+  for (int64_t n = 0; n < rows.images; ++n) {
+    for (int64_t c = 0; c < rows.channels; ++c) factors[c] = mask.Factor(n * rows.channels + c);
+    for (int64_t r = n * rows.pixels; r < (n + 1) * rows.pixels; ++r) {
+      for (int64_t c = 0; c < rows.channels; ++c)
+        to[r * rows.channels + c] = Masked(from[r * rows.channels + c], factors[c]);
+    }
+  }
+}
+
+void ApplyMask(const LoopArgs& args) {
+  const bool forward = args.signature.phase == Phase::kForward;
+  const DroppedUnits dropped = DroppedUnitsOf(args.signature);
+  const ChannelRows rows = ChannelRowsOf(dropped.units);
+  const Mask mask(args, dropped);
+  const float* const from = args.Get<float>(forward ? X() : Dy());
+  float* const to = args.Get<float>(forward ? Y() : Dx());
+  if (rows.pixels == 1) return MaskElements(mask, dropped.units.elements(), from, to);
+  if (!rows.channels_last) return MaskPlanes(mask, rows, from, to);
+  MaskPixels(mask, rows, from, to, args.Workspace<float>());
 }
 
 void Copy(const LoopArgs& args) {
@@ -36,17 +85,13 @@ void Copy(const LoopArgs& args) {
   if (x != y) std::copy_n(x, args.signature.Spec(X()).elements(), y);
 }
 
-void Forward(const LoopArgs& args) { ApplyMask(args, X(), Y()); }
-void Backward(const LoopArgs& args) { ApplyMask(args, Dy(), Dx()); }
-
 }  // namespace
 
-absl::StatusOr<Candidates> DropoutForward(const StepSignature& signature) {
-  return OwnLoop(signature, signature.mode == Mode::kInference ? Copy : Forward);
-}
-
-absl::StatusOr<Candidates> DropoutBackward(const StepSignature& signature) {
-  return OwnLoop(signature, Backward);
+absl::StatusOr<Candidates> DropoutSteps(const StepSignature& signature) {
+  if (signature.mode == Mode::kInference) return OwnLoop(signature, Copy);
+  const TensorSpec units = DroppedUnitsOf(signature).units;
+  const int64_t factors = units.layout == Layout::kChannelsLast ? units.shape.c() : 0;
+  return OwnLoop(signature, ApplyMask, factors * static_cast<int64_t>(sizeof(float)));
 }
 
 }  // namespace neap::cpu

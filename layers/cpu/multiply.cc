@@ -1,9 +1,9 @@
 #include "neap/layers/multiply.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "neap/layers/cpu/candidates.h"
+#include "neap/layers/cpu/dot_product.h"
 #include "neap/layers/cpu/norm/channel_rows.h"
 
 namespace neap::cpu {
@@ -73,19 +73,6 @@ void BackwardElementwise(const BackwardOperands& of, int64_t elements) {
     of.da.Put(i, gradient * of.b[i]);
     of.db.Put(i, gradient * factor);
   }
-}
-
-// The sum of the products, in a fixed order that vectors have.
-float DotProduct(const float* a, const float* b, int64_t count) {
-  constexpr int64_t kLanes = 16;
-  float sums[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (int64_t lane = 0; lane < kLanes; ++lane) sums[lane] += a[i + lane] * b[i + lane];
-  }
-  float sum = 0;
-  for (; i < count; ++i) sum += a[i] * b[i];
-  return std::accumulate(sums, sums + kLanes, sum);
 }
 
 // Backward for one factor per channel, in NCHW.

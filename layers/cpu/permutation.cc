@@ -1,7 +1,8 @@
-// ChannelShuffle, PixelShuffle and PixelUnshuffle.
+// ChannelShuffle, PixelShuffle, PixelUnshuffle, and the layers of layers/shape.
 #include "neap/layers/steps/permutation.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "neap/layers/cpu/candidates.h"
 #include "neap/layers/resize/permutations.h"
@@ -13,21 +14,25 @@ using namespace operands;
 
 // Writes the axes from number `axis` on, and returns the end of what is written.
 float* CopyAxes(const Permutation& permutation, int axis, const float* from, float* to) {
-  const auto [extent, stride] = permutation.axes[static_cast<size_t>(axis)];
-  if (axis + 1 < permutation.count) {
-    for (int64_t i = 0; i < extent; ++i)
-      to = CopyAxes(permutation, axis + 1, from + i * stride, to);
-    return to;
+  const auto [extent, stride, first] = permutation.axes[static_cast<size_t>(axis)];
+  for (const auto& [begin, end] : {std::pair(first, extent), std::pair(int64_t{0}, first)}) {
+    if (axis + 1 < permutation.count) {
+      for (int64_t i = begin; i < end; ++i)
+        to = CopyAxes(permutation, axis + 1, from + i * stride, to);
+    } else if (stride == 1) {
+      to = std::copy_n(from + begin, end - begin, to);
+    } else {
+      for (int64_t i = begin; i < end; ++i) *to++ = from[i * stride];
+    }
   }
-  if (stride == 1) return std::copy_n(from, extent, to);
-  for (int64_t i = 0; i < extent; ++i) *to++ = from[i * stride];
   return to;
 }
 
 void Permute(const LoopArgs& args) {
   const bool forward = args.signature.phase == Phase::kForward;
-  CopyAxes(PermutationOf(args.signature), 0, args.Get<float>(forward ? X() : Dy()),
-           args.Get<float>(forward ? Y() : Dx()));
+  const float* const from = args.Get<float>(forward ? X() : Dy());
+  float* const to = args.Get<float>(forward ? Y() : Dx());
+  if (from != to) CopyAxes(PermutationOf(args.signature), 0, from, to);  // in place, a view
 }
 
 }  // namespace

@@ -28,6 +28,7 @@
 #include "neap/core/step/operands.h"
 #include "neap/layers/catalog/step_run.h"
 #include "neap/layers/catalog/table_backend.h"
+#include "neap/layers/cuda/attention/cudnn_attention.h"
 #include "neap/layers/cuda/conv/cudnn_convolution.h"
 #include "neap/layers/cuda/device/cublas_library.h"
 #include "neap/layers/cuda/kernels/kernels.h"
@@ -38,7 +39,7 @@ using Candidate = KernelCandidate;
 using Candidates = KernelCandidates;
 
 // The device, stream and library handles that kernels share. For a GPU that is not present only
-// `cublas` and `cudnn` are set; cuDNN can list engines.
+// `cublas`, `cudnn` and `attention` are set; cuDNN can list engines.
 struct Runtime {
   int device = 0;
   cudaStream_t stream = nullptr;
@@ -46,6 +47,7 @@ struct Runtime {
   cublasLtHandle_t blas = nullptr;
   uint32_t* tickets = nullptr;  // of reductions, which follow each other on the stream
   std::shared_ptr<CudnnConvolutions> cudnn;
+  std::shared_ptr<CudnnAttention> attention;  // null without cuDNN
   ~Runtime();
 };
 using SharedRuntime = std::shared_ptr<const Runtime>;
@@ -142,12 +144,20 @@ absl::StatusOr<Candidates> ConcatBatchNormsCandidates(const StepSignature& signa
                                                       const SharedRuntime& runtime);
 absl::StatusOr<Candidates> FusedReluCandidates(const StepSignature& signature,
                                                const SharedRuntime& runtime);
+absl::StatusOr<Candidates> BiasedGeluCandidates(const StepSignature& signature,
+                                                const SharedRuntime& runtime);
 absl::StatusOr<Candidates> ActivationCandidates(const StepSignature& signature,
                                                 const SharedRuntime& runtime);
 absl::StatusOr<Candidates> PreluCandidates(const StepSignature& signature,
                                            const SharedRuntime& runtime);
 absl::StatusOr<Candidates> ScaleShiftCandidates(const StepSignature& signature,
                                                 const SharedRuntime& runtime);
+absl::StatusOr<Candidates> EmbeddingCandidates(const StepSignature& signature,
+                                               const SharedRuntime& runtime);
+absl::StatusOr<Candidates> PositionEmbeddingCandidates(const StepSignature& signature,
+                                                       const SharedRuntime& runtime);
+absl::StatusOr<Candidates> PrependTokenCandidates(const StepSignature& signature,
+                                                  const SharedRuntime& runtime);
 absl::StatusOr<Candidates> DropoutCandidates(const StepSignature& signature,
                                              const SharedRuntime& runtime);
 absl::StatusOr<Candidates> MaxPoolCandidates(const StepSignature& signature,
@@ -160,12 +170,20 @@ absl::StatusOr<Candidates> LrnCandidates(const StepSignature& signature,
                                          const SharedRuntime& runtime);
 absl::StatusOr<Candidates> SoftmaxCandidates(const StepSignature& signature,
                                              const SharedRuntime& runtime);
+absl::StatusOr<Candidates> SoftmaxAxisCandidates(const StepSignature& signature,
+                                                 const SharedRuntime& runtime);
+absl::StatusOr<Candidates> DiceCandidates(const StepSignature& signature,
+                                          const SharedRuntime& runtime);
+absl::StatusOr<Candidates> LinearCrossEntropyCandidates(const StepSignature& signature,
+                                                        const SharedRuntime& runtime);
 absl::StatusOr<Candidates> TargetLossCandidates(const StepSignature& signature,
                                                 const SharedRuntime& runtime);
 absl::StatusOr<Candidates> AddCandidates(const StepSignature& signature,
                                          const SharedRuntime& runtime);
 absl::StatusOr<Candidates> MultiplyCandidates(const StepSignature& signature,
                                               const SharedRuntime& runtime);
+absl::StatusOr<Candidates> AttentionCandidates(const StepSignature& signature,
+                                               const SharedRuntime& runtime);
 absl::StatusOr<Candidates> ConcatCandidates(const StepSignature& signature,
                                             const SharedRuntime& runtime);
 absl::StatusOr<Candidates> CropCandidates(const StepSignature& signature,

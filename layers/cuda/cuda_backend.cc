@@ -10,6 +10,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/catalog/kernel_axes.h"
 #include "neap/layers/catalog/table_backend.h"
@@ -23,6 +24,7 @@
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/fusion/activated_group_norm.h"
+#include "neap/layers/fusion/biased_gelu.h"
 #include "neap/layers/fusion/concat_batch_norms.h"
 #include "neap/layers/fusion/folded_convolution.h"
 #include "neap/layers/fusion/fused_convolution.h"
@@ -30,17 +32,27 @@
 #include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/fusion/sync_batch_norm.h"
 #include "neap/layers/join.h"
+#include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
+#include "neap/layers/shape/permute.h"
+#include "neap/layers/shape/reshape.h"
+#include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/windows.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
+#include "neap/layers/tokens/embedding.h"
+#include "neap/layers/tokens/linear_cross_entropy.h"
+#include "neap/layers/tokens/position_embedding.h"
+#include "neap/layers/tokens/prepend_token.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
 
@@ -75,10 +87,14 @@ constexpr TableEntry kTable[] = {
     {kLayer<BatchNormApply>, BatchNormApplyCandidates},
     {kLayer<ConcatBatchNorms>, ConcatBatchNormsCandidates},
     {kLayer<FusedRelu>, FusedReluCandidates},
+    {kLayer<BiasedGelu>, BiasedGeluCandidates},
     {kLayer<Relu>, ActivationCandidates},
     {kLayer<LeakyRelu>, ActivationCandidates},
     {kLayer<Prelu>, PreluCandidates},
     {kLayer<ScaleShift>, ScaleShiftCandidates},
+    {kLayer<Embedding>, EmbeddingCandidates},
+    {kLayer<PositionEmbedding>, PositionEmbeddingCandidates},
+    {kLayer<PrependToken>, PrependTokenCandidates},
     {kLayer<Clip>, ActivationCandidates},
     {kLayer<Sigmoid>, ActivationCandidates},
     {kLayer<Tanh>, ActivationCandidates},
@@ -90,20 +106,31 @@ constexpr TableEntry kTable[] = {
     {kLayer<Softplus>, ActivationCandidates},
     {kLayer<Mish>, ActivationCandidates},
     {kLayer<Dropout>, DropoutCandidates},
+    {kLayer<StochasticDepth>, DropoutCandidates},
     {kLayer<MaxPool>, MaxPoolCandidates},
     {kLayer<AveragePool>, AveragePoolCandidates},
     {kLayer<GlobalAveragePool>, GlobalAveragePoolCandidates},
     {kLayer<AdaptiveAveragePool>, ResampleCandidates},
     {kLayer<LocalResponseNorm>, LrnCandidates},
+    {kLayer<Softmax>, SoftmaxAxisCandidates},
     {kLayer<SoftmaxCrossEntropy>, SoftmaxCandidates},
+    {kLayer<LinearCrossEntropy>, LinearCrossEntropyCandidates},
     {kLayer<MeanSquaredError>, TargetLossCandidates},
     {kLayer<BinaryCrossEntropy>, TargetLossCandidates},
+    {kLayer<FocalLoss>, TargetLossCandidates},
+    {kLayer<DiceLoss>, DiceCandidates},
     {kLayer<Add>, AddCandidates},
     {kLayer<Multiply>, MultiplyCandidates},
+    {kLayer<Attention>, AttentionCandidates},
     {kLayer<Concat>, ConcatCandidates},
     {kLayer<ChannelShuffle>, PermutationCandidates},
     {kLayer<PixelShuffle>, PermutationCandidates},
     {kLayer<PixelUnshuffle>, PermutationCandidates},
+    {kLayer<Reshape>, PermutationCandidates},
+    {kLayer<Permute>, PermutationCandidates},
+    {kLayer<WindowPartition>, PermutationCandidates},
+    {kLayer<WindowMerge>, PermutationCandidates},
+    {kLayer<Roll>, PermutationCandidates},
     {kLayer<Resize>, ResampleCandidates},
     {kLayer<ChannelSlice>, ChannelSliceCandidates},
     {kLayer<ChannelSplit>, ChannelSplitCandidates},
@@ -192,6 +219,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(void* compute_stream,
       runtime->cublas->Checked("cublasLtCreate", runtime->cublas->create(&runtime->blas)));
   ASSIGN_OR_RETURN(runtime->tickets, cuda::NewTickets(runtime->stream));
   ASSIGN_OR_RETURN(runtime->cudnn, CudnnConvolutions::ForDevice(compute_stream, options.lists));
+  ASSIGN_OR_RETURN(runtime->attention, CudnnAttention::ForDevice(compute_stream));
   return TableBackend::Create(cuda::RunnableTable(runtime, options), std::move(custom));
 }
 
@@ -202,6 +230,7 @@ absl::StatusOr<std::unique_ptr<EngineCatalog>> MakeCudnnCatalog(
   ASSIGN_OR_RETURN(runtime->cublas, cuda::LoadCublas());
   ASSIGN_OR_RETURN(runtime->cudnn,
                    CudnnConvolutions::ForDescribedDevice(device_properties_json, options.lists));
+  ASSIGN_OR_RETURN(runtime->attention, CudnnAttention::ForDescribedDevice(device_properties_json));
   return TableBackend::Create(cuda::Table(runtime, options), std::move(custom));
 }
 

@@ -94,7 +94,7 @@ absl::StatusOr<LayerSpec> FoldedConvolution::Specify(const LayerContext& context
   }
   ASSIGN_OR_RETURN(const LayerSpec of_norm, norm.Specify({.inputs = {y}, .mode = context.mode}));
   AppendPersistent(of_norm, /*owner=*/1, spec);
-  spec.traits = {.checkpoint = true, .hides_transfers = true};
+  spec.traits = {.checkpoint = true, .hides_transfers = true, .multiplies = true};
   spec.steps = {Forward(*this, x, y, context.mode)};
   if (context.mode == Mode::kInference) {
     spec.traits.independent_images = true;

@@ -10,6 +10,7 @@
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/fusion/activated_group_norm.h"
+#include "neap/layers/fusion/biased_gelu.h"
 #include "neap/layers/fusion/concat_batch_norms.h"
 #include "neap/layers/fusion/folded_convolution.h"
 #include "neap/layers/fusion/fused_convolution.h"
@@ -163,6 +164,13 @@ MaybePair MoveBias(const Convolution& convolution, const FusedRelu& relu) {
   return std::pair<Layer, Layer>(without_bias, FusedRelu{.bias = true, .pool = relu.pool});
 }
 
+MaybePair MoveBiasToGelu(const Convolution& convolution, const Gelu& gelu) {
+  if (!convolution.bias) return std::nullopt;
+  Convolution without_bias = convolution;
+  without_bias.bias = false;
+  return std::pair<Layer, Layer>(without_bias, BiasedGelu{gelu});
+}
+
 MaybePair SplitNorm(const BatchNorm& norm, int rank, int ranks) {
   return std::pair<Layer, Layer>(BatchNormStatistics{.rank = rank, .ranks = ranks},
                                  BatchNormApply{.norm = norm});
@@ -206,7 +214,7 @@ RewriteRules CpuRules() { return {.fusions = FoldsAndPasses(), .ranks = {RankOf<
 RewriteRules GpuRules() {
   RewriteRules rules = CpuRules();
   rules.Append({.fusions = {FusionOf<&ConvolutionRelu>(FusionStage::kEpilogue)},
-                .moves = {MoveOf<&MoveBias>()}});
+                .moves = {MoveOf<&MoveBias>(), MoveOf<&MoveBiasToGelu>()}});
   return rules;
 }
 

@@ -11,6 +11,7 @@
 //              relu, max_pool                                    fused_relu
 //   epilogue   convolution, relu                                 fused_convolution
 //              convolution with a bias, fused_relu               the bias moves into fused_relu
+//              convolution with a bias, gelu                     the bias moves into biased_gelu
 //   ranks      batch norm                                        batch_norm_statistics and
 //                                                                batch_norm_apply
 //

@@ -6,7 +6,8 @@
 //   forward (training)    x, [gamma, [beta]]                y, mean, invstd
 //     rerun               x, [gamma, [beta]], mean, invstd  y
 //   forward (inference)   x, [gamma, [beta]]                y
-//   backward_data         x, dy, [gamma], mean, invstd      dx, [dgamma, [dbeta]]
+//   backward_data         x, dy, [gamma], mean, invstd,     dx, [dgamma, [dbeta]]
+//                         [addend]
 //
 // y = (x - mean) * invstd * gamma + beta, where the mean and invstd = 1 / sqrt(biased variance +
 // epsilon) are those of the channels. y may overwrite x, and dx dy.
@@ -14,7 +15,8 @@
 // (beta), which begins at 0, both {C}; saved: 0 mean, 1 invstd, both {N, 1} and the positions of x,
 // fp32. Without `affine`, `bias` says nothing, as torch.nn.LayerNorm's. A rerun gives y the same
 // bits. Images are independent, and gradients of the parameters are sums over them: kernels of
-// backward_data can add to these.
+// backward_data can add to these. A gradient of x that
+// others have contributed to, the addend, is added to dx, which is rounded first.
 #pragma once
 
 #include <string>

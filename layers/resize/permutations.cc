@@ -1,12 +1,18 @@
 #include "neap/layers/resize/permutations.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <numeric>
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
 #include "neap/core/step/operands.h"
 #include "neap/layers/channel_shuffle.h"
 #include "neap/layers/resize/pixel_shuffle.h"
+#include "neap/layers/shape/permute.h"
+#include "neap/layers/shape/reshape.h"
+#include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/windows.h"
 
 namespace neap {
 namespace {
@@ -18,8 +24,9 @@ using AxisOrder = absl::InlinedVector<size_t, Permutation::kMaxAxes>;
 using AxisExtents = absl::InlinedVector<int64_t, Permutation::kMaxAxes>;
 
 // A tensor of the extents in the order `from` becomes one in the order `to`. Axes that stay
-// neighbours are one.
-Permutation Reordered(const AxisExtents& extents, const AxisOrder& from, const AxisOrder& to) {
+// neighbours are one. `first` has the first element of each axis, if it is not 0 for all.
+Permutation Reordered(const AxisExtents& extents, const AxisOrder& from, const AxisOrder& to,
+                      const AxisExtents& first = {}) {
   AxisExtents strides(extents.size());
   int64_t distance = 1;
   for (auto axis = from.rbegin(); axis != from.rend(); ++axis) {
@@ -29,9 +36,9 @@ Permutation Reordered(const AxisExtents& extents, const AxisOrder& from, const A
   Permutation permutation;
   permutation.count = 0;
   for (const size_t axis : to) {
-    const Permutation::Axis next = {extents[axis], strides[axis]};
+    const Permutation::Axis next = {extents[axis], strides[axis], first.empty() ? 0 : first[axis]};
     if (next.extent == 1) continue;
-    if (permutation.count > 0 &&
+    if (permutation.count > 0 && permutation.innermost().first == 0 && next.first == 0 &&
         permutation.innermost().stride == SaturatingProduct(next.extent, next.stride)) {
       Permutation::Axis& last = permutation.axes[static_cast<size_t>(permutation.count) - 1];
       last = {last.extent * next.extent, next.stride};
@@ -83,6 +90,68 @@ Permutation OfBlocks(int64_t factor, bool blocks_first, const TensorSpec& deep, 
   return Reordered(extents, from, to);
 }
 
+AxisOrder Numbers(int rank) {
+  AxisOrder numbers(static_cast<size_t>(rank));
+  std::iota(numbers.begin(), numbers.end(), size_t{0});
+  return numbers;
+}
+
+// The axes 1, 2, ... of a tensor {N, C, H, W} as the layout has them, by what they are.
+AxisOrder InMemory(Layout layout, const AxisOrder& axes) {
+  return InMemory(layout, {axes[1]}, AxisOrder(axes.begin() + 2, axes.end()));
+}
+
+Permutation OfAxes(const Permute& permute, const TensorSpec& x, bool forward) {
+  AxisOrder axes = {0};
+  for (const int64_t axis : permute.axes) axes.push_back(static_cast<size_t>(axis));
+  AxisOrder from = InMemory(x.layout, Numbers(x.shape.rank())), to = InMemory(x.layout, axes);
+  if (!forward) std::swap(from, to);
+  return Reordered(AxisExtents(x.shape.dims().begin(), x.shape.dims().end()), from, to);
+}
+
+// In channels-last, an axis of x is divided whose parts are channels and positions of y, or the
+// other way round: in {N, channels, parts, positions}.
+Permutation OfReshape(const TensorSpec& x, const TensorSpec& y, bool forward) {
+  if (KeepsOrder(x, y)) return Reordered({x.elements()}, {0}, {0});
+  const int64_t few = std::min(x.shape.c(), y.shape.c()), many = std::max(x.shape.c(), y.shape.c());
+  const AxisExtents extents = {x.shape.n(), few, many / few,
+                               std::min(x.shape.positions(), y.shape.positions())};
+  const bool has_many = x.shape.c() == many;
+  AxisOrder from = has_many ? AxisOrder{0, 3, 1, 2} : AxisOrder{0, 2, 3, 1};
+  AxisOrder to = has_many ? AxisOrder{0, 2, 3, 1} : AxisOrder{0, 3, 1, 2};
+  if (!forward) std::swap(from, to);
+  return Reordered(extents, from, to);
+}
+
+// Behind N and C come the number of windows and the window's extent along each axis.
+Permutation OfWindows(const Extents& window, const TensorSpec& image, bool to_windows) {
+  AxisExtents extents = {image.shape.n(), image.shape.c()};
+  AxisOrder windows, in_window, pixels;
+  for (int i = 0; i < image.shape.spatial_axes(); ++i) {
+    windows.push_back(extents.size());
+    extents.push_back(image.shape[2 + i] / window[i]);
+    in_window.push_back(extents.size());
+    extents.push_back(window[i]);
+    pixels.insert(pixels.end(), {windows.back(), in_window.back()});
+  }
+  windows.insert(windows.end(), in_window.begin(), in_window.end());
+  AxisOrder from = InMemory(image.layout, {1}, pixels), to = InMemory(image.layout, {1}, windows);
+  if (!to_windows) std::swap(from, to);
+  return Reordered(extents, from, to);
+}
+
+Permutation OfRoll(const Roll& roll, const TensorSpec& x, bool forward) {
+  const AxisExtents extents(x.shape.dims().begin(), x.shape.dims().end());
+  AxisExtents first(extents.size(), 0);
+  for (int i = 0; i < x.shape.spatial_axes(); ++i) {
+    const auto axis = static_cast<size_t>(i) + 2;
+    const int64_t shift = (roll.shift[i] % extents[axis] + extents[axis]) % extents[axis];
+    first[axis] = forward ? (extents[axis] - shift) % extents[axis] : shift;
+  }
+  const AxisOrder order = InMemory(x.layout, Numbers(x.shape.rank()));
+  return Reordered(extents, order, order, first);
+}
+
 }  // namespace
 
 Permutation PermutationOf(const StepSignature& signature) {
@@ -93,6 +162,15 @@ Permutation PermutationOf(const StepSignature& signature) {
     return OfChannels(*channels, read, forward);
   if (const auto* const shuffle = signature.layer.As<PixelShuffle>())
     return OfBlocks(shuffle->factor, shuffle->blocks_first, forward ? read : written, !forward);
+  if (const auto* const permute = signature.layer.As<Permute>())
+    return OfAxes(*permute, forward ? read : written, forward);
+  if (signature.layer.As<Reshape>() != nullptr)
+    return OfReshape(forward ? read : written, forward ? written : read, forward);
+  if (const auto* const partition = signature.layer.As<WindowPartition>())
+    return OfWindows(partition->window, forward ? read : written, forward);
+  if (const auto* const merge = signature.layer.As<WindowMerge>())
+    return OfWindows(merge->window, forward ? written : read, !forward);
+  if (const auto* const roll = signature.layer.As<Roll>()) return OfRoll(*roll, read, forward);
   const auto& unshuffle = *signature.layer.As<PixelUnshuffle>();
   return OfBlocks(unshuffle.factor, unshuffle.blocks_first, forward ? written : read, forward);
 }

@@ -6,7 +6,8 @@
 
 namespace neap {
 
-// What a step of ChannelShuffle, PixelShuffle or PixelUnshuffle makes of the tensor that it reads.
+// What a step of ChannelShuffle, PixelShuffle, PixelUnshuffle, or of a layer in layers/shape makes
+// of the tensor that it reads.
 Permutation PermutationOf(const StepSignature& signature);
 
 }  // namespace neap

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
+#include "absl/status/status.h"
 #include "neap/core/step/layer.h"
 
 namespace neap {
@@ -14,6 +16,15 @@ namespace neap {
 // `forward_flops` for each element of x, and backward_data 2.
 // Errors: INVALID_ARGUMENT for a weight that is not positive and finite.
 absl::StatusOr<LayerSpec> LossSpec(const LayerContext& context, double forward_flops, float weight);
+
+// Errors: INVALID_ARGUMENT for a weight that is not positive and finite.
+absl::Status CheckLossWeight(float weight);
+
+// Of a loss that reads `predictions`, input 0, and labels, input 1: INVALID_ARGUMENT unless these
+// are the two inputs, and the labels int32 with one for each position of the predictions, or, where
+// `may_be_finer`, more of them (core/graph/label_grid.h).
+absl::Status CheckLabelledInputs(const LayerContext& context, std::string_view predictions,
+                                 bool may_be_finer);
 
 // The weight as a part of a loss's Parameters(); empty if it is 1.
 std::string WeightText(float weight);

@@ -14,8 +14,10 @@ namespace neap {
 
 struct Permutation {
   // Of the result, which is contiguous. `stride` is the distance in the source between neighbours.
+  // The result begins with element `first` of the source's axis, whose first element follows its
+  // last one.
   struct Axis {
-    int64_t extent = 1, stride = 1;
+    int64_t extent = 1, stride = 1, first = 0;
   };
   static constexpr int kMaxAxes = 8;
   std::array<Axis, kMaxAxes> axes = {};  // outermost first

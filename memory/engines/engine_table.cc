@@ -1,6 +1,7 @@
 #include "neap/memory/engines/engine_table.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -62,6 +63,23 @@ void KeepWithin(int64_t limit_bytes, std::vector<Configuration>& configurations)
 // Neap's own kernel, or the placeholder for devices without a catalog.
 bool IsNameless(const Engine& engine) {
   return engine.id.empty() || engine.id == kOwnEngine || engine.id == kDefaultEngine;
+}
+
+// The most workspace for an engine in strict mode, which follows from what engines say of
+// themselves: what was measured, and on which device, changes no choice.
+int64_t StrictLimitOf(const std::vector<Engine>& engines) {
+  const auto least_slowdown = [&](int64_t limit_bytes) {
+    double least = std::numeric_limits<double>::infinity();
+    for (const Engine& engine : engines) {
+      if (engine.deterministic && engine.workspace_bytes <= limit_bytes)
+        least = std::min(least, std::max(engine.slowdown, 1.0));
+    }
+    return least;
+  };
+  const double usual = least_slowdown(kStrictWorkspaceBytes);
+  const bool is_much_slower =
+      std::isfinite(usual) && usual >= kStrictMuchSlower * least_slowdown(kStrictMostBytes);
+  return is_much_slower ? kStrictMostBytes : kStrictWorkspaceBytes;
 }
 
 // A catalog may be the user's own. Sums of sizes within the limit do not overflow.
@@ -131,7 +149,7 @@ class Lister {
     StepConfigurations list;
     ASSIGN_OR_RETURN(list.configurations, strict_ ? InLibraryOrder(signature, flops, engines)
                                                   : Fastest(signature, flops, engines));
-    if (choice_ == Choice::kOneForAll) KeepOne(LimitOf(signature), list.configurations);
+    if (choice_ == Choice::kOneForAll) KeepOne(LimitOf(signature, engines), list.configurations);
     list.only_one = engines.size() == 1 && IsNameless(engines.front()) &&
                     list.configurations.size() == 1 &&
                     list.configurations.front().parts.size() == 1;
@@ -141,8 +159,9 @@ class Lister {
   // The most workspace for an engine that the step has under every budget: with its operands, no
   // more bytes than the network's largest step. In strict mode it must not depend on the program,
   // which fusion changes.
-  int64_t LimitOf(const StepSignature& signature) const {
-    if (strict_ || signature.phase != Phase::kForward) return kStrictWorkspaceBytes;
+  int64_t LimitOf(const StepSignature& signature, const std::vector<Engine>& engines) const {
+    if (strict_) return StrictLimitOf(engines);
+    if (signature.phase != Phase::kForward) return kStrictWorkspaceBytes;
     int64_t bytes = 0;
     for (const OperandSpec& operand : signature.operands) bytes += operand.tensor.size_bytes();
     return std::max(kStrictWorkspaceBytes, largest_step_bytes_ - bytes);

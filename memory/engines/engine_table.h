@@ -31,6 +31,10 @@ namespace neap {
 // is rerun. Without strict mode, a rerun may have as much more as makes it no larger than the
 // network's largest step.
 inline constexpr int64_t kStrictWorkspaceBytes = 64 * kMiB;
+// The same in strict mode, if all engines that would do with less say themselves that they take so
+// many times as long as one that needs no more than this (Engine::slowdown).
+inline constexpr int64_t kStrictMostBytes = 512 * kMiB;
+inline constexpr double kStrictMuchSlower = 1.5;
 
 struct StepConfigurations {
   // In order of preference, never empty; workspaces include the scratch that the step itself needs.

@@ -84,13 +84,23 @@ NodeParts PartsOf(const Layer& layer) {
 }  // namespace
 
 // A product, then a sum, of which one that changes nothing is left out.
-void NodeWriter::WriteScaleShift(const ResolvedLayer& layer, const ScaleShift& linear) {
-  const bool multiplies = linear.scale != 1;
-  Node& first = AddNode(layer, multiplies ? "Mul" : "Add", Axes::kEither);
-  if (!multiplies) return AddScalar("shift", linear.shift, first);
-  Node* const sum = linear.shift == 0 ? nullptr : &AddBehind(layer, first, ".scale", "Add");
-  AddScalar("factor", linear.scale, first);
-  if (sum != nullptr) AddScalar("shift", linear.shift, *sum);
+absl::Status NodeWriter::WriteScaleShift(const ResolvedLayer& layer, const ScaleShift& linear) {
+  const bool multiplies = linear.scale != 1 || linear.learns_scale;
+  const bool adds = linear.shift != 0 || linear.learns_shift || !multiplies;
+  const Shape per_channel = PerChannelDims(layer.spec.output.shape);
+  Node* node =
+      &AddNode(layer, multiplies ? "Mul" : "Add", linear.learns() ? Axes::kImages : Axes::kEither);
+  if (linear.learns_scale) {
+    RETURN_IF_ERROR(AddReshaped(layer, 0, per_channel, *node));
+  } else if (multiplies) {
+    AddScalar("factor", linear.scale, *node);
+  }
+  if (!adds) return absl::OkStatus();
+  if (multiplies) node = &AddBehind(layer, *node, ".scale", "Add");
+  if (linear.learns_shift)
+    return AddReshaped(layer, static_cast<size_t>(linear.shift_param()), per_channel, *node);
+  AddScalar("shift", linear.shift, *node);
+  return absl::OkStatus();
 }
 
 bool NodeWriter::WriteParts(const ResolvedLayer& layer) {
@@ -116,10 +126,6 @@ bool NodeWriter::WriteParts(const ResolvedLayer& layer) {
 bool NodeWriter::WriteActivation(const ResolvedLayer& layer) {
   if (const std::string_view op = PlainOperator(layer.layer); !op.empty()) {
     AddNode(layer, op, Axes::kEither);
-    return true;
-  }
-  if (const auto* const linear = layer.layer.As<ScaleShift>()) {
-    WriteScaleShift(layer, *linear);
     return true;
   }
   if (const auto* const leaky = layer.layer.As<LeakyRelu>()) {
@@ -151,10 +157,7 @@ absl::Status NodeWriter::WritePrelu(const ResolvedLayer& layer) {
   RETURN_IF_ERROR(AddWeights(layer, node));
   const int64_t slopes = layer.spec.params[0].tensor.elements();
   if (slopes == 1 || IsFlat(layer.id)) return absl::OkStatus();
-  const std::vector<int64_t> ones(layer.spec.output.shape.spatial().size(), 1);
-  Shape::Dims dims = {slopes};
-  dims.insert(dims.end(), ones.begin(), ones.end());
-  ReshapeLast(absl::StrCat(layer.name, ".slopes"), Shape(std::move(dims)), node);
+  ReshapeLast(absl::StrCat(layer.name, ".slopes"), PerChannelDims(layer.spec.output.shape), node);
   return absl::OkStatus();
 }
 

@@ -22,9 +22,10 @@ namespace {
 
 // Whether a constant of these extents has one value for each channel of images.
 bool IsPerChannel(const std::vector<int64_t>& dims, const ImageValue& x) {
-  const size_t channel_axis = x.is_channels_last ? 1 : x.dims().size() - 1;  // from the last one
-  if (dims.size() < channel_axis || dims.size() > x.dims().size()) return false;
-  if (x.is_flat && x.elements() != x.spec.shape.c()) return false;
+  const std::optional<size_t> axis = x.channel_axis();
+  if (!axis.has_value()) return false;
+  const size_t channel_axis = x.rank() - *axis;  // from the last one
+  if (dims.size() < channel_axis || dims.size() > x.rank()) return false;
   for (size_t i = 0; i < dims.size(); ++i) {
     const bool is_channel = dims.size() - i == channel_axis;
     if (dims[i] != (is_channel ? x.spec.shape.c() : 1)) return false;
@@ -76,15 +77,21 @@ Constants KindOf(const NodeReader& node) {
 // nothing.
 absl::Status AddScaleShift(NodeReader& node, NetworkBuilder& network, ImageValue x,
                            ScaleShift layer) {
+  if (std::optional<ScaledInput> written = network.WrittenScale(node.proto(), x)) {
+    written->layer.shift = layer.shift;
+    x.layer = std::move(written->input);
+    return network.AddLayer(node.proto(), written->layer, {std::move(x)},
+                            std::move(written->weights));
+  }
   if (layer == ScaleShift{.scale = 1, .shift = 0} && !network.written_by_neap()) {
     network.Set(node.proto().output(0), std::move(x));
     return absl::OkStatus();
   }
   const GraphLayer& before = network.LayerOf(x);
   const auto* const product = before.layer.As<ScaleShift>();
-  const bool is_one_layer =
-      !network.written_by_neap() || before.name == absl::StrCat(node.proto().name(), ".scale");
-  if (product != nullptr && product->shift == 0 && layer.scale == 1 && is_one_layer) {
+  const bool is_one_layer = product != nullptr && !product->learns() && product->shift == 0 &&
+                            layer.scale == 1 && !network.written_by_neap();
+  if (is_one_layer) {
     layer.scale = product->scale;
     x.layer = before.inputs[0];
   }
@@ -154,9 +161,18 @@ absl::Status AddConstant(NodeReader& node, NetworkBuilder& network, bool x_is_fi
   const bool is_scalar = constant.values.size() == 1 && dims.size() <= x.dims().size();
   const bool is_per_channel = IsPerChannel(dims, x);
   const bool is_of_layer = is_per_channel && network.TakesConstants(x, KindOf(node));
+  // Of all that neap adds, only what is for each position has an axis of images.
+  const bool may_be_positions =
+      network.written_by_neap() ? dims.size() == x.dims().size() : !is_scalar && !is_per_channel;
+  if (may_be_positions && AddsPositions(node, x, constant)) {
+    return AddPositions(node, network, x, std::move(constant),
+                        node.proto().input(x_is_first ? 1 : 0));
+  }
   Operands operands = {std::move(x), std::move(constant), node.IfStored(x_is_first ? 1 : 0),
                        x_is_first};
-  if (is_scalar && !is_of_layer) return AddScalar(node, network, std::move(operands));
+  // neap writes one number for all channels without axes.
+  const bool is_of_channel = is_of_layer || (is_per_channel && network.written_by_neap());
+  if (is_scalar && !is_of_channel) return AddScalar(node, network, std::move(operands));
   if (is_per_channel) return AddPerChannel(node, network, std::move(operands));
   return WrongConstant("constant", dims);
 }

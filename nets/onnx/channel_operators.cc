@@ -14,6 +14,7 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/lrn.h"
+#include "neap/nets/onnx/axes/rearrange.h"
 #include "neap/nets/onnx/constants/constant_arrays.h"
 #include "neap/nets/onnx/constants/constant_math.h"
 #include "neap/nets/onnx/operators.h"
@@ -34,22 +35,30 @@ void MakeKernel(int rank, Weight& matrix) {
   stored->reshaped = std::move(dims);
 }
 
+// x with its last axis as the channels, or as vectors.
+absl::StatusOr<ImageValue> WithLastAxis(const NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(ImageValue x, node.ImageOfAnyLayout(0));
+  if (x.is_flat() || x.arrangement.IsWhole(x.rank() - 1, 1)) return x;
+  const bool is_vector = x.rank() == 2 && x.arrangement.axes()[0].size() == 1;
+  return is_vector ? node.Image(0) : WithChannels(node.proto(), network, x, x.rank() - 1);
+}
+
 // Adds a fully connected layer with the weight {out, in}, and perhaps a bias. Of images whose
 // channels are the last axis, it is a convolution of one pixel.
 absl::Status AddLinear(NodeReader& node, NetworkBuilder& network, std::vector<Weight> weights) {
-  ASSIGN_OR_RETURN(ImageValue x, node.ImageOfAnyLayout(0));
+  ASSIGN_OR_RETURN(ImageValue x, WithLastAxis(node, network));
   const int64_t outputs = weights[0].dims()[0];
   const bool bias = weights.size() > 1;
-  Layer layer = FullyConnected{.out_features = outputs, .bias = bias};
-  if (x.is_channels_last) {
-    MakeKernel(x.spec.shape.rank(), weights[0]);
-    layer = Convolution{.out_channels = outputs, .bias = bias};
-  } else if (!x.is_flat) {
-    return absl::UnimplementedError(
-        "its input is no vector but an image, whose channels are not the last axis; a Flatten "
-        "makes a vector of it");
+  if (x.is_flat()) {
+    return network.AddLayer(node.proto(), FullyConnected{.out_features = outputs, .bias = bias},
+                            {std::move(x)}, std::move(weights), Form::kFlat);
   }
-  return network.AddLayer(node.proto(), std::move(layer), {std::move(x)}, std::move(weights));
+  const Arrangement arrangement = x.arrangement.WithExtent(x.rank() - 1, 1, outputs);
+  MakeKernel(x.spec.shape.rank(), weights[0]);
+  RETURN_IF_ERROR(network.AddLayer(node.proto(), Convolution{.out_channels = outputs, .bias = bias},
+                                   {std::move(x)}, std::move(weights), Form::kImage));
+  network.SetArrangement(node.proto(), arrangement);
+  return absl::OkStatus();
 }
 
 // The matrix that the input is multiplied with, {in, out} or, if it is to be transposed, {out, in},
@@ -125,13 +134,18 @@ absl::Status Gemm(NodeReader& node, NetworkBuilder& network) {
 }
 
 absl::Status MatMul(NodeReader& node, NetworkBuilder& network) {
+  if (node.IfImage(0) != nullptr && node.IfImage(1) != nullptr)
+    return AttentionScores(node, network);
   std::vector<Weight> weights(1);
   ASSIGN_OR_RETURN(weights[0], Matrix(node, /*is_transposed=*/false));
   return AddLinear(node, network, std::move(weights));
 }
 
 absl::Status BatchNormalization(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
+  ASSIGN_OR_RETURN(ImageValue x, node.ImageOfAnyLayout(0));
+  if (x.channel_axis() != 1) {
+    ASSIGN_OR_RETURN(x, node.Image(0));
+  }
   const BatchNorm layer = {.epsilon = node.Float("epsilon", 1e-5F),
                            .momentum = MomentumFrom(node.Float("momentum", 0.9F))};
   node.Int("training_mode", 0);  // neap trains it either way
@@ -140,7 +154,7 @@ absl::Status BatchNormalization(NodeReader& node, NetworkBuilder& network) {
   for (const char* const name : {"weight", "bias", "running_mean", "running_var"}) {
     ASSIGN_OR_RETURN(weights.emplace_back(), node.Tensor(++input, name));
   }
-  if (x.is_flat && x.elements() != x.spec.shape.c())
+  if (x.is_flat() && x.elements() != x.spec.shape.c())
     return absl::UnimplementedError("it normalises the elements of an image that is made flat");
   return network.AddLayer(node.proto(), layer, {std::move(x)}, std::move(weights));
 }

@@ -1,4 +1,5 @@
 // Operators on elements, and those where branches meet.
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -13,19 +14,23 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
-#include "neap/layers/join.h"
 #include "neap/layers/multiply.h"
+#include "neap/layers/norm/softmax.h"
+#include "neap/nets/onnx/node_axes.h"
 #include "neap/nets/onnx/operators.h"
 
 namespace neap::nets::operators {
 namespace {
 
-// A layer that joins all inputs. A single one stays as it is.
-absl::Status Join(NodeReader& node, NetworkBuilder& network, Layer layer) {
-  ASSIGN_OR_RETURN(const std::vector<ImageValue> inputs, node.AllImages());
-  if (inputs.size() > 1) return network.AddLayer(node.proto(), std::move(layer), inputs);
-  network.Set(node.proto().output(0), inputs[0]);
-  return absl::OkStatus();
+// The axis of the layer that is this one of the tensor; absent if it is none, or a part of one.
+std::optional<int64_t> LayersAxis(const ImageValue& x, size_t axis) {
+  if (x.is_image()) return static_cast<int64_t>(axis);
+  if (x.is_flat()) return x.spec.shape.positions() == 1 ? std::optional<int64_t>(1) : std::nullopt;
+  if (x.arrangement.IsWhole(axis, 1)) return 1;
+  for (int own = 2; own < x.spec.shape.rank(); ++own) {
+    if (x.arrangement.IsWhole(axis, own)) return own;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -83,32 +88,26 @@ absl::Status Dropout(NodeReader& node, NetworkBuilder& network) {
 }
 
 absl::Status Softmax(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
-  const int64_t rank = std::ssize(x.dims());
-  // Before opset 13, all axes from this one are one.
-  const bool takes_all = network.opset() < 13;
-  const int64_t axis = node.Int("axis", takes_all ? 1 : -1);
-  const bool is_channel_axis = axis == 1 || axis == 1 - rank;
-  if (!is_channel_axis || (takes_all && x.elements() != x.spec.shape.c())) {
+  ASSIGN_OR_RETURN(ImageValue x, node.ImageOfAnyLayout(0));
+  const std::vector<int64_t> dims = x.dims();
+  const bool takes_all = network.opset() < 13;  // from the axis on, as if they were one
+  const int64_t stated = node.Int("axis", takes_all ? 1 : -1);
+  ASSIGN_OR_RETURN(const size_t axis, CheckedAxis(stated, std::ssize(dims)));
+  const auto is_one = [](int64_t extent) { return extent == 1; };
+  const bool has_axis =
+      !takes_all || std::all_of(dims.begin() + static_cast<int64_t>(axis) + 1, dims.end(), is_one);
+  const bool is_image = !x.is_flat() || x.elements() == x.spec.shape.c();
+  if (axis == 0 || !has_axis || !is_image) {
     return absl::UnimplementedError(
-        absl::StrCat("attribute 'axis' is ", axis, ", which is not that of the channels alone"));
+        absl::StrCat("attribute 'axis' is ", stated, ", which is not one axis of an image"));
   }
-  // Cross-entropy needs the softmax of scores; that of their logarithmic softmax is the same.
-  x.softmax = std::string(node.op());
-  network.Set(node.proto().output(0), std::move(x));
-  return absl::OkStatus();
-}
-
-absl::Status Concat(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(const std::vector<ImageValue> inputs, node.AllImages());
-  const int64_t rank = std::ssize(inputs[0].dims());
-  const int64_t channel_axis = inputs[0].is_channels_last ? rank - 1 : 1;
-  const int64_t axis = node.Int("axis", 1);
-  if (axis != channel_axis && axis != channel_axis - rank) {
-    return absl::UnimplementedError(
-        absl::StrCat("attribute 'axis' is ", axis, ", which is not that of the channels"));
+  std::optional<int64_t> own = LayersAxis(x, axis);
+  if (!own.has_value()) {
+    ASSIGN_OR_RETURN(x, node.Image(0));
+    own = static_cast<int64_t>(axis);
   }
-  return Join(node, network, neap::Concat{});
+  const neap::Softmax layer = {.axis = *own, .logarithm = node.op() == "LogSoftmax"};
+  return network.AddLayer(node.proto(), layer, {std::move(x)});
 }
 
 }  // namespace neap::nets::operators

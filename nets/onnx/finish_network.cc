@@ -13,8 +13,10 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
-#include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/loss/dice_loss.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/target_loss.h"
+#include "neap/nets/onnx/axes/rearrange.h"
 #include "neap/nets/onnx/constants/constant_arrays.h"
 #include "neap/nets/onnx/constants/constant_math.h"
 #include "neap/nets/onnx/network_builder.h"
@@ -68,6 +70,11 @@ std::optional<Layer> WithBias(const Layer& layer) {
 // The most parameters of a norm behind which such constants may become the next one.
 size_t MaxParamsBefore(Constants kind) { return kind == Constants::kAdds ? 1 : 0; }
 
+// Whether a layer in a file of neap's is one of the two behind a norm that are its parameters.
+bool IsPartOfNorm(const std::string& layer, const std::string& norm) {
+  return layer == absl::StrCat(norm, ".scaled") || layer == absl::StrCat(norm, ".shifted");
+}
+
 bool AllEqual(const std::vector<float>& values) {
   return std::adjacent_find(values.begin(), values.end(), std::not_equal_to<>()) == values.end();
 }
@@ -115,6 +122,11 @@ absl::StatusOr<ImageValue> NetworkBuilder::Output() const {
         absl::StrCat("the output '", graph_.output(0).name(),
                      "' is a step of a layer norm, which neap only has as a whole"));
   }
+  if (value != nullptr && std::holds_alternative<AttentionPart>(*value)) {
+    return absl::UnimplementedError(absl::StrCat("the output '", graph_.output(0).name(),
+                                                 "' is a step of an attention, which neap only has "
+                                                 "as a whole"));
+  }
   const auto* const images = value == nullptr ? nullptr : std::get_if<ImageValue>(value);
   if (images == nullptr) {
     return absl::InvalidArgumentError(
@@ -123,23 +135,31 @@ absl::StatusOr<ImageValue> NetworkBuilder::Output() const {
   return *images;
 }
 
-absl::StatusOr<ImageValue> NetworkBuilder::Predictions() const {
+// Scores have the axes of images, or are vectors.
+absl::StatusOr<ImageValue> NetworkBuilder::AsScores(const ImageValue& output) {
+  const bool is_plain = output.is_image() || output.is_flat() || output.is_channels_last();
+  if (is_plain || output.is_guess || graph_.node_size() == 0) return output;
+  const onnx_schema::Node& last = graph_.node(graph_.node_size() - 1);
+  if (output.rank() > 2) return AsImage(last, *this, output);
+  return InOrder(last, *this, output);
+}
+
+absl::StatusOr<ImageValue> NetworkBuilder::Predictions() {
   ASSIGN_OR_RETURN(ImageValue output, Output());
-  const bool takes_softmax = options_.loss.As<SoftmaxCrossEntropy>() != nullptr;
-  if (!output.softmax.empty() && !takes_softmax) {
-    return absl::UnimplementedError(absl::StrCat(
-        "the output '", graph_.output(0).name(), "' is a ", output.softmax,
-        ", which neap has only as a part of the softmax cross-entropy, not of the loss ",
-        std::string(options_.loss.type())));
-  }
   if (output.formula.has_value()) {
     return absl::UnimplementedError(
         absl::StrCat("the output '", graph_.output(0).name(),
                      "' is a step of a formula, which neap only has as a whole, as in GELU"));
   }
+  const bool takes_sigmoid =
+      options_.loss.As<BinaryCrossEntropy>() != nullptr || options_.loss.As<FocalLoss>() != nullptr;
+  ASSIGN_OR_RETURN(output, AsScores(output));
+  // The softmax of scores is that of their logarithmic softmax.
   const GraphLayer& last = LayerOf(output);
-  const bool takes_sigmoid = options_.loss.As<BinaryCrossEntropy>() != nullptr;
-  if (takes_sigmoid && last.layer.As<Sigmoid>() != nullptr) output.layer = last.inputs[0];
+  const auto* const softmax = last.layer.As<Softmax>();
+  if ((takes_sigmoid && last.layer.As<Sigmoid>() != nullptr) ||
+      (TakesLabels(options_.loss) && softmax != nullptr && softmax->axis == 1))
+    output.layer = last.inputs[0];
   return output;
 }
 
@@ -182,7 +202,8 @@ bool NetworkBuilder::JoinNorm(Draft& before, Draft& draft) {
   std::vector<Weight>& weights = before.weights;
   if (weights.size() > MaxParamsBefore(draft.constants)) return false;
   if (adds && weights.empty()) weights.push_back(PlaceholderWeight(channels));
-  weights.push_back(std::move(*FindWeight(draft.weights, adds ? "bias" : "weight")));
+  weights.push_back(std::move(draft.weights[0]));
+  weights.back().name = adds ? "bias" : "weight";
   if (draft.stored.has_value()) weights.back().tensor = *draft.stored;
   weights.back().Flatten(channels);
   before.layer.layer = WithParameters(before.layer.layer, /*bias=*/adds);
@@ -191,20 +212,15 @@ bool NetworkBuilder::JoinNorm(Draft& before, Draft& draft) {
 }
 
 absl::StatusOr<bool> NetworkBuilder::Join(Draft& before, Draft& draft) {
+  if (written_by_neap() && !IsPartOfNorm(draft.layer.name, before.layer.name)) return false;
   if (IsNorm(before.layer.layer)) return JoinNorm(before, draft);
-  if (draft.constants == Constants::kMultiplies && before.constants == Constants::kAdds) {
-    // (x + bias) * factors
-    Constant& factors = std::get<Constant>(FindWeight(draft.weights, "weight")->tensor);
-    Constant& bias = std::get<Constant>(FindWeight(before.weights, "bias")->tensor);
-    const Constant flat = {.dims = bias.dims, .values = factors.values, .type = factors.type};
-    ASSIGN_OR_RETURN(bias, Elementwise("Mul", {bias, flat}));
-    FindWeight(before.weights, "weight")->tensor = factors;
-    before.constants = Constants::kNone;
-    return true;
-  }
+  if (before.layer.layer.As<ScaleShift>() != nullptr && !before.weights.empty())
+    return JoinScale(before, draft);
   std::optional<Layer> with_bias = WithBias(before.layer.layer);
   if (draft.constants != Constants::kAdds || !with_bias.has_value()) return false;
-  Weight& added = *FindWeight(draft.weights, "bias");
+  Weight& added = draft.weights[0];
+  added.name = "bias";
+  added.Flatten(before.spec.output.shape.c());
   if (Weight* const bias = FindWeight(before.weights, "bias")) {
     ASSIGN_OR_RETURN(const Constant own, ReadConstant(*bias));
     ASSIGN_OR_RETURN(bias->tensor, Elementwise("Add", {own, std::get<Constant>(added.tensor)}));
@@ -340,7 +356,7 @@ void NetworkBuilder::ShareWeights(const std::vector<bool>& needed, OnnxModel& mo
 
 absl::Status NetworkBuilder::AddLoss(const ImageValue& predictions, Graph& network) const {
   const Shape& shape = predictions.spec.shape;
-  if (options_.loss.As<SoftmaxCrossEntropy>() == nullptr) {
+  if (!TakesLabels(options_.loss)) {
     network.TargetLoss(predictions.layer, options_.loss,
                        Shape(Shape::Dims(shape.dims().begin() + 1, shape.dims().end())));
     return absl::OkStatus();
@@ -349,7 +365,7 @@ absl::Status NetworkBuilder::AddLoss(const ImageValue& predictions, Graph& netwo
     network.Loss(predictions.layer, options_.loss);
     return absl::OkStatus();
   }
-  if (predictions.is_flat) {
+  if (predictions.is_flat()) {
     return absl::InvalidArgumentError(absl::StrCat("the output '", graph_.output(0).name(),
                                                    "' is an image of ", shape.ToString(),
                                                    " made flat; scores of classes are needed"));

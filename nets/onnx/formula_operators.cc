@@ -20,12 +20,12 @@ using Function = Formula::Function;
 // The value as a formula of x, the output of a layer; absent if it is none.
 std::optional<Formula> FormulaOf(const ImageValue& value, const ImageValue& x,
                                  const NetworkBuilder& network) {
-  if (value.is_flat != x.is_flat || value.is_channels_last != x.is_channels_last)
-    return std::nullopt;
+  if (value.arrangement != x.arrangement) return std::nullopt;
   if (value.layer == x.layer) return value.formula.value_or(Formula::Linear(1, 0));
   const GraphLayer& layer = network.LayerOf(value);
   const auto* const linear = layer.layer.As<ScaleShift>();
-  if (linear == nullptr || value.formula.has_value() || layer.inputs[0] != x.layer)
+  if (linear == nullptr || linear->learns() || value.formula.has_value() ||
+      layer.inputs[0] != x.layer)
     return std::nullopt;
   return Formula::Linear(static_cast<double>(linear->scale), static_cast<double>(linear->shift));
 }
@@ -81,7 +81,8 @@ absl::Status SetFormula(NodeReader& node, NetworkBuilder& network, ImageValue x,
 ImageValue BeforeScaleShift(const ImageValue& value, const NetworkBuilder& network) {
   const GraphLayer& layer = network.LayerOf(value);
   ImageValue before = value;
-  if (layer.layer.As<ScaleShift>() != nullptr) before.layer = layer.inputs[0];
+  const auto* const linear = layer.layer.As<ScaleShift>();
+  if (linear != nullptr && !linear->learns()) before.layer = layer.inputs[0];
   return before;
 }
 

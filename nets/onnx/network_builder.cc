@@ -14,7 +14,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/utf8.h"
 #include "neap/layers/activation.h"
-#include "neap/layers/convolution.h"
+#include "neap/nets/onnx/axes/rearrange.h"
 #include "neap/nets/onnx/norms/norm_layers.h"
 
 namespace neap::nets {
@@ -24,8 +24,6 @@ using onnx_schema::Node;
 using onnx_schema::ValueInfo;
 
 constexpr size_t kMaxNameBytes = 500;
-constexpr int64_t kMaxExtent = int64_t{1} << 24;
-constexpr int64_t kBatchOfAny = 32;  // for a file that takes any batch
 
 // Exporters of PyTorch call a node "/layer1/layer1.0/conv1/Conv" after the modules around it:
 // "layer1.0.conv1.Conv". Any other name stays as it is.
@@ -42,9 +40,9 @@ std::string ModulePath(const std::string& node) {
 // The name of the layer with this weight, if the weight's says it.
 std::string OwnerOf(const std::vector<Weight>& weights) {
   for (const Weight& weight : weights) {
-    constexpr std::string_view kSuffix = ".weight";
-    if (weight.name == "weight" && absl::EndsWith(weight.value, ".weight"))
-      return weight.value.substr(0, weight.value.size() - kSuffix.size());
+    const std::string suffix = "." + weight.name;
+    if (weight.name != "bias" && absl::EndsWith(weight.value, suffix))
+      return weight.value.substr(0, weight.value.size() - suffix.size());
   }
   return "";
 }
@@ -112,28 +110,6 @@ std::vector<int64_t> ChannelOrder(int rank, bool to_last) {
   std::iota(order.begin(), order.end(), 0);
   std::rotate(order.begin() + 1, to_last ? order.begin() + 2 : order.end() - 1, order.end());
   return order;
-}
-
-ImageValue ImageValue::Unpadded() const {
-  const Shape& shape = spec.shape;
-  ImageValue image = {.layer = unpadded, .spec = spec, .is_flat = is_flat};
-  std::vector<int64_t> extents(shape.spatial().begin(), shape.spatial().end());
-  for (size_t i = 0; i < extents.size(); ++i) extents[i] -= padding.before[i] + padding.after[i];
-  image.spec.shape = SpatialShape(shape.n(), shape.c(), extents);
-  return image;
-}
-
-std::vector<int64_t> ImageValue::dims() const {
-  const Shape& shape = spec.shape;
-  if (!blocks.empty()) return blocks;
-  if (is_flat) return {shape.n(), elements()};
-  if (joins_positions) return {shape.n(), groups, elements() / groups};
-  std::vector<int64_t> channels = {shape.c()};
-  if (groups != 0) channels = {groups, shape.c() / groups};
-  std::vector<int64_t> dims = {shape.n()};
-  dims.insert(dims.end(), shape.spatial().begin(), shape.spatial().end());
-  dims.insert(is_channels_last ? dims.end() : dims.begin() + 1, channels.begin(), channels.end());
-  return dims;
 }
 
 std::vector<int64_t> Stored::dims() const {
@@ -220,22 +196,27 @@ absl::Status NetworkBuilder::AddInput() {
     }
   }
   if (image == nullptr) return absl::InvalidArgumentError("the graph has no input");
-  const bool channels_last = HasChannelsLast(*image);
-  ASSIGN_OR_RETURN(const Shape chw, ImageShape(*image, channels_last));
+  RETURN_IF_ERROR(IsIds(*image) ? AddIds(*image) : AddImages(*image));
+  if (names.size() == 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the graph has the inputs '", absl::StrJoin(names, "' and '"), "'; one of images is needed"));
+}
+
+absl::Status NetworkBuilder::AddImages(const ValueInfo& image) {
+  const bool channels_last = HasChannelsLast(image);
+  ASSIGN_OR_RETURN(const Shape chw, ImageShape(image, channels_last));
   Graph only({.batch = batch_, .dtype = options_.dtype, .layout = options_.layout});
   only.Input(chw);
   GraphLayer source = only.layers()[0];
   ASSIGN_OR_RETURN(LayerSpec spec, source.layer.Specify({}));
-  values_[image->name()] =
-      ImageValue{.layer = source.name,
-                 .spec = spec.output,
-                 .is_flat = image->type().tensor_type().shape().dim_size() == 2,
-                 .is_channels_last = channels_last};
+  const bool is_flat = image.type().tensor_type().shape().dim_size() == 2;
+  const Form form = is_flat ? Form::kFlat : channels_last ? Form::kChannelsLast : Form::kImage;
+  values_[image.name()] = ImageValue{.layer = source.name,
+                                     .spec = spec.output,
+                                     .arrangement = ArrangementOf(spec.output.shape, form)};
   draft_of_[source.name] = 0;
   drafts_.push_back({.layer = std::move(source), .spec = std::move(spec), .weights = {}});
-  if (names.size() == 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "the graph has the inputs '", absl::StrJoin(names, "' and '"), "'; one of images is needed"));
+  return absl::OkStatus();
 }
 
 const Value* NetworkBuilder::Find(const std::string& name) const {
@@ -275,16 +256,16 @@ std::string NetworkBuilder::UniqueName(const std::string& wished) {
 absl::Status NetworkBuilder::AddLayer(const Node& node, Layer layer,
                                       const std::vector<ImageValue>& inputs,
                                       std::vector<Weight> weights) {
-  return AddLayer(node, std::move(layer), inputs, std::move(weights), inputs[0].is_flat);
+  return AddLayer(node, std::move(layer), inputs, std::move(weights), std::nullopt);
 }
 
 absl::Status NetworkBuilder::AddLayer(const Node& node, Layer layer,
                                       const std::vector<ImageValue>& inputs,
-                                      std::vector<Weight> weights, bool is_flat) {
+                                      std::vector<Weight> weights, std::optional<Form> form) {
   const bool is_module = !weights.empty() || IsNorm(layer);
   const std::string wished = Wished(node, weights, is_module, written_by_neap());
   ASSIGN_OR_RETURN(ImageValue output,
-                   Append(wished, std::move(layer), inputs, std::move(weights), is_flat));
+                   Append(wished, std::move(layer), inputs, std::move(weights), form));
   drafts_.back().node = NodeName(node);
   Set(node.output(0), std::move(output));
   return absl::OkStatus();
@@ -295,56 +276,39 @@ absl::StatusOr<ImageValue> NetworkBuilder::AddExtra(const Node& node,
                                                     std::string_view suffix, Layer layer,
                                                     const ImageValue& x) {
   const std::string wished = Wished(node, weights, !weights.empty(), written_by_neap());
-  return Append(absl::StrCat(wished, std::string(suffix)), std::move(layer), {x}, {}, x.is_flat);
+  return Append(absl::StrCat(wished, std::string(suffix)), std::move(layer), {x}, {}, std::nullopt);
 }
 
 absl::StatusOr<ImageValue> NetworkBuilder::Append(const std::string& wished, Layer layer,
                                                   const std::vector<ImageValue>& inputs,
-                                                  std::vector<Weight> weights, bool is_flat) {
-  LayerContext context;
+                                                  std::vector<Weight> weights,
+                                                  std::optional<Form> form) {
+  LayerContext context = {.dtype = options_.dtype, .layout = options_.layout};
   std::vector<std::string> names;
   for (const ImageValue& input : inputs) {
     context.inputs.push_back(input.spec);
     names.push_back(input.layer);
   }
   ASSIGN_OR_RETURN(LayerSpec spec, layer.Specify(context));
+  Arrangement arrangement;
+  if (form.has_value()) {
+    arrangement = ArrangementOf(spec.output.shape, *form);
+  } else {
+    ASSIGN_OR_RETURN(arrangement, ArrangementBehind(inputs[0], *this, spec.output.shape));
+  }
   RETURN_IF_ERROR(CheckWeights(spec, weights));
   std::string name = UniqueName(wished, spec.output_count());
   if (!IsName(name)) {
     return absl::InvalidArgumentError(absl::StrCat("its name is not UTF-8, or longer than ",
                                                    static_cast<int64_t>(kMaxNameBytes), " bytes"));
   }
-  ImageValue output = {.layer = name, .spec = spec.output, .is_flat = is_flat};
-  output.is_channels_last = inputs[0].is_channels_last && !is_flat;
+  ImageValue output = {.layer = name, .spec = spec.output, .arrangement = std::move(arrangement)};
   for (int i = 0; i < spec.output_count(); ++i) draft_of_[OutputName(name, i)] = drafts_.size();
   drafts_.push_back({.layer = {.name = std::move(name), .layer = std::move(layer), .inputs = names},
                      .spec = std::move(spec),
                      .weights = std::move(weights)});
   for (const ImageValue& input : inputs) output.is_guess = output.is_guess || input.is_guess;
   return output;
-}
-
-absl::Status NetworkBuilder::AddConstants(const Node& node, Constants kind, const ImageValue& x,
-                                          Constant constant, std::string value,
-                                          std::optional<Stored> stored) {
-  const int64_t channels = x.spec.shape.c();
-  const bool adds = kind == Constants::kAdds;
-  std::vector<int64_t> kernel(static_cast<size_t>(x.spec.shape.rank()), 1);
-  kernel[0] = channels;
-  Constant ones = {.dims = std::move(kernel),
-                   .values = std::vector<double>(static_cast<size_t>(channels), 1.0),
-                   .type = constant.type};
-  if (!adds) std::swap(ones.values, constant.values);
-  std::vector<Weight> weights = {
-      {.name = "weight", .tensor = std::move(ones), .value = adds ? "" : value}};
-  constant.dims = {channels};
-  if (adds) weights.push_back({.name = "bias", .tensor = std::move(constant), .value = value});
-  const Convolution depthwise = {
-      .out_channels = channels, .kernel = 1, .groups = channels, .bias = adds};
-  RETURN_IF_ERROR(AddLayer(node, depthwise, {x}, std::move(weights)));
-  drafts_.back().constants = kind;
-  drafts_.back().stored = std::move(stored);
-  return absl::OkStatus();
 }
 
 ImageValue NetworkBuilder::FurtherOutput(const ImageValue& first, int index) const {
@@ -357,11 +321,7 @@ ImageValue NetworkBuilder::FurtherOutput(const ImageValue& first, int index) con
 ImageValue NetworkBuilder::Guess(const std::string& name, const ImageValue& like) {
   ImageValue guess = {.layer = UniqueName(name),
                       .spec = like.spec,
-                      .is_flat = like.is_flat,
-                      .is_channels_last = like.is_channels_last,
-                      .groups = like.groups,
-                      .joins_positions = like.joins_positions,
-                      .blocks = like.blocks,
+                      .arrangement = like.arrangement,
                       .is_guess = true};
   draft_of_[guess.layer] = drafts_.size();
   drafts_.push_back({.layer = {.name = guess.layer, .layer = Relu{}, .inputs = {"input"}},
@@ -383,9 +343,10 @@ std::optional<ImageValue> NetworkBuilder::StatedShape(const std::string& name) c
     if (extents.back() < 1 || extents.back() > kMaxExtent) return std::nullopt;
   }
   if (rank == 2) extents.resize(4, 1);
-  ImageValue value = {.layer = "", .spec = drafts_[0].spec.output, .is_guess = true};
+  ImageValue value = {
+      .layer = "", .spec = drafts_[0].spec.output, .arrangement = {}, .is_guess = true};
   value.spec.shape = Shape(std::move(extents));
-  value.is_flat = rank == 2;
+  value.arrangement = ArrangementOf(value.spec.shape, rank == 2 ? Form::kFlat : Form::kImage);
   return value;
 }
 

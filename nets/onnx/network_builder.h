@@ -1,10 +1,11 @@
 // The network that grows while the nodes of an ONNX graph are read in their order.
 //
 // A value of the graph is a constant, or the output of a layer. ONNX's values have any number of
-// axes, layers' outputs {N, C} and 1 to 3 spatial axes, so a value also says whether its graph
-// takes it as flat, {N, C*H*W}. A sequence or a volume is an image here, too. Some nodes make no
-// layer: their values are the output of another layer together with what is still to be done, which
-// only some readers can do (ImageValue::softmax and formula). Others make a layer that a reader may
+// axes, layers' outputs {N, C} and 1 to 3 spatial axes, so a value also says how its elements lie
+// in the graph's tensor (nets/onnx/axes/arrangement.h). A sequence or a volume is an image here,
+// too. Some nodes make no layer: their values are the output of another layer together with what is
+// still to be done, which only some readers can do (ImageValue::formula), or parts of what a later
+// node makes a layer of (NormPart, AttentionPart). Others make a layer that a reader may
 // do without (ImageValue::unpadded), or that joins the layer before it if that has no other reader,
 // which is known at the end (Constants). Layers that nothing needs are left out.
 //
@@ -30,6 +31,8 @@
 #include "absl/status/statusor.h"
 #include "neap/core/graph/graph.h"
 #include "neap/core/step/layer.h"
+#include "neap/layers/scale_shift.h"
+#include "neap/nets/onnx/axes/arrangement.h"
 #include "neap/nets/onnx/constants/constant_budget.h"
 #include "neap/nets/onnx/formula.h"
 #include "neap/nets/onnx/onnx_file.h"
@@ -44,6 +47,9 @@ struct Padding {
   friend bool operator==(const Padding&, const Padding&) = default;
 };
 
+// The axes of a layer's output in the ONNX graph: {N, C, H, W}, {N, H, W, C} or {N, C*H*W}.
+enum class Form : uint8_t { kImage, kChannelsLast, kFlat };
+
 // The order in which a Transpose puts the axes of {N, C, H, W} to make {N, H, W, C} of them, or the
 // other way round; `rank` is the number of axes.
 std::vector<int64_t> ChannelOrder(int rank, bool to_last);
@@ -51,22 +57,15 @@ std::vector<int64_t> ChannelOrder(int rank, bool to_last);
 // A layer's output.
 struct ImageValue {
   std::string layer;
-  TensorSpec spec;       // {N, C, H, W}, or with another number of spatial axes
-  bool is_flat = false;  // {N, C*H*W} in the ONNX graph
+  TensorSpec spec;          // {N, C, H, W}, or with another number of spatial axes
+  Arrangement arrangement;  // its axes in the ONNX graph, where N is the batch of the file
   // The layer's zeros around the output of `unpadded`, another layer; none, and no name, if it is
   // no Pad. A convolution or average pooling reads that one and adds the zeros itself.
   Padding padding = {};
   std::string unpadded = "";
-  // "Softmax" or "LogSoftmax" if the value is that of the layer's output, which only a loss can
-  // compute.
-  std::string softmax = "";
-  bool is_channels_last = false;  // {N, H, W, C} in the ONNX graph
-  // Unless it is 0, C is two axes in the ONNX graph: {N, groups, C / groups, H, W}, for example.
-  int64_t groups = 0;
-  bool joins_positions = false;  // with groups: {N, groups, C / groups * H * W}
-  // Unless it is empty, the extents in the ONNX graph, in which axes are divided into blocks of
-  // pixels (nets/onnx/pixel_blocks.h).
-  std::vector<int64_t> blocks = {};
+  // The Transpose that gave it axes in another order than the layer's, after which a layer is
+  // called that makes them its own. Null if there is none.
+  const onnx_schema::Node* transpose = nullptr;
   // If so, the value is this function of each element of the layer's output.
   std::optional<Formula> formula = std::nullopt;
   bool is_guess = false;  // the result of a refused node, or of one that reads a guess
@@ -74,7 +73,14 @@ struct ImageValue {
   ImageValue Unpadded() const;
   int64_t elements() const { return spec.elements() / spec.shape.n(); }  // of an image
   // The extents in the ONNX graph.
-  std::vector<int64_t> dims() const;
+  std::vector<int64_t> dims() const { return arrangement.dims(); }
+  size_t rank() const { return arrangement.rank(); }
+  bool is_image() const { return arrangement.IsOfLayer(); }
+  bool is_flat() const { return arrangement.IsFlat(); }
+  bool is_channels_last() const { return arrangement.IsChannelsLast(); }
+  // The axis in the ONNX graph that is the channels, and nothing else: the second one, or the last
+  // one. Absent if there is none.
+  std::optional<size_t> channel_axis() const;
 };
 
 // A tensor of the file, perhaps with other axes.
@@ -99,7 +105,30 @@ struct NormPart {
   float epsilon = 0;  // from kShifted on
 };
 
-using Value = std::variant<Unsupported, Constant, Stored, ImageValue, NormPart>;
+// What nodes compute of queries and keys on the way to an attention, which the product with the
+// values makes. All of a layer's channels are heads, one behind the other.
+struct AttentionPart {
+  enum class Stage : uint8_t { kScores, kWeights };
+  Stage stage = Stage::kScores;  // scale query . key + bias, or its softmax
+  ImageValue query, key;         // the axes of the graph end with {positions, dimensions}
+  std::vector<int64_t> dims;     // of the scores in the graph
+  int64_t heads = 1;
+  int64_t kv_heads = 1;
+  double scale = 1;
+  bool causal = false;
+  std::optional<Constant> bias = std::nullopt;     // {heads, query positions, key positions}
+  std::string bias_name = "";                      // in the graph
+  std::optional<ImageValue> added = std::nullopt;  // a bias of each image
+};
+
+// The input of a network of ids, which a Gather looks up.
+struct IdsValue {
+  std::string layer;
+  TensorSpec spec;  // int32 {N, T}, for example
+};
+
+using Value =
+    std::variant<Unsupported, Constant, Stored, ImageValue, NormPart, AttentionPart, IdsValue>;
 
 // A tensor that is a parameter or a state of a layer.
 struct Weight {
@@ -111,9 +140,16 @@ struct Weight {
   void Flatten(int64_t elements);
 };
 
-// The operation of a node's layer with a constant for each channel. The layer is a depthwise
-// convolution, unless it can be a part of the layer before it.
+// The operation of a node's layer with a constant for each channel. The layer is a ScaleShift that
+// learns it, unless it can be a part of the layer before it.
 enum class Constants : uint8_t { kNone, kAdds, kMultiplies };
+
+// A ScaleShift without a sum, and what it reads.
+struct ScaledInput {
+  ScaleShift layer;
+  std::vector<Weight> weights;
+  std::string input;
+};
 
 // Properties of the file.
 struct FileTraits {
@@ -125,6 +161,9 @@ struct FileTraits {
   double rounding = 0;
 };
 
+inline constexpr int64_t kMaxExtent = int64_t{1} << 24;
+inline constexpr int64_t kBatchOfAny = 32;  // for a file that takes any batch
+
 class NetworkBuilder {
  public:
   // The arguments must outlive it.
@@ -135,8 +174,8 @@ class NetworkBuilder {
   int64_t opset() const { return traits_.opset; }
   double rounding() const { return traits_.rounding; }
 
-  // Adds the image that the graph reads. Errors: INVALID_ARGUMENT unless there is exactly one,
-  // with known extents. If there are several, the first is added (HasImages).
+  // Adds the image that the graph reads, or the ids. Errors: INVALID_ARGUMENT unless there is
+  // exactly one input, with known extents. If there are several, the first is added (HasImages).
   absl::Status AddInput();
   bool HasImages() const { return !drafts_.empty(); }
   // Errors: INVALID_ARGUMENT unless the graph has one output.
@@ -148,13 +187,14 @@ class NetworkBuilder {
   // Nodes and outputs of the graph that read the value.
   int64_t ReaderCount(const std::string& name) const;
 
-  // Adds a layer that computes the node's first output, which is flat if its first input is, unless
-  // `is_flat` says otherwise. Errors: INVALID_ARGUMENT for shapes that do not fit.
+  // Adds a layer that computes the node's first output, which has the axes of its first input in
+  // the graph, or those of `form`. Errors: INVALID_ARGUMENT for shapes that do not fit,
+  // UNIMPLEMENTED if the output is no such tensor.
   absl::Status AddLayer(const onnx_schema::Node& node, Layer layer,
                         const std::vector<ImageValue>& inputs, std::vector<Weight> weights = {});
   absl::Status AddLayer(const onnx_schema::Node& node, Layer layer,
                         const std::vector<ImageValue>& inputs, std::vector<Weight> weights,
-                        bool is_flat);
+                        std::optional<Form> form);
   // Adds a layer that the node needs beside its own, on images, and returns its output. It is
   // called like the node's layer with these weights, followed by `suffix`.
   absl::StatusOr<ImageValue> AddExtra(const onnx_schema::Node& node,
@@ -166,6 +206,8 @@ class NetworkBuilder {
   absl::Status AddConstants(const onnx_schema::Node& node, Constants kind, const ImageValue& x,
                             Constant constant, std::string value,
                             std::optional<Stored> stored = std::nullopt);
+  // The product that neap wrote for the layer of this node, its sum, which reads it as x.
+  std::optional<ScaledInput> WrittenScale(const onnx_schema::Node& node, const ImageValue& x) const;
   // Whether constants for each channel behind these images may become a parameter of their layer.
   bool TakesConstants(const ImageValue& x, Constants kind) const;
   // Adds what stands for the output of a refused node: a value of these extents.
@@ -173,8 +215,14 @@ class NetworkBuilder {
   // The shape of a value as the file states it, as a guess. Absent if it does not.
   std::optional<ImageValue> StatedShape(const std::string& name) const;
 
-  // Another output of the layer of which `first` is output 0.
+  // Changes the axes of the node's first output, which a layer computes.
+  void SetArrangement(const onnx_schema::Node& node, Arrangement arrangement);
+  // Another output of the layer of which `first` is output 0, with its axes.
   ImageValue FurtherOutput(const ImageValue& first, int index) const;
+
+  // The output of the layer of whose channels the values are all parts, in this order; absent if
+  // there is none.
+  std::optional<ImageValue> WholeOf(const std::vector<ImageValue>& parts) const;
 
   // The layer that computes a value.
   const GraphLayer& LayerOf(const ImageValue& images) const { return LayerOf(images.layer); }
@@ -183,6 +231,10 @@ class NetworkBuilder {
   int64_t batch() const { return batch_; }
   // The batch for which the file was written; 0 if it is for any.
   int64_t file_batch() const { return file_batch_; }
+  // The N of values in the graph.
+  int64_t graph_batch() const { return file_batch_ > 0 ? file_batch_ : batch_; }
+  // How a layer's output lies in the graph in this form.
+  Arrangement ArrangementOf(const neap::Shape& shape, Form form) const;
   absl::StatusOr<Constant> ReadConstant(const Stored& stored);
   absl::StatusOr<Constant> ReadConstant(const Weight& weight);
   // Errors: UNIMPLEMENTED if constants have more elements than a network needs.
@@ -205,14 +257,19 @@ class NetworkBuilder {
   std::string UniqueName(const std::string& wished, int outputs);
   absl::StatusOr<ImageValue> Append(const std::string& wished, Layer layer,
                                     const std::vector<ImageValue>& inputs,
-                                    std::vector<Weight> weights, bool is_flat);
+                                    std::vector<Weight> weights, std::optional<Form> form);
+  // nets/onnx/tokens/token_operators.cc
+  bool IsIds(const onnx_schema::ValueInfo& input) const;
+  absl::Status AddIds(const onnx_schema::ValueInfo& input);
+  absl::Status AddImages(const onnx_schema::ValueInfo& input);
   absl::StatusOr<Shape> ImageShape(const onnx_schema::ValueInfo& input, bool channels_last);
   // Whether all that reads the images makes the last of their axes, the channels, the second one.
   bool HasChannelsLast(const onnx_schema::ValueInfo& input) const;
   absl::StatusOr<ImageValue> Output() const;
-  // The output without what the loss computes itself. Errors: UNIMPLEMENTED for a softmax that the
-  // loss does not compute.
-  absl::StatusOr<ImageValue> Predictions() const;
+  // The output without what the loss computes itself. Errors: UNIMPLEMENTED for a step of a
+  // formula.
+  absl::StatusOr<ImageValue> Predictions();
+  absl::StatusOr<ImageValue> AsScores(const ImageValue& output);
   // Ends the network with the loss of these predictions.
   absl::Status AddLoss(const ImageValue& predictions, Graph& network) const;
   std::vector<bool> Needed(const ImageValue& output) const;
@@ -223,7 +280,8 @@ class NetworkBuilder {
   absl::Status JoinConstants(ImageValue& predictions);
   // Whether the draft has become a part of `before`.
   absl::StatusOr<bool> Join(Draft& before, Draft& draft);
-  // The same, of a norm.
+  // The same, of the ScaleShift of constants before it, and of a norm.
+  absl::StatusOr<bool> JoinScale(Draft& before, Draft& draft);
   static bool JoinNorm(Draft& before, Draft& draft);
   absl::StatusOr<NamedValues> ReadWeights(const std::vector<bool>& needed);
   absl::StatusOr<std::vector<float>> ReadValues(const Weight& weight);

@@ -77,7 +77,7 @@ absl::StatusOr<std::vector<int64_t>> Unsqueezed(NodeReader& node,
 }  // namespace
 
 absl::Status CheckIsImage(const ImageValue& x) {
-  if (!x.is_flat) return absl::OkStatus();
+  if (!x.is_flat()) return absl::OkStatus();
   return absl::UnimplementedError("its input is no image but a vector");
 }
 

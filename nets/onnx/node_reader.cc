@@ -8,6 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/nets/onnx/axes/rearrange.h"
 
 namespace neap::nets {
 
@@ -96,6 +97,11 @@ const ImageValue* NodeReader::IfImage(int i) const {
   return value == nullptr ? nullptr : std::get_if<ImageValue>(value);
 }
 
+const IdsValue* NodeReader::IfIds(int i) const {
+  const Value* const value = InputValue(i);
+  return value == nullptr ? nullptr : std::get_if<IdsValue>(value);
+}
+
 std::optional<Stored> NodeReader::IfStored(int i) const {
   const Value* const value = InputValue(i);
   const auto* const stored = value == nullptr ? nullptr : std::get_if<Stored>(value);
@@ -113,21 +119,15 @@ absl::StatusOr<ImageValue> NodeReader::AnyImage(int i) const {
     if (InputValue(i) == nullptr)
       return absl::InvalidArgumentError(
           absl::StrCat(Input(i), " is computed by no node before it"));
-    return absl::UnimplementedError(absl::StrCat(Input(i), " is a constant"));
-  }
-  if (image->groups != 0) {
     return absl::UnimplementedError(absl::StrCat(
-        Input(i), " has groups of channels, which neap can only shuffle or normalise"));
-  }
-  if (!image->blocks.empty()) {
-    return absl::UnimplementedError(
-        absl::StrCat(Input(i), " has its pixels in blocks, which neap can only shuffle"));
-  }
-  if (!image->softmax.empty()) {
-    return absl::UnimplementedError(
-        absl::StrCat(Input(i), " is a softmax, which neap only has at the end of a network"));
+        Input(i), IfIds(i) == nullptr ? " is a constant" : " has ids, which only a Gather reads"));
   }
   return *image;
+}
+
+const AttentionPart* NodeReader::IfAttentionPart(int i) const {
+  const Value* const value = InputValue(i);
+  return value == nullptr ? nullptr : std::get_if<AttentionPart>(value);
 }
 
 absl::Status NodeReader::CheckNoFormula(int i) const {
@@ -136,16 +136,18 @@ absl::Status NodeReader::CheckNoFormula(int i) const {
       Input(i), " is a step of a formula, which neap only has as a whole, as in GELU"));
 }
 
-absl::Status NodeReader::CheckChannelsSecond(int i) const {
-  if (!IfImage(i)->is_channels_last) return absl::OkStatus();
-  return absl::UnimplementedError(
-      absl::StrCat(Input(i), " has its channels as the last axis, not as the second"));
-}
-
 absl::StatusOr<ImageValue> NodeReader::PaddedImage(int i) const {
   ASSIGN_OR_RETURN(ImageValue image, AnyImage(i));
   RETURN_IF_ERROR(CheckNoFormula(i));
-  RETURN_IF_ERROR(CheckChannelsSecond(i));
+  if (image.is_image() || image.is_flat()) return image;
+  image = WithPadding(std::move(image));
+  if (image.rank() == 2) {
+    ASSIGN_OR_RETURN(image, InOrder(node_, network_, image));
+    image.arrangement = Arrangement::Flat(image.arrangement.layer());
+  } else {
+    ASSIGN_OR_RETURN(image, AsImage(node_, network_, image));
+  }
+  network_.Set(node_.input(i), image);  // other nodes read what the layers have made
   return image;
 }
 
@@ -169,15 +171,9 @@ absl::StatusOr<std::vector<ImageValue>> NodeReader::AllImages() const {
   std::vector<ImageValue> images;
   for (int i = 0; i < input_count(); ++i) {
     ASSIGN_OR_RETURN(images.emplace_back(), ImageOfAnyLayout(i));
-    const ImageValue& first = images[0];
-    const ImageValue& image = images.back();
-    if (first.is_flat != image.is_flat || first.is_channels_last != image.is_channels_last) {
-      return absl::UnimplementedError(
-          absl::StrCat(Input(i), " has other axes than the first input"));
-    }
   }
   if (images.empty()) return absl::InvalidArgumentError("it has no input");
-  return images;
+  return WithSameAxes(node_, network_, std::move(images));
 }
 
 absl::StatusOr<Weight> NodeReader::Tensor(int i, std::string name) const {

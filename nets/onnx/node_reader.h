@@ -47,20 +47,24 @@ class NodeReader {
   bool ReadsFormula() const;
   bool IsConstant(int i) const;
 
-  // A layer's output.
+  // A layer's output as images or flat: layers give it other axes if it has any others.
   absl::StatusOr<ImageValue> Image(int i) const;
-  // The same, perhaps with the channels as the last axis.
+  // A layer's output with any axes in the graph.
   absl::StatusOr<ImageValue> ImageOfAnyLayout(int i) const;
   // As Image(), for an operator that can add the zeros of a Pad itself (ImageValue::unpadded).
   absl::StatusOr<ImageValue> PaddedImage(int i) const;
   // As ImageOfAnyLayout(), for a step of a formula (ImageValue::formula).
   absl::StatusOr<ImageValue> FormulaImage(int i) const;
-  // All inputs, at least one, with the same axes, of which the last one may be the channels.
+  // All inputs, at least one, with the same axes: layers give some of them others if they differ.
   absl::StatusOr<std::vector<ImageValue>> AllImages() const;
   // Null unless the input is a layer's output.
   const ImageValue* IfImage(int i) const;
+  // Null unless the input is the network's, of ids.
+  const IdsValue* IfIds(int i) const;
   // Null unless the input is what a node computes on the way to a layer norm.
   const NormPart* IfNormPart(int i) const;
+  // Null unless the input is what a node computes on the way to an attention.
+  const AttentionPart* IfAttentionPart(int i) const;
   // Absent unless the input is a tensor of the file.
   std::optional<Stored> IfStored(int i) const;
   // A constant, for the layer's parameter or state `name`.
@@ -91,12 +95,10 @@ class NodeReader {
 
  private:
   const Value* InputValue(int i) const;
-  // A layer's output that layers can read, perhaps a step of a formula, with the zeros of a Pad or
-  // with the channels as the last axis.
+  // A layer's output, perhaps a step of a formula, or with the zeros of a Pad.
   absl::StatusOr<ImageValue> AnyImage(int i) const;
   // UNIMPLEMENTED otherwise. The input is a layer's output.
   absl::Status CheckNoFormula(int i) const;
-  absl::Status CheckChannelsSecond(int i) const;
   const onnx_schema::Attribute* Ask(std::string_view name, onnx_schema::Attribute::Type type);
   // "its input 1 ('x')"
   std::string Input(int i) const;

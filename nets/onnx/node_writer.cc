@@ -13,6 +13,8 @@
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
+#include "neap/layers/shape/permute.h"
+#include "neap/layers/shape/reshape.h"
 #include "neap/nets/onnx/node_attributes.h"
 
 namespace neap::nets {
@@ -45,6 +47,12 @@ void Describe(const TensorSpec& spec, const std::string& name, bool is_flat,
 }  // namespace
 
 absl::Status NodeWriter::WriteInput(const ResolvedLayer& feed) {
+  if (IsIds(feed)) {
+    onnx_schema::ValueInfo& input = *graph_.add_input();
+    Describe(feed.spec.output, feed.name, false, input);
+    input.mutable_type()->mutable_tensor_type()->set_elem_type(Tensor::INT64);
+    return absl::OkStatus();
+  }
   if (feed.spec.output.shape.spatial_axes() == 0 || feed.spec.output.dtype == DType::kInt32)
     return absl::UnimplementedError("not an image");
   Describe(feed.spec.output, feed.name, false, *graph_.add_input());
@@ -181,7 +189,8 @@ absl::Status NodeWriter::AddReshaped(const ResolvedLayer& layer, size_t i, const
                                      Node& node) {
   const ParamSpec& param = layer.spec.params[i];
   RETURN_IF_ERROR(AddFloats(ParamName(layer, param), StoredShape(param), node));
-  ReshapeLast(absl::StrCat(layer.name, ".", param.name, ".channels"), dims, node);
+  if (StoredShape(param) != dims)
+    ReshapeLast(absl::StrCat(layer.name, ".", param.name, ".channels"), dims, node);
   return absl::OkStatus();
 }
 
@@ -241,8 +250,12 @@ bool NodeWriter::WriteElementwise(const ResolvedLayer& layer) {
     SetInt(AddNode(layer, "Concat", Axes::kEither), "axis", 1);
     return true;
   }
-  if (const auto* const dropout = layer.layer.As<Dropout>()) {
+  if (const auto* const dropout = layer.layer.As<Dropout>(); dropout && !dropout->per_channel) {
     AddScalar("ratio", dropout->probability, AddNode(layer, "Dropout", Axes::kEither));
+    return true;
+  }
+  if (layer.layer.As<Dropout>() != nullptr || layer.layer.As<StochasticDepth>() != nullptr) {
+    AddNode(layer, "Identity", Axes::kEither);
     return true;
   }
   if (const auto* const lrn = layer.layer.As<LocalResponseNorm>()) {
@@ -255,6 +268,19 @@ bool NodeWriter::WriteElementwise(const ResolvedLayer& layer) {
   }
   if (const auto* const shuffle = layer.layer.As<ChannelShuffle>()) {
     WriteShuffle(layer, *shuffle);
+    return true;
+  }
+  if (layer.layer.As<neap::Reshape>() != nullptr) {
+    // -1, and not 0, is the number of images: by that a reader knows the layer.
+    const Shape& shape = layer.spec.output.shape;
+    AddIntegers("shape", WithSpatial({-1, shape.c()}, shape),
+                AddNode(layer, "Reshape", Axes::kImages));
+    return true;
+  }
+  if (const auto* const permute = layer.layer.As<neap::Permute>()) {
+    std::vector<int64_t> order = {0};
+    order.insert(order.end(), permute->axes.begin(), permute->axes.end());
+    SetInts(AddNode(layer, "Transpose", Axes::kImages), "perm", order);
     return true;
   }
   if (const auto* const split = layer.layer.As<ChannelSplit>()) {
@@ -277,7 +303,7 @@ absl::Status NodeWriter::Write(const ResolvedLayer& layer) {
   if (WritePooling(layer) || WriteBorder(layer) || WriteResized(layer) || WriteActivation(layer) ||
       WriteElementwise(layer))
     return absl::OkStatus();
-  return WriteLinear(layer);
+  return WriteTokens(layer);
 }
 
 }  // namespace neap::nets

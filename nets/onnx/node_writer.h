@@ -22,8 +22,10 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "neap/core/graph/graph.h"
 #include "neap/core/step/window.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/channel_shuffle.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
@@ -41,6 +43,9 @@ inline constexpr int64_t kOpset = 17;
 inline constexpr int64_t kOpsetOfResizedAxes = 18;
 inline constexpr int64_t kOpsetOfDilatedAverages = 19;
 
+// The extents of one number for each channel, to be combined with images: {C, 1, 1}.
+Shape PerChannelDims(const Shape& images);
+
 class NodeWriter {
  public:
   NodeWriter(const ResolvedGraph& network, const NamedValues& weights, onnx_schema::Graph& graph)
@@ -48,8 +53,11 @@ class NodeWriter {
     is_flat_.resize(network.layers.size(), false);
   }
 
-  // Errors: UNIMPLEMENTED for one that is not floats {N, C} and spatial axes.
+  // Errors: UNIMPLEMENTED for one that is neither floats {N, C} and spatial axes nor ids of
+  // embeddings.
   absl::Status WriteInput(const ResolvedLayer& feed);
+  // The scores of a LinearCrossEntropy, which is the product of its weight and what it reads.
+  absl::Status WriteLogits(const ResolvedLayer& loss);
   // Writes it as {N, C}, or {N, C} and spatial axes if there are several positions; each once only.
   void WriteOutput(LayerOutput output);
   // A layer of role kInner, whose inputs are written. Errors: UNIMPLEMENTED for a type of layer
@@ -87,11 +95,22 @@ class NodeWriter {
 
   // A constant of a node, which is no parameter. Returns its name.
   std::string WriteConstant(const std::string& name, int64_t count, float value);
-  // Adds parameter `i` of the layer with these extents.
+  // Adds parameter `i` of the layer with these extents to the node, the last one of the graph.
   absl::Status AddReshaped(const ResolvedLayer& layer, size_t i, const Shape& dims,
                            onnx_schema::Node& node);
 
   absl::Status WriteLinear(const ResolvedLayer& layer);
+  // nets/onnx/tokens/token_writer.cc. Other layers are left to WriteLinear().
+  absl::Status WriteTokens(const ResolvedLayer& layer);
+  absl::Status WriteEmbedding(const ResolvedLayer& layer);
+  absl::Status WritePrependToken(const ResolvedLayer& layer);
+  // nets/onnx/tokens/attention_writer.cc
+  absl::Status WriteAttention(const ResolvedLayer& layer, const Attention& attention);
+  // The softmax of the scores of a query and a transposed key. Returns the name of its output.
+  absl::StatusOr<std::string> WriteWeights(const ResolvedLayer& layer, const Attention& attention,
+                                           const std::vector<std::string>& operands, int64_t dims);
+  // Whether it has integers, which embeddings alone read.
+  bool IsIds(const ResolvedLayer& feed) const;
   // nets/onnx/norms/norm_writer.cc
   absl::Status WriteNorm(const ResolvedLayer& layer);
   absl::Status WriteGroupNorm(const ResolvedLayer& layer, const GroupNorm& norm);
@@ -109,7 +128,7 @@ class NodeWriter {
   template <typename Shuffle>
   void WriteBlocks(const ResolvedLayer& layer, const Shuffle& shuffle);
   bool WriteResized(const ResolvedLayer& layer);
-  void WriteScaleShift(const ResolvedLayer& layer, const ScaleShift& linear);
+  absl::Status WriteScaleShift(const ResolvedLayer& layer, const ScaleShift& linear);
   bool WriteActivation(const ResolvedLayer& layer);
   bool WriteParts(const ResolvedLayer& layer);
   absl::Status WritePrelu(const ResolvedLayer& layer);

@@ -44,10 +44,10 @@ struct OnnxOptions {
   std::optional<int64_t> image = {};  // height and width, instead of those that the file states
   DType dtype = DType::kFp32;
   Layout layout = Layout::kChannelsFirst;
-  // The loss that training minimises. SoftmaxCrossEntropy reads labels, others read targets as in
-  // Graph::TargetLoss(). The layer that the loss computes itself is dropped at the network's end:
-  // a Softmax or LogSoftmax by SoftmaxCrossEntropy, a Sigmoid by BinaryCrossEntropy. A loss that
-  // replaces this one later (nets/with_loss.h) does not bring it back.
+  // The loss that training minimises. SoftmaxCrossEntropy and DiceLoss read labels, others read
+  // targets as in Graph::TargetLoss(). The layer that the loss computes itself is dropped at the
+  // network's end: a Softmax or LogSoftmax by those of labels, a Sigmoid by BinaryCrossEntropy and
+  // FocalLoss. A loss that replaces this one later (nets/with_loss.h) does not bring it back.
   Layer loss = SoftmaxCrossEntropy{};
 };
 
@@ -76,12 +76,13 @@ inline constexpr std::string_view kProducer = "neap";
 // and the network's outputs. A parameter that layers share is one tensor, called after its owner.
 //
 // ReadOnnx() refuses a file of several inputs or outputs. Of any other it makes the same layers
-// between input and scores, with the same names, weights and shared parameters, but for three:
-// TransposedConvolution::bilinear, which says how to begin, is lost; so is a ceil_mode that makes
-// no difference where ONNX would have a window more; and an average that counts padding becomes two
-// layers if its last windows pass that padding so. The rest is that of OnnxOptions: the feeds are
-// called "input" and "labels" or "targets", and the one loss "loss", which are not the names of
-// other layers then; and no layer is an output.
+// between input and scores, with the same names, weights and shared parameters, but for four:
+// TransposedConvolution::bilinear and the numbers of a ScaleShift that it learns, which say how to
+// begin, are lost; so are dropout of channels and StochasticDepth, which ONNX does not have; so is
+// a ceil_mode that makes no difference where ONNX would have a window more; and an average that
+// counts padding becomes two layers if its last windows pass that padding so. The rest is that of
+// OnnxOptions: the feeds are called "input" and "labels" or "targets", and the one loss "loss",
+// which are not the names of other layers then; and no layer is an output.
 //
 // `weights` are those of the graph's fp32 program. Errors: UNIMPLEMENTED naming every layer that
 // ONNX has no operator for, or an output that is a loss; INVALID_ARGUMENT for a tensor that is

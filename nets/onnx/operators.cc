@@ -21,6 +21,7 @@ struct OperatorEntry {
 
 constexpr OperatorEntry kOperators[] = {
     {"Add", Sum, true},
+    {"Attention", Attention, true},
     {"AveragePool", AveragePool},
     {"BatchNormalization", BatchNormalization},
     {"Cast", Same},
@@ -34,6 +35,7 @@ constexpr OperatorEntry kOperators[] = {
     {"Elu", Elu},
     {"Erf", Erf},
     {"Flatten", ChangeAxes, true},
+    {"Gather", Gather},
     {"Gelu", Gelu},
     {"Gemm", Gemm, true},
     {"GlobalAveragePool", GlobalAveragePool},
@@ -101,6 +103,13 @@ bool IsStepOfNorm(const NodeReader& node) {
   return false;
 }
 
+bool IsStepOfAttention(const NodeReader& node) {
+  for (int i = 0; i < node.input_count(); ++i) {
+    if (node.IfAttentionPart(i) != nullptr) return true;
+  }
+  return false;
+}
+
 absl::Status CheckAll(const NodeReader& node) {
   RETURN_IF_ERROR(node.Attributes());
   return node.Unasked();
@@ -116,6 +125,10 @@ absl::Status AddKnown(NodeReader& node, NetworkBuilder& network) {
   }
   if (IsStepOfNorm(node)) {
     RETURN_IF_ERROR(operators::StepOfNorm(node, network));
+    return CheckAll(node);
+  }
+  if (IsStepOfAttention(node)) {
+    RETURN_IF_ERROR(operators::StepOfAttention(node, network));
     return CheckAll(node);
   }
   const auto* const entry = operators::FindOperator(node.op());

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -30,14 +31,28 @@ Operator Gemm, MatMul, BatchNormalization, Lrn;
 // nets/onnx/norms/norm_operators.cc
 Operator GroupNormalization, InstanceNormalization, LayerNormalization, StepOfNorm;
 // nets/onnx/element_operators.cc
-Operator Activation, LeakyRelu, Elu, Gelu, Clip, Dropout, Softmax, Concat;
+Operator Activation, LeakyRelu, Elu, Gelu, Clip, Dropout, Softmax;
+// nets/onnx/axes/part_operators.cc
+Operator Slice, Split, GatherOne;
+// nets/onnx/axes/concat_operators.cc
+Operator Concat;
+// nets/onnx/tokens/token_operators.cc
+Operator Gather;
+// nets/onnx/tokens/attention_operators.cc. A StepOfAttention reads an AttentionPart, and
+// AttentionScores are the product of two layers' outputs.
+Operator Attention, AttentionScores, StepOfAttention;
+// Whether the node adds a constant for each channel and position, and its layer, a
+// PositionEmbedding of the constant of that name.
+bool AddsPositions(const NodeReader& node, const ImageValue& x, const Constant& constant);
+absl::Status AddPositions(const NodeReader& node, NetworkBuilder& network, const ImageValue& x,
+                          Constant constant, const std::string& name);
 // nets/onnx/affine_operators.cc
 Operator Sum, Sub, Mul, Div, Neg, HardSigmoid, PRelu;
 // nets/onnx/formula_operators.cc. A Step reads a formula (NodeReader::ReadsFormula), or twice the
 // same value.
 Operator Step, Erf, Pow;
 // nets/onnx/shape_operators.cc
-Operator ChangeAxes, Transpose, ReduceMean, Slice, Split, Same, Shape;
+Operator ChangeAxes, Transpose, ReduceMean, Same, Shape;
 // nets/onnx/resize_operators.cc
 Operator Resize, DepthToSpace, SpaceToDepth;
 

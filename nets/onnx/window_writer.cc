@@ -15,12 +15,13 @@
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
+#include "neap/layers/scale_shift.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
+#include "neap/nets/onnx/axes/pixel_blocks.h"
 #include "neap/nets/onnx/even_window.h"
 #include "neap/nets/onnx/node_attributes.h"
 #include "neap/nets/onnx/node_writer.h"
-#include "neap/nets/onnx/pixel_blocks.h"
 #include "neap/nets/onnx/scaled_extents.h"
 
 namespace neap::nets {
@@ -105,6 +106,8 @@ absl::Status NodeWriter::WriteLinear(const ResolvedLayer& layer) {
     return AddWeights(layer, node);
   }
   if (layer.layer.As<Prelu>() != nullptr) return WritePrelu(layer);
+  if (const auto* const linear = layer.layer.As<ScaleShift>())
+    return WriteScaleShift(layer, *linear);
   return WriteNorm(layer);
 }
 

@@ -1,4 +1,5 @@
 #include <cstddef>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,8 @@
 #include "google/protobuf/arena.h"
 #include "neap/core/base/file.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/checkpoint/file_form.h"
+#include "neap/layers/tokens/linear_cross_entropy.h"
 #include "neap/nets/onnx/node_writer.h"
 #include "neap/nets/onnx/onnx_file.h"
 
@@ -42,6 +45,28 @@ absl::Status CheckNames(const onnx_schema::Graph& graph) {
   return absl::OkStatus();
 }
 
+std::string NameAndType(const ResolvedLayer& layer) {
+  return absl::StrCat("'", layer.name, "' (", std::string(layer.layer.type()), ")");
+}
+
+// The weights as the layers have them, which files may have transposed. Those of another number of
+// values, which the writer refuses, stay.
+NamedValues InOwnOrder(const ResolvedGraph& network, NamedValues weights) {
+  absl::flat_hash_set<std::string> known;  // layers may share some
+  for (const ResolvedLayer& layer : network.layers) {
+    for (const ParamSpec& param : layer.spec.params) {
+      const std::string name = ParamName(layer, param);
+      const auto values = weights.find(name);
+      if (!param.in_files.transposed || !known.insert(name).second || values == weights.end() ||
+          std::ssize(values->second) != param.tensor.elements()) {
+        continue;
+      }
+      values->second = FromTransposed(values->second, param.tensor.shape);
+    }
+  }
+  return weights;
+}
+
 // Returns the opset that the graph needs.
 absl::StatusOr<int64_t> WriteGraph(const ResolvedGraph& network, const NamedValues& weights,
                                    onnx_schema::Graph& graph) {
@@ -53,7 +78,9 @@ absl::StatusOr<int64_t> WriteGraph(const ResolvedGraph& network, const NamedValu
       return absl::UnimplementedError(absl::StrCat(
           "the output '", layer.name, "' is a loss, and an ONNX file has the network without it"));
     }
-    if (layer.role == LayerRole::kLoss) writer.WriteOutput(layer.inputs[0]);
+    const bool makes_logits = layer.layer.As<LinearCrossEntropy>() != nullptr;
+    if (layer.role == LayerRole::kLoss && !makes_logits) writer.WriteOutput(layer.inputs[0]);
+    if (layer.role == LayerRole::kLoss && makes_logits) RETURN_IF_ERROR(writer.WriteLogits(layer));
     const bool is_input = layer.role == LayerRole::kFeed && !layer.is_target;
     if ((layer.role != LayerRole::kInner && !is_input) || layer.training_only) continue;
     const absl::Status written = is_input ? writer.WriteInput(layer) : writer.Write(layer);
@@ -61,7 +88,7 @@ absl::StatusOr<int64_t> WriteGraph(const ResolvedGraph& network, const NamedValu
       if (written.ok()) writer.WriteOutput({layer.id, result.output});
     }
     if (absl::IsUnimplemented(written)) {
-      unknown.push_back(absl::StrCat("'", layer.name, "' (", std::string(layer.layer.type()), ")"));
+      unknown.push_back(NameAndType(layer));
     } else {
       RETURN_IF_ERROR(written);
     }
@@ -93,7 +120,8 @@ absl::Status WriteOnnx(const std::string& path, const Graph& graph, const NamedV
   google::protobuf::Arena arena;
   auto* const model = google::protobuf::Arena::CreateMessage<Model>(&arena);
   model->set_producer_name(std::string(kProducer));
-  ASSIGN_OR_RETURN(const int64_t opset, WriteGraph(network, weights, *model->mutable_graph()));
+  const NamedValues own = InOwnOrder(network, weights);
+  ASSIGN_OR_RETURN(const int64_t opset, WriteGraph(network, own, *model->mutable_graph()));
   model->set_ir_version(IrVersionOf(opset));
   onnx_schema::OperatorSet& import = *model->add_opset_import();
   import.set_domain("");

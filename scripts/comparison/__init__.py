@@ -1,4 +1,4 @@
-"""The parts of scripts/compare_pytorch.py and scripts/compare_loading.py.
+"""The parts of scripts/compare_pytorch.py, scripts/compare_loading.py and scripts/convergence.py.
 
   cases           which networks, batches and types are compared, and by which programs
   processes       programs in processes of their own, under a time limit
@@ -6,12 +6,18 @@
   table           the measurements as one table
   scaling         the speed on one GPU and on several
   models          PyTorch's networks, in the setting that both sides share
+  volumes         those of volumes: nnU-Net and MLPerf's 3-D U-Net
+  gpt2            GPT-2
+  training        PyTorch's batches and losses
+  peaks           PyTorch's largest batches, and checkpoints for every block
   pytorch_speed   the speed and memory of PyTorch (in a process of its own)
   floor           the time of a network's convolutions alone (in a process of its own)
   step_check      one training step of both sides against PyTorch in float64
   step_rule       which errors pass the step check
+  text            training of a small GPT-2 by both sides
   loading         the speed of reading photographs, and of training on them
   pytorch_loading PyTorch's reading of photographs (in a process of its own)
 
-Only models, pytorch_speed, floor, step_check and pytorch_loading import PyTorch.
+Only models, volumes, gpt2, training, pytorch_speed, floor, step_check, text and pytorch_loading import PyTorch, and peaks where
+it trains.
 """

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from .cases import NETWORKS
+from .cases import network_of
 from .models import AUTOCAST, make_network, memory_format, set_precision, versions
 from .pytorch_speed import Clock
 
@@ -48,7 +48,7 @@ def convolutions(network, batch):
         found[Convolution(tuple(x.shape), tuple(layer.weight.shape), tuple(layer.stride), tuple(layer.padding),
                           tuple(layer.dilation), layer.groups, x.requires_grad)] += 1
 
-    side = NETWORKS[network].image
+    side = network_of(network).image
     with torch.device("meta"):
         model = make_network(network).train()
         for layer in model.modules():

@@ -11,7 +11,7 @@ import statistics
 import sys
 import time
 
-from .cases import NETWORKS
+from .cases import network_of
 from .processes import LEAST_SECONDS, Deadline, Failure, field, neap_environment, result_of, run_limited, run_neap
 from .speed import Results, device_name
 from .table import markdown, ratio, text
@@ -71,7 +71,7 @@ def training(arguments, data, limit_s):
     case = arguments.training
     source = (["--data", f"imagefolder:{arguments.photographs}", "--augment", "--workers", str(arguments.threads[-1])]
               if data == FOLDER else ["--data", "synthetic", "--repeat-batch"])
-    end = run_neap(arguments.neap, [NETWORKS[case.network].neap, *source, "--device", arguments.device, "--batch",
+    end = run_neap(arguments.neap, [network_of(case.network).neap, *source, "--device", arguments.device, "--batch",
                                     str(case.batch), "--dtype", case.dtype, "--layout", case.layout, "--steps",
                                     str(arguments.steps), "--database", "none"], limit_s)
     return {"images_per_second": field(end, "images_per_second_mean"), "median": field(end, "images_per_second"), "neap": end}
@@ -81,7 +81,7 @@ def copy_speed(arguments, case, limit_s):
     """Images/s that the device's link copies; None if it has none."""
     devices = result_of([arguments.neap, "devices", "--measure-copies", "--json"], limit_s, neap_environment())["devices"]
     copies = next((entry.get("measured_copies") for entry in devices if entry["device"] == arguments.device), None)
-    side = NETWORKS[case.network].image
+    side = network_of(case.network).image
     element_bytes = 2 if case.dtype in ("bf16", "fp16") else 4
     return copies and copies["to_device"] / (CHANNELS * side * side * element_bytes)
 

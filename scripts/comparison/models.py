@@ -3,10 +3,8 @@
 import torch
 import torchvision
 
-from .cases import NETWORKS
+from .cases import IMAGES, TOKENS, VOLUMES, network_of
 
-MOMENTUM = 0.9
-WEIGHT_DECAY = 1e-4
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -16,15 +14,26 @@ def set_precision(dtype):
 
 
 def make_network(name):
-    network = NETWORKS[name]
+    network = network_of(name)
+    if network.kind == VOLUMES:
+        from .volumes import make_volume_network  # pylint: disable=import-outside-toplevel
+        return make_volume_network(network)
+    if network.kind == TOKENS:
+        from .gpt2 import make_gpt2  # pylint: disable=import-outside-toplevel
+        return make_gpt2(network)
+    base, options = name.partition("@")[0], dict(network.options)
     if network.library == "timm":
         import timm  # pylint: disable=import-outside-toplevel  # only this network needs it
-        return timm.create_model(name, **dict(network.options))
-    return getattr(torchvision.models, name)(**dict(network.options))
+        return timm.create_model(base, **options)
+    if base.startswith("vit_"):  # whose position embeddings are of one size
+        options["image_size"] = network.image
+    return getattr(torchvision.models, base)(**options)
 
 
-def memory_format(layout):
-    return torch.channels_last if layout == "nhwc" else torch.contiguous_format
+def memory_format(layout, kind=IMAGES):
+    if layout != "nhwc" or kind == TOKENS:
+        return torch.contiguous_format
+    return torch.channels_last_3d if kind == VOLUMES else torch.channels_last
 
 
 def autocast(device, dtype):
@@ -32,11 +41,13 @@ def autocast(device, dtype):
     return torch.autocast(torch.device(device).type, dtype=AUTOCAST.get(dtype, torch.bfloat16), enabled=dtype in AUTOCAST)
 
 
-def sgd(model, learning_rate, fused=False):
-    """The optimizer of both sides; `fused`, an argument since PyTorch 2, updates all parameters in a few kernels, and in fp16
-    divides by the loss scale there."""
-    return torch.optim.SGD(model.parameters(), lr=learning_rate, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY,
-                           **({"fused": True} if fused else {}))
+def make_optimizer(optimizer, model, fused=False):
+    """The optimizer (cases.Optimizer) of all parameters; `fused` updates all of them in a few kernels, and in fp16 divides by the
+    loss scale there."""
+    options = {"lr": optimizer.learning_rate, "weight_decay": optimizer.weight_decay, **({"fused": True} if fused else {})}
+    if optimizer.rule == "adamw":
+        return torch.optim.AdamW(model.parameters(), **options)
+    return torch.optim.SGD(model.parameters(), momentum=optimizer.momentum, nesterov=optimizer.nesterov, **options)
 
 
 def versions(device):

@@ -7,11 +7,12 @@ caching allocator is limited to the budget, so that what it holds counts, and no
 import functools
 import gc
 
-from .cases import NETWORKS
+from .cases import SGD, network_of
 
-# Classes of blocks that are checkpointed, by torchvision's and timm's names.
+# Classes of blocks that are checkpointed, by the names of torchvision, timm, and volumes and gpt2.
 BLOCKS = ("BasicBlock", "Bottleneck", "_DenseBlock", "InceptionA", "InceptionB", "InceptionC", "ReductionA", "ReductionB", "Mixed3a",
-          "Mixed4a", "Mixed5a")
+          "Mixed4a", "Mixed5a", "CNBlock", "EncoderBlock", "SwinTransformerBlock", "Stack", "ResidualBlock", "VolumeBlock",
+          "UpsampleBlock", "Block")
 # SuperNeurons' deep ResNets (section 4): depth = 3 (6 + 32 + n + 6) + 2.
 DEEP = (6, 32, 6)
 
@@ -67,7 +68,7 @@ def trains(request, batch, blocks=None):
     """Whether two steps at this batch fit."""
     import torch  # pylint: disable=import-outside-toplevel  # the search needs no PyTorch
 
-    from .models import autocast, memory_format, sgd  # pylint: disable=import-outside-toplevel
+    from .models import autocast, make_optimizer, memory_format  # pylint: disable=import-outside-toplevel
 
     device, dtype = request["device"], request["dtype"]
     layout = memory_format("nchw" if dtype == "fp32" else "nhwc")
@@ -76,8 +77,8 @@ def trains(request, batch, blocks=None):
         model = make_model(request["network"], blocks).to(device, memory_format=layout).train()
         if request["checkpoint"] and checkpoint_blocks(model) == 0:
             raise ValueError(f"{request['network']} has no blocks to checkpoint")
-        optimizer = sgd(model, 0.01)
-        side = NETWORKS[request["network"]].image if blocks is None else 224
+        optimizer = make_optimizer(SGD, model)
+        side = network_of(request["network"]).image if blocks is None else 224
         images = torch.randn(batch, 3, side, side, device=device).contiguous(memory_format=layout)
         labels = torch.randint(0, 1000, (batch,), device=device)
         for _ in range(2):

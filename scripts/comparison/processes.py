@@ -13,6 +13,9 @@ import time
 from dataclasses import dataclass
 
 LEAST_SECONDS = 10  # with less time left no measurement is started
+# What stands in the errors of PyTorch, CUDA's libraries and neap if there was too little memory, or too small a budget.
+MEMORY_FAILURES = ("out of memory", "ALLOC_FAILED", "cudaMalloc(", "smallest feasible budget")
+OUT_OF_MEMORY = {"error": "out of memory", "out_of_memory": True}  # the record of a program that had too little
 
 
 class Failure(Exception):
@@ -21,6 +24,11 @@ class Failure(Exception):
 
 class OutOfTime(Failure):
     """A time limit stopped a program, or kept it from being started."""
+
+
+def is_memory_failure(text):
+    """Whether an error is that there was too little memory."""
+    return any(part in text for part in MEMORY_FAILURES)
 
 
 class Deadline:

@@ -1,9 +1,10 @@
-"""The speed and memory of PyTorch: eager, torch.compile, or torch.compile with CUDA graphs.
+"""The speed and memory of PyTorch: eager, torch.compile, torch.compile with CUDA graphs, or eager with checkpoints, which computes
+every block again in backward.
 
 PyTorch runs as someone would run it who wants speed: the batch is on the GPU before the first step, in the case's type and layout,
-and stays there, so that no step waits for a copy or converts images; SGD is the fused one. (neap copies a batch from pinned
-memory in every step.) The model is compiled, the loss and the optimizer are not. 16-bit types are autocast, with a GradScaler
-for fp16.
+and stays there, so that no step waits for a copy or converts images; the optimizer is a fused one. (neap copies a batch from
+pinned memory in every step.) The model and its loss are compiled, the optimizer is not. 16-bit types are autocast, with a
+GradScaler for fp16.
 
 If several processes were started, with the variables of torchrun, each has a GPU of its own and a replica
 (DistributedDataParallel), and the speed is that of all.
@@ -15,10 +16,12 @@ import time
 
 import torch
 
-from .cases import COMPILE, EAGER, NETWORKS, REDUCE_OVERHEAD
-from .models import AUTOCAST, autocast, make_network, memory_format, set_precision, sgd, versions
+from .cases import CHECKPOINT, COMPILE, REDUCE_OVERHEAD, network_of
+from .models import AUTOCAST, autocast, make_network, make_optimizer, memory_format, set_precision, versions
+from .peaks import checkpoint_blocks
+from .processes import OUT_OF_MEMORY, is_memory_failure
+from .training import WithLoss, draw_batch, placed
 
-CLASSES = 1000
 COMPILE_MODES = {COMPILE: "default", REDUCE_OVERHEAD: "reduce-overhead"}
 
 
@@ -49,30 +52,29 @@ def ranks():
     return int(os.environ.get("WORLD_SIZE", 1))
 
 
-def make_batch(request):
-    """Images and labels on the device, as the first layer reads them."""
-    device, side = request["device"], NETWORKS[request["network"]].image
-    images = torch.randn(request["batch"], 3, side, side).to(device, AUTOCAST.get(request["dtype"], torch.float32))
-    labels = torch.randint(0, CLASSES, (request["batch"],)).to(device)
-    return images.contiguous(memory_format=memory_format(request["layout"])), labels
-
-
 def make_step(request):
     """A function that trains for one step and returns the loss."""
-    device, dtype, program = request["device"], request["dtype"], request["program"]
+    device, dtype, program, layout = (request[name] for name in ("device", "dtype", "program", "layout"))
+    network = network_of(request["network"])
     torch.manual_seed(1)
-    model = make_network(request["network"]).to(device, memory_format=memory_format(request["layout"])).train()
-    optimizer = sgd(model, 0.01, fused=True)
+    model = make_network(request["network"])
+    model = model.to(device, memory_format=memory_format(layout, network.kind)).train()
+    if program == CHECKPOINT and checkpoint_blocks(model) == 0:
+        raise ValueError(f"{request['network']} has no blocks to checkpoint")
+    optimizer = make_optimizer(network.optimizer, model, fused=True)
     scaler = torch.amp.GradScaler(torch.device(device).type, enabled=dtype == "fp16")
+    training = WithLoss(network, model)
     if ranks() > 1:
-        model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[device], gradient_as_bucket_view=True)
-    forward = model if program == EAGER else torch.compile(model, mode=COMPILE_MODES[program])
-    images, labels = make_batch(request)
+        training = torch.nn.parallel.DistributedDataParallel(training, device_ids=[device], gradient_as_bucket_view=True)
+    forward = torch.compile(training, mode=COMPILE_MODES[program]) if program in COMPILE_MODES else training
+    inputs, labels = draw_batch(network, request["batch"])
+    inputs = placed(network, inputs, device, AUTOCAST.get(dtype, torch.float32), layout)
+    labels = labels.to(device)
 
     def step():
         optimizer.zero_grad(set_to_none=True)
         with autocast(device, dtype):
-            loss = torch.nn.functional.cross_entropy(forward(images), labels)
+            loss = forward(inputs, labels)
         scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()
@@ -120,8 +122,10 @@ def measure(request):
         torch.distributed.init_process_group("nccl")
     try:
         return {**train(request), **versions(request["device"])}
-    except torch.OutOfMemoryError:
-        return {"error": "out of memory"}
+    except RuntimeError as error:  # that of the allocator, of a library, or of a compiled program
+        if not is_memory_failure(str(error)):
+            raise
+        return dict(OUT_OF_MEMORY)
     finally:
         if ranks() > 1:
             torch.distributed.destroy_process_group()

@@ -18,6 +18,7 @@ struct EmulatedProduct {
 struct EmulatedMatrix {
   cudaDataType_t type = CUDA_R_32F;
   int64_t rows = 0, columns = 0;
+  int64_t leading = 0;  // elements from one column to the next
   int32_t batch = 1;
   int64_t stride = 0;
 };
@@ -26,39 +27,44 @@ namespace {
 
 using Matrix = std::vector<float>;
 
-template <typename T>
-void Load(const void* from, int64_t first, Matrix& matrix) {
-  const T* const values = static_cast<const T*>(from) + first;
-  for (size_t i = 0; i < matrix.size(); ++i) matrix[i] = static_cast<float>(values[i]);
+// Where element i of a matrix without gaps lies.
+int64_t PlaceOf(size_t i, const EmulatedMatrix& layout, int batch) {
+  const int64_t element = static_cast<int64_t>(i);
+  return batch * layout.stride + element / layout.rows * layout.leading + element % layout.rows;
 }
 
 template <typename T>
-void Store(const Matrix& matrix, void* to, int64_t first) {
-  T* const values = static_cast<T*>(to) + first;
-  for (size_t i = 0; i < matrix.size(); ++i) values[i] = T(matrix[i]);
+void Load(const void* from, const EmulatedMatrix& layout, int batch, Matrix& matrix) {
+  const T* const values = static_cast<const T*>(from);
+  for (size_t i = 0; i < matrix.size(); ++i)
+    matrix[i] = static_cast<float>(values[PlaceOf(i, layout, batch)]);
+}
+
+template <typename T>
+void Store(const Matrix& matrix, void* to, const EmulatedMatrix& layout, int batch) {
+  T* const values = static_cast<T*>(to);
+  for (size_t i = 0; i < matrix.size(); ++i) values[PlaceOf(i, layout, batch)] = T(matrix[i]);
 }
 
 Matrix Load(const void* from, const EmulatedMatrix& layout, int batch) {
   Matrix matrix(static_cast<size_t>(layout.rows * layout.columns));
-  const int64_t first = batch * layout.stride;
   if (layout.type == CUDA_R_16F) {
-    Load<neap::Fp16>(from, first, matrix);
+    Load<neap::Fp16>(from, layout, batch, matrix);
   } else if (layout.type == CUDA_R_16BF) {
-    Load<neap::Bf16>(from, first, matrix);
+    Load<neap::Bf16>(from, layout, batch, matrix);
   } else {
-    Load<float>(from, first, matrix);
+    Load<float>(from, layout, batch, matrix);
   }
   return matrix;
 }
 
 void Store(const Matrix& matrix, void* to, const EmulatedMatrix& layout, int batch) {
-  const int64_t first = batch * layout.stride;
   if (layout.type == CUDA_R_16F) {
-    Store<neap::Fp16>(matrix, to, first);
+    Store<neap::Fp16>(matrix, to, layout, batch);
   } else if (layout.type == CUDA_R_16BF) {
-    Store<neap::Bf16>(matrix, to, first);
+    Store<neap::Bf16>(matrix, to, layout, batch);
   } else {
-    Store<float>(matrix, to, first);
+    Store<float>(matrix, to, layout, batch);
   }
 }
 
@@ -97,7 +103,8 @@ Matrix Product(const Matrix& a, const Matrix& b, size_t m, size_t n) {
 // The epilogue of a product whose columns have `rows` elements.
 void AddBias(const EmulatedProduct& product, cudaDataType_t type, Matrix& sum, size_t rows) {
   if (product.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return;
-  const Matrix bias = Load(product.bias, {type, static_cast<int64_t>(rows), 1}, 0);
+  const auto count = static_cast<int64_t>(rows);
+  const Matrix bias = Load(product.bias, {type, count, 1, count}, 0);
   for (size_t i = 0; i < sum.size(); ++i) {
     sum[i] += bias[i % rows];
     const bool relu = product.epilogue != CUBLASLT_EPILOGUE_BIAS;
@@ -127,8 +134,9 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
 }
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType_t type,
                                           uint64_t rows, uint64_t columns, int64_t leading) {
-  *layout = new EmulatedMatrix{type, static_cast<int64_t>(rows), static_cast<int64_t>(columns)};
-  return leading == (*layout)->rows ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+  *layout =
+      new EmulatedMatrix{type, static_cast<int64_t>(rows), static_cast<int64_t>(columns), leading};
+  return leading >= (*layout)->rows ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
                                                 cublasLtMatrixLayoutAttribute_t which,

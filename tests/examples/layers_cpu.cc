@@ -11,6 +11,7 @@
 #include "neap/layers/cpu/converted.h"
 #include "neap/layers/cpu/cpu_backend.h"
 #include "neap/layers/cpu/cpu_device.h"
+#include "neap/layers/cpu/tokens/matrix_product.h"
 
 namespace neap::examples {
 
@@ -35,6 +36,16 @@ absl::Status CopyOnTheCpu(const Buffer& host, int64_t bytes) {
   RETURN_IF_ERROR(device->Copy(Stream::kD2h, host.data(), arena.data(), bytes));
   RETURN_IF_ERROR(device->Synchronize());
   return absl::OkStatus();
+}
+
+// layers/cpu/tokens/matrix_product.h
+void Multiply(const float* a, const float* b, float* c, void* scratch) {
+  cpu::MatrixProduct product({.rows = 8, .columns = 3, .row_step = 3},  // a
+                             {.rows = 3, .columns = 5, .row_step = 5},  // b
+                             {.rows = 8, .columns = 5, .row_step = 5},  // c
+                             /*adds=*/false);
+  product.MakeRunnable();
+  product.Run(a, b, c, scratch);  // c = a b
 }
 
 }  // namespace neap::examples

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/operands.h"
+#include "neap/layers/cuda/attention/cudnn_attention.h"
 #include "neap/layers/cuda/candidates.h"
 #include "neap/layers/cuda/conv/convolution_problem.h"
 #include "neap/layers/cuda/conv/cudnn_convolution.h"
@@ -40,6 +41,16 @@ absl::Status LoadedCublas(cublasLtHandle_t handle) {
 absl::Status VersionOfCudnn() {
   RETURN_IF_ERROR(LoadCudnn());
   const size_t version = LoadedCudnn().get_version();
+  return absl::OkStatus();
+}
+
+// layers/cuda/attention/cudnn_attention.h
+absl::Status RunCudnnAttention(const SdpaProblem& problem, void* stream,
+                               const SdpaPointers& pointers, void* workspace) {
+  ASSIGN_OR_RETURN(auto cudnn, CudnnAttention::ForDevice(stream));
+  ASSIGN_OR_RETURN(const Engine engine, cudnn->Find(problem));
+  ASSIGN_OR_RETURN(auto plan, cudnn->Build(problem));
+  RETURN_IF_ERROR(plan->Execute(pointers, workspace));
   return absl::OkStatus();
 }
 

@@ -5,8 +5,10 @@
 #include "absl/status/status.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/graph/graph.h"
+#include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/target_loss.h"
 #include "neap/nets/alexnet.h"
+#include "neap/nets/convnext.h"
 #include "neap/nets/densenet.h"
 #include "neap/nets/efficientnet.h"
 #include "neap/nets/fcn.h"
@@ -22,6 +24,11 @@
 #include "neap/nets/registry.h"
 #include "neap/nets/regnet.h"
 #include "neap/nets/resnet.h"
+#include "neap/nets/segmentation/nnunet.h"
+#include "neap/nets/segmentation/nnunet_plans.h"
+#include "neap/nets/segmentation/unet3d.h"
+#include "neap/nets/transformers/gpt2.h"
+#include "neap/nets/transformers/vision_transformer.h"
 #include "neap/nets/unet.h"
 #include "neap/nets/vgg.h"
 #include "neap/nets/with_loss.h"
@@ -32,6 +39,17 @@ namespace neap::examples {
 void BuildAlexNets() {
   Graph net = nets::AlexNet({.batch = 128});
   Graph paper = nets::AlexNetPaper({.batch = 200});
+}
+
+// nets/convnext.h
+void BuildConvNeXt() { Graph net = nets::ConvNeXt({.variant = nets::kConvNeXtTiny, .batch = 128}); }
+
+// nets/transformers/gpt2.h
+void BuildGpt2() { Graph net = nets::Gpt2({.variant = nets::kGpt2Medium, .batch = 8}); }
+
+// nets/transformers/vision_transformer.h
+void BuildVisionTransformer() {
+  Graph net = nets::VisionTransformer({.variant = nets::kVitB16, .batch = 128});
 }
 
 // nets/densenet.h
@@ -118,6 +136,31 @@ void BuildResNets() {
   Graph resnet20 = nets::CifarResNet({.n = 3, .batch = 128});
 }
 
+// nets/segmentation/nnunet.h
+void BuildNnUNets() {
+  Graph net = nets::NnUNet(nets::NnUNet3d(128));
+  Graph large = nets::NnUNet(nets::ResEncUNet3d(192));
+}
+
+// nets/segmentation/nnunet_plans.h
+absl::Status BuildFromPlansFile() {
+  ASSIGN_OR_RETURN(nets::NnUNetOptions options,
+                   nets::ReadNnUNetPlans("nnUNetPlans.json", {.configuration = "2d"}));
+  Graph net = nets::NnUNet(options);
+  return absl::OkStatus();
+}
+
+// nets/segmentation/unet3d.h
+void BuildUNet3d() { Graph net = nets::UNet3d({.image = 64, .batch = 4}); }
+
+// docs/own-network.md
+void AddDeepSupervision(neap::Graph& net, const std::string& x, const std::string& half) {
+  net.PixelLoss(x, neap::NnUNetLoss(), {64, 128, 128});
+  neap::DiceLoss coarse = neap::NnUNetLoss();
+  coarse.weight = 0.5F;
+  net.AuxiliaryLoss(half, coarse);  // of predictions for 32x64x64 positions
+}
+
 // nets/unet.h
 void BuildUNet() { Graph net = nets::UNet({.image = 256, .batch = 8, .batch_norm = true}); }
 
@@ -129,6 +172,7 @@ absl::Status ChangeLosses() {
   ASSIGN_OR_RETURN(Graph net, nets::Build("resnet50", {.batch = 128}));
   ASSIGN_OR_RETURN(Graph smoothed, nets::WithLabelSmoothing(net, 0.1F));
   ASSIGN_OR_RETURN(Graph multilabel, nets::WithTargetLoss(net, BinaryCrossEntropy{}));
+  ASSIGN_OR_RETURN(Graph segmenting, nets::WithLabelLoss(nets::UNet({}), NnUNetLoss()));
   return absl::OkStatus();
 }
 

@@ -1,4 +1,4 @@
-// JPEG and PNG files, decoded whole and in part.
+// JPEG and PNG files, decoded whole and in part, and as the numbers of masks.
 #include <algorithm>
 
 #include "neap/core/vision/image/decoder.h"
@@ -17,6 +17,7 @@ std::vector<std::string> FuzzSeeds() {
   files.push_back(PngBytes(photo));
   files.push_back(PngBytes(photo, {.form = PngForm::kGrey16, .interlaced = true}));
   files.push_back(PngBytes(Solid(9, 7, 1, 2, 3), {.form = PngForm::kPalette}));
+  files.push_back(PngBytes(Solid(9, 7, 1, 2, 3), {.form = PngForm::kGrey, .interlaced = true}));
   files.push_back(WithExif(files.front(), ExifBytes(6, /*little_endian=*/true)));
   files.push_back(WithExif(PngBytes(photo), ExifBytes(5, /*little_endian=*/false)));
   // A chunk that says it has more than 1 GiB.
@@ -29,6 +30,10 @@ std::vector<std::string> FuzzSeeds() {
 void ReadFuzzed(std::string_view bytes) {
   const auto* const data = reinterpret_cast<const uint8_t*>(bytes.data());
   ReadOrientation({data, bytes.size()});
+  if (const auto mask = DecodeIndices({data, bytes.size()}); mask.ok()) {
+    if (static_cast<int64_t>(mask->indices.size()) != mask->size.width * mask->size.height)
+      FailFuzzed("a mask has another size than its pixels");
+  }
   for (const int64_t part : {1, 3}) {
     const auto decoder = OpenImage({data, bytes.size()});
     if (!decoder.ok()) return;

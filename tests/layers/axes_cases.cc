@@ -12,6 +12,7 @@
 #include "neap/layers/crop.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/fusion/biased_gelu.h"
 #include "neap/layers/join.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
@@ -31,9 +32,12 @@ void CaseList::AddPointwise(const Shape& shape) {
   Add("clip", Clip{-0.7123F, 1.0591F}, {shape});
   Add("hard_swish", HardSwish{}, {shape});
   Add("gelu", Gelu{}, {shape});
+  Add("bias, gelu", BiasedGelu{}, {shape});
   Add("prelu", Prelu{.slopes = c}, {shape});
   Add("scale_shift", ScaleShift{.scale = -0.7F, .shift = 0.3F}, {shape});
+  AddLearnedScales(shape);
   Add("dropout", Dropout{0.3F}, {shape});
+  AddDroppedUnits(0.3F, shape);
   Add("lrn", LocalResponseNorm{.size = 3}, {shape});
   Add("batch_norm", BatchNorm{}, {shape});
   AddFusedNorms(shape);

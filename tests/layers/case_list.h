@@ -9,10 +9,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/step/window.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/resize/resize.h"
-#include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/tokens/embedding.h"
+#include "neap/layers/tokens/linear_cross_entropy.h"
 #include "neap/layers/transposed_convolution.h"
 #include "tests/layers/cases.h"
 
@@ -53,6 +55,11 @@ class CaseList {
   void PixelShuffles();
   void ResizedSequences();
   void ResizedVolumes();
+  // shape_cases.cc
+  void Reshapes();
+  void Permutes();
+  void Windows();
+  void Rolls();
   // axes_cases.cc
   void Sequences();
   void Volumes();
@@ -62,6 +69,11 @@ class CaseList {
   void Norms();
   void SyncNorms();
   void ImageNorms();
+  void Softmaxes();
+  // attention_cases.cc
+  void Attentions();
+  // token_cases.cc
+  void Tokens();
   // cases.cc
   void Elementwise();
   void Dense();
@@ -83,6 +95,7 @@ class CaseList {
   void AddAdaptive(const Extents& size, const Shape& shape);
   // In both orders, and the inverse.
   void AddPixelShuffles(int64_t factor, const Shape& large);
+  void AddShapeLayer(const Layer& layer, const Shape& shape);
   void AddRandomConvolution();
   void AddRandomDepthwise();
   void AddTransposed(const TransposedConvolution& t, const Shape& shape);
@@ -92,14 +105,26 @@ class CaseList {
   void AddAveragedNorms(const Shape& shape);
   // Batch norm over ranks, as one of them runs it.
   void AddSyncNorms(int ranks, const Shape& shape);
+  // Along each axis, with and without the logarithm.
+  void AddSoftmaxes(const Shape& shape);
   // Norms that do not couple images.
   void AddImageNorms(const Shape& shape);
   void AddActivatedGroupNorms(const Shape& shape);
+  void AddAttention(const Attention& layer, const std::vector<Shape>& inputs);
+  void AddAttentions(int64_t images, int64_t dims, int64_t queries, int64_t keys);
   // Of parts with these channels.
   void AddConcatenatedNorms(const Shape& image, const std::vector<int64_t>& channels);
   // Of a part of these channels in each position, of which the second is not normalised.
   void AddConcatNorms(const Shape& image, const std::vector<int64_t>& channels);
-  void AddLoss(const Shape& logits, Layout layout, const SoftmaxCrossEntropy& layer);
+  // With a scale, a shift or both of each channel.
+  void AddLearnedScales(const Shape& shape);
+  // Dropout of channels and of images.
+  void AddDroppedUnits(float probability, const Shape& shape);
+  // In both layouts of the network.
+  void AddEmbedding(const Embedding& layer, const Shape& ids);
+  void AddTokenLoss(const LinearCrossEntropy& layer, const Shape& x);
+  // With labels that are finer along the spatial axes: `finer` times, finer + 1 times, ...
+  void AddLoss(const Shape& logits, Layout layout, const Layer& layer, int64_t finer = 0);
   // Losses of predictions of this shape, in both layouts.
   void AddLosses(const Shape& shape);
   // The layers without windows.

@@ -5,7 +5,9 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/fusion/biased_gelu.h"
 #include "neap/layers/join.h"
+#include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/scale_shift.h"
@@ -42,19 +44,41 @@ void CaseList::Elementwise() {
     Add("silu", Silu{}, {shape});
     Add("gelu", Gelu{}, {shape});
     Add("gelu by tanh", Gelu{Gelu::Approximation::kTanh}, {shape});
+    Add("bias, gelu", BiasedGelu{}, {shape});
+    Add("bias, gelu by tanh", BiasedGelu{{Gelu::Approximation::kTanh}}, {shape});
     Add("elu", Elu{0.6F}, {shape});
     Add("softplus", Softplus{.beta = 1.7F, .threshold = 1.2841F}, {shape});
     Add("mish", Mish{}, {shape});
     add_prelu(shape);
     Add("scale_shift", ScaleShift{.scale = -0.7F, .shift = 0.3F}, {shape});
+    AddLearnedScales(shape);
     const float probability = static_cast<float>(dice_.Between(0, 9)) / 10.0F;
     Add(absl::StrCat("dropout ", probability), Dropout{probability}, {shape});
+    AddDroppedUnits(probability, shape);
   };
   add_all({1, 1, 1, 1});
   add_all({2, 3, 5, 7});
   for (int i = 0; i < kRandomCasesPerLayer; ++i) add_all(RandomShape());
   add_prelu({2, 16, 8, 8});    // vectors, whatever the type
   add_prelu({2, 40, 24, 24});  // several blocks, whatever the type
+  Add("bias, gelu", BiasedGelu{}, {{2, 40, 24, 24}});
+  AddLearnedScales({2, 16, 8, 8});
+  AddLearnedScales({2, 40, 24, 24});
+  AddDroppedUnits(0.4F, {3, 16, 8, 8});
+  AddDroppedUnits(0.4F, {3, 40, 24, 24});
+}
+
+void CaseList::AddLearnedScales(const Shape& shape) {
+  for (const ScaleShift& layer :
+       {ScaleShift{.shift = 0.3F, .learns_scale = true},
+        ScaleShift{.scale = -0.7F, .learns_shift = true},
+        ScaleShift{.scale = 1e-6F, .learns_scale = true, .learns_shift = true}})
+    Add("scale_shift " + layer.Parameters(), layer, {shape});
+}
+
+void CaseList::AddDroppedUnits(float probability, const Shape& shape) {
+  Add(absl::StrCat("dropout of channels ", probability), Dropout{probability, true}, {shape});
+  Add(absl::StrCat("stochastic_depth ", probability), StochasticDepth{probability}, {shape});
 }
 
 void CaseList::Dense() {
@@ -72,24 +96,41 @@ void CaseList::Dense() {
   }
 }
 
-void CaseList::AddLoss(const Shape& logits, Layout layout, const SoftmaxCrossEntropy& layer) {
-  LayerCase layer_case = {
-      .name = absl::StrCat("softmax_cross_entropy ", layer.Parameters(), " on ", logits.ToString()),
-      .layer = layer,
-      .inputs = {{.shape = logits, .layout = layout},
-                 {.shape = LabelShape(logits), .dtype = DType::kInt32}}};
+void CaseList::AddLoss(const Shape& logits, Layout layout, const Layer& layer, int64_t finer) {
+  Shape::Dims labels = LabelShape(logits).dims();
+  for (size_t axis = 1; axis < labels.size() && finer > 0; ++axis) labels[axis] *= finer++;
+  LayerCase layer_case = {.name = absl::StrCat(std::string(layer.type()), " ", layer.Parameters(),
+                                               " on ", logits.ToString()),
+                          .layer = layer,
+                          .inputs = {{.shape = logits, .layout = layout},
+                                     {.shape = Shape(std::move(labels)), .dtype = DType::kInt32}}};
   cases_.push_back(std::move(layer_case));
 }
 
 void CaseList::AddLosses(const Shape& shape) {
+  std::vector<float> weights;
+  for (int64_t c = 0; c < shape.c(); ++c) weights.push_back(static_cast<float>(c % 5) / 4);
+  const bool fit = shape.c() <= SoftmaxCrossEntropy::kMaxClassWeights;
   for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
-    AddLoss(shape, layout, {});
-    AddLoss(shape, layout, {.label_smoothing = 0.1F});
-    AddLoss(shape, layout, {.label_smoothing = 0.1F, .weight = 0.3F});
+    AddLoss(shape, layout, SoftmaxCrossEntropy{});
+    AddLoss(shape, layout, SoftmaxCrossEntropy{.label_smoothing = 0.1F});
+    AddLoss(shape, layout, SoftmaxCrossEntropy{.label_smoothing = 0.1F, .weight = 0.3F});
+    if (fit) {
+      AddLoss(shape, layout, SoftmaxCrossEntropy{.class_weights = weights});
+      AddLoss(shape, layout, SoftmaxCrossEntropy{.label_smoothing = 0.1F, .class_weights = weights},
+              2);
+    }
+    AddLoss(shape, layout, DiceLoss{});
+    AddLoss(shape, layout, DiceLoss{.batch = true, .cross_entropy = 0.7F}, 2);
+    if (shape.c() > 1) {
+      AddLoss(shape, layout, DiceLoss{.background = false, .smooth = 1, .weight = 0.3F});
+      AddLoss(shape, layout, NnUNetLoss());
+    }
     const std::vector<TensorSpec> inputs(2, {.shape = shape, .layout = layout});
-    for (const Layer& loss :
-         std::vector<Layer>{MeanSquaredError{}, BinaryCrossEntropy{}, MeanSquaredError{.weight = 3},
-                            BinaryCrossEntropy{.weight = 0.3F}}) {
+    for (const Layer& loss : std::vector<Layer>{
+             MeanSquaredError{}, BinaryCrossEntropy{}, MeanSquaredError{.weight = 3},
+             BinaryCrossEntropy{.weight = 0.3F}, BinaryCrossEntropy{.positive_weight = 2.5F},
+             FocalLoss{}, FocalLoss{.alpha = 0.6F, .gamma = 1.5F, .weight = 0.3F}}) {
       const std::string type = absl::StrCat(std::string(loss.type()), " ", loss.Parameters());
       cases_.push_back({absl::StrCat(type, " on ", inputs[0].ToString()), loss, inputs});
     }
@@ -127,12 +168,14 @@ void CaseList::Joins() {
 
 LayerCase WithDType(LayerCase layer_case, DType dtype) {
   const bool has_targets = layer_case.layer.As<MeanSquaredError>() != nullptr ||
-                           layer_case.layer.As<BinaryCrossEntropy>() != nullptr;
+                           layer_case.layer.As<BinaryCrossEntropy>() != nullptr ||
+                           layer_case.layer.As<FocalLoss>() != nullptr;
   for (size_t i = 0; i < layer_case.inputs.size(); ++i) {
     TensorSpec& input = layer_case.inputs[i];
     const bool is_images = input.shape.spatial_axes() > 0 && input.dtype != DType::kInt32;
     if (is_images && !(has_targets && i == 1)) input.dtype = dtype;
   }
+  layer_case.dtype = dtype;
   absl::StrAppend(&layer_case.name, " in ", std::string(Name(dtype)));
   return layer_case;
 }
@@ -158,9 +201,16 @@ std::vector<LayerCase> AllLayerCases(uint32_t seed) {
   list.Resizes();
   list.AdaptivePools();
   list.PixelShuffles();
+  list.Reshapes();
+  list.Permutes();
+  list.Windows();
+  list.Rolls();
   list.ResizedSequences();
   list.ResizedVolumes();
   list.ImageNorms();
+  list.Softmaxes();
+  list.Attentions();
+  list.Tokens();
   return list.Take();
 }
 

@@ -13,6 +13,13 @@ struct LayerCase {
   std::string name;  // "convolution 3x3 stride 2x1 ... on 2x4x9x7 fp32 nhwc"
   Layer layer;
   std::vector<TensorSpec> inputs;
+  // The network's, for layers that read integers alone.
+  DType dtype = DType::kFp32;
+  Layout layout = Layout::kChannelsFirst;
+
+  LayerContext Context(Mode mode = Mode::kTraining) const {
+    return {.inputs = inputs, .mode = mode, .dtype = dtype, .layout = layout};
+  }
 };
 
 // The case with images of another type.

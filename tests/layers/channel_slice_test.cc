@@ -7,6 +7,7 @@
 #include <limits>
 #include <string>
 
+#include "neap/core/step/operands.h"
 #include "neap/layers/channel_shuffle.h"
 #include "neap/layers/scale_shift.h"
 
@@ -42,8 +43,35 @@ TEST_CASE("a fixed scale is finite, and its gradient reads no values") {
   CHECK(spec.output == kImages);
   REQUIRE(spec.steps.size() == 2);
   CHECK(spec.steps[1].reads.size() == 1);
+  CHECK(spec.params.empty());
   const float infinity = std::numeric_limits<float>::infinity();
   CHECK(Refusal(ScaleShift{.scale = infinity}) == "scale inf and shift 0 must be finite");
+}
+
+using namespace operands;
+
+TEST_CASE("a scale that is learned has a number for each channel, and its gradient reads values") {
+  const auto specified = [](const ScaleShift& layer, const TensorSpec& x) {
+    return Layer(layer).Specify({.inputs = {x}}).value();
+  };
+  const LayerSpec scale = specified({.scale = 1e-6F, .learns_scale = true}, kImages);
+  REQUIRE(scale.params.size() == 1);
+  CHECK(scale.params[0].name == "layer_scale");
+  CHECK(scale.params[0].tensor.shape == Shape{5});
+  CHECK(scale.params[0].saved_shape == Shape{5, 1, 1});
+  CHECK(scale.params[0].init == Init{Init::Kind::kConstant, 1e-6F});
+  CHECK(scale.steps[1].reads == std::vector<Operand>{X(), Param(0), Dy()});
+  CHECK(scale.steps[1].writes == std::vector<Operand>{Dx(), ParamGrad(0)});
+  const LayerSpec shift = specified({.shift = 2, .learns_shift = true}, {.shape = {2, 5, 7}});
+  REQUIRE(shift.params.size() == 1);
+  CHECK(shift.params[0].name == "layer_shift");
+  CHECK(shift.params[0].saved_shape == Shape{5, 1});
+  CHECK(shift.steps[1].reads == std::vector<Operand>{Dy()});
+  CHECK(shift.steps[1].writes == std::vector<Operand>{Dx(), ParamGrad(0)});
+  const LayerSpec both = specified({.learns_scale = true, .learns_shift = true}, kImages);
+  CHECK(both.params.size() == 2);
+  CHECK(both.steps[0].reads == std::vector<Operand>{X(), Param(0), Param(1)});
+  CHECK(both.steps[1].writes == std::vector<Operand>{Dx(), ParamGrad(0), ParamGrad(1)});
 }
 
 }  // namespace

@@ -10,6 +10,8 @@
 #include "neap/core/step/specify.h"
 #include "neap/core/step/step_signature.h"
 #include "neap/core/vision/batch.h"
+#include "neap/layers/tokens/embedding.h"
+#include "neap/layers/tokens/linear_cross_entropy.h"
 #include "tests/layers/reference.h"
 #include "tests/layers/reference_batch_norm.h"
 #include "tests/layers/reference_sync_batch_norm.h"
@@ -37,10 +39,14 @@ class Random {
     for (double& value : values) value = Uniform(low, high);
     return Rounded(spec, values);
   }
-  std::vector<double> Labels(const TensorSpec& spec, int64_t classes) {
+  // From 0 to count - 1, or with `has_none` also kNoLabel.
+  std::vector<double> Indices(const TensorSpec& spec, int64_t count, bool has_none) {
     std::vector<double> values(static_cast<size_t>(spec.elements()));
-    for (double& value : values)  // includes kNoLabel
-      value = static_cast<double>(engine_() % static_cast<uint64_t>(classes + 1)) + kNoLabel;
+    const int64_t first = has_none ? kNoLabel : 0;
+    for (double& value : values) {
+      value = static_cast<double>(engine_() % static_cast<uint64_t>(count - first)) +
+              static_cast<double>(first);
+    }
     return values;
   }
 
@@ -86,14 +92,18 @@ class Conformance {
 
  private:
   void RunMode(Mode mode) {
-    const absl::StatusOr<LayerSpec> spec =
-        case_.layer.Specify({.inputs = case_.inputs, .mode = mode});
+    const absl::StatusOr<LayerSpec> spec = case_.layer.Specify(case_.Context(mode));
     if (!spec.ok()) return Fail("Specify", std::string(spec.status().message()));
     values_ = RandomValues(case_, *spec, options_.seed);
     for (const StepSpec& step : spec->steps) {
       SignatureOptions of = {
           .layer = case_.layer, .spec = *spec, .inputs = case_.inputs, .mode = mode};
       CheckStep(step, of);
+      for (const Operand operand : step.optional_writes) {
+        StepSignature signature = SignatureOf(step, of);
+        std::erase_if(signature.operands, [&](const auto& one) { return one.operand == operand; });
+        CheckSignature(signature, {});
+      }
       if (step.sums_output_grads) {
         StepSignature signature = SignatureOf(step, of);
         signature.operands.push_back({Dy(1), signature.Spec(Dy()), Access::kRead});
@@ -121,7 +131,7 @@ class Conformance {
   }
 
   void RunUpdates() {
-    const absl::StatusOr<LayerSpec> spec = case_.layer.Specify({.inputs = case_.inputs});
+    const absl::StatusOr<LayerSpec> spec = case_.layer.Specify(case_.Context());
     if (!spec.ok() || spec->params.empty()) return;
     std::vector<TensorSpec> params;
     for (const ParamSpec& param : spec->params) params.push_back(param.tensor);
@@ -133,6 +143,7 @@ class Conformance {
   // Tests the sum of two gradients of the first input.
   void RunAddition() {
     const TensorSpec& gradient = case_.inputs[0];
+    if (gradient.dtype == DType::kInt32) return;  // it has none
     Random random(options_.seed);
     values_ = {{Dx(), random.Vector(gradient, -1, 1)}, {Addend(), random.Vector(gradient, -1, 1)}};
     CheckSignature(AdditionSignature(gradient), {});
@@ -192,8 +203,10 @@ class Conformance {
                                        const Values& want) const {
     std::vector<std::string> differences;
     for (const auto& [operand, vector] : want) {
-      // What is between a batch norm and an activation is rounded, too, and part of all results.
-      const bool rounds = signature.Has(X()) && IsActivatedNorm(signature.layer);
+      // What is between a batch norm and an activation is rounded, too, and part of all results,
+      // and so are logits.
+      const bool rounds = signature.Has(X()) && (IsActivatedNorm(signature.layer) ||
+                                                 signature.layer.As<LinearCrossEntropy>());
       const DType rounded = signature.Spec(rounds ? X() : operand).dtype;
       const double tolerance = options_.tolerance + RoundingOf(rounded);
       const std::string difference =
@@ -296,7 +309,9 @@ Values RandomValues(const LayerCase& layer_case, const LayerSpec& spec, uint32_t
     const TensorSpec& input = layer_case.inputs[i];
     const int k = static_cast<int>(i);
     if (input.dtype == DType::kInt32) {
-      values[X(k)] = random.Labels(input, layer_case.inputs[0].shape.c());
+      const int64_t count = spec.index_count.value_or(layer_case.inputs[0].shape.c());
+      const bool has_none = layer_case.layer.As<Embedding>() == nullptr;
+      values[X(k)] = random.Indices(input, count, has_none);
       continue;
     }
     values[X(k)] = AsInput(layer_case.layer, X(k), input, random.Vector(input, -2, 2));

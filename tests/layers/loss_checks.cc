@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "neap/core/vision/batch.h"
+#include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 
@@ -77,6 +78,44 @@ void CheckElementsWithoutTargets(Backend& backend, const DeviceAccess& access) {
       const Values none = run(0, {{X(0), x}, {X(1), std::vector<double>(6, kNone)}});
       CHECK(none.at(State(0)) == std::vector<double>{0, 0});
     }
+  }
+}
+
+void CheckDiceOfKnownLabels(Backend& backend, const DeviceAccess& access) {
+  constexpr double kNone = kNoLabel;
+  const std::vector<TensorSpec> inputs = {{.shape = {2, 2, 1, 3}},
+                                          {.shape = {2, 1, 3}, .dtype = DType::kInt32}};
+  const std::vector<double> logits = {1, -1, 0.5, -0.5, 0.25, 2, 3, 2, 1, 1, 2, 3};
+  for (const bool batch : {false, true}) {
+    CAPTURE(batch);
+    const DiceLoss dice = {.batch = batch, .cross_entropy = 1};
+    const LayerSpec spec = dice.Specify({.inputs = inputs}).value();
+    const auto run = [&](size_t step, const Values& given) {
+      const absl::StatusOr<Values> results = RunStep(
+          backend, access,
+          SignatureOf(spec.steps[step], {.layer = dice, .spec = spec, .inputs = inputs}), given);
+      REQUIRE_MESSAGE(results.ok(), results.status().ToString());
+      return *results;
+    };
+    const auto loss_of = [&](const std::vector<double>& labels) {
+      return run(0, {{X(0), logits}, {X(1), labels}}).at(State(0));
+    };
+    const std::vector<double> labels = {0, kNone, 1, kNone, kNone, kNone};
+    const Values some = run(0, {{X(0), logits}, {X(1), labels}});
+    const double y0 = 1 / (1 + std::exp(-1.5)), y2 = 1 / (1 + std::exp(-1.5));  // of the labels
+    const double dice0 = 2 * y0 / (y0 + (1 - y2) + 1), dice1 = 2 * y2 / ((1 - y0) + y2 + 1);
+    const double of_image = -(dice0 + dice1) / 2 - (std::log(y0) + std::log(y2)) / 2;
+    CHECK(some.at(State(0))[0] == doctest::Approx(batch ? of_image : of_image / 2).epsilon(1e-4));
+    CHECK(some.at(State(0))[1] == 2);
+    const std::vector<double> dx =
+        run(1, {{Y(), some.at(Y())}, {X(1), labels}, {Saved(0), some.at(Saved(0))}}).at(Dx());
+    for (size_t i = 0; i < dx.size(); ++i) {
+      CAPTURE(i);
+      CHECK((dx[i] != 0) == (i < 6 && i % 3 != 1));
+    }
+    CHECK(loss_of(std::vector<double>(6, kNone)) == std::vector<double>{0, 0});
+    CHECK(std::isnan(loss_of({0, 1, 2, 0, 0, 0})[0]));
+    CHECK(std::isnan(loss_of({0, 1, -2, 0, 0, 0})[0]));
   }
 }
 

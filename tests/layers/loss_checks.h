@@ -14,4 +14,8 @@ void CheckImagesWithoutLabels(Backend& backend, const DeviceAccess& access);
 // any is not correct. Predictions of any size have a finite binary cross-entropy.
 void CheckElementsWithoutTargets(Backend& backend, const DeviceAccess& access);
 
+// Dice leaves out positions without a label, and an image without any. A label outside the classes
+// makes it NaN.
+void CheckDiceOfKnownLabels(Backend& backend, const DeviceAccess& access);
+
 }  // namespace neap::testing

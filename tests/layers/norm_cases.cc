@@ -11,6 +11,7 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
+#include "neap/layers/norm/softmax.h"
 #include "tests/layers/case_list.h"
 
 namespace neap::testing {
@@ -85,6 +86,23 @@ void CaseList::AddActivatedGroupNorms(const Shape& shape) {
   add({.norm = group, .activation = Gelu{}});
   add({.norm = GroupNorm{.groups = c, .epsilon = kEpsilon, .bias = false}, .activation = Relu{}});
   add({.norm = instance, .activation = LeakyRelu{}});
+}
+
+void CaseList::AddSoftmaxes(const Shape& shape) {
+  for (int64_t axis = 1; axis < shape.rank(); ++axis) {
+    for (const bool logarithm : {false, true}) {
+      const Softmax layer = {.axis = axis, .logarithm = logarithm};
+      Add("softmax " + layer.Parameters(), layer, {shape});
+    }
+  }
+}
+
+void CaseList::Softmaxes() {
+  for (const Shape& shape :
+       {Shape{1, 1, 1, 1}, Shape{3, 1000, 1, 1}, Shape{2, 3, 257, 65}, Shape{2, 70, 3, 4},
+        Shape{2, 3, 7}, Shape{2, 5, 300}, Shape{2, 3, 4, 5, 6}})
+    AddSoftmaxes(shape);
+  for (int i = 0; i < kRandomCasesPerLayer; ++i) AddSoftmaxes(RandomShape());
 }
 
 void CaseList::AddImageNorms(const Shape& shape) {

@@ -13,6 +13,7 @@
 #include "neap/layers/lrn.h"
 #include "neap/layers/zero_pad.h"
 #include "tests/layers/reference_activation.h"
+#include "tests/layers/reference_attention.h"
 #include "tests/layers/reference_batch_norm.h"
 #include "tests/layers/reference_channels.h"
 #include "tests/layers/reference_concat_batch_norms.h"
@@ -20,7 +21,9 @@
 #include "tests/layers/reference_image_norms.h"
 #include "tests/layers/reference_loss.h"
 #include "tests/layers/reference_resize.h"
+#include "tests/layers/reference_shapes.h"
 #include "tests/layers/reference_sync_batch_norm.h"
+#include "tests/layers/reference_tokens.h"
 #include "tests/layers/reference_update.h"
 #include "tests/layers/reference_window.h"
 
@@ -30,18 +33,27 @@ namespace {
 using namespace operands;
 using Vector = std::vector<double>;
 
+// The number of what element `i` is dropped with: itself, a channel of an image, or an image.
+int64_t DroppedUnitOf(const StepSignature& signature, const TensorSpec& tensor, int64_t i) {
+  const auto* const dropout = signature.layer.As<Dropout>();
+  if (dropout == nullptr) return i / (tensor.elements() / tensor.shape.n());
+  return dropout->per_channel ? i / tensor.shape.positions() : MemoryIndex(tensor, i);
+}
+
 Values DropoutStep(const StepSignature& signature, const Values& given) {
   const bool forward = signature.phase == Phase::kForward;
   const Operand from = forward ? X() : Dy();
   Vector result = given.at(from);
   if (signature.mode == Mode::kTraining) {
-    const float probability = signature.layer.As<Dropout>()->probability;
+    const auto* const depth = signature.layer.As<StochasticDepth>();
+    const float probability =
+        depth != nullptr ? depth->rate : signature.layer.As<Dropout>()->probability;
     const Vector& iteration = given.at(Iteration());
     for (size_t i = 0; i < result.size(); ++i) {
-      const int64_t at = MemoryIndex(signature.Spec(from), static_cast<int64_t>(i));
-      const bool keep =
-          DropoutKeeps(static_cast<uint64_t>(iteration[2]), signature.layer_seed,
-                       static_cast<uint32_t>(iteration[1]), static_cast<uint64_t>(at), probability);
+      const int64_t unit = DroppedUnitOf(signature, signature.Spec(from), static_cast<int64_t>(i));
+      const bool keep = DropoutKeeps(static_cast<uint64_t>(iteration[2]), signature.layer_seed,
+                                     static_cast<uint32_t>(iteration[1]),
+                                     static_cast<uint64_t>(unit), probability);
       result[i] = keep ? result[i] / (1 - static_cast<double>(probability)) : 0;
     }
   }
@@ -270,6 +282,11 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"resize", ReferenceResize},
                               {"pixel_shuffle", ReferencePixelShuffle},
                               {"pixel_unshuffle", ReferencePixelShuffle},
+                              {"reshape", ReferenceShapes},
+                              {"permute", ReferenceShapes},
+                              {"window_partition", ReferenceShapes},
+                              {"window_merge", ReferenceShapes},
+                              {"roll", ReferenceShapes},
                               {"relu", ReferenceActivation},
                               {"leaky_relu", ReferenceActivation},
                               {"clip", ReferenceActivation},
@@ -283,6 +300,7 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"softplus", ReferenceActivation},
                               {"mish", ReferenceActivation},
                               {"fused_relu", FusedReluStep},
+                              {"biased_gelu", ReferenceBiasedGelu},
                               {"lrn", Lrn},
                               {"batch_norm", ReferenceBatchNorm},
                               {"norm_pass", ReferenceBatchNorm},
@@ -294,11 +312,20 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"batch_norm_statistics", ReferenceBatchNormStatistics},
                               {"batch_norm_apply", ReferenceBatchNormApply},
                               {"dropout", DropoutStep},
+                              {"stochastic_depth", DropoutStep},
+                              {"softmax", ReferenceSoftmax},
                               {"softmax_cross_entropy", ReferenceSoftmaxCrossEntropy},
+                              {"linear_cross_entropy", ReferenceLinearCrossEntropy},
+                              {"embedding", ReferenceEmbedding},
+                              {"position_embedding", ReferencePositionEmbedding},
+                              {"prepend_token", ReferencePrependToken},
                               {"mean_squared_error", ReferenceMeanSquaredError},
                               {"binary_cross_entropy", ReferenceBinaryCrossEntropy},
+                              {"focal_loss", ReferenceFocalLoss},
+                              {"dice_loss", ReferenceDiceLoss},
                               {"add", AddStep},
                               {"multiply", MultiplyStep},
+                              {"attention", ReferenceAttention},
                               {"concat", ConcatStep},
                               {"crop", CropStep},
                               {"prelu", ReferencePrelu},

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "neap/layers/activation.h"
+#include "neap/layers/fusion/biased_gelu.h"
 #include "tests/layers/reference_channels.h"
 
 namespace neap::testing {
@@ -16,8 +17,6 @@ struct Function {
   std::function<double(double x)> value;
   std::function<double(double)> slope;  // of y, or of x where backward reads that
 };
-
-double SigmoidOf(double x) { return 1 / (1 + std::exp(-x)); }
 
 Function ClipFunction(const Clip& layer, DType dtype) {
   const std::vector<double> bounds =
@@ -117,6 +116,25 @@ Values ReferenceActivation(const StepSignature& signature, const Values& given) 
   const std::vector<double>& dy = given.at(Dy());
   for (size_t i = 0; i < dy.size(); ++i) result.push_back(dy[i] * function.slope(values[i]));
   return {{Dx(), result}};
+}
+
+// What the layers between store is rounded.
+Values ReferenceBiasedGelu(const StepSignature& signature, const Values& given) {
+  const TensorSpec& spec = signature.Spec(X());
+  const Function function = GeluFunction(signature.layer.As<BiasedGelu>()->gelu);
+  std::vector<double> z = given.at(X());
+  for (size_t i = 0; i < z.size(); ++i) z[i] += given.at(Param(0))[ChannelOf(spec.shape, i)];
+  z = Rounded(spec, z);
+  if (signature.phase == Phase::kForward) {
+    std::transform(z.begin(), z.end(), z.begin(), function.value);
+    return {{Y(), z}};
+  }
+  std::vector<double> dx = given.at(Dy());
+  for (size_t i = 0; i < dx.size(); ++i) dx[i] *= function.slope(z[i]);
+  std::vector<double> dbias(static_cast<size_t>(spec.shape.c()));
+  const std::vector<double> stored = Rounded(spec, dx);
+  for (size_t i = 0; i < dx.size(); ++i) dbias[ChannelOf(spec.shape, i)] += stored[i];
+  return {{Dx(), dx}, {ParamGrad(0), dbias}};
 }
 
 Values ReferencePrelu(const StepSignature& signature, const Values& given) {

@@ -15,11 +15,28 @@ using namespace operands;
 Values ReferenceScaleShift(const StepSignature& signature, const Values& given) {
   const bool forward = signature.phase == Phase::kForward;
   const ScaleShift& layer = *signature.layer.As<ScaleShift>();
-  const double scale = static_cast<double>(layer.scale);
-  const double shift = forward ? static_cast<double>(layer.shift) : 0;
+  const Shape& shape = signature.Spec(forward ? X() : Dy()).shape;
+  const auto number = [&](bool learned, Operand param, float fixed, size_t i) {
+    return learned ? given.at(param)[ChannelOf(shape, i)] : static_cast<double>(fixed);
+  };
+  const Operand shift_of = Param(layer.shift_param());
   std::vector<double> result = given.at(forward ? X() : Dy());
-  for (double& value : result) value = scale * value + shift;
-  return {{forward ? Y() : Dx(), result}};
+  const std::vector<double> read = result;
+  for (size_t i = 0; i < result.size(); ++i) {
+    result[i] *= number(layer.learns_scale, Param(0), layer.scale, i);
+    if (forward) result[i] += number(layer.learns_shift, shift_of, layer.shift, i);
+  }
+  Values results = {{forward ? Y() : Dx(), result}};
+  if (forward) return results;
+  const auto channels = static_cast<size_t>(shape.c());
+  std::vector<double> products(channels), sums(channels);
+  for (size_t i = 0; i < read.size(); ++i) {
+    sums[ChannelOf(shape, i)] += read[i];
+    if (layer.learns_scale) products[ChannelOf(shape, i)] += read[i] * given.at(X())[i];
+  }
+  if (layer.learns_scale) results[ParamGrad(0)] = products;
+  if (layer.learns_shift) results[ParamGrad(layer.shift_param())] = sums;
+  return results;
 }
 
 Values ReferenceChannelSlice(const StepSignature& signature, const Values& given) {

@@ -6,6 +6,7 @@
 #include "neap/layers/fusion/activated_group_norm.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
+#include "neap/layers/norm/softmax.h"
 #include "tests/layers/reference_activation.h"
 #include "tests/layers/reference_channels.h"
 
@@ -145,6 +146,38 @@ Values ReferenceActivatedGroupNorm(const StepSignature& signature, const Values&
   before[Dy()] = AsStored(
       x, activate(Phase::kBackwardData, {{X(), z}, {Y(), y}, {Dy(), given.at(Dy())}}).at(Dx()));
   return ReferenceImageNorm(norm, before);
+}
+
+Values ReferenceSoftmax(const StepSignature& signature, const Values& given) {
+  const bool forward = signature.phase == Phase::kForward;
+  const Softmax& layer = *signature.layer.As<Softmax>();
+  const Shape& shape = signature.Spec(Y()).shape;
+  const auto length = static_cast<size_t>(shape[static_cast<int>(layer.axis)]);
+  size_t step = 1;
+  for (int i = static_cast<int>(layer.axis) + 1; i < shape.rank(); ++i)
+    step *= static_cast<size_t>(shape[i]);
+  std::vector<double> result = given.at(forward ? X() : Dy());
+  const std::vector<double> read = result;
+  for (size_t first = 0; first < result.size(); ++first) {
+    if (first / step % length != 0) continue;
+    double sum = 0;
+    for (size_t i = first; i < first + length * step; i += step) {
+      if (forward) {
+        sum += std::exp(read[i]);
+      } else {
+        sum += layer.logarithm ? read[i] : read[i] * given.at(Y())[i];
+      }
+    }
+    for (size_t i = first; i < first + length * step; i += step) {
+      const double y = forward ? 0 : given.at(Y())[i];
+      if (forward) {
+        result[i] = layer.logarithm ? read[i] - std::log(sum) : std::exp(read[i]) / sum;
+      } else {
+        result[i] = layer.logarithm ? read[i] - std::exp(y) * sum : y * (read[i] - sum);
+      }
+    }
+  }
+  return {{forward ? Y() : Dx(), result}};
 }
 
 }  // namespace neap::testing

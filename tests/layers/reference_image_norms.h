@@ -10,4 +10,7 @@ Values ReferenceImageNorm(const StepSignature& signature, const Values& given);
 // A group norm or an instance norm with an activation behind it.
 Values ReferenceActivatedGroupNorm(const StepSignature& signature, const Values& given);
 
+// The formulas of layers/norm/softmax.h.
+Values ReferenceSoftmax(const StepSignature& signature, const Values& given);
+
 }  // namespace neap::testing

@@ -8,5 +8,7 @@ namespace neap::testing {
 Values ReferenceSoftmaxCrossEntropy(const StepSignature& signature, const Values& given);
 Values ReferenceMeanSquaredError(const StepSignature& signature, const Values& given);
 Values ReferenceBinaryCrossEntropy(const StepSignature& signature, const Values& given);
+Values ReferenceFocalLoss(const StepSignature& signature, const Values& given);
+Values ReferenceDiceLoss(const StepSignature& signature, const Values& given);
 
 }  // namespace neap::testing

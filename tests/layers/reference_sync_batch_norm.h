@@ -10,8 +10,8 @@ namespace neap::testing {
 Values ReferenceBatchNormStatistics(const StepSignature& signature, const Values& given);
 Values ReferenceBatchNormApply(const StepSignature& signature, const Values& given);
 
-// Random values in [-2, 2) for an input of a layer or, if it reads statistics there, statistics
-// that follow from them.
+// Random values in [-2, 2) for an input of a layer or, if it reads statistics there, or targets
+// from 0 to 1, such as follow from them.
 std::vector<double> AsInput(const Layer& layer, Operand input, const TensorSpec& spec,
                             std::vector<double> random);
 

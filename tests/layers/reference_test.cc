@@ -9,15 +9,18 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
+#include "neap/layers/tokens/linear_cross_entropy.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
 #include "tests/layers/conformance.h"
@@ -56,7 +59,8 @@ std::vector<double> Spread(const std::vector<double>& values) {
 
 bool IsLoss(const Layer& layer) {
   return layer.As<SoftmaxCrossEntropy>() != nullptr || layer.As<MeanSquaredError>() != nullptr ||
-         layer.As<BinaryCrossEntropy>() != nullptr;
+         layer.As<BinaryCrossEntropy>() != nullptr || layer.As<FocalLoss>() != nullptr ||
+         layer.As<DiceLoss>() != nullptr || layer.As<LinearCrossEntropy>() != nullptr;
 }
 
 // A layer with values for one iteration. The loss is sum(y_i * dy_i), or the layer's own if it has
@@ -64,7 +68,7 @@ bool IsLoss(const Layer& layer) {
 class GradientCheck {
  public:
   GradientCheck(const LayerCase& layer_case, uint32_t seed) : case_(layer_case) {
-    spec_ = case_.layer.Specify({.inputs = case_.inputs}).value();
+    spec_ = case_.layer.Specify(case_.Context()).value();
     values_ = RandomValues(case_, spec_, seed);
     for (size_t i = 0; i < case_.inputs.size(); ++i) {
       if (case_.inputs[i].dtype == DType::kInt32) continue;
@@ -105,9 +109,17 @@ class GradientCheck {
   StepSignature Signature(const StepSpec& step) const {
     return SignatureOf(step, {.layer = case_.layer, .spec = spec_, .inputs = case_.inputs});
   }
+  // The forward step that computes the loss.
+  StepSignature Forward() const {
+    if (case_.layer.As<LinearCrossEntropy>() == nullptr) return Signature(spec_.steps[0]);
+    const LayerSpec spec = case_.layer.Specify(case_.Context(Mode::kInference)).value();
+    return SignatureOf(
+        spec.steps[0],
+        {.layer = case_.layer, .spec = spec, .inputs = case_.inputs, .mode = Mode::kInference});
+  }
   // The terms whose sum is the loss.
   std::vector<double> LossTerms() const {
-    const Values results = ReferenceStep(Signature(spec_.steps[0]), values_);
+    const Values results = ReferenceStep(Forward(), values_);
     if (IsLoss(case_.layer))
       return {static_cast<double>(spec_.loss_weight) * results.at(State(0))[0]};
     std::vector<double> terms;
@@ -142,6 +154,7 @@ void CheckGradients(const LayerCase& layer_case, uint32_t seed) {
   GradientCheck check(layer_case, seed);
   for (size_t i = 0; i < layer_case.inputs.size(); ++i) {
     if (IsLoss(layer_case.layer) && i == 1) continue;  // labels or targets
+    if (layer_case.inputs[i].dtype == DType::kInt32) continue;
     const int k = static_cast<int>(i);
     const bool passes = check.spec().passes_linear_grad == k;
     const Operand passed = check.Has(Dz()) ? Dz() : Dy();
@@ -174,7 +187,7 @@ TEST_CASE("running means begin at 0 and running variances at 1 in every layer th
   for (const LayerCase& layer_case : AllLayerCases(/*seed=*/1)) {
     CAPTURE(layer_case.name);
     for (const Mode mode : {Mode::kTraining, Mode::kInference}) {
-      const auto spec = layer_case.layer.Specify({.inputs = layer_case.inputs, .mode = mode});
+      const auto spec = layer_case.layer.Specify(layer_case.Context(mode));
       if (!spec.ok()) continue;  // a part of a batch norm over ranks, which is for training only
       for (const StateSpec& state : spec->states) {
         if (!state.accumulates) continue;
@@ -247,6 +260,11 @@ TEST_CASE("the reference gives results worked out by hand") {
         std::vector<double>{-0.5, 0.5, -0.5, 0.5});
   CHECK(ForwardOf(LayerNorm{.epsilon = 3, .affine = false}, {1, 2, 1, 2}, {{X(), {1, 5, 3, 7}}}) ==
         std::vector<double>{-0.5, -0.5, 0.5, 0.5});
+  // Queries of 0 weigh all keys that they read alike.
+  CHECK(ForwardOf(Attention{}, {1, 3, 2}, {{X(), {0, 0, 1, 5, 2, 4}}}) ==
+        std::vector<double>{3, 3});
+  CHECK(ForwardOf(Attention{.causal = true}, {1, 3, 2}, {{X(), {0, 0, 1, 5, 2, 4}}}) ==
+        std::vector<double>{2, 3});
 }
 
 }  // namespace

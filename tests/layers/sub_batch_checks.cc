@@ -8,8 +8,10 @@
 
 #include "neap/core/program/sub_batches.h"
 #include "neap/core/step/signature_text.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
 #include "neap/layers/softmax_cross_entropy.h"
@@ -94,7 +96,8 @@ void CheckLoss(Backend& backend, const DeviceAccess& access, const Layer& loss, 
   const Values given = {{X(0), Waves(logits.elements())}, {X(1), classes}};
   const Values whole = Run(backend, access, forward, given);
   const StepSignature backward = SignatureOf(spec.steps[1], options);
-  const Values gradient = {{Y(), whole.at(Y())}, {X(1), classes}};
+  Values gradient = {{Y(), whole.at(Y())}, {X(1), classes}};
+  if (whole.contains(Saved(0))) gradient[Saved(0)] = whole.at(Saved(0));
   for (const int64_t count : {2, 3, 5}) {  // 3 + 2, 2 + 2 + 1
     CAPTURE(count);
     const Values parts = RunInParts(backend, access, forward, given, count);
@@ -106,22 +109,20 @@ void CheckLoss(Backend& backend, const DeviceAccess& access, const Layer& loss, 
   }
 }
 
-void CheckNorm(Backend& backend, const DeviceAccess& access, const Layer& norm,
-               const TensorSpec& x) {
-  CAPTURE(norm.type());
+// Of a layer of one input that does not couple images.
+void CheckImages(Backend& backend, const DeviceAccess& access, const Layer& layer,
+                 const TensorSpec& x) {
+  CAPTURE(layer.type());
   CAPTURE(x.ToString());
-  const LayerSpec spec = norm.Specify({.inputs = {x}}).value();
-  const SignatureOptions options = {.layer = norm, .spec = spec, .inputs = {x}};
-  const int64_t channels = x.shape.c();
-  Values given = {{X(), Rounded(x, Waves(x.elements()))},
-                  {Param(0), Waves(channels)},
-                  {Param(1), Waves(channels)}};
+  const LayerSpec spec = layer.Specify({.inputs = {x}}).value();
+  const SignatureOptions options = {.layer = layer, .spec = spec, .inputs = {x}};
+  Values given = {{X(), Rounded(x, Waves(x.elements()))}};
+  for (size_t i = 0; i < spec.params.size(); ++i)
+    given[Param(static_cast<int>(i))] = Waves(spec.params[i].tensor.elements());
   const StepSignature forward = SignatureOf(spec.steps[0], options);
   const StepSignature backward = SignatureOf(spec.steps[1], options);
-  for (const auto& [operand, made] : Run(backend, access, forward, given)) {
-    if (operand.slot == Slot::kSaved) given[operand] = made;
-  }
-  given[Dy()] = given.at(X());
+  for (const auto& [operand, made] : Run(backend, access, forward, given)) given[operand] = made;
+  given[Dy()] = Rounded(spec.output, Waves(spec.output.elements()));
   std::reverse(given[Dy()].begin(), given[Dy()].end());
   for (const StepSignature& step : {forward, backward}) {
     const Values whole = Run(backend, access, step, given);
@@ -136,6 +137,25 @@ void CheckNorm(Backend& backend, const DeviceAccess& access, const Layer& norm,
   }
 }
 
+void CheckDropout(Backend& backend, const DeviceAccess& access, const Layer& layer,
+                  const TensorSpec& x) {
+  CAPTURE(layer.type());
+  CAPTURE(layer.Parameters());
+  CAPTURE(x.ToString());
+  const LayerSpec spec = layer.Specify({.inputs = {x}}).value();
+  const SignatureOptions options = {.layer = layer, .spec = spec, .inputs = {x}};
+  for (const StepSpec& step : spec.steps) {
+    const bool forward = step.phase == Phase::kForward;
+    const StepSignature signature = SignatureOf(step, options);
+    const Values given = {{forward ? X() : Dy(), Waves(x.elements())}, {Iteration(), {0, 3, 17}}};
+    const Values whole = Run(backend, access, signature, given);
+    for (const int64_t count : {2, 3, 5}) {
+      CAPTURE(count);
+      CHECK(RunInParts(backend, access, signature, given, count) == whole);
+    }
+  }
+}
+
 }  // namespace
 
 void CheckNormsInSubBatches(Backend& backend, const DeviceAccess& access, DType dtype) {
@@ -143,28 +163,26 @@ void CheckNormsInSubBatches(Backend& backend, const DeviceAccess& access, DType 
     for (const Shape& shape : {Shape{5, 6, 3, 5}, Shape{5, 16, 12, 12}, Shape{5, 4, 4700}}) {
       for (const Layer& norm :
            {Layer(GroupNorm{.groups = 2}), Layer(InstanceNorm{}), Layer(LayerNorm{})})
-        CheckNorm(backend, access, norm, {shape, dtype, layout});
+        CheckImages(backend, access, norm, {shape, dtype, layout});
     }
   }
 }
 
+void CheckAttentionInSubBatches(Backend& backend, const DeviceAccess& access, DType dtype) {
+  const Attention attention = {.heads = 2, .kv_heads = 1, .learned_bias = true, .rotary_dims = 2};
+  for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
+    for (const Shape& shape : {Shape{5, 12, 7}, Shape{5, 32, 40}})
+      CheckImages(backend, access, attention, {shape, dtype, layout});
+  }
+}
+
 void CheckDropoutInSubBatches(Backend& backend, const DeviceAccess& access, DType dtype) {
-  // Parts of 5 elements begin inside a block of random numbers.
-  for (const Shape& shape : {Shape{5, 5, 1, 1}, Shape{5, 8, 3, 3}}) {
-    CAPTURE(shape.ToString());
-    const std::vector<TensorSpec> inputs = {{.shape = shape, .dtype = dtype}};
-    const LayerSpec spec = Dropout{}.Specify({.inputs = inputs}).value();
-    const SignatureOptions options = {.layer = Dropout{}, .spec = spec, .inputs = inputs};
-    for (const StepSpec& step : spec.steps) {
-      const bool forward = step.phase == Phase::kForward;
-      const StepSignature signature = SignatureOf(step, options);
-      const Values given = {{forward ? X() : Dy(), Waves(shape.elements())},
-                            {Iteration(), {0, 3, 17}}};
-      const Values whole = Run(backend, access, signature, given);
-      for (const int64_t count : {2, 3, 5}) {
-        CAPTURE(count);
-        CHECK(RunInParts(backend, access, signature, given, count) == whole);
-      }
+  // Parts of 5 elements or channels begin inside a block of random numbers.
+  for (const Shape& shape : {Shape{5, 5, 1, 1}, Shape{5, 8, 3, 3}, Shape{5, 5, 3, 2}}) {
+    for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
+      for (const Layer& layer : {Layer(Dropout{}), Layer(Dropout{.per_channel = true}),
+                                 Layer(StochasticDepth{.rate = 0.5F})})
+        CheckDropout(backend, access, layer, {shape, dtype, layout});
     }
   }
 }
@@ -195,6 +213,11 @@ void CheckLossInSubBatches(Backend& backend, const DeviceAccess& access) {
     CheckLoss(backend, access, softmax, {5, 3, 5, 7}, {.shape = {5, 5, 7}, .dtype = DType::kInt32});
     CheckLoss(backend, access, softmax, {5, 3, 2, 4, 3},
               {.shape = {5, 2, 4, 3}, .dtype = DType::kInt32});
+  }
+  for (const DiceLoss& dice : {DiceLoss{}, NnUNetLoss()}) {
+    CheckLoss(backend, access, dice, {5, 3, 5, 7}, {.shape = {5, 5, 7}, .dtype = DType::kInt32});
+    CheckLoss(backend, access, dice, {5, 3, 2, 4, 3},
+              {.shape = {5, 4, 4, 9}, .dtype = DType::kInt32});
   }
   for (const Shape& shape : {Shape{5, 3, 1, 1}, Shape{5, 3, 5, 7}}) {
     CheckLoss(backend, access, MeanSquaredError{}, shape, {.shape = shape});

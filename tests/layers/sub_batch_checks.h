@@ -19,6 +19,9 @@ void CheckFullyConnectedInSubBatches(Backend& backend, const DeviceAccess& acces
 // the gradients of their parameters.
 void CheckNormsInSubBatches(Backend& backend, const DeviceAccess& access, DType dtype);
 
+// So does attention.
+void CheckAttentionInSubBatches(Backend& backend, const DeviceAccess& access, DType dtype);
+
 // The loss computes the same probabilities and gradients, and the same metrics but for rounding;
 // with a label per image, and with one per pixel.
 void CheckLossInSubBatches(Backend& backend, const DeviceAccess& access);

@@ -36,8 +36,15 @@ TEST_CASE("every listed network builds, resolves and has its listed defaults") {
     names.insert(network.name);
     CHECK_FALSE(network.description.empty());
     const Resolved net = BuildResolved(network.name);
-    CHECK(net.layer("input").spec.output.shape ==
-          Shape{1, network.channels, network.image, network.image});
+    const TensorSpec& input = net.layer("input").spec.output;
+    if (network.reads_tokens()) {
+      CHECK(input.shape == Shape{1, network.image});
+      CHECK(net.layer("lm_head").spec.index_count == network.classes);
+      continue;
+    }
+    CHECK(input.shape ==
+          SpatialShape(input.shape.n(), network.channels,
+                       std::vector<int64_t>(static_cast<size_t>(network.axes), network.image)));
     CHECK(net.layer("loss").spec.output.shape.c() == network.classes);
   }
   CHECK(names.size() == Networks().size());
@@ -76,6 +83,13 @@ TEST_CASE("networks built by name have their known parameter counts") {
                                                     {"efficientnet_b3", 12'233'232},
                                                     {"regnet_y_400mf", 4'344'144},
                                                     {"regnet_y_3_2gf", 19'436'338},
+                                                    {"convnext_tiny", 28'589'128},
+                                                    {"convnext_small", 50'223'688},
+                                                    {"convnext_base", 88'591'464},
+                                                    {"vit_s_16", 22'050'664},
+                                                    {"vit_b_16", 86'567'656},
+                                                    {"vit_l_16", 304'326'632},
+                                                    {"gpt2", 124'439'808},
                                                     {"resnet20", 272'474},
                                                     {"googlenet", 6'624'904},
                                                     {"inception_v3", 23'834'568},
@@ -87,7 +101,13 @@ TEST_CASE("networks built by name have their known parameter counts") {
                                                     {"densenet-cifar", 1'019'722},
                                                     {"densenet-bc-cifar", 769'162},
                                                     {"fcn8s", 134'489'759},
-                                                    {"unet", 31'030'658}};
+                                                    {"unet", 31'030'658},
+                                                    {"nnunet2d", 46'324'558},
+                                                    {"nnunet3d", 31'195'594},
+                                                    {"resenc-unet-m", 102'349'770},
+                                                    {"resenc-unet-l", 102'349'770},
+                                                    {"resenc-unet-xl", 102'349'770},
+                                                    {"unet3d", 31'190'243}};
   for (const auto& [network, count] : counts) {
     const std::string name = network;
     CAPTURE(name);
@@ -103,6 +123,16 @@ TEST_CASE("options override a network's defaults") {
   CHECK(net.shape("loss") == "3x7x1x1");
   CHECK(net.layer("fc").spec.output.layout == Layout::kChannelsLast);
   CHECK(net.graph().options.batch == 3);
+}
+
+TEST_CASE("the image of a network of tokens is their number, and the classes its vocabulary") {
+  const Resolved net = BuildResolved("gpt2", {.batch = 3, .image = 64, .classes = 256});
+  CHECK(net.shape("input") == "3x64");
+  CHECK(net.shape("wte") == "3x768x64");
+  CHECK(net.layer("lm_head").spec.index_count == 256);
+  CHECK(Refusal("gpt2", {.channels = 3}) == "network 'gpt2' takes no channels");
+  CHECK(BuildResolved("gpt2", {.dropout = 0.1F}).count("dropout") == 25);
+  CHECK(BuildResolved("gpt2-xl", {.depth = 2}).count("attention") == 2);
 }
 
 TEST_CASE("resnet takes blocks and resnet-cifar takes a depth of 6n + 2") {

@@ -8,6 +8,7 @@
 #include "neap/core/step/specify.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
 #include "neap/nets/googlenet.h"
@@ -45,6 +46,30 @@ TEST_CASE("label smoothing outside its range is an error that names the loss") {
     CHECK(absl::IsInvalidArgument(status));
     CHECK(std::string(status.message()).find("layer 'loss': label smoothing is ") == 0);
   }
+}
+
+TEST_CASE("all losses of labels become another, with the weights that they had") {
+  const Graph net = nets::GoogLeNet({.batch = 2, .aux_logits = true});
+  const Graph changed = nets::WithLabelLoss(net, NnUNetLoss()).value();
+  REQUIRE(changed.layers().size() == net.layers().size());
+  int losses = 0;
+  for (size_t i = 0; i < net.layers().size(); ++i) {
+    GraphLayer wanted = net.layers()[i];
+    if (const auto* const softmax = wanted.layer.As<SoftmaxCrossEntropy>()) {
+      DiceLoss dice = NnUNetLoss();
+      dice.weight = softmax->weight;
+      wanted.layer = dice;
+      ++losses;
+    }
+    CHECK(changed.layers()[i] == wanted);
+  }
+  CHECK(losses == 3);
+  CHECK(nets::WithLabelLoss(net, FocalLoss{}).status().message() ==
+        "a loss of type focal_loss is none of neap's for labels");
+  const Graph of_targets = nets::WithTargetLoss(net, MeanSquaredError{}).value();
+  CHECK(std::string(nets::WithLabelLoss(of_targets, DiceLoss{}).status().message())
+            .find("a loss of type mean_squared_error has no labels to compare with") !=
+        std::string::npos);
 }
 
 TEST_CASE("a loss against targets reads one for each prediction") {

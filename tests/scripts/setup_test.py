@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOOLS = ["awk", "basename", "bash", "cat", "dirname", "grep", "head", "mkdir", "nproc", "sed", "sort"]
 LIBRARIES = ["libabsl-dev", "libboost-dev", "libdnnl-dev", "ocl-icd-opencl-dev", "nlohmann-json3-dev",
              "libsqlite3-dev", "zlib1g-dev", "ca-certificates", "libopenmpi-dev", "openmpi-bin", "libjpeg-dev", "libpng-dev",
-             "libprotobuf-dev"]
+             "libnifti2-dev", "libprotobuf-dev"]
 PROGRAMS = ["g++", "cmake", "make", "ninja", "ccache", "protoc"]
 ONLY_TESTS = ["doctest-dev", "libbenchmark-dev", "python3", "pkg-config", "dpkg-dev", "file"]
 
@@ -54,7 +54,7 @@ class SetupTest(unittest.TestCase):
         code, text = self.run_setup(packages=["libboost-dev", "ca-certificates", "nlohmann-json3-dev"],
                                     programs=["g++", "cmake", "make", "ccache", "protoc"])
         self.assertEqual(code, 1)
-        missing = "ninja-build libabsl-dev libdnnl-dev ocl-icd-opencl-dev libsqlite3-dev zlib1g-dev libopenmpi-dev openmpi-bin libjpeg-dev libpng-dev libprotobuf-dev"
+        missing = "ninja-build libabsl-dev libdnnl-dev ocl-icd-opencl-dev libsqlite3-dev zlib1g-dev libopenmpi-dev openmpi-bin libjpeg-dev libpng-dev libnifti2-dev libprotobuf-dev"
         self.assertIn(f"setup: missing: {missing}\n", text)
         self.assertIn(f"apt-get install {missing}\n", text)
         self.assertIn("-DNEAP_FETCH=ON", text)

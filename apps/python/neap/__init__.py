@@ -5,13 +5,14 @@ import os
 _passive = not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys()
 if _passive:
     os.environ["OMP_WAIT_POLICY"] = "passive"
-from neap._neap import (AdaptiveAveragePool, Add, AveragePool, BatchNorm, BinaryCrossEntropy, ChannelShuffle, ChannelSlice,
-                        ChannelSplit, Clip, Concat, Convolution, Crop, Dataset, Dropout, Elu, FullyConnected, Gelu,
-                        GlobalAveragePool, Graph, GroupNorm, HardSigmoid, HardSwish, InstanceNorm, Layer, LayerNorm, LeakyRelu,
-                        LearningRate, LocalResponseNorm, MaxPool, MeanSquaredError, MemoryUse, Mish, Multiply, OnnxGraph,
-                        PixelShuffle, PixelUnshuffle, Plan, Prelu, Profile, Relu, Resize, ScaleShift, Sigmoid, Silu,
-                        SoftmaxCrossEntropy, Softplus, StepResult, Tanh, TransposedConvolution, ZeroPad, curve, from_onnx,
-                        open_dataset, peak_batch, plan, profile)
+from neap._neap import (AdaptiveAveragePool, Add, Attention, AveragePool, BatchNorm, BinaryCrossEntropy, ChannelShuffle,
+                        ChannelSlice, ChannelSplit, Clip, Concat, Convolution, Crop, Dataset, DiceLoss, Dropout, Elu, Embedding,
+                        FocalLoss, FullyConnected, Gelu, GlobalAveragePool, Graph, GroupNorm, HardSigmoid, HardSwish,
+                        InstanceNorm, Layer, LayerNorm, LeakyRelu, LearningRate, LinearCrossEntropy, LocalResponseNorm, MaxPool,
+                        MeanSquaredError, MemoryUse, Mish, Multiply, OnnxGraph, Permute, PixelShuffle, PixelUnshuffle, Plan,
+                        PositionEmbedding, Prelu, PrependToken, Profile, Relu, Reshape, Resize, Roll, ScaleShift, Sigmoid, Silu,
+                        Softmax, SoftmaxCrossEntropy, Softplus, StepResult, StochasticDepth, Tanh, TransposedConvolution,
+                        WindowMerge, WindowPartition, ZeroPad, curve, from_onnx, open_dataset, peak_batch, plan, profile)
 
 if _passive:
     del os.environ["OMP_WAIT_POLICY"]  # child processes decide for themselves
@@ -23,12 +24,13 @@ from neap.errors import BudgetError, Error, NonFiniteLossError
 from neap.session import Accuracy, History, LoadedKeys, Session
 from neap.torch_export import from_torch
 
-__all__ = ["Accuracy", "AdaptiveAveragePool", "Add", "AveragePool", "BatchNorm", "BinaryCrossEntropy", "BudgetError",
-           "ChannelShuffle", "ChannelSlice", "ChannelSplit", "Clip", "Concat", "Convolution", "Crop", "CustomLayer", "Dataset",
-           "Dropout", "Elu", "Error", "FullyConnected", "Gelu", "GlobalAveragePool", "Graph", "GroupNorm", "HardSigmoid",
-           "HardSwish", "History", "InstanceNorm", "Layer", "LayerNorm", "LeakyRelu", "LearningRate", "LoadedKeys", "Loader",
-           "LocalResponseNorm", "MaxPool", "MeanSquaredError", "MemoryUse", "Mish", "Multiply", "NonFiniteLossError",
-           "OnnxGraph", "Parameter", "PixelShuffle", "PixelUnshuffle", "Plan", "Prelu", "Profile", "Relu", "Resize",
-           "ScaleShift", "Session", "Sigmoid", "Silu", "SoftmaxCrossEntropy", "Softplus", "StepResult", "Tanh",
-           "TransposedConvolution", "ZeroPad", "curve", "from_onnx", "from_torch", "nets", "open_dataset", "peak_batch", "plan",
-           "profile"]
+__all__ = ["Accuracy", "AdaptiveAveragePool", "Add", "Attention", "AveragePool", "BatchNorm", "BinaryCrossEntropy",
+           "BudgetError", "ChannelShuffle", "ChannelSlice", "ChannelSplit", "Clip", "Concat", "Convolution", "Crop",
+           "CustomLayer", "Dataset", "DiceLoss", "Dropout", "Elu", "Embedding", "Error", "FocalLoss", "FullyConnected", "Gelu",
+           "GlobalAveragePool", "Graph", "GroupNorm", "HardSigmoid", "HardSwish", "History", "InstanceNorm", "Layer",
+           "LayerNorm", "LeakyRelu", "LearningRate", "LinearCrossEntropy", "LoadedKeys", "Loader", "LocalResponseNorm",
+           "MaxPool", "MeanSquaredError", "MemoryUse", "Mish", "Multiply", "NonFiniteLossError", "OnnxGraph", "Parameter",
+           "Permute", "PixelShuffle", "PixelUnshuffle", "Plan", "PositionEmbedding", "Prelu", "PrependToken", "Profile", "Relu",
+           "Reshape", "Resize", "Roll", "ScaleShift", "Session", "Sigmoid", "Silu", "Softmax", "SoftmaxCrossEntropy", "Softplus",
+           "StepResult", "StochasticDepth", "Tanh", "TransposedConvolution", "WindowMerge", "WindowPartition", "ZeroPad",
+           "curve", "from_onnx", "from_torch", "nets", "open_dataset", "peak_batch", "plan", "profile"]

@@ -16,21 +16,25 @@ class Loader:
 
     Iterating over it once is an epoch of len(loader) batches; every image comes once in each pass through the dataset. The
     batches depend on the arguments alone: those of a loader with first_step=k are those that another has after k batches.
-    Images of a Dataset are shifted by up to `shift` pixels along each axis, and with `flip` half of them are mirrored. Arrays
-    are NumPy's, or tensors, and are not changed; the second one may have labels or targets. `dataset` and `batch` can be read.
+    Images of a Dataset are shifted by up to `shift` pixels along each axis, and with `flip` half of them are mirrored. With `crop`,
+    photographs and their masks are cropped at random and mirrored, patches of volumes and windows of tokens are random ones; by
+    default only these two are. Arrays are NumPy's, or tensors, and are not changed; the second one may have labels or targets.
+    `dataset` and `batch` can be read.
     """
 
     __slots__ = ("batch", "dataset", "_stream", "__weakref__")
 
     def __init__(self, dataset: Dataset | tuple[Any, Any], batch: int, *, shuffle: bool = True, seed: int = 1, shift: int = 0,
-                 flip: bool = False, first_step: int = 0) -> None:
+                 flip: bool = False, crop: bool | None = None, first_step: int = 0) -> None:
         self.dataset = dataset
         self.batch = batch
         if isinstance(dataset, Dataset):
-            self._stream: BatchStream | _ArrayStream = BatchStream(dataset, batch, shuffle, seed, shift, flip, first_step)
+            axes_of_images = 3
+            crop = len(dataset.shape) != axes_of_images if crop is None else crop
+            self._stream: BatchStream | _ArrayStream = BatchStream(dataset, batch, shuffle, seed, shift, flip, crop, first_step)
             return
-        if shift or flip:
-            raise TypeError("shift and flip are for a Dataset; change the images of arrays beforehand")
+        if shift or flip or crop:
+            raise TypeError("shift, flip and crop are for a Dataset; change the images of arrays beforehand")
         self._stream = _ArrayStream(*dataset, batch, shuffle, seed, first_step)
 
     def __len__(self) -> int:
@@ -119,18 +123,25 @@ def to_targets(targets) -> numpy.ndarray:
     return to_array(targets, numpy.float32)
 
 
-def to_labels(labels) -> numpy.ndarray:
-    """Labels as neap has them: PyTorch's ignore_index, -100, is no label.
-
-    Errors: TypeError unless they are integers, OverflowError for one that does not fit into 32 bits.
-    """
-    wide = to_array(labels, None)
+def _to_int32(values, what: str) -> numpy.ndarray:
+    """Errors: TypeError unless they are integers, OverflowError for one that does not fit into 32 bits."""
+    wide = to_array(values, None)
     if wide.dtype.kind not in "iu":
-        raise TypeError(f"labels are integers, not {wide.dtype}")
+        raise TypeError(f"{what}s are integers, not {wide.dtype}")
     limits = numpy.iinfo(numpy.int32)
     if wide.size and (wide.min() < limits.min or wide.max() > limits.max):
-        raise OverflowError("a label does not fit into 32 bits")
-    narrow = wide.astype(numpy.int32)
+        raise OverflowError(f"a {what} does not fit into 32 bits")
+    return wide.astype(numpy.int32)
+
+
+def to_tokens(tokens) -> numpy.ndarray:
+    """The integers that a network reads. Errors: those of _to_int32()."""
+    return _to_int32(tokens, "token")
+
+
+def to_labels(labels) -> numpy.ndarray:
+    """Labels as neap has them: PyTorch's ignore_index, -100, is no label. Errors: those of _to_int32()."""
+    narrow = _to_int32(labels, "label")
     return numpy.where(narrow == IGNORE_INDEX, NO_LABEL, narrow) if (narrow == IGNORE_INDEX).any() else narrow
 
 

@@ -7,11 +7,12 @@ from typing import Any
 import numpy
 
 from neap import _neap
-from neap.data import Loader, are_arrays, arrays_of_step, images_of_step, to_array, to_images, to_labels, to_targets
+from neap.data import Loader, are_arrays, arrays_of_step, images_of_step, to_array, to_images, to_labels, to_targets, to_tokens
 from neap.errors import Error, NonFiniteLossError
 from neap.progress import progress_bar
 from neap.rate import Rate, rate_at, schedule_of
 from neap.results import Accuracy, History, LoadedKeys
+from neap.state_dict import extents, without_counts
 
 
 class Session(_neap.Session):
@@ -147,7 +148,7 @@ class Session(_neap.Session):
 
     def step(self, images: Any, labels: Any) -> float:
         """Trains with one batch and returns its mean loss. Raises NonFiniteLossError if that is infinite or not a number."""
-        images, answers = images_of_step(images), self._answers(labels)
+        images, answers = self._inputs_of_step(images), self._answers(labels)
         self._follow_schedule()
         result = self._step(images, answers)
         _check_loss(result)
@@ -198,7 +199,7 @@ class Session(_neap.Session):
         Training is that of one batch of all images; batch norms take the statistics of each batch. Raises NonFiniteLossError if
         the loss is infinite or not a number.
         """
-        images, answers = images_of_step(images), self._answers(labels)
+        images, answers = self._inputs_of_step(images), self._answers(labels)
         self._follow_schedule()
         result = self._accumulate(images, answers)
         _check_loss(result, may_be_skipped=True)
@@ -222,7 +223,7 @@ class Session(_neap.Session):
     def begin(self, images: Any, labels: Any) -> None:
         """The first half of a step: sends the batch and returns. Two steps may be in flight."""
         self._follow_schedule()
-        self._begin(images_of_step(images), self._answers(labels))
+        self._begin(self._inputs_of_step(images), self._answers(labels))
 
     def finish(self) -> _neap.StepResult:
         """The second half: waits for the oldest step in flight."""
@@ -302,24 +303,27 @@ class Session(_neap.Session):
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> LoadedKeys:
         """Takes parameters and running statistics from arrays, or tensors of any type, by PyTorch's names.
 
+        Extents of 1 at the end make no difference: the weight of a torch.nn.Linear is that of a convolution of one pixel.
+
         Training then starts at step 0, with the same learning rate. With strict=False, tensors that the state lacks keep their
         values, and those that the network lacks are left out; both are returned. A parameter that layers share may be there under
         its other names, too, with the same values. Raises neap.Error, and changes nothing, naming all tensors of another shape and,
         if `strict`, all that are missing or unexpected, and a shared parameter that has other values under one of its names.
         """
-        own = _without_counts(self.state_dict())
-        given = _without_counts(state)
+        own = without_counts(self.state_dict())
+        given = without_counts(state)
         shared = [name for name, owner in self._shared().items() if name in given and owner in given]
         loaded = LoadedKeys([name for name in own if name not in given],
                             [name for name in given if name not in own and name not in shared])
         weights = {name: to_array(given[name], numpy.float32) for name in own if name in given}
         faults = [f"'{name}' has the shape {values.shape}, but the network has {own[name].shape}"
-                  for name, values in weights.items() if values.shape != own[name].shape]
+                  for name, values in weights.items() if extents(values) != extents(own[name])]
         if strict:
             faults += [f"'{name}' is missing" for name in loaded.missing_keys]
             faults += [f"'{name}' does not belong to the network" for name in loaded.unexpected_keys]
         if faults:
             raise Error(f"the state does not fit the network: {'; '.join(faults)}", "INVALID_ARGUMENT")
+        weights = {name: values.reshape(own[name].shape) for name, values in weights.items()}
         self._load_weights(own | weights | {name: to_array(given[name], numpy.float32) for name in shared})
         return loaded
 
@@ -352,6 +356,10 @@ class Session(_neap.Session):
                   for first in range(0, len(images), self.batch)]
         return numpy.concatenate(pieces)
 
+    def _inputs_of_step(self, values: Any) -> Any:
+        """Images where they are, or tokens on the host if the network reads these."""
+        return to_tokens(values) if self._reads_tokens else images_of_step(values)
+
     def _answers(self, values: Any) -> numpy.ndarray:
         """Labels, or targets if the loss reads these and the values are floats."""
         values = to_array(values, None)
@@ -367,7 +375,8 @@ class Session(_neap.Session):
         elif isinstance(batches, _neap.Dataset):
             pairs = (batches.read(first, self.batch) for first in range(0, len(batches), self.batch))
         for images, classes in pairs:
-            images, classes = to_images(images), self._answers(classes)
+            images = to_tokens(images) if self._reads_tokens else to_images(images)
+            classes = self._answers(classes)
             for first in range(0, max(1, len(images)), self.batch):
                 yield images[first:first + self.batch], classes[first:first + self.batch]
 
@@ -379,11 +388,6 @@ def _check_loss(result: _neap.StepResult, may_be_skipped: bool = False) -> None:
     """
     if not math.isfinite(result.loss) and not ((result.skipped or may_be_skipped) and result.used_loss_scale > 1):
         raise NonFiniteLossError(result.step, result.loss)
-
-
-def _without_counts(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Without PyTorch's counts of batches, which are the session's step."""
-    return {name: values for name, values in state.items() if not name.endswith(".num_batches_tracked")}
 
 
 __all__ = ["Accuracy", "History", "LoadedKeys", "Session"]

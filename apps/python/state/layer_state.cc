@@ -18,6 +18,7 @@
 #include "neap/core/graph/source.h"
 #include "neap/core/step/window.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
@@ -28,17 +29,27 @@
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/initial_weights.h"
 #include "neap/layers/join.h"
+#include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
+#include "neap/layers/shape/permute.h"
+#include "neap/layers/shape/reshape.h"
+#include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/windows.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
+#include "neap/layers/tokens/embedding.h"
+#include "neap/layers/tokens/linear_cross_entropy.h"
+#include "neap/layers/tokens/position_embedding.h"
+#include "neap/layers/tokens/prepend_token.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
 
@@ -153,7 +164,7 @@ constexpr std::array kRows = {
     RowOf<TransposedConvolution, &TransposedConvolution::out_channels,
           &TransposedConvolution::kernel, &TransposedConvolution::stride,
           &TransposedConvolution::padding, &TransposedConvolution::bias,
-          &TransposedConvolution::bilinear>(),
+          &TransposedConvolution::bilinear, &TransposedConvolution::init>(),
     RowOf<FullyConnected, &FullyConnected::out_features, &FullyConnected::bias,
           &FullyConnected::init>(),
     RowOf<BatchNorm, &BatchNorm::epsilon, &BatchNorm::momentum>(),
@@ -161,9 +172,11 @@ constexpr std::array kRows = {
           &GroupNorm::bias>(),
     RowOf<InstanceNorm, &InstanceNorm::epsilon, &InstanceNorm::affine, &InstanceNorm::bias>(),
     RowOf<LayerNorm, &LayerNorm::epsilon, &LayerNorm::affine, &LayerNorm::bias>(),
+    RowOf<Softmax, &Softmax::axis, &Softmax::logarithm>(),
     RowOf<LocalResponseNorm, &LocalResponseNorm::size, &LocalResponseNorm::alpha,
           &LocalResponseNorm::beta, &LocalResponseNorm::k>(),
-    RowOf<Dropout, &Dropout::probability>(),
+    RowOf<Dropout, &Dropout::probability, &Dropout::per_channel>(),
+    RowOf<StochasticDepth, &StochasticDepth::rate>(),
     RowOf<MaxPool, &MaxPool::kernel, &MaxPool::stride, &MaxPool::padding, &MaxPool::ceil_mode,
           &MaxPool::dilation>(),
     RowOf<AveragePool, &AveragePool::kernel, &AveragePool::stride, &AveragePool::padding,
@@ -174,6 +187,11 @@ constexpr std::array kRows = {
           &Resize::rounding, &Resize::cubic_coefficient>(),
     RowOf<PixelShuffle, &PixelShuffle::factor, &PixelShuffle::blocks_first>(),
     RowOf<PixelUnshuffle, &PixelUnshuffle::factor, &PixelUnshuffle::blocks_first>(),
+    RowOf<Reshape, &Reshape::to>(),
+    RowOf<Permute, &Permute::axes>(),
+    RowOf<WindowPartition, &WindowPartition::window>(),
+    RowOf<WindowMerge, &WindowMerge::window, &WindowMerge::size>(),
+    RowOf<Roll, &Roll::shift>(),
     RowOf<Crop, &Crop::size, &Crop::offset>(),
     RowOf<ChannelShuffle, &ChannelShuffle::groups>(),
     RowOf<ChannelSlice, &ChannelSlice::first, &ChannelSlice::count>(),
@@ -183,7 +201,8 @@ constexpr std::array kRows = {
     RowOf<Relu>(),
     RowOf<LeakyRelu, &LeakyRelu::negative_slope>(),
     RowOf<Clip, &Clip::low, &Clip::high>(),
-    RowOf<ScaleShift, &ScaleShift::scale, &ScaleShift::shift>(),
+    RowOf<ScaleShift, &ScaleShift::scale, &ScaleShift::shift, &ScaleShift::learns_scale,
+          &ScaleShift::learns_shift>(),
     RowOf<Sigmoid>(),
     RowOf<Tanh>(),
     RowOf<HardSigmoid>(),
@@ -194,13 +213,25 @@ constexpr std::array kRows = {
     RowOf<Softplus, &Softplus::beta, &Softplus::threshold>(),
     RowOf<Mish>(),
     RowOf<Prelu, &Prelu::slopes>(),
+    RowOf<Embedding, &Embedding::vocabulary, &Embedding::channels, &Embedding::padding,
+          &Embedding::init>(),
+    RowOf<PositionEmbedding, &PositionEmbedding::init>(),
+    RowOf<PrependToken, &PrependToken::init>(),
     RowOf<Add>(),
     RowOf<Concat>(),
     RowOf<Multiply>(),
-    RowOf<SoftmaxCrossEntropy, &SoftmaxCrossEntropy::label_smoothing,
-          &SoftmaxCrossEntropy::weight>(),
+    RowOf<Attention, &Attention::heads, &Attention::kv_heads, &Attention::causal, &Attention::scale,
+          &Attention::learned_bias, &Attention::rotary_dims, &Attention::rotary_base,
+          &Attention::axes>(),
+    RowOf<SoftmaxCrossEntropy, &SoftmaxCrossEntropy::label_smoothing, &SoftmaxCrossEntropy::weight,
+          &SoftmaxCrossEntropy::class_weights>(),
+    RowOf<LinearCrossEntropy, &LinearCrossEntropy::classes, &LinearCrossEntropy::bias,
+          &LinearCrossEntropy::weight, &LinearCrossEntropy::init>(),
     RowOf<MeanSquaredError, &MeanSquaredError::weight>(),
-    RowOf<BinaryCrossEntropy, &BinaryCrossEntropy::weight>(),
+    RowOf<BinaryCrossEntropy, &BinaryCrossEntropy::weight, &BinaryCrossEntropy::positive_weight>(),
+    RowOf<FocalLoss, &FocalLoss::alpha, &FocalLoss::gamma, &FocalLoss::weight>(),
+    RowOf<DiceLoss, &DiceLoss::background, &DiceLoss::batch, &DiceLoss::smooth,
+          &DiceLoss::cross_entropy, &DiceLoss::weight>(),
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "neap/core/program/builder/program_builder.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -292,8 +293,10 @@ void ProgramBuilder::AddGradient(const ResolvedLayer& layer, int index, const St
   const LayerOutput source = layer.inputs[static_cast<size_t>(index)];
   const bool needs_grad = Tensors(source.layer).needs_grad;
   const bool has_other_writes = spec.writes.size() > 1;
-  if (!needs_grad && !has_other_writes) return;
   const Operand operand = {Slot::kInputGrad, index};
+  const bool is_optional =
+      std::count(spec.optional_writes.begin(), spec.optional_writes.end(), operand) > 0;
+  if (!needs_grad && (is_optional || !has_other_writes)) return;
   const ResolvedLayer& producer = graph_.Producer(source);
   const std::string name = graph_.NameOf(source);
   OutputTensors& input = Tensors(source);

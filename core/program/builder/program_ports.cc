@@ -26,6 +26,7 @@ LossPort& LossOf(const ResolvedGraph& graph, const ResolvedLayer& layer, TensorI
   LossPort loss = {.name = layer.name,
                    .weight = layer.spec.loss_weight,
                    .is_auxiliary = layer.role == LayerRole::kAuxiliaryLoss,
+                   .mean = layer.spec.loss_mean,
                    .metrics = metrics,
                    .logits = {.name = graph.NameOf(layer.inputs.front())},
                    .predictions = {.name = layer.name}};
@@ -33,7 +34,20 @@ LossPort& LossOf(const ResolvedGraph& graph, const ResolvedLayer& layer, TensorI
     const ResolvedLayer& target = graph.Producer(layer.inputs[1]);
     if (target.role == LayerRole::kFeed) loss.target = target.name;
   }
+  loss.classes = layer.spec.index_count.value_or(graph.SpecOf(layer.inputs.front()).shape.c());
   return program.losses.emplace_back(std::move(loss));
+}
+
+// What the layer numbers by the integers of feeds.
+void LimitIndices(const ResolvedGraph& graph, const ResolvedLayer& layer,
+                  const PortPositions& known, Program& program) {
+  if (!layer.spec.index_count.has_value() || IsLoss(layer.role)) return;
+  for (const LayerOutput input : layer.inputs) {
+    const ResolvedLayer& feed = graph.Producer(input);
+    if (feed.role != LayerRole::kFeed || feed.spec.output.dtype != DType::kInt32) continue;
+    std::optional<int64_t>& count = program.feeds[known.feeds.at(feed.name)].index_count;
+    count = std::min(count.value_or(*layer.spec.index_count), *layer.spec.index_count);
+  }
 }
 
 }  // namespace
@@ -47,6 +61,7 @@ void AddToPorts(const ResolvedGraph& graph, const ResolvedLayer& layer,
     const OutputTensors& output = own.outputs[static_cast<size_t>(result.output)];
     AddPart(result.name, *output.value, known.outputs, program.outputs);
   }
+  LimitIndices(graph, layer, known, program);
   if (!IsLoss(layer.role)) return;
   LossPort& loss = LossOf(graph, layer, own.persistent.states.front(), known, program);
   const LayerOutput logits = layer.inputs.front();

@@ -246,7 +246,7 @@ absl::StatusOr<StepResult> Session::Impl::Evaluate(const BatchFeeds& given, int6
 absl::StatusOr<StepResult> Session::Impl::Evaluate(const Batch& batch, Prediction* prediction) {
   RETURN_IF_ERROR(PrepareToEvaluate());
   ASSIGN_OR_RETURN(const BatchFeeds given, BatchFeeds::Of(batch, inference_program()));
-  ASSIGN_OR_RETURN(StepResult result, Evaluate(given, std::ssize(ImagesOf(batch)), prediction));
+  ASSIGN_OR_RETURN(StepResult result, Evaluate(given, InputsIn(batch), prediction));
   // Labels count as such, also where targets stand for them.
   result.labels = result.losses[0].labels = LabelledIn(batch);
   return result;

@@ -81,6 +81,15 @@ absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenImage(absl::Span<const uint8_t
 absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenJpeg(absl::Span<const uint8_t> bytes);
 absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenPng(absl::Span<const uint8_t> bytes);
 
+// The numbers that a PNG file of one channel has for its pixels, such as a mask's classes: the
+// places in the palette, without a look at its colours, or grey values as they are stored.
+struct IndexedImage {
+  ImageSize size;
+  std::vector<uint8_t> indices;  // row by row
+};
+// Errors: also DATA_LOSS for a file that is no PNG, or has several channels or more than 8 bits.
+absl::StatusOr<IndexedImage> DecodeIndices(absl::Span<const uint8_t> bytes);
+
 // UNIMPLEMENTED, naming the packages, if this build cannot decode images.
 absl::Status CheckImageLibraries();
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -59,6 +60,34 @@ class PngDecoder final : public ImageDecoder {
       for (int64_t row = 0; row < part.bottom; ++row)
         png_read_row(png_, RowOf(decoded, std::max<int64_t>(0, row - part.top)), nullptr);
     });
+  }
+
+  absl::StatusOr<IndexedImage> DecodeIndices() {
+    const png_byte type = png_get_color_type(png_, info_);
+    const int bits = png_get_bit_depth(png_, info_);
+    if ((type != PNG_COLOR_TYPE_PALETTE && type != PNG_COLOR_TYPE_GRAY) || bits > 8) {
+      return absl::DataLossError(absl::StrCat("the image has ", int{png_get_channels(png_, info_)},
+                                              " channels of ", bits,
+                                              " bits, not one of up to 8 with numbers"));
+    }
+    IndexedImage image = {.size = size()};
+    try {
+      image.indices.resize(static_cast<size_t>(image.size.width * image.size.height));
+    } catch (const std::bad_alloc&) {
+      return absl::ResourceExhaustedError("no memory for the pixels of a PNG file");
+    }
+    std::vector<png_bytep> rows;
+    for (int64_t row = 0; row < image.size.height; ++row)
+      rows.push_back(image.indices.data() + row * image.size.width);
+    RETURN_IF_ERROR(Guarded([&] {
+      png_set_packing(png_);  // a byte for each pixel, with its bits as they are
+      png_set_interlace_handling(png_);
+      png_read_update_info(png_, info_);
+      if (png_get_rowbytes(png_, info_) != static_cast<size_t>(size().width))
+        png_error(png_, "a pixel format that is not read");
+      png_read_image(png_, rows.data());
+    }));
+    return image;
   }
 
  private:
@@ -119,6 +148,12 @@ absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenPng(absl::Span<const uint8_t> 
   auto decoder = std::make_unique<PngDecoder>(bytes);
   RETURN_IF_ERROR(decoder->ReadHeader());
   return decoder;
+}
+
+absl::StatusOr<IndexedImage> DecodeIndices(absl::Span<const uint8_t> bytes) {
+  PngDecoder decoder(bytes);
+  RETURN_IF_ERROR(decoder.ReadHeader());
+  return decoder.DecodeIndices();
 }
 
 }  // namespace neap

@@ -262,6 +262,7 @@ void ImageNormBackward(const LoopArgs& args) {
   });
   StoreSums(args, ParamGrad(0), dgamma);
   StoreSums(args, ParamGrad(1), dbeta);
+  AddAddend(args);
 }
 
 }  // namespace

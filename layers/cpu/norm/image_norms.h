@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "neap/layers/cpu/candidates.h"
+#include "neap/layers/cpu/converted.h"
 
 namespace neap::cpu {
 
@@ -16,6 +17,17 @@ inline void StoreSums(const LoopArgs& args, Operand operand, const double* sums)
   std::transform(sums, sums + args.Elements(operand), to, to, [adds](double sum, float before) {
     const auto value = static_cast<float>(sum);
     return adds ? before + value : value;
+  });
+}
+
+// Adds the addend, if the step has one, to dx, which is rounded as if it were stored.
+inline void AddAddend(const LoopArgs& args) {
+  const float* const addend = args.Find<float>(operands::Addend());
+  if (addend == nullptr) return;
+  float* const dx = args.Get<float>(operands::Dx());
+  const int64_t elements = args.Elements(operands::Dx());
+  RoundAs(args.signature.Spec(operands::Dx()).dtype, [&](auto round) {
+    for (int64_t i = 0; i < elements; ++i) dx[i] = round(dx[i]) + addend[i];
   });
 }
 

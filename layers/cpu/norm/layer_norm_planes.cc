@@ -186,6 +186,7 @@ void LayerNormPlanesBackward(const LoopArgs& args) {
   });
   StoreSums(args, ParamGrad(0), dgamma);
   StoreSums(args, ParamGrad(1), dbeta);
+  AddAddend(args);
 }
 
 }  // namespace neap::cpu

@@ -1,5 +1,6 @@
 // Convolution and transposed convolution: a plan of cuDNN or of neap, and kernels for the bias and
-// the ReLU, which reuse its workspace because they run after it. A transposed convolution runs as
+// the ReLU as far as the plan does not compute them, which reuse its workspace because they run
+// after it. A transposed convolution runs as
 // the convolution from its y to its x, with forward and backward_data swapped. Planes of volumes
 // with channels last are images, if windows have one plane and do not move along D.
 #include "neap/layers/convolution.h"
@@ -15,6 +16,7 @@
 #include "neap/layers/cuda/conv/cudnn_engines.h"
 #include "neap/layers/cuda/conv/depthwise_convolution.h"
 #include "neap/layers/cuda/conv/pointwise_convolution.h"
+#include "neap/layers/cuda/conv/position_convolution.h"
 #include "neap/layers/cuda/conv/space_to_depth.h"
 #include "neap/layers/cuda/conv/weight_gradient.h"
 #include "neap/layers/cuda/device/cuda_status.h"
@@ -67,6 +69,12 @@ ConvolutionProblem OfImages(ConvolutionProblem problem) {
   return problem;
 }
 
+// Whether the step is the forward step of a convolution with a bias and no ReLU.
+bool AddsBiasAlone(const StepSignature& signature) {
+  return signature.phase == Phase::kForward && signature.layer.As<Convolution>() != nullptr &&
+         signature.Has(Param(1));
+}
+
 ConvolutionProblem ProblemOf(const StepSignature& signature) {
   const Roles roles = RolesOf(signature);
   const Convolution layer = LayerOf(signature, roles);
@@ -77,7 +85,8 @@ ConvolutionProblem ProblemOf(const StepSignature& signature) {
                                 .stride = layer.stride,
                                 .padding = layer.padding,
                                 .dilation = layer.dilation,
-                                .accumulate = signature.Accumulates(roles.weight)};
+                                .accumulate = signature.Accumulates(roles.weight),
+                                .bias = AddsBiasAlone(signature)};
   return HasPlanesAsImages(problem) ? OfImages(std::move(problem)) : problem;
 }
 
@@ -88,12 +97,13 @@ bool EndsWithRelu(const StepSignature& signature) {
 
 class ConvolutionKernel final : public StreamKernel {
  public:
-  // `plan` adds the bias and computes the ReLU if the problem says so; otherwise kernels follow it.
+  // `plan` computes the ReLU if the problem says so, and perhaps adds the bias; otherwise kernels
+  // follow it.
   ConvolutionKernel(SharedRuntime runtime, const StepSignature& signature,
                     const ConvolutionProblem& problem, std::unique_ptr<ConvolutionPlan> plan)
       : StreamKernel(std::move(runtime), signature),
         plan_(std::move(plan)),
-        plan_is_all_(problem.relu) {}
+        plan_is_all_(problem.relu || plan_->AddsBias()) {}
 
  protected:
   absl::Status Launch(const LaunchArgs& args) override {
@@ -207,6 +217,8 @@ absl::StatusOr<OrderedCandidates> CandidatesFor(const ConvolutionProblem& proble
     append({*pointwise}, Only(BuildPointwise),
            PointwiseIsFirstChoice(problem) ? candidates.first : candidates.rest);
   }
+  append(PositionEngines(problem), BuildPosition,
+         PositionIsFirstChoice(problem) ? candidates.first : candidates.rest);
   if (const std::optional<Engine> depthwise = DepthwiseEngine(problem))
     append({*depthwise}, Only(BuildDepthwise), candidates.first);
   if (candidates.first.empty() && candidates.rest.empty()) return listed.status();

@@ -19,41 +19,9 @@ namespace fe = cudnn::fe;
 using cudnn::ConvolutionGraph;
 using cudnn::CudnnStatus;
 using cudnn::FrontendStatus;
-
-// cuDNN's handle, which stays alive as long as any plan made with it.
-using Handle = std::shared_ptr<std::remove_pointer_t<cudnnHandle_t>>;
-
-absl::StatusOr<Handle> NewHandle() {
-  cudnnHandle_t raw = nullptr;
-  RETURN_IF_ERROR(CudnnStatus(cudnnCreate(&raw), "cudnnCreate"));
-  return Handle(raw, [](cudnnHandle_t h) { cudnnDestroy(h); });
-}
-
-// Handles with which threads list engines at the same time, one each. A device that is not present
-// needs none.
-class ListingHandles {
- public:
-  explicit ListingHandles(std::optional<int> device) : device_(device) {}
-
-  absl::StatusOr<Handle> Take() {
-    if (!device_.has_value()) return Handle();
-    RETURN_IF_ERROR(CudaStatus(cudaSetDevice(*device_), "cudaSetDevice"));
-    const std::lock_guard lock(mutex_);
-    if (free_.empty()) return NewHandle();
-    Handle handle = std::move(free_.back());
-    free_.pop_back();
-    return handle;
-  }
-  void Return(Handle handle) {
-    const std::lock_guard lock(mutex_);
-    free_.push_back(std::move(handle));
-  }
-
- private:
-  const std::optional<int> device_;
-  std::mutex mutex_;
-  std::vector<Handle> free_;  // guarded by mutex_
-};
+using cudnn::Handle;
+using cudnn::ListingHandles;
+using cudnn::NewHandle;
 
 class BuiltPlan final : public ConvolutionPlan {
  public:

@@ -27,13 +27,15 @@ struct ConvolutionPointers {
   void* x = nullptr;
   void* weight = nullptr;
   void* y = nullptr;
-  void* bias = nullptr;  // with a ReLU: {channels of y}
+  void* bias = nullptr;  // {channels of y}, for plans with a ReLU or that add it
 };
 
 class ConvolutionPlan {
  public:
   virtual ~ConvolutionPlan() = default;
   virtual absl::Status Execute(const ConvolutionPointers& pointers, void* workspace) = 0;
+  // Whether y has the bias, of fp32, without a ReLU.
+  virtual bool AddsBias() const { return false; }
 };
 
 // *Threads*: Engines() from any number at a time, also while another thread builds or executes

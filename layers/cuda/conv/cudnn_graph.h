@@ -1,29 +1,7 @@
 // A convolution as a graph of cudnn-frontend: its engines as heuristics list them, and the plan
 // that is built of one. Private to layers/cuda/conv/cudnn_convolution.cc, the one file that
-// includes it: it takes half a minute to compile. Lower() comes first, then List() or Build().
+// includes it. Lower() comes first, then List() or Build().
 #pragma once
-
-#include "neap/layers/cuda/device/cudnn_library.h"
-
-// What cudnn-frontend calls of cuDNN, in the library that has been loaded. Its own functions have
-// another namespace: a program may be linked with others of the same names.
-#define cudnn_frontend neap_cudnn_frontend
-#define cudnnCreate ::neap::LoadedCudnn().create
-#define cudnnDestroy ::neap::LoadedCudnn().destroy
-#define cudnnGetErrorString ::neap::LoadedCudnn().get_error_string
-#define cudnnGetLastErrorString ::neap::LoadedCudnn().get_last_error_string
-#define cudnnGetStream ::neap::LoadedCudnn().get_stream
-#define cudnnGetVersion ::neap::LoadedCudnn().get_version
-#define cudnnSetStream ::neap::LoadedCudnn().set_stream
-#define cudnnBackendCreateDescriptor ::neap::LoadedCudnn().backend_create_descriptor
-#define cudnnBackendDestroyDescriptor ::neap::LoadedCudnn().backend_destroy_descriptor
-#define cudnnBackendExecute ::neap::LoadedCudnn().backend_execute
-#define cudnnBackendFinalize ::neap::LoadedCudnn().backend_finalize
-#define cudnnBackendGetAttribute ::neap::LoadedCudnn().backend_get_attribute
-#define cudnnBackendSetAttribute ::neap::LoadedCudnn().backend_set_attribute
-#define NV_CUDNN_DISABLE_EXCEPTION
-#define CUDNN_FRONTEND_SKIP_JSON_LIB
-#include <cudnn_frontend.h>
 
 #include <algorithm>
 #include <memory>
@@ -39,27 +17,14 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/cuda/conv/cudnn_convolution.h"
 #include "neap/layers/cuda/conv/cudnn_engines.h"
+#include "neap/layers/cuda/device/cudnn_frontend.h"
 
 namespace neap::cudnn {
-
-namespace fe = cudnn_frontend;
 
 using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
 
 // Position in the variant pack: pointers are passed in this order.
 enum Uid : int64_t { kX = 1, kWeight = 2, kY = 3, kBias = 4 };
-
-inline absl::Status FrontendStatus(fe::error_t error, std::string_view call,
-                                   const ConvolutionProblem& problem) {
-  if (error.is_good()) return absl::OkStatus();
-  return absl::InternalError(
-      absl::StrCat(std::string(call), ": ", error.get_message(), " (", problem.ToString(), ")"));
-}
-
-inline absl::Status CudnnStatus(cudnnStatus_t status, std::string_view call) {
-  if (status == CUDNN_STATUS_SUCCESS) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat(std::string(call), ": ", cudnnGetErrorString(status)));
-}
 
 // Of N, C and the spatial axes.
 inline std::vector<int64_t> Strides(const TensorSpec& t) {
@@ -73,11 +38,6 @@ inline std::vector<int64_t> Strides(const TensorSpec& t) {
   strides[0] = t.shape.c() * t.shape.positions();
   strides[1] = channels_last ? 1 : step;
   return strides;
-}
-
-inline fe::DataType_t DataTypeOf(DType dtype) {
-  if (dtype == DType::kFp16) return fe::DataType_t::HALF;
-  return dtype == DType::kBf16 ? fe::DataType_t::BFLOAT16 : fe::DataType_t::FLOAT;
 }
 
 inline fe::graph::Tensor_attributes Attributes(const TensorSpec& t, Uid uid) {

@@ -2,7 +2,7 @@
 // layers/cuda/device/cublas_library.h, for libcudnn.so.9.
 //
 // They are those that cudnn-frontend calls, whose calls go through this table
-// (layers/cuda/conv/cudnn_convolution.cc). It belongs to the process, because the frontend's
+// (layers/cuda/device/cudnn_frontend.h). It belongs to the process, because the frontend's
 // functions cannot be given one.
 //
 //   RETURN_IF_ERROR(LoadCudnn());

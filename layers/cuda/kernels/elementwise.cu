@@ -136,6 +136,81 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// The number of the unit that an element belongs to. Units are consecutive elements, or, if kLast,
+// the channels of an image, whose elements have `channels` between them.
+template <bool kLast, typename Index>
+struct DroppedUnits {
+  Divider<Index> elements;  // of a unit, or, if kLast, of an image
+  Divider<Index> channels;
+  uint64_t first = 0;
+  __device__ uint64_t Of(size_t i) const {
+    Index rest = 0, c = 0;
+    const Index outer = elements.Split(static_cast<Index>(i), rest);
+    if constexpr (!kLast) return first + outer;
+    channels.Split(rest, c);
+    return first + uint64_t{outer} * channels.divisor + c;
+  }
+};
+
+template <typename T, bool kLast, typename Index>
+struct DropUnitsOp {
+  const T* x;
+  T* y;
+  DroppedUnits<kLast, Index> units;
+  float probability;
+  uint64_t layer_seed;
+  const Scalars* scalars;
+  template <int kVec>
+  using Registers = Packed<T, kVec>;
+  template <int kVec>
+  __device__ Packed<T, kVec> Load(size_t i) const {
+    return Read<kVec>(x, i);
+  }
+  template <int kVec>
+  __device__ void Store(size_t i, const Packed<T, kVec>& in) const {
+    Vec<kVec> v = Unpack(in);
+    const float scale = 1.0F / (1.0F - probability);
+    PhiloxBlock random = {};
+    uint64_t block = 0;
+#pragma unroll
+    for (int k = 0; k < kVec; ++k) {
+      const uint64_t unit = units.Of(i * kVec + k);
+      if (k == 0 || unit / 4 != block) {
+        block = unit / 4;
+        random = DropoutBlock(scalars->seed, layer_seed, scalars->step, block);
+      }
+      v.v[k] = ToUnitFloat(random[unit % 4]) >= probability ? v.v[k] * scale : 0.0F;
+    }
+    Write<kVec>(y, i, v);
+  }
+};
+
+template <bool kLast, typename T>
+cudaError_t DropUnits(const ChannelShape& s, const DropoutMask& mask, const T* x, T* y,
+                      bool aligned, cudaStream_t stream) {
+  const int64_t n = s.outer * s.channels * s.inner;
+  const auto run = [&]<typename Index>() {
+    const DroppedUnits<kLast, Index> units = {
+        Divider<Index>(kLast ? s.channels * s.inner : s.inner), Divider<Index>(s.channels),
+        static_cast<uint64_t>(mask.first)};
+    const DropUnitsOp<T, kLast, Index> op = {
+        x, y, units, mask.probability, mask.layer_seed, static_cast<const Scalars*>(mask.scalars)};
+    return Map<T>(op, n, aligned, stream);
+  };
+  return Fits32(n) ? run.template operator()<uint32_t>() : run.template operator()<uint64_t>();
+}
+
+// Units of one element.
+template <typename T>
+cudaError_t DropElements(int64_t n, const DropoutMask& mask, const T* x, T* y, bool aligned,
+                         cudaStream_t stream) {
+  const unsigned blocks = static_cast<unsigned>(CeilDiv(n, kWide<T> * kThreads));
+  DropoutKernel<T><<<blocks, kThreads, 0, stream>>>(
+      x, y, static_cast<size_t>(n), static_cast<uint64_t>(mask.first), mask.probability,
+      mask.layer_seed, static_cast<const Scalars*>(mask.scalars), aligned);
+  return cudaGetLastError();
+}
+
 }  // namespace
 
 cudaError_t Add(const ConstArray* inputs, int count, Array y, int64_t n, cudaStream_t stream) {
@@ -182,15 +257,15 @@ cudaError_t Narrow(const float* from, Array to, int64_t n, cudaStream_t stream) 
   return cudaErrorInvalidValue;
 }
 
-cudaError_t Dropout(ConstArray x, Array y, int64_t n, int64_t first, float probability,
-                    uint64_t layer_seed, const void* scalars, cudaStream_t stream) {
+cudaError_t Dropout(const ChannelShape& s, const DropoutMask& mask, ConstArray x, Array y,
+                    cudaStream_t stream) {
+  const int64_t n = s.outer * s.channels * s.inner;
   if (n == 0) return cudaSuccess;
+  const bool aligned = AllAligned16(x, y);
   const auto run = [&]<typename T>() {
-    const unsigned blocks = static_cast<unsigned>(CeilDiv(n, kWide<T> * kThreads));
-    DropoutKernel<T><<<blocks, kThreads, 0, stream>>>(
-        As<T>(x), As<T>(y), static_cast<size_t>(n), static_cast<uint64_t>(first), probability,
-        layer_seed, static_cast<const Scalars*>(scalars), AllAligned16(x, y));
-    return cudaGetLastError();
+    if (s.inner == 1) return DropElements<T>(n, mask, As<T>(x), As<T>(y), aligned, stream);
+    return s.channels_last ? DropUnits<true, T>(s, mask, As<T>(x), As<T>(y), aligned, stream)
+                           : DropUnits<false, T>(s, mask, As<T>(x), As<T>(y), aligned, stream);
   };
   return WithElement(run, x, y);
 }

@@ -17,10 +17,6 @@
 
 #include "neap/layers/cuda/kernels/array.h"
 
-namespace neap {
-struct LossScale;  // core/step/loss_scale.h
-}
-
 namespace neap::kernels {
 
 // A tensor's shape for reductions per channel: {outer, channels, inner} in memory, or {outer,
@@ -93,10 +89,17 @@ cudaError_t Add(const ConstArray* inputs, int count, Array y, int64_t n, cudaStr
 cudaError_t Widen(ConstArray from, float* to, int64_t n, bool add, cudaStream_t stream);
 // Rounds to 16 bits.
 cudaError_t Narrow(const float* from, Array to, int64_t n, cudaStream_t stream);
-// For backward, x is dy and y is dx. The mask is that of the elements first .. first + n - 1 of the
-// layer. `scalars` points to an IterationScalars in device memory.
-cudaError_t Dropout(ConstArray x, Array y, int64_t n, int64_t first, float probability,
-                    uint64_t layer_seed, const void* scalars, cudaStream_t stream);
+// Each channel of each image is a unit that is kept or dropped: number `first` of the layer is the
+// first one. `scalars` points to an IterationScalars in device memory.
+struct DropoutMask {
+  int64_t first = 0;
+  float probability = 0;
+  uint64_t layer_seed = 0;
+  const void* scalars = nullptr;
+};
+// For backward, x is dy and y is dx.
+cudaError_t Dropout(const ChannelShape& units, const DropoutMask& mask, ConstArray x, Array y,
+                    cudaStream_t stream);
 
 // The memory of a reduction per channel. The tickets are kTickets zeros, and zeros again after each
 // reduction; reductions that may run at the same time must not share them.
@@ -120,6 +123,20 @@ cudaError_t AddBias(const ChannelShape& shape, const float* bias, Array y, cudaS
 // dbias = (or, if `add`, +=) the sum of dy over the channel.
 cudaError_t BiasGradient(const ChannelShape& shape, ConstArray dy, float* dbias, bool add,
                          const ReductionMemory& memory, cudaStream_t stream);
+
+// bias_gelu.cu. y = gelu(x + bias), with x + bias rounded to the type of x; y may be x. `gelu` is
+// kGelu or kTanhGelu.
+cudaError_t BiasGelu(const ChannelShape& shape, const Activation& gelu, ConstArray x,
+                     const float* bias, Array y, cudaStream_t stream);
+// dx is the gradient of x; dbias = (or, if it adds, +=) the sum of dx over the channel. dx may be
+// dy.
+struct BiasGradientSum {
+  float* dbias = nullptr;
+  bool adds = false;
+};
+cudaError_t BiasGeluBackward(const ChannelShape& shape, const Activation& gelu, ConstArray x,
+                             const float* bias, ConstArray dy, Array dx, const BiasGradientSum& sum,
+                             const ReductionMemory& memory, cudaStream_t stream);
 
 // The index of a window whose maximum a ReLU made 0: kNotPositive (layers/pooling.h).
 inline constexpr uint8_t kStopsAtRelu = 255;
@@ -176,38 +193,6 @@ cudaError_t Lrn(const ChannelShape& shape, const LrnOptions& options, ConstArray
                 cudaStream_t stream);
 cudaError_t LrnBackward(const ChannelShape& shape, const LrnOptions& options, ConstArray x,
                         ConstArray dy, Array dx, cudaStream_t stream);
-
-// The result of a loss. The images may be a part of a batch, and means are over all of it.
-struct LossMetrics {
-  float* mean_and_correct = nullptr;  // {mean loss, number of correct labels}
-  bool add = false;                   // to the metrics of the sub-batches before
-};
-// Of the scratch memory of SoftmaxCrossEntropy() and TargetLoss().
-int64_t LossScratchBytes(const ChannelShape& shape);
-
-// softmax.cu, over the channels. The probabilities are fp32 whatever the type of the logits and of
-// their gradient. With null labels, only the probabilities are computed. `smoothing` is that of
-// layers/softmax_cross_entropy.h.
-cudaError_t SoftmaxCrossEntropy(const ChannelShape& shape, int64_t labels_of_batch, float smoothing,
-                                ConstArray logits, const int32_t* labels, float* y,
-                                LossMetrics metrics, void* scratch, cudaStream_t stream);
-// The gradient is multiplied by the weight, and by the loss scale if there is one.
-cudaError_t SoftmaxCrossEntropyBackward(const ChannelShape& shape, int64_t labels_of_batch,
-                                        float smoothing, float weight, const float* y,
-                                        const int32_t* labels, const LossScale* loss_scale,
-                                        Array dx, cudaStream_t stream);
-
-// target_loss.cu, of the layers in layers/target_loss.h. y is fp32 whatever the type of x and of
-// its gradient. With null targets, only y is computed.
-enum class TargetLossKind { kSquaredError, kSigmoidCrossEntropy };
-cudaError_t TargetLoss(TargetLossKind kind, const ChannelShape& shape, int64_t elements_of_batch,
-                       ConstArray x, const float* targets, float* y, LossMetrics metrics,
-                       void* scratch, cudaStream_t stream);
-// The gradient is multiplied by the weight, and by the loss scale if there is one.
-cudaError_t TargetLossBackward(TargetLossKind kind, const ChannelShape& shape,
-                               int64_t elements_of_batch, float weight, const float* y,
-                               const float* targets, const LossScale* loss_scale, Array dx,
-                               cudaStream_t stream);
 
 // concat.cu: out[r * out_stride + k] (= or +=) in[r * in_stride + k] for r < rows, k < width.
 struct RowCopy {

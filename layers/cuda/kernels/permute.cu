@@ -12,7 +12,7 @@ template <typename Index>
 struct PermutedAxes {
   struct Axis {
     Divider<Index> extent = Divider<Index>(1);
-    Index stride = 0;
+    Index stride = 0, first = 0;
   };
   Axis axes[Permutation::kMaxAxes];
   int axis_count = 0;
@@ -30,6 +30,8 @@ __global__ void __launch_bounds__(kThreads)
     if (k >= p.axis_count) break;
     Index at = 0;
     rest = p.axes[k].extent.Split(rest, at);
+    at += p.axes[k].first;
+    if (at >= p.axes[k].extent.divisor) at -= p.axes[k].extent.divisor;
     source += at * p.axes[k].stride;
   }
   Write<kVec>(to, i, Read<kVec>(from, source));
@@ -40,9 +42,11 @@ PermutedAxes<Index> InVectors(const Permutation& permutation, int64_t vec) {
   PermutedAxes<Index> p;
   p.axis_count = permutation.count;
   for (int k = 0; k < permutation.count; ++k) {
-    const auto& [extent, stride] = permutation.axes[static_cast<size_t>(permutation.count - 1 - k)];
+    const auto& [extent, stride, first] =
+        permutation.axes[static_cast<size_t>(permutation.count - 1 - k)];
     const int64_t length = k == 0 ? extent / vec : extent;
-    p.axes[k] = {Divider<Index>(length), static_cast<Index>(k == 0 ? stride : stride / vec)};
+    p.axes[k] = {Divider<Index>(length), static_cast<Index>(k == 0 ? stride : stride / vec),
+                 static_cast<Index>(k == 0 ? first / vec : first)};
     p.count *= static_cast<Index>(length);
   }
   return p;
@@ -57,8 +61,8 @@ int64_t ElementsOf(const Permutation& permutation) {
 
 // Whether the source has runs of vectors, as the result has.
 bool HasRuns(const Permutation& permutation, int64_t vec) {
-  if (permutation.innermost().stride != 1 || permutation.innermost().extent % vec != 0)
-    return false;
+  const auto& [extent, stride, first] = permutation.innermost();
+  if (stride != 1 || extent % vec != 0 || first % vec != 0) return false;
   for (int k = 0; k + 1 < permutation.count; ++k) {
     if (permutation.axes[static_cast<size_t>(k)].stride % vec != 0) return false;
   }

@@ -45,22 +45,37 @@ absl::Status BiasedMatmul::Build(const Runtime& runtime, const MatmulShape& shap
 absl::Status BiasedMatmul::Run(const MatmulPointers& pointers, float* wide,
                                cudaStream_t stream) const {
   RETURN_IF_ERROR(matmul_->Run(pointers));
-  if (!fused_.bias) RETURN_IF_ERROR(AddBias(pointers, wide, stream));
+  if (!fused_.bias) {
+    const float* bias = static_cast<const float*>(pointers.bias);
+    if (type_ != kernels::Element::kFp32) {
+      RETURN_IF_ERROR(CudaStatus(
+          kernels::Widen({pointers.bias, type_}, wide, c_.channels, /*add=*/false, stream),
+          "bias of a product"));
+      bias = wide;
+    }
+    RETURN_IF_ERROR(AddBias(pointers, bias, stream));
+  }
   if (!wanted_.mask || fused_.mask) return absl::OkStatus();
   return CudaStatus(kernels::ReluMask({pointers.c, type_}, c_.outer * c_.channels,
                                       static_cast<uint8_t*>(pointers.mask), stream),
                     "ReLU mask");
 }
 
-absl::Status BiasedMatmul::AddBias(const MatmulPointers& pointers, float* wide,
-                                   cudaStream_t stream) const {
-  const float* bias = static_cast<const float*>(pointers.bias);
-  if (type_ != kernels::Element::kFp32) {
+absl::Status BiasedMatmul::RunRounding(const MatmulPointers& pointers, const float* bias,
+                                       void* narrow, cudaStream_t stream) const {
+  MatmulPointers with_bias = pointers;
+  with_bias.bias = bias;
+  if (fused_.bias && type_ != kernels::Element::kFp32) {
     RETURN_IF_ERROR(
-        CudaStatus(kernels::Widen({pointers.bias, type_}, wide, c_.channels, /*add=*/false, stream),
-                   "bias of a product"));
-    bias = wide;
+        CudaStatus(kernels::Narrow(bias, {narrow, type_}, c_.channels, stream), "cast of a bias"));
+    with_bias.bias = narrow;
   }
+  RETURN_IF_ERROR(matmul_->Run(with_bias));
+  return fused_.bias ? absl::OkStatus() : AddBias(pointers, bias, stream);
+}
+
+absl::Status BiasedMatmul::AddBias(const MatmulPointers& pointers, const float* bias,
+                                   cudaStream_t stream) const {
   const kernels::Array c = {pointers.c, type_};
   return CudaStatus(wanted_.relu ? kernels::BiasRelu(c_, c, bias, c, stream)
                                  : kernels::AddBias(c_, bias, c, stream),

@@ -19,9 +19,14 @@ class BiasedMatmul {
 
   // The bias is that of the pointers, of c's type. `wide` has room for it in fp32.
   absl::Status Run(const MatmulPointers& pointers, float* wide, cudaStream_t stream) const;
+  // With a bias of fp32 instead. `narrow` has room for it in c's type, to which the product rounds
+  // it; null if that is fp32. Without a mask.
+  absl::Status RunRounding(const MatmulPointers& pointers, const float* bias, void* narrow,
+                           cudaStream_t stream) const;
 
  private:
-  absl::Status AddBias(const MatmulPointers& pointers, float* wide, cudaStream_t stream) const;
+  absl::Status AddBias(const MatmulPointers& pointers, const float* bias,
+                       cudaStream_t stream) const;
 
   kernels::Element type_ = kernels::Element::kFp32;
   MatmulOptions wanted_, fused_;  // all, and what the product computes

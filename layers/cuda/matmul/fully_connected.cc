@@ -11,7 +11,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/core/base/units.h"
 #include "neap/layers/cuda/candidates.h"
 #include "neap/layers/cuda/device/cuda_status.h"
 #include "neap/layers/cuda/matmul/matmul.h"
@@ -21,10 +20,6 @@ namespace {
 
 using namespace operands;
 
-// The workspace that cuBLAS recommends on Hopper. Products with fewer multiplications than
-// kWorthWorkspace are too small to be split along K.
-constexpr int64_t kLargeWorkspace = 32 * kMiB;
-constexpr int64_t kWorthWorkspace = int64_t{1} << 24;
 constexpr std::string_view kWithWorkspace = "cublaslt-32m";
 constexpr std::string_view kWithout = "cublaslt-0";
 
@@ -118,10 +113,8 @@ absl::StatusOr<Candidates> FullyConnectedCandidates(const StepSignature& signatu
         ElementOf(dy.dtype));
   }
   Candidates candidates;
-  if (p.shape.m * p.shape.n * p.shape.k >= kWorthWorkspace) {
-    candidates.push_back(
-        CandidateWith(signature, runtime, kWithWorkspace, kLargeWorkspace, bias_bytes));
-  }
+  if (const int64_t blas_bytes = BlasWorkspaceOf(p.shape); blas_bytes > 0)
+    candidates.push_back(CandidateWith(signature, runtime, kWithWorkspace, blas_bytes, bias_bytes));
   candidates.push_back(CandidateWith(signature, runtime, kWithout, 0, bias_bytes));
   return candidates;
 }

@@ -1,5 +1,7 @@
 #include "neap/layers/cuda/matmul/matmul.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 
@@ -13,7 +15,7 @@ cudaDataType_t BlasType(DType dtype) {
 
 struct Matrix {
   DType dtype;
-  int64_t rows, columns, stride;
+  int64_t rows, columns, stride, leading;
 };
 
 absl::Status MakeLayout(const CublasLibrary& cublas, const Matrix& matrix, int64_t batch,
@@ -22,7 +24,8 @@ absl::Status MakeLayout(const CublasLibrary& cublas, const Matrix& matrix, int64
       "cublasLtMatrixLayoutCreate",
       cublas.matrix_layout_create(&layout, BlasType(matrix.dtype),
                                   static_cast<uint64_t>(matrix.rows),
-                                  static_cast<uint64_t>(matrix.columns), matrix.rows)));
+                                  static_cast<uint64_t>(matrix.columns),
+                                  matrix.leading > 0 ? matrix.leading : matrix.rows)));
   const auto set = [&](cublasLtMatrixLayoutAttribute_t which, const auto& value) {
     return cublas.Checked("cublasLtMatrixLayoutSetAttribute",
                           cublas.matrix_layout_set_attribute(layout, which, &value, sizeof(value)));
@@ -41,7 +44,7 @@ using Preference = std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreferenc
                                    cublasStatus_t (*)(cublasLtMatmulPreference_t)>;
 
 absl::StatusOr<Preference> MakePreference(const CublasLibrary& cublas, int64_t workspace_bytes,
-                                          uint32_t alignment) {
+                                          const MatmulShape& shape) {
   cublasLtMatmulPreference_t raw = nullptr;
   RETURN_IF_ERROR(
       cublas.Checked("cublasLtMatmulPreferenceCreate", cublas.matmul_preference_create(&raw)));
@@ -49,7 +52,6 @@ absl::StatusOr<Preference> MakePreference(const CublasLibrary& cublas, int64_t w
   const uint64_t most = static_cast<uint64_t>(workspace_bytes);
   // In-place reduction would add the parts of K in the order in which they finish.
   const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-  const uint32_t of_c = 16;
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t which, const auto& value) {
     return cublas.Checked(
         "cublasLtMatmulPreferenceSetAttribute",
@@ -57,14 +59,25 @@ absl::StatusOr<Preference> MakePreference(const CublasLibrary& cublas, int64_t w
   };
   RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most));
   RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes));
-  RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment));
-  RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment));
-  RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, of_c));
-  RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, of_c));
+  RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, shape.alignment));
+  RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, shape.alignment));
+  RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, shape.alignment_c));
+  RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, shape.alignment_c));
   return preference;
 }
 
 }  // namespace
+
+int64_t BlasWorkspaceOf(const MatmulShape& shape) {
+  constexpr int64_t kWorthIt = int64_t{1} << 24;
+  return shape.m * shape.n * shape.k >= kWorthIt ? kBlasWorkspace : 0;
+}
+
+uint32_t AlignmentOf(int64_t bytes) {
+  uint32_t alignment = 16;
+  while (bytes % alignment != 0) alignment /= 2;
+  return alignment;
+}
 
 absl::StatusOr<std::unique_ptr<Matmul>> Matmul::Build(const Runtime& runtime,
                                                       const MatmulShape& shape, MatmulTypes types,
@@ -112,19 +125,19 @@ absl::Status Matmul::Describe(const MatmulShape& s, MatmulTypes types) {
   RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_EPILOGUE, EpilogueOf(options_)));
   if (options_.mask) RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, s.m));
   const DType dtype = types.operands;
-  const Matrix a =
-      s.transpose_a ? Matrix{dtype, s.k, s.m, s.stride_a} : Matrix{dtype, s.m, s.k, s.stride_a};
-  const Matrix b =
-      s.transpose_b ? Matrix{dtype, s.n, s.k, s.stride_b} : Matrix{dtype, s.k, s.n, s.stride_b};
+  Matrix a = {dtype, s.m, s.k, s.stride_a, s.leading_a};
+  Matrix b = {dtype, s.k, s.n, s.stride_b, s.leading_b};
+  if (s.transpose_a) std::swap(a.rows, a.columns);
+  if (s.transpose_b) std::swap(b.rows, b.columns);
   RETURN_IF_ERROR(MakeLayout(cublas, a, s.batch, a_));
   RETURN_IF_ERROR(MakeLayout(cublas, b, s.batch, b_));
-  return MakeLayout(cublas, {types.result, s.m, s.n, s.stride_c}, s.batch, c_);
+  return MakeLayout(cublas, {types.result, s.m, s.n, s.stride_c, s.leading_c}, s.batch, c_);
 }
 
 absl::Status Matmul::Choose(const MatmulShape& s) {
   const CublasLibrary& cublas = *runtime_.cublas;
   ASSIGN_OR_RETURN(const Preference preference,
-                   MakePreference(cublas, options_.workspace_bytes, s.alignment));
+                   MakePreference(cublas, options_.workspace_bytes, s));
   const std::string call =
       absl::StrCat("cublasLtMatmulAlgoGetHeuristic ", s.batch, " of ", s.m, "x", s.n, "x", s.k);
   cublasLtMatmulHeuristicResult_t best = {};

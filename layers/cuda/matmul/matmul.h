@@ -17,6 +17,7 @@
 
 #include "absl/status/statusor.h"
 #include "neap/core/base/tensor.h"
+#include "neap/core/base/units.h"
 #include "neap/layers/cuda/candidates.h"
 
 namespace neap::cuda {
@@ -28,7 +29,10 @@ struct MatmulShape {
   int64_t m = 0, n = 0, k = 0;
   int64_t batch = 1;
   int64_t stride_a = 0, stride_b = 0, stride_c = 0;
-  uint32_t alignment = 16;  // of a and b, in bytes; c is always aligned to 16
+  uint32_t alignment = 16;    // of a and b, in bytes
+  uint32_t alignment_c = 16;  // of c
+  // Elements from one column to the next of the matrices as they lie in memory; 0: no gaps.
+  int64_t leading_a = 0, leading_b = 0, leading_c = 0;
 };
 
 // The types of a and b, and of c: 16-bit operands can have a result of their type or of fp32.
@@ -44,6 +48,15 @@ struct MatmulOptions {
   bool relu = false;  // of the sum, only with a bias
   bool mask = false;  // of the ReLU: a bit per element, 1 if that was above 0; m a multiple of 128
 };
+
+// The workspace that cuBLAS recommends on Hopper.
+inline constexpr int64_t kBlasWorkspace = 32 * kMiB;
+// kBlasWorkspace, or 0 for a product of so few multiplications that it is not worth splitting.
+int64_t BlasWorkspaceOf(const MatmulShape& shape);
+
+// The alignment that addresses have, up to the 16 bytes of MatmulShape, if they are multiples of
+// `bytes` from an aligned one.
+uint32_t AlignmentOf(int64_t bytes);
 
 struct MatmulPointers {
   const void* a = nullptr;

@@ -73,7 +73,7 @@ cudaError_t LayerNormForward(const LaunchArgs& a) {
 cudaError_t LayerNormBackward(const LaunchArgs& a) {
   return kernels::LayerNormBackward(DenseChannelShapeOf(a.signature.Spec(X())), ImageNormReads(a),
                                     StatisticsOf(a), a.Array(Dy()), ImageNormSumsOf(a),
-                                    a.Array(Dx()), a.Reduction(), a.stream);
+                                    a.FindArray(Addend()), a.Array(Dx()), a.Reduction(), a.stream);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// ChannelShuffle, PixelShuffle and PixelUnshuffle.
+// ChannelShuffle, PixelShuffle, PixelUnshuffle, and the layers of layers/shape.
 #include "neap/layers/steps/permutation.h"
 
 #include "neap/layers/cuda/candidates.h"
@@ -12,8 +12,10 @@ using namespace operands;
 
 cudaError_t LaunchPermutation(const LaunchArgs& a) {
   const bool forward = a.signature.phase == Phase::kForward;
-  return kernels::Permute(PermutationOf(a.signature), a.Array(forward ? X() : Dy()),
-                          a.Array(forward ? Y() : Dx()), a.stream);
+  const kernels::ConstArray from = a.Array(forward ? X() : Dy());
+  const kernels::Array to = a.Array(forward ? Y() : Dx());
+  if (from.data == to.data) return cudaSuccess;  // in place, a view
+  return kernels::Permute(PermutationOf(a.signature), from, to, a.stream);
 }
 
 }  // namespace

@@ -206,11 +206,25 @@ const Folded* FindFolded(std::string_view op) {
   return found == std::end(kFolded) ? nullptr : found;
 }
 
+// Whether an Expand only repeats a tensor {1, T, C}, say, for every image. As one that is the same
+// for all of them, it stays as it is.
+absl::StatusOr<bool> RepeatsForImages(NodeReader& node, const NetworkBuilder& network, Dims dims) {
+  ASSIGN_OR_RETURN(const Constant shape, node.Constant(1));
+  if (dims.size() < 3 || dims[0] != 1) return false;
+  dims[0] = network.graph_batch();
+  return BroadcastDims(dims, ToIntegers(shape)) == dims;
+}
+
 // A tensor of the file as its elements are, or as the transpose of a matrix; absent if the node
 // does something else.
-absl::StatusOr<std::optional<Stored>> WithOtherAxes(NodeReader& node) {
+absl::StatusOr<std::optional<Stored>> WithOtherAxes(NodeReader& node,
+                                                    const NetworkBuilder& network) {
   std::optional<Stored> stored = node.IfStored(0);
   if (!stored.has_value()) return std::nullopt;
+  if (node.op() == "Expand") {
+    ASSIGN_OR_RETURN(const bool is_same, RepeatsForImages(node, network, stored->dims()));
+    return is_same ? stored : std::nullopt;
+  }
   if (node.op() == "Identity") {
     stored->alias = node.proto().output(0);
     return stored;
@@ -242,7 +256,7 @@ absl::Status FoldSplit(NodeReader& node, NetworkBuilder& network) {
 
 absl::StatusOr<Value> FoldOne(NodeReader& node, NetworkBuilder& network) {
   if (node.op() == "Constant") return FromAttribute(node);
-  ASSIGN_OR_RETURN(const std::optional<Stored> stored, WithOtherAxes(node));
+  ASSIGN_OR_RETURN(const std::optional<Stored> stored, WithOtherAxes(node, network));
   if (stored.has_value()) return Value(*stored);
   if (node.op() == "Identity") return node.Constant(0);
   if (ChangesAxes(node.op())) {

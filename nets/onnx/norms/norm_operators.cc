@@ -14,6 +14,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
+#include "neap/nets/onnx/axes/rearrange.h"
 #include "neap/nets/onnx/constants/constant_arrays.h"
 #include "neap/nets/onnx/node_axes.h"
 #include "neap/nets/onnx/norms/norm_layers.h"
@@ -75,7 +76,7 @@ absl::Status SpreadGroups(NetworkBuilder& network, int64_t of_group, Weight& wei
 
 // An image, or a vector that is no image made flat.
 absl::Status CheckHasChannels(const ImageValue& x) {
-  if (!x.is_flat || x.elements() == x.spec.shape.c()) return absl::OkStatus();
+  if (!x.is_flat() || x.elements() == x.spec.shape.c()) return absl::OkStatus();
   return absl::UnimplementedError("it normalises the elements of an image that is made flat");
 }
 
@@ -98,17 +99,23 @@ absl::Status NormaliseGroups(NodeReader& node, NetworkBuilder& network, const Im
     return absl::UnimplementedError(
         "its scale and bias, which are those of groups of channels, are not 1 and 0");
   }
-  RETURN_IF_ERROR(AddNorm(node, network, GroupNorm{.groups = x.groups, .epsilon = epsilon}, x, {}));
-  ImageValue normalised = std::get<ImageValue>(*network.Find(node.proto().output(0)));
-  normalised.groups = x.groups;
-  normalised.joins_positions = x.joins_positions;
-  network.Set(node.proto().output(0), std::move(normalised));
-  return absl::OkStatus();
+  const GroupNorm norm = {.groups = x.dims()[1], .epsilon = epsilon};
+  return AddNorm(node, network, norm, x, {});
+}
+
+// Whether the second axis is groups of channels, so that all behind it is one group: C, or the
+// outermost part of it.
+bool HasGroups(const ImageValue& x) {
+  if (x.is_image() || x.is_flat() || x.rank() < 3) return false;
+  const Factors& axis = x.arrangement.axes()[1];
+  if (axis.empty()) return x.arrangement.axes()[0].size() == 1;
+  return axis.size() == 1 && axis[0].axis == 1 &&
+         axis[0].stride * axis[0].extent == x.spec.shape.c();
 }
 
 // The axis of the channels in the ONNX graph.
 int64_t ChannelAxis(const ImageValue& x) {
-  return x.is_channels_last ? x.spec.shape.rank() - 1 : 1;
+  return static_cast<int64_t>(x.channel_axis().value_or(0));
 }
 
 absl::Status NotANorm() {
@@ -119,8 +126,8 @@ absl::Status NotANorm() {
 
 // Whether both are of the same images.
 bool IsSame(const ImageValue& a, const ImageValue& b) {
-  return a.layer == b.layer && a.dims() == b.dims() && a.is_channels_last == b.is_channels_last &&
-         a.formula.has_value() == b.formula.has_value() && a.softmax == b.softmax;
+  return a.layer == b.layer && a.arrangement == b.arrangement &&
+         a.formula.has_value() == b.formula.has_value();
 }
 
 // What an operator with one argument makes of a part, if it is a step of a norm.
@@ -170,7 +177,8 @@ absl::Status StepOfBoth(NodeReader& node, NetworkBuilder& network, NormPart a, c
 }  // namespace
 
 absl::StatusOr<bool> IsChannelMean(NodeReader& node, const ImageValue& x) {
-  if (x.groups != 0 || !CheckHasChannels(x).ok() || node.Int("keepdims", 1) == 0) return false;
+  const bool has_channels = x.channel_axis().has_value() && CheckHasChannels(x).ok();
+  if (!has_channels || node.Int("keepdims", 1) == 0) return false;
   ASSIGN_OR_RETURN(const std::vector<int64_t> given, node.IntsOrInput("axes", 1));
   ASSIGN_OR_RETURN(const std::vector<int64_t> axes, CheckedAxes(given, std::ssize(x.dims())));
   node.Int("noop_with_empty_axes", 0);
@@ -181,10 +189,9 @@ namespace operators {
 
 absl::Status InstanceNormalization(NodeReader& node, NetworkBuilder& network) {
   const float epsilon = node.Float("epsilon", 1e-5F);
-  const ImageValue* const groups = node.IfImage(0);
-  if (groups != nullptr && groups->groups != 0 && !groups->is_channels_last)
-    return NormaliseGroups(node, network, *groups, epsilon);
-  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
+  ASSIGN_OR_RETURN(ImageValue x, node.ImageOfAnyLayout(0));
+  if (HasGroups(x)) return NormaliseGroups(node, network, x, epsilon);
+  ASSIGN_OR_RETURN(x, node.Image(0));
   RETURN_IF_ERROR(CheckHasChannels(x));
   ASSIGN_OR_RETURN(std::vector<Weight> weights, Parameters(node));
   return AddNorm(node, network, InstanceNorm{.epsilon = epsilon}, std::move(x), std::move(weights));
@@ -211,7 +218,11 @@ absl::Status LayerNormalization(NodeReader& node, NetworkBuilder& network) {
   RETURN_IF_ERROR(CheckHasChannels(x));
   const int64_t axis = node.Int("axis", -1), rank = std::ssize(x.dims());
   ASSIGN_OR_RETURN(const size_t from_zero, CheckedAxis(axis, rank));
-  if (static_cast<int64_t>(from_zero) != rank - 1 || ChannelAxis(x) != rank - 1) {
+  const bool is_last = static_cast<int64_t>(from_zero) == rank - 1;
+  if (is_last && !x.is_flat() && !x.arrangement.IsWhole(x.rank() - 1, 1)) {
+    ASSIGN_OR_RETURN(x, WithChannels(node.proto(), network, x, x.rank() - 1));
+  }
+  if (!is_last || !x.arrangement.IsWhole(x.rank() - 1, 1)) {
     return absl::UnimplementedError(absl::StrCat(
         "attribute 'axis' is ", axis, ", from which on the axes are not the channels alone"));
   }

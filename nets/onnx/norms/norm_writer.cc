@@ -8,6 +8,7 @@
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/nets/onnx/network_builder.h"
 #include "neap/nets/onnx/node_attributes.h"
 #include "neap/nets/onnx/node_writer.h"
@@ -17,13 +18,6 @@ namespace {
 
 using onnx_schema::Node;
 
-// One number for each channel, to be combined with images that have as many spatial axes.
-Shape PerChannelDims(const Shape& images) {
-  Shape::Dims dims(static_cast<size_t>(images.rank()) - 1, 1);
-  dims[0] = images.c();
-  return Shape(std::move(dims));
-}
-
 std::vector<int64_t> DimsOfAny(const Shape& images) {
   std::vector<int64_t> dims(images.dims().begin(), images.dims().end());
   dims[0] = 0;  // copied
@@ -32,7 +26,20 @@ std::vector<int64_t> DimsOfAny(const Shape& images) {
 
 }  // namespace
 
+Shape PerChannelDims(const Shape& images) {
+  Shape::Dims dims(static_cast<size_t>(images.rank()) - 1, 1);
+  dims[0] = images.c();
+  return Shape(std::move(dims));
+}
+
 absl::Status NodeWriter::WriteNorm(const ResolvedLayer& layer) {
+  if (const auto* const softmax = layer.layer.As<Softmax>()) {
+    const bool is_of_channels = softmax->axis == 1;
+    SetInt(AddNode(layer, softmax->logarithm ? "LogSoftmax" : "Softmax",
+                   is_of_channels ? Axes::kEither : Axes::kImages),
+           "axis", softmax->axis);
+    return absl::OkStatus();
+  }
   if (const auto* const norm = layer.layer.As<BatchNorm>()) {
     Node& node = AddNode(layer, "BatchNormalization", Axes::kEither);
     SetFloat(node, "epsilon", norm->epsilon);

@@ -31,14 +31,20 @@ def test_a_dataset_is_a_sequence_of_images_and_labels(digits):
             digits[outside]
 
 
-def png(shade):
-    """A PNG file of one grey pixel."""
+def grey_png(rows):
+    """A PNG file of grey pixels, whose rows are given."""
     def chunk(name, data):
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
-    header = struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes([0, shade]))) +
+    header = struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 0, 0, 0, 0)
+    pixels = b"".join(bytes([0, *row]) for row in rows)
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(pixels)) +
             chunk(b"IEND", b""))
+
+
+def png(shade):
+    """A PNG file of one grey pixel."""
+    return grey_png([[shade]])
 
 
 def test_folders_of_images_have_splits_and_may_have_empty_classes(tmp_path):
@@ -113,3 +119,59 @@ def test_ranges_outside_are_refused(digits):
         digits.read(len(digits), 1)
     with pytest.raises(neap.Error):
         neap.Loader(digits, batch=0)
+
+
+def test_masks_are_read_with_their_images(tmp_path):
+    mask = [[0, 1, 2], [255, 1, 0]]
+    for folder, rows in (("images", [[10, 20, 30], [40, 50, 60]]), ("masks", mask)):
+        (tmp_path / folder).mkdir()
+        for stem in "abc":
+            (tmp_path / folder / f"{stem}.png").write_bytes(grey_png(rows))
+    masks = neap.open_dataset(f"masks:{tmp_path}", shape=(3, 2, 3))
+    assert len(masks) == 3 and masks.classes == 3 and masks.shape == (3, 2, 3)
+    images, labels = masks.read(0, 2)
+    assert images.shape == (2, 3, 2, 3) and labels.shape == (2, 2, 3)
+    assert labels[1].tolist() == [[0, 1, 2], [-1, 1, 0]]
+    assert images[0, 0, 1, 2] == pytest.approx((60 / 255 - 0.485) / 0.229, abs=1e-5)
+    epoch = list(neap.Loader(masks, 1, crop=True))
+    assert len(epoch) == 3 and all(labels.shape == (1, 2, 3) for _, labels in epoch)
+    assert neap.open_dataset(f"masks:{tmp_path}", classes=7).classes == 7
+    with pytest.raises(neap.Error, match="labelled pixels, and tokens, cannot be moved"):
+        neap.Loader(masks, 1, flip=True)
+
+
+def test_patches_of_volumes_are_normalised_and_drawn_at_random(tmp_path):
+    voxels = numpy.random.default_rng(1).normal(3, 2, (2, 6, 7, 8)).astype(numpy.float32)  # C, D, H, W
+    classes = numpy.zeros((6, 7, 8), numpy.uint8)
+    classes[0, 0, 0] = 1
+    for folder, values in (("images", voxels), ("labels", classes)):
+        (tmp_path / folder).mkdir()
+        numpy.save(tmp_path / folder / "case.npy", values)
+    scans = neap.open_dataset(f"volumes:{tmp_path}", shape=(2, 4, 3, 6), foreground=1)
+    assert len(scans) == 1 and scans.classes == 2 and scans.shape == (2, 4, 3, 6)
+    wide = voxels.astype(numpy.float64)
+    normal = (wide - wide.mean((1, 2, 3), keepdims=True)) / wide.std((1, 2, 3), keepdims=True)
+    patch, labels = scans[0]
+    assert patch == pytest.approx(normal[:, 1:5, 2:5, 1:7], abs=1e-5) and not labels.any()
+    patches, labels = next(iter(neap.Loader(scans, 3)))
+    assert patches.shape == (3, 2, 4, 3, 6) and labels.shape == (3, 4, 3, 6)
+    assert (labels.reshape(3, -1).sum(1) == 1).all()  # all have the voxel of foreground
+    numpy.save(tmp_path / "images/case.npy", numpy.asfortranarray(voxels))
+    assert numpy.array_equal(neap.open_dataset(f"volumes:{tmp_path}", shape=(2, 4, 3, 6))[0][0], patch)
+
+
+def test_windows_of_tokens_are_followed_by_their_labels(tmp_path):
+    tokens = numpy.arange(100, 0, -1, dtype=numpy.uint16)
+    tokens.tofile(tmp_path / "train.bin")
+    tokens[:20].tofile(tmp_path / "val.bin")
+    text = neap.open_dataset(f"tokens:{tmp_path}", shape=(8,))
+    assert len(text) == 12 and text.classes == 101 and text.shape == (8,)
+    windows, labels = text.read(0, 12)
+    assert windows.dtype == labels.dtype == numpy.int32 and windows.shape == labels.shape == (12, 8)
+    assert windows.ravel().tolist() == tokens[:96].tolist() and labels.ravel().tolist() == tokens[1:97].tolist()
+    windows, labels = next(iter(neap.Loader(text, 50, seed=3)))
+    assert (windows[:, 1:] == labels[:, :-1]).all() and (labels == windows - 1).all()
+    assert len(set(windows[:, 0].tolist())) > 20  # they begin anywhere
+    assert len(neap.open_dataset(f"tokens:{tmp_path}", "val", shape=(8,))) == 2
+    with pytest.raises(ValueError, match="channels, height, width"):
+        neap.open_dataset(f"tokens:{tmp_path}", shape=(8, 8))

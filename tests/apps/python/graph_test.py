@@ -61,6 +61,8 @@ def test_any_network_may_have_another_loss(small_net):
     smoothed = small_net.with_loss(neap.SoftmaxCrossEntropy(label_smoothing=0.1))
     assert smoothed.layers[-1][1] == neap.SoftmaxCrossEntropy(0.1)
     assert smoothed.with_loss("cross-entropy").layers == small_net.layers
+    dice = neap.DiceLoss(cross_entropy=1)
+    assert small_net.with_loss(dice).layers == [*small_net.layers[:-1], ("loss", dice, small_net.layers[-1][2])]
     with pytest.raises(neap.Error, match="'l1' is not"):
         small_net.with_loss("l1")
     with pytest.raises(TypeError, match="not a int"):

@@ -359,8 +359,7 @@ def same(model):
 
 @case("Softmax", "LogSoftmax")
 def softmax(model):
-    x, length = model.flat()
-    return model.add(model.operator, model.add("Gemm", x, model.weight(length, 4)), axis=model.pick(1, -1))
+    return model.add("Neg", model.add(model.operator, "x", axis=model.pick(1, 2, -1)))
 
 
 @case("Constant")
@@ -450,7 +449,6 @@ def test_an_operator_computes_what_the_reference_does(operator, tmp_path):
         wanted = onnx.reference.ReferenceEvaluator(proto).run(None, {"x": model.images})[0]
         net = neap.from_onnx(path, batch=model.shape[0])
         with neap.Session(net, device="cpu", inference_only=True) as session:
-            found = session.predict(model.images, probabilities=operator.endswith("Softmax"))
-        found = numpy.log(found) if operator == "LogSoftmax" else found
+            found = session.predict(model.images)
         assert found.size == wanted.size, f"seed {seed}"
         numpy.testing.assert_allclose(found.reshape(wanted.shape), wanted, rtol=TOLERANCE, atol=TOLERANCE, err_msg=f"seed {seed}")

@@ -55,6 +55,8 @@ def test_a_state_dict_is_loaded(trained, small_net):
         session.load_state_dict(state)
         assert all(numpy.array_equal(values, state[name]) for name, values in session.state_dict().items()
                    if not name.endswith("num_batches_tracked"))
+        session.load_state_dict({**state, "fc.weight": state["fc.weight"][..., None, None]})
+        assert numpy.array_equal(session.state_dict()["fc.weight"], state["fc.weight"])
         with pytest.raises(neap.Error, match="'fc.weight' has the shape"):
             session.load_state_dict({**state, "fc.weight": state["fc.weight"].T}, strict=False)
 

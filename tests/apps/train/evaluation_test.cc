@@ -29,6 +29,31 @@ TEST_CASE("the text and the JSON have top-5 where it was counted") {
   CHECK(apps::ToJson(accuracy).at("top5_accuracy") == 1);
 }
 
+TEST_CASE("labelled pixels have a mean IoU, and voxels a mean Dice, in text and JSON") {
+  Accuracy accuracy = {.correct = 13, .images = 1, .labels = 16, .loss = 0.7};
+  accuracy.unit = "pixels";
+  accuracy.confusion.emplace(3);
+  accuracy.confusion->AddCounts({9, 1, 0, 0, 2, 4, 0, 0, 0, 0, 0, 0});
+  CHECK(apps::ToText(accuracy) == "81.25% (13 of 16 pixels), mean IoU 66.07%, loss 0.7");
+  accuracy.unit = "voxels";
+  CHECK(apps::ToText(accuracy) ==
+        "81.25% (13 of 16 voxels), mean Dice 72.73% without class 0, loss 0.7");
+  const nlohmann::json json = nlohmann::json::parse(apps::ToJson(accuracy).dump());
+  CHECK(json.at("mean_iou") == doctest::Approx((9.0 / 12 + 4.0 / 7) / 2));
+  CHECK(json.at("mean_foreground_dice") == doctest::Approx(8.0 / 11));
+  CHECK(json.at("class_iou").at(1) == doctest::Approx(4.0 / 7));
+  CHECK(json.at("class_iou").at(2).is_null());
+  CHECK(json.at("class_dice").size() == 3);
+}
+
+TEST_CASE("tokens have a perplexity, in text and JSON") {
+  Accuracy accuracy = {.correct = 4, .images = 1, .labels = 10, .loss = 3};
+  CHECK(!apps::ToJson(accuracy).contains("perplexity"));
+  accuracy.unit = "tokens";
+  CHECK(apps::ToText(accuracy) == "40.00% (4 of 10 tokens), loss 3, perplexity 20.0855");
+  CHECK(apps::ToJson(accuracy).at("perplexity") == doctest::Approx(20.0855));
+}
+
 TEST_CASE("NaN is not among the five most probable classes") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const Prediction prediction = {.shape = {2, 3, 1, 1}, .logits = {nan, nan, nan, nan, 1.0F, nan}};

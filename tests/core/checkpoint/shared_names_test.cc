@@ -66,6 +66,32 @@ TEST_CASE("a file may have other names of a shared parameter, with the same valu
   }
 }
 
+TEST_CASE("a tensor of a file may have other extents of 1 at its end, but no others") {
+  const ScratchDirectory directory;
+  const std::string own = directory.File("own"), other = directory.File("other");
+  const auto device = OpenCpu();
+  Session source = Opened(TwoTowers(), *device, {}, {.seed = 5});
+  REQUIRE(source.SaveWeights(own).ok());
+  Session session = Opened(TwoTowers(), *device, {}, {.seed = 6});
+  const auto load = [&](const std::vector<int64_t>& shape) {
+    const absl::StatusOr<SafetensorsReader> reader = SafetensorsReader::Open(own);
+    REQUIRE(reader.ok());
+    std::vector<WrittenTensor> tensors;
+    for (SafetensorsEntry entry : reader->entries()) {
+      const std::string bytes = ReadTensor(*reader, entry.name).value();
+      if (entry.name == "a.weight") entry.shape = shape;
+      tensors.push_back({entry, bytes});
+    }
+    REQUIRE(Write(other, tensors).ok());
+    return session.Load(other);
+  };
+  CHECK(load({5, 3, 1, 1}).ok());
+  CHECK(Stored(session, "a.weight") == Stored(source, "a.weight"));
+  CHECK(load({5, 3}).ok());
+  CHECK(absl::IsInvalidArgument(load({5, 1, 3})));
+  CHECK(absl::IsInvalidArgument(load({15})));
+}
+
 TEST_CASE("weights in memory may have other names of a shared parameter, with the same values") {
   const auto device = OpenCpu();
   Session session = Opened(TwoTowers(), *device);

@@ -8,12 +8,16 @@
 #include "neap/core/base/units.h"
 #include "neap/core/step/signature_text.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/devices/device_description.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/norm/layer_norm.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/tokens/embedding.h"
+#include "neap/layers/tokens/position_embedding.h"
+#include "neap/layers/tokens/prepend_token.h"
 
 namespace neap {
 namespace {
@@ -184,6 +188,21 @@ TEST_CASE("reruns of norms and passes of inference have kinds of their own") {
   CHECK(group_of(BatchNorm{}, true, Mode::kTraining) == "batch_norm forward rerun");
   CHECK(group_of(LayerNorm{}, true, Mode::kTraining) == "layer_norm forward rerun");
   CHECK(group_of(Relu{}, false, Mode::kInference) == "relu forward inference");
+}
+
+TEST_CASE("layers whose parameters multiply nothing are passes") {
+  const TensorSpec x = {{4, 64, 32}, DType::kBf16, Layout::kChannelsLast};
+  const auto family_of = [&](const Layer& layer, Phase phase) {
+    return Of(layer, phase, x, /*flops=*/1e9).family;
+  };
+  const Attention attention = {.heads = 4, .kv_heads = 2, .learned_bias = true};
+  for (const Phase phase : {Phase::kForward, Phase::kBackwardData})
+    CHECK(family_of(attention, phase) == "pass");
+  CHECK(family_of(PositionEmbedding{}, Phase::kForward) == "pass");
+  CHECK(family_of(PrependToken{}, Phase::kForward) == "pass");
+  const TensorSpec ids = {{4, 32}, DType::kInt32};
+  CHECK(Of(Embedding{.vocabulary = 100, .channels = 64}, Phase::kForward, ids).family == "pass");
+  CHECK(family_of(Convolution{.out_channels = 8}, Phase::kForward) == "dense forward");
 }
 
 TEST_CASE("an addition of gradients reads its sum and writes it") {

@@ -14,6 +14,7 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/fusion/biased_gelu.h"
 #include "neap/layers/fusion/fused_convolution.h"
 #include "neap/layers/fusion/rules.h"
 #include "neap/layers/join.h"
@@ -62,6 +63,37 @@ TEST_CASE("on a GPU the bias of a convolution moves into a pooled ReLU") {
   CHECK(trained == std::vector<std::string>{"conv.weight", "conv.bias", "fc.weight", "fc.bias",
                                             "fc.weight.grad", "fc.bias.grad", "conv.bias.grad",
                                             "conv.weight.grad"});
+}
+
+TEST_CASE("on a GPU the bias of a convolution moves into the GELU that alone reads its output") {
+  for (const bool bias : {true, false}) {
+    CAPTURE(bias);
+    Graph net({.name = "net", .batch = 2});
+    const Convolution convolution = {.out_channels = 3, .kernel = 1, .bias = bias};
+    const Gelu gelu = {Gelu::Approximation::kTanh};
+    const std::string z = net.Add("conv", convolution, {net.Input({3, 4, 4})});
+    net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {net.Add("gelu", gelu, {z})}),
+             SoftmaxCrossEntropy{});
+    const ResolvedGraph plain = Resolve(net, Mode::kTraining).value();
+    const ResolvedGraph on_cpu = Fuse(plain, Mode::kTraining, CpuRules());
+    const ResolvedGraph fused = Fuse(plain, Mode::kTraining, GpuRules());
+    REQUIRE(fused.layers.size() == plain.layers.size());
+    const auto layer = [](const ResolvedGraph& graph, const std::string& name) {
+      return std::find_if(graph.layers.begin(), graph.layers.end(),
+                          [&](const ResolvedLayer& each) { return each.name == name; })
+          ->layer;
+    };
+    CHECK(layer(on_cpu, "gelu") == Layer(gelu));
+    CHECK(layer(fused, "conv") == Layer(Convolution{.out_channels = 3, .bias = false}));
+    CHECK(layer(fused, "gelu") == (bias ? Layer(BiasedGelu{gelu}) : Layer(gelu)));
+    std::vector<std::string> trained;
+    const Program program = BuildProgram(fused, ProgramOptions{}).value();
+    for (const Tensor& tensor : program.tensors) {
+      if (tensor.role == Role::kParam) trained.push_back(tensor.name);
+    }
+    CHECK(trained.size() == (bias ? 4 : 3));
+    CHECK(std::count(trained.begin(), trained.end(), "conv.bias") == (bias ? 1 : 0));
+  }
 }
 
 TEST_CASE("the steps of a convolution with a ReLU") {

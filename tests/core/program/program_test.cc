@@ -243,8 +243,8 @@ TEST_CASE("x + x has the gradient dy + dy") {
 TEST_CASE("training and inference have the same persistent tensors under the same ids") {
   for (uint32_t seed = 1; seed <= 50; ++seed) {
     CAPTURE(seed);
-    const Graph graph =
-        testing::RandomGraph(seed, {.image_norms = seed % 3 == 1, .ports = seed % 2 == 1});
+    const Graph graph = testing::RandomGraph(
+        seed, {.image_norms = seed % 3 == 1, .attention = seed % 5 == 2, .ports = seed % 2 == 1});
     const Program training = BuildProgram(graph, {.mode = Mode::kTraining}).value();
     const Program inference = BuildProgram(graph, {.mode = Mode::kInference}).value();
     size_t persistent = 0;

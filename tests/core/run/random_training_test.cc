@@ -91,6 +91,7 @@ TEST_CASE("random networks of all types train to the same bits whatever the plan
                                             : Layout::kChannelsFirst;  // with every other choice
     const DType dtype = kTypes[seed / 5 % 3];
     const testing::RandomGraphOptions of = {.image_norms = seed / 3 % 3 == 1,
+                                            .attention = seed / 2 % 4 == 1,
                                             .dtype = dtype,
                                             .layout = layout,
                                             .residual = seed / 7 % 4 == 1,

@@ -145,6 +145,7 @@ TEST_CASE("random networks in sub-batches train to the same bits whatever the pl
         seed, {.batch = divides ? 4 : 5,
                .batch_norm = false,
                .image_norms = seed % 3 != 1,
+               .attention = seed % 4 == 2,
                .dtype = kTypes[type],
                .layout = seed % 5 == 4 ? Layout::kChannelsLast : Layout::kChannelsFirst,
                .residual = seed % 7 == 1,

@@ -11,6 +11,7 @@
 #include "neap/core/graph/source.h"
 #include "neap/core/step/signature_text.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
@@ -20,16 +21,26 @@
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
+#include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
+#include "neap/layers/shape/permute.h"
+#include "neap/layers/shape/reshape.h"
+#include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/windows.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
+#include "neap/layers/tokens/embedding.h"
+#include "neap/layers/tokens/linear_cross_entropy.h"
+#include "neap/layers/tokens/position_embedding.h"
+#include "neap/layers/tokens/prepend_token.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
 
@@ -63,8 +74,28 @@ auto Fields(ChannelSplit& d) {
   return std::tie(a);
 }
 auto Fields(ScaleShift& d) {
+  auto& [a, b, c, e] = d;
+  return std::tie(a, b, c, e);
+}
+auto Fields(Reshape& d) {
+  auto& [a] = d;
+  return std::tie(a);
+}
+auto Fields(Permute& d) {
+  auto& [a] = d;
+  return std::tie(a);
+}
+auto Fields(WindowPartition& d) {
+  auto& [a] = d;
+  return std::tie(a);
+}
+auto Fields(WindowMerge& d) {
   auto& [a, b] = d;
   return std::tie(a, b);
+}
+auto Fields(Roll& d) {
+  auto& [a] = d;
+  return std::tie(a);
 }
 auto Fields(LeakyRelu& d) {
   auto& [a] = d;
@@ -86,11 +117,25 @@ auto Fields(Softplus& d) {
   auto& [a, b] = d;
   return std::tie(a, b);
 }
+auto Fields(Embedding& d) {
+  auto& [a, b, c, init] = d;
+  static_cast<void>(init);
+  return std::tie(a, b, c);
+}
+auto Fields(LinearCrossEntropy& d) {
+  auto& [a, b, c, init] = d;
+  static_cast<void>(init);
+  return std::tie(a, b, c);
+}
 auto Fields(Prelu& d) {
   auto& [a] = d;
   return std::tie(a);
 }
 auto Fields(Dropout& d) {
+  auto& [a, b] = d;
+  return std::tie(a, b);
+}
+auto Fields(StochasticDepth& d) {
   auto& [a] = d;
   return std::tie(a);
 }
@@ -106,6 +151,14 @@ auto Fields(GroupNorm& d) {
 auto Fields(InstanceNorm& d) {
   auto& [a, b, c] = d;
   return std::tie(a, b, c);
+}
+auto Fields(Softmax& d) {
+  auto& [a, b] = d;
+  return std::tie(a, b);
+}
+auto Fields(Attention& d) {
+  auto& [a, b, c, e, f, g, h, i] = d;
+  return std::tie(a, b, c, e, f, g, h, i);
 }
 auto Fields(LayerNorm& d) {
   auto& [a, b, c] = d;
@@ -140,23 +193,32 @@ auto Fields(PixelUnshuffle& d) {
   return std::tie(a, b);
 }
 auto Fields(SoftmaxCrossEntropy& d) {
-  auto& [a, b] = d;
-  return std::tie(a, b);
+  auto& [a, b, c] = d;
+  return std::tie(a, b, c);
+}
+auto Fields(DiceLoss& d) {
+  auto& [a, b, c, e, f] = d;
+  return std::tie(a, b, c, e, f);
 }
 auto Fields(MeanSquaredError& d) {
   auto& [a] = d;
   return std::tie(a);
 }
 auto Fields(BinaryCrossEntropy& d) {
-  auto& [a] = d;
-  return std::tie(a);
+  auto& [a, b] = d;
+  return std::tie(a, b);
+}
+auto Fields(FocalLoss& d) {
+  auto& [a, b, c] = d;
+  return std::tie(a, b, c);
 }
 auto Fields(Feed& d) {
   auto& [a, b] = d;
   return std::tie(a, b);
 }
 auto Fields(TransposedConvolution& d) {
-  auto& [a, b, c, e, f, g] = d;
+  auto& [a, b, c, e, f, g, init] = d;
+  static_cast<void>(init);
   return std::tie(a, b, c, e, f, g);
 }
 auto Fields(ZeroPad& d) {
@@ -177,8 +239,12 @@ std::vector<Extents> Others(Extents v) {
   const int64_t h = v.h(), w = v.w();
   return {{h + 1, w}, {h, w + 1}, {h + 1, w + 1}, {h + 10, w}, {1, h, w}, Extents::Of({w})};
 }
+std::vector<std::optional<int64_t>> Others(const std::optional<int64_t>&) { return {0, 1, 10}; }
 std::vector<std::optional<Extents>> Others(const std::optional<Extents>&) {
   return {Extents(1), Extents(11), Extents(1, 11), Extents(1, 1, 1)};
+}
+std::vector<std::vector<float>> Others(const std::vector<float>&) {
+  return {{1}, {2}, {1.5F}, {std::nextafter(1.5F, 2.0F)}, {1, 1}, {1, 1.5F}, {1, 1, 1}};
 }
 std::vector<std::vector<double>> Others(const std::vector<double>&) {
   return {{1}, {2}, {1.5}, {std::nextafter(1.5, 2.0)}, {1, 1}, {1, 1.5}, {1, 1, 1}};
@@ -241,17 +307,27 @@ TEST_CASE("two definitions never have the same text, whichever field they differ
   all.AddVariants(ChannelSlice{});
   all.AddVariants(ChannelSplit{});
   all.AddVariants(ScaleShift{});
+  all.AddVariants(Reshape{});
+  all.AddVariants(Permute{});
+  all.AddVariants(WindowPartition{});
+  all.AddVariants(WindowMerge{});
+  all.AddVariants(Roll{});
   all.AddVariants(LeakyRelu{});
   all.AddVariants(Clip{});
   all.AddVariants(Gelu{});
   all.AddVariants(Elu{});
   all.AddVariants(Softplus{});
   all.AddVariants(Prelu{});
+  all.AddVariants(Embedding{});
+  all.AddVariants(LinearCrossEntropy{});
   all.AddVariants(Dropout{});
+  all.AddVariants(StochasticDepth{});
   all.AddVariants(FullyConnected{});
   all.AddVariants(GroupNorm{});
   all.AddVariants(InstanceNorm{});
+  all.AddVariants(Attention{});
   all.AddVariants(LayerNorm{});
+  all.AddVariants(Softmax{});
   all.AddVariants(LocalResponseNorm{});
   all.AddVariants(MaxPool{});
   all.AddVariants(AveragePool{});
@@ -262,18 +338,23 @@ TEST_CASE("two definitions never have the same text, whichever field they differ
   all.AddVariants(PixelUnshuffle{});
   all.AddVariants(SoftmaxCrossEntropy{});
   all.AddVariants(SoftmaxCrossEntropy{.label_smoothing = 0.1F});
+  all.AddVariants(DiceLoss{});
   all.AddVariants(MeanSquaredError{});
   all.AddVariants(BinaryCrossEntropy{});
+  all.AddVariants(FocalLoss{});
   all.AddVariants(TransposedConvolution{});
   all.AddVariants(ZeroPad{});
   all.AddVariants(Feed{.tensor = {.shape = {8, 3, 4, 4}}});
   CHECK(SoftmaxCrossEntropy{}.Parameters().empty());
   CHECK(MeanSquaredError{}.Parameters().empty());
   CHECK(BinaryCrossEntropy{}.Parameters().empty());
+  CHECK(Dropout{}.Parameters() == "probability=0.5");
+  CHECK(ScaleShift{}.Parameters() == "scale=1 shift=0");
   CHECK(MaxPool{}.Parameters() == "kernel=2x2 stride=2x2 padding=0x0");
   CHECK(AveragePool{}.Parameters() == "kernel=2x2 stride=2x2 padding=0x0 count_padding=true");
   for (const Layer& layer :
-       std::vector<Layer>{Relu{}, Sigmoid{}, Tanh{}, Add{}, Concat{}, GlobalAveragePool{}}) {
+       std::vector<Layer>{Relu{}, Sigmoid{}, Tanh{}, Add{}, Concat{}, GlobalAveragePool{},
+                          PositionEmbedding{}, PrependToken{}}) {
     all.Add(layer);
     CHECK(layer.Parameters().empty());
   }

@@ -33,6 +33,7 @@ StepSignature BackwardParams(int64_t batch) {
   return {.layer = Convolution{.out_channels = 8, .kernel = {3, 5}, .padding = {1, 2}},
           .phase = Phase::kBackwardParams,
           .divisible = true,
+          .multiplies = true,
           .operands = {{Dy(), Fp32({batch, 8, 6, 7}), Access::kRead},
                        {X(), Fp32({batch, 4, 6, 7}), Access::kRead},
                        {ParamGrad(0), Fp32({8, 4, 3, 5}), Access::kWrite},
@@ -103,7 +104,7 @@ TEST_CASE("each part of a signature that determines the kernel is in the text") 
       [](StepSignature& s) { s.phase = Phase::kBackwardData; },
       [](StepSignature& s) {
         s.layer = Relu{};
-        s.divisible = false;
+        s.divisible = s.multiplies = false;
         s.mode = Mode::kInference;
       },
       [](StepSignature& s) { s.rerun = true; },
@@ -186,6 +187,7 @@ TEST_CASE("in random networks steps with one text and one batch are the same but
     const Graph graph = testing::RandomGraph(
         seed, {.batch = i % 2 == 0 ? 2 : 8,
                .image_norms = seed % 2 == 1,
+               .attention = seed % 3 == 1,
                .layout = i % 4 < 2 ? Layout::kChannelsFirst : Layout::kChannelsLast});
     const Program program = BuildProgram(graph, {}).value();
     for (const Step& step : program.steps) {

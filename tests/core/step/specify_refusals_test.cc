@@ -9,15 +9,18 @@
 #include "absl/strings/str_cat.h"
 #include "neap/core/step/optimizer.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
+#include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
@@ -41,6 +44,7 @@ TEST_CASE("options outside their range are refused") {
   const std::vector<TensorSpec> x = {Image({2, 6, 5, 5})};
   CheckRefused(Dropout{1.0F}, x, "probability 1 is outside [0, 1)");
   CheckRefused(Dropout{-0.5F}, x, "probability -0.5 is outside [0, 1)");
+  CheckRefused(StochasticDepth{1.0F}, x, "rate 1 is outside [0, 1)");
   CheckRefused(LocalResponseNorm{.size = 4}, x, "size 4 must be odd and positive");
   CheckRefused(BatchNorm{.epsilon = 0}, x, "epsilon 0 must be positive");
   CheckRefused(GroupNorm{.epsilon = -1}, x, "epsilon -1 must be positive");
@@ -48,6 +52,8 @@ TEST_CASE("options outside their range are refused") {
   CheckRefused(LayerNorm{.epsilon = 0}, x, "epsilon 0 must be positive");
   CheckRefused(GroupNorm{.groups = 4}, x, "cannot normalise 6 channels in 4 groups");
   CheckRefused(GroupNorm{.groups = 0}, x, "cannot normalise 6 channels in 0 groups");
+  CheckRefused(Softmax{.axis = 0}, x, "axis 0 is none from 1 to 3");
+  CheckRefused(Softmax{.axis = 4}, x, "axis 4 is none from 1 to 3");
   const float nan = std::numeric_limits<float>::quiet_NaN();
   CheckRefused(LeakyRelu{-0.1F}, x, "negative_slope -0.1 must be finite and not negative");
   CheckRefused(LeakyRelu{nan}, x, "negative_slope nan must be finite and not negative");
@@ -106,6 +112,37 @@ TEST_CASE("wrong inputs are refused") {
                "input 1 is 2x6x1x1 fp32 nhwc, input 0 is 2x6x5x5 fp32 nchw: dtype and layout must"
                " agree");
   CheckRefused(Multiply{}, {x}, "takes 2 inputs, got 1");
+  CheckRefused(Attention{.heads = 0}, {x}, "heads 0 must be positive");
+  CheckRefused(Attention{.heads = 3, .kv_heads = 2}, {x}, "kv_heads 2 must divide heads 3");
+  CheckRefused(Attention{.scale = -1}, {x}, "scale -1 must not be negative");
+  CheckRefused(Attention{.rotary_dims = 1}, {x}, "rotary_dims 1 must be even");
+  CheckRefused(Attention{.rotary_dims = 4}, {x},
+               "rotary_dims 4 is more than the 2 dimensions of a head");
+  CheckRefused(Attention{.axes = -1}, {x}, "axes -1 must not be negative");
+  CheckRefused(Attention{.axes = 3}, {x, x, x},
+               "axes 3, but a tensor has the spatial axes of 2x6x5x5");
+  CheckRefused(Attention{.axes = 1}, {x, Image({2, 6, 4, 5}), Image({2, 6, 4, 5})},
+               "the query has 5 sequences, the key has 4");
+  CheckRefused(Attention{.rotary_base = 0}, {x}, "rotary_base 0 must be positive");
+  CheckRefused(Attention{}, {},
+               "takes query, key and value, or one tensor that has all three, and a bias, got 0"
+               " inputs");
+  CheckRefused(Attention{.heads = 4}, {x},
+               "query, key and value 2x6x5x5 fp32 nchw: its channels are no 12 heads");
+  CheckRefused(Attention{.heads = 4}, {x, x, x},
+               "query 2x6x5x5 fp32 nchw: its channels are no 4 heads");
+  CheckRefused(Attention{.heads = 2}, {x, Image({2, 4, 5, 5}), x},
+               "key 2x4x5x5 fp32 nchw has 2 dimensions in a head, the query 2x6x5x5 fp32 nchw has"
+               " 3");
+  CheckRefused(Attention{}, {x, x, Image({2, 6, 5, 4})},
+               "key 2x6x5x5 fp32 nchw and value 2x6x5x4 fp32 nchw have other positions");
+  CheckRefused(Attention{}, {x, Image({1, 6, 5, 5}), x},
+               "input 1 is 1x6x5x5 fp32 nchw, input 0 is 2x6x5x5 fp32 nchw: batch, dtype and layout"
+               " must agree");
+  CheckRefused(Attention{.heads = 2}, {x, x, x, Image({2, 1, 25, 5})},
+               "the bias is 2x1x25x5 fp32 nchw, expected 2x2x25x25, or with one head");
+  CheckRefused(Attention{.heads = 1, .learned_bias = true}, {x, Image({2, 1, 25, 25})},
+               "has a learned bias, and takes no other");
   CheckRefused(Concat{}, {x, Image({2, 6, 5, 4})},
                "cannot concatenate input 1 of shape 2x6x5x4 with input 0 of shape 2x6x5x5: all"
                " but the channels must agree");
@@ -127,6 +164,63 @@ TEST_CASE("a loss needs one int32 label per image, or per pixel") {
                "labels are 2 fp32 nchw, expected int32 2 for logits of 2x10x1x1");
   CheckRefused(SoftmaxCrossEntropy{}, {logits, {.shape = {3}, .dtype = DType::kInt32}},
                "labels are 3 int32 nchw, expected int32 2 for logits of 2x10x1x1");
+}
+
+TEST_CASE("labels may be finer than the predictions, by a whole number along each axis") {
+  const TensorSpec logits = {.shape = {2, 3, 4, 4, 2}};
+  const auto labels = [](const Shape& shape) {
+    return TensorSpec{.shape = shape, .dtype = DType::kInt32};
+  };
+  for (const Layer& loss : std::vector<Layer>{SoftmaxCrossEntropy{}, DiceLoss{}}) {
+    CHECK(Specified(loss, {logits, labels({2, 4, 4, 2})}).output == logits);
+    CHECK(Specified(loss, {logits, labels({2, 4, 8, 6})}).output == logits);
+    CheckRefused(loss, {logits, labels({2, 4, 6, 2})},
+                 "labels are 2x4x6x2 int32 nchw, expected int32 2x4x4x2 for logits of 2x3x4x4x2");
+    CheckRefused(loss, {logits, labels({2, 2, 4, 2})},
+                 "labels are 2x2x4x2 int32 nchw, expected int32 2x4x4x2 for logits of 2x3x4x4x2");
+    CheckRefused(loss, {Image({2, 3, 1, 1}), labels({2, 4, 4})},
+                 "labels are 2x4x4 int32 nchw, expected int32 2 for logits of 2x3x1x1");
+  }
+}
+
+TEST_CASE("losses have numbers in their ranges") {
+  const std::vector<TensorSpec> inputs = {Image({2, 3, 1, 1}),
+                                          {.shape = {2}, .dtype = DType::kInt32}};
+  CHECK(Specified(SoftmaxCrossEntropy{.class_weights = {0, 1, 2.5F}}, inputs).loss_mean ==
+        LossMean::kLabels);
+  CheckRefused(SoftmaxCrossEntropy{.class_weights = {1, 2}}, inputs,
+               "has 2 class weights for 3 classes, expected one each, of 256 classes at most");
+  CheckRefused(SoftmaxCrossEntropy{.class_weights = {1, -2, 0.5F}}, inputs,
+               "class weights are 1, -2, 0.5, expected numbers >= 0");
+  CHECK(Specified(DiceLoss{}, inputs).loss_mean == LossMean::kImages);
+  CheckRefused(DiceLoss{.smooth = 0}, inputs, "smooth is 0, expected a positive number");
+  CheckRefused(DiceLoss{.cross_entropy = -1}, inputs,
+               "the weight of its cross-entropy is -1, expected a number >= 0");
+  CheckRefused(DiceLoss{.background = false}, {Image({2, 1, 1, 1}), inputs[1]},
+               "has one class, the background, which does not count");
+  const std::vector<TensorSpec> both = {inputs[0], inputs[0]};
+  CheckRefused(BinaryCrossEntropy{.positive_weight = -1}, both,
+               "the weight of positive targets is -1, expected a number >= 0");
+  CheckRefused(FocalLoss{.alpha = 1.5F}, both,
+               "alpha is 1.5 and gamma 2, expected 0 <= alpha <= 1 and gamma >= 0");
+}
+
+TEST_CASE("Dice over the batch couples images, and saves one set's sums") {
+  const std::vector<TensorSpec> inputs = {Image({4, 3, 2, 2}),
+                                          {.shape = {4, 2, 2}, .dtype = DType::kInt32}};
+  const LayerSpec per_image = Specified(DiceLoss{}, inputs);
+  CHECK(per_image.traits.independent_images);
+  CHECK(per_image.saved[0].tensor.shape == Shape{4, 7});
+  CHECK(StepsText(per_image) ==
+        "forward: input[0] input[1] -> output[0] state[0] saved[0] output[0] over input[0] adds to "
+        "state\n"
+        "backward_data: output[0] input[1] saved[0] -> input_grad[0] input_grad[0] over "
+        "output[0]\n");
+  const LayerSpec batch = Specified(DiceLoss{.batch = true}, inputs);
+  CHECK_FALSE(batch.traits.independent_images);
+  CHECK(batch.loss_mean == LossMean::kKnown);
+  CHECK(batch.saved[0].tensor.shape == Shape{1, 7});
+  CHECK(DiceLoss{}.Specify({.inputs = inputs, .mode = Mode::kInference})->saved.empty());
 }
 
 TEST_CASE("labels are smoothed by less than 1") {

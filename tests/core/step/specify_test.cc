@@ -7,6 +7,7 @@
 
 #include "neap/core/graph/source.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
@@ -19,11 +20,16 @@
 #include "neap/layers/multiply.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
+#include "neap/layers/shape/permute.h"
+#include "neap/layers/shape/reshape.h"
+#include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/windows.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
@@ -130,7 +136,9 @@ TEST_CASE("norms of each image rerun from their saved statistics, and kernels ad
        {Layer(GroupNorm{.groups = 3}), Layer(InstanceNorm{.affine = true}), Layer(LayerNorm{})}) {
     CAPTURE(layer.type());
     const LayerSpec spec = Specified(layer, {x});
-    CHECK(StepsText(spec) == forward + backward);
+    std::string steps = forward + backward;
+    if (layer.As<LayerNorm>() != nullptr) steps.insert(steps.size() - 1, " adds to addend");
+    CHECK(StepsText(spec) == steps);
     CHECK(spec.output == x);
     CHECK(spec.params[0].name == "weight");
     CHECK(spec.params[0].init == Init{Init::Kind::kConstant, 1});
@@ -190,10 +198,13 @@ TEST_CASE("in inference only forward runs, and batch norm reads its running stat
 
 TEST_CASE("the other layers declare what their headers say") {
   const TensorSpec x = Image({2, 3, 4, 4});
-  CHECK(StepsText(Specified(Dropout{}, {x})) ==
-        "forward: input[0] iteration[0] -> output[0] output[0] over input[0]\n"
-        "backward_data: output_grad[0] iteration[0] -> input_grad[0]"
-        " input_grad[0] over output_grad[0]\n");
+  for (const Layer& layer :
+       {Layer(Dropout{}), Layer(Dropout{.per_channel = true}), Layer(StochasticDepth{})}) {
+    CHECK(StepsText(Specified(layer, {x})) ==
+          "forward: input[0] iteration[0] -> output[0] output[0] over input[0]\n"
+          "backward_data: output_grad[0] iteration[0] -> input_grad[0]"
+          " input_grad[0] over output_grad[0]\n");
+  }
   CHECK(StepsText(Specified(MaxPool{}, {x})) ==
         "forward: input[0] -> output[0] saved[0]\n"
         "backward_data: output_grad[0] saved[0] -> input_grad[0]\n");
@@ -204,6 +215,10 @@ TEST_CASE("the other layers declare what their headers say") {
         "forward: input[0] -> output[0]\n"
         "backward_data: input[0] output_grad[0] -> input_grad[0]"
         " input_grad[0] over output_grad[0]\n");
+  CHECK(StepsText(Specified(Softmax{}, {x})) ==
+        "forward: input[0] -> output[0] output[0] over input[0]\n"
+        "backward_data: output[0] output_grad[0] -> input_grad[0]"
+        " input_grad[0] over output_grad[0] input_grad[0] over output[0]\n");
   const LayerSpec add = Specified(Add{}, {x, x});
   CHECK(add.passes_gradient);
   CHECK(StepsText(add) ==
@@ -231,17 +246,56 @@ TEST_CASE("the other layers declare what their headers say") {
         "backward_data: output[0] input[1] -> input_grad[0] input_grad[0] over output[0]\n");
 }
 
+TEST_CASE("attention keeps its inputs, its output and a number for each query position and head") {
+  const TensorSpec query = {.shape = {2, 12, 5}}, key = {.shape = {2, 6, 7}};
+  const TensorSpec value = {.shape = {2, 4, 7}}, bias = {.shape = {2, 4, 5, 7}};
+  const LayerSpec spec = Specified(Attention{.heads = 4, .kv_heads = 2}, {query, key, value, bias});
+  CHECK(StepsText(spec) ==
+        "forward: input[0] input[1] input[2] input[3] -> output[0] saved[0]\n"
+        "backward_data: input[0] input[1] input[2] input[3] output[0] output_grad[0] saved[0] ->"
+        " input_grad[0] input_grad[1] input_grad[2] input_grad[3]\n");
+  CHECK(spec.steps[1].optional_writes == std::vector<Operand>{{Slot::kInputGrad, 3}});
+  CHECK(spec.output.shape == Shape{2, 8, 5});
+  CHECK(spec.saved[0].tensor.ToString() == "2x4x5 fp32 ncw");
+  CHECK(spec.steps[0].flops == 2 * 2 * 4 * 5 * 7 * (3 + 2));
+  CHECK(spec.steps[1].flops == 2 * 2 * 4 * 5 * 7 * (3 * 3 + 2 * 2));
+  CHECK(spec.traits ==
+        LayerTraits{.checkpoint = true, .hides_transfers = true, .independent_images = true});
+  // A causal query reads the keys up to its own position: 1 + 2 + 3 + 4 + 5 of them.
+  CHECK(Specified(Attention{.heads = 4, .kv_heads = 2, .causal = true}, {query, key, value})
+            .steps[0]
+            .flops == 2 * 2 * 4 * 15 * (3 + 2));
+  const LayerSpec packed =
+      Specified(Attention{.heads = 2, .learned_bias = true}, {Image({2, 12, 4, 3})});
+  CHECK(StepsText(packed) ==
+        "forward: input[0] param[0] -> output[0] saved[0]\n"
+        "backward_data: input[0] param[0] output[0] output_grad[0] saved[0] -> input_grad[0]"
+        " param_grad[0] adds to param_grad\n");
+  CHECK(packed.output.shape == Shape{2, 4, 4, 3});
+  CHECK(packed.params[0].tensor.shape == Shape{2, 12, 12});
+  // Four sequences of three positions.
+  const LayerSpec apart =
+      Specified(Attention{.heads = 2, .learned_bias = true, .axes = 1}, {Image({2, 12, 4, 3})});
+  CHECK(apart.params[0].tensor.shape == Shape{2, 3, 3});
+  CHECK(apart.saved[0].tensor.shape == Shape{2, 8, 3});
+  CHECK(apart.steps[0].flops == packed.steps[0].flops / 4);
+}
+
 TEST_CASE("layers declare the traits that the papers' policies and accounting use") {
   const std::vector<TensorSpec> x = {Image({2, 4, 6, 6})};
   LayerTraits convolution = {.checkpoint = true,
                              .hides_transfers = true,
                              .divisible = true,
                              .independent_images = true,
+                             .multiplies = true,
                              .paper_reads_output = false};
   CHECK(Specified(TransposedConvolution{.out_channels = 4}, x).traits == convolution);
   CHECK(Specified(Convolution{.out_channels = 4}, x).traits == convolution);
   CHECK(Specified(FullyConnected{.out_features = 4}, x).traits ==
-        LayerTraits{.checkpoint = true, .independent_images = true, .paper_reads_output = false});
+        LayerTraits{.checkpoint = true,
+                    .independent_images = true,
+                    .multiplies = true,
+                    .paper_reads_output = false});
   CHECK(Specified(Add{}, {x[0], x[0]}).traits ==
         LayerTraits{.checkpoint = true, .independent_images = true});
   for (const Layer& layer : {Layer(Relu{}), Layer(LocalResponseNorm{})})
@@ -250,13 +304,20 @@ TEST_CASE("layers declare the traits that the papers' policies and accounting us
   for (const Layer& layer : {Layer(Sigmoid{}),
                              Layer(Tanh{}),
                              Layer(Dropout{}),
+                             Layer(StochasticDepth{}),
                              Layer(MaxPool{}),
                              Layer(AveragePool{}),
                              Layer(GlobalAveragePool{}),
                              Layer(Concat{}),
                              Layer(Crop{}),
                              Layer(ZeroPad{}),
+                             Layer(Softmax{}),
+                             Layer(Reshape{{0, -1}}),
+                             Layer(Permute{{2, 1, 3}}),
+                             Layer(WindowPartition{2}),
+                             Layer(Roll{1}),
                              Layer(ScaleShift{}),
+                             Layer(ScaleShift{.learns_scale = true}),
                              Layer(ChannelSlice{}),
                              Layer(ChannelShuffle{.groups = 1}),
                              Layer(Resize{.scales = {2}}),
@@ -291,6 +352,42 @@ TEST_CASE("a fully connected weight has the image's axes here and two axes in fi
   CHECK(spec.output.shape == Shape{2, 10, 1, 1});
   CHECK(spec.params[0].tensor.shape == Shape{10, 3, 4, 5});
   CHECK(spec.params[0].saved_shape == Shape{10, 60});
+}
+
+TEST_CASE("a reshape runs in place where elements keep their order in memory") {
+  const auto runs_in_place = [](Layout layout, const std::vector<int64_t>& to) {
+    const LayerSpec spec = Specified(Reshape{to}, {{{2, 6, 4, 5}, DType::kFp32, layout}});
+    CHECK(spec.steps[0].in_place.empty() == spec.steps[1].in_place.empty());
+    return !spec.steps[0].in_place.empty();
+  };
+  for (const std::vector<int64_t>& to : {std::vector<int64_t>{0, -1}, {3, 40}, {-1, 1, 1}})
+    CHECK(runs_in_place(Layout::kChannelsFirst, to));
+  CHECK(runs_in_place(Layout::kChannelsLast, {0, -1}));
+  CHECK_FALSE(runs_in_place(Layout::kChannelsLast, {3, 40}));
+  CHECK_FALSE(runs_in_place(Layout::kChannelsLast, {-1, 1, 1}));
+  CHECK(Specified(Reshape{{0, -1}}, {Image({2, 6, 4, 5})}).output.shape == Shape{2, 6, 20});
+  CHECK(Specified(Permute{{3, 1, 2}}, {Image({2, 6, 4, 5})}).output.shape == Shape{2, 5, 6, 4});
+  CHECK(Specified(WindowPartition{{2, 5}}, {Image({2, 6, 4, 5})}).output.shape ==
+        Shape{2, 6, 2, 10});
+  CHECK(Specified(WindowMerge{.window = {2, 5}, .size = {4, 5}}, {Image({2, 6, 2, 10})})
+            .output.shape == Shape{2, 6, 4, 5});
+}
+
+TEST_CASE("shapes that do not fit a reshape, a permutation or windows are refused") {
+  const TensorSpec x = Image({2, 6, 4, 5});
+  const TensorSpec last = {{2, 6, 4, 5}, DType::kFp32, Layout::kChannelsLast};
+  CheckRefused(Reshape{{7, -1}}, {x}, "cannot reshape 2x6x4x5 to N, 7, -1");
+  CheckRefused(Reshape{{-1, -1}}, {x}, "cannot reshape 2x6x4x5 to N, -1, -1");
+  CheckRefused(Reshape{{120}}, {x}, "cannot reshape 2x6x4x5 to N, 120");
+  CheckRefused(Reshape{{4, 30}}, {last},
+               "cannot reshape 2x6x4x5 to 2x4x30 in channels-last: of 6 and 4 channels, neither is "
+               "a multiple of the other");
+  CheckRefused(Permute{{1, 2}}, {x}, "axes 1, 2 are not 1 to 3 in some order");
+  CheckRefused(Permute{{1, 2, 2}}, {x}, "axes 1, 2, 2 are not 1 to 3 in some order");
+  CheckRefused(WindowPartition{3}, {x}, "the image 4x5 is not filled by windows 3x3");
+  CheckRefused(WindowMerge{.window = 2, .size = 4}, {x},
+               "input 0 is 2x6x4x5 fp32 nchw, but 4x4 has 4 windows of 4 positions");
+  CheckRefused(Roll{{1, 2, 3}}, {x}, "shift 1x2x3 has 3 numbers, but the image has 2 axes");
 }
 
 TEST_CASE("feeds take no inputs and output the given tensor") {

@@ -310,12 +310,14 @@ TEST_CASE("synthetic has default sizes and refuses invalid options") {
 }
 
 TEST_CASE("an unknown dataset is refused with a list of the known ones") {
-  for (const std::string spec : {"imagenet:x", "idx", "idx:", "cifar10:", "synthetic:x", ""}) {
+  for (const std::string spec : {"imagenet:x", "idx", "idx:", "cifar10:", "masks:", "volumes",
+                                 "tokens:", "synthetic:x", ""}) {
     const absl::Status status = OpenDataset(spec, {}).status();
     CHECK(absl::IsInvalidArgument(status));
     CHECK(std::string(status.message()) ==
           "no dataset '" + spec +
-              "'; there are imagefolder:DIR, idx:DIR, cifar10:DIR, cifar100:DIR and synthetic");
+              "'; there are imagefolder:DIR, masks:DIR, volumes:DIR, tokens:DIR, tokens32:DIR, "
+              "idx:DIR, cifar10:DIR, cifar100:DIR and synthetic");
   }
 }
 

@@ -308,7 +308,7 @@ TEST_CASE("OpenDataset() opens folders of images, which alone have random crops"
   REQUIRE(synthetic.ok());
   const absl::Status status = BatchOfStep(**synthetic, {.crop = true}, 0).status();
   CHECK(status.message() ==
-        "loader: random crops are for images that are decoded, and exclude shift and flip");
+        "loader: random crops are for datasets that have them, and exclude shift and flip");
 }
 
 }  // namespace

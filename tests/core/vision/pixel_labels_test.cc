@@ -1,6 +1,7 @@
 // Networks that label every pixel, from the dataset to the trained weights.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <set>
 
 #include "neap/core/run/initialize.h"
@@ -151,6 +152,22 @@ TEST_CASE("synthetic pixels have the colour of their class, apart from the noise
   }
   CHECK(seen.size() == kClasses);
   for (size_t c = 0; c < kClasses; ++c) CHECK(high[c] - low[c] <= 2.001);  // only the noise
+}
+
+TEST_CASE("the planes of synthetic volumes have the same fields, and noise of their own") {
+  const ImageShape shape = {.c = 2, .h = kImage, .w = kImage, .d = 3};
+  const auto dataset = OpenDataset("synthetic", {.shape = shape, .label_pixels = true}).value();
+  CHECK(dataset->extents() == std::vector<int64_t>{2, 3, kImage, kImage});
+  REQUIRE(dataset->labels() == shape.positions());
+  std::vector<float> voxels(static_cast<size_t>(shape.elements()));
+  std::vector<int32_t> labels(static_cast<size_t>(shape.positions()));
+  REQUIRE(dataset->Read(5, voxels.data(), labels.data()).ok());
+  constexpr size_t kPlane = kImage * kImage;
+  for (size_t i = 0; i < 2 * kPlane; ++i) CHECK(labels[i] == labels[i + kPlane]);
+  for (size_t c = 0; c < 2; ++c) {
+    for (size_t i = 3 * c * kPlane; i < (3 * c + 2) * kPlane; ++i)
+      CHECK(std::abs(voxels[i] - voxels[i + kPlane]) <= 2.001F);  // the noise of both
+  }
 }
 
 TEST_CASE("images with labelled pixels cannot be shifted, and only synthetic has them") {

@@ -11,6 +11,7 @@
 #include "neap/core/graph/source.h"
 #include "neap/core/step/operands.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/channel_shuffle.h"
 #include "neap/layers/channel_slice.h"
@@ -23,17 +24,25 @@
 #include "neap/layers/fusion/fused_relu.h"
 #include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/join.h"
+#include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/lrn.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
+#include "neap/layers/shape/permute.h"
+#include "neap/layers/shape/reshape.h"
+#include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/windows.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
+#include "neap/layers/tokens/linear_cross_entropy.h"
+#include "neap/layers/tokens/position_embedding.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
 
@@ -62,8 +71,9 @@ TEST_CASE("a step of images stays as it is") {
 }
 
 TEST_CASE("a step whose kernels take all axes stays as it is") {
-  for (const Layer& layer : {Layer(Resize{.scales = {2}}), Layer(AdaptiveAveragePool{.size = 2}),
-                             Layer(PixelShuffle{}), Layer(PixelUnshuffle{})}) {
+  for (const Layer& layer :
+       {Layer(Resize{.scales = {2}}), Layer(AdaptiveAveragePool{.size = 2}), Layer(PixelShuffle{}),
+        Layer(PixelUnshuffle{}), Layer(Attention{.heads = 2, .kv_heads = 1})}) {
     for (const Shape& shape : {Shape{2, 8, 6}, Shape{2, 8, 4, 6, 2}}) {
       for (const Phase phase : {Phase::kForward, Phase::kBackwardData}) {
         const StepSignature step = *SignatureOf(layer, phase, {{.shape = shape}});
@@ -96,6 +106,10 @@ TEST_CASE("axes of volumes become one where all positions are alike") {
              {{.shape = {2, 3, 4, 5, 6}}, {.shape = {2, 4, 5, 6}, .dtype = DType::kInt32}});
   CHECK(loss.Spec(X(0)).shape == Shape{2, 3, 20, 6});
   CHECK(loss.Spec(X(1)).elements() == 2 * 4 * 5 * 6);
+  const StepSignature finer =
+      Viewed(SoftmaxCrossEntropy{},
+             {{.shape = {2, 3, 4, 5, 6}}, {.shape = {2, 4, 10, 6}, .dtype = DType::kInt32}});
+  CHECK(finer.Spec(X(0)).shape == Shape{2, 3, 4, 5, 6});
   const Layer along_width = MaxPool{.kernel = {1, 1, 3}, .stride = {1, 1, 2}};
   CHECK(Viewed(along_width, {{{2, 3, 4, 5, 7}}}).Spec(Y()).shape == Shape{2, 3, 20, 3});
   const Layer along_depth = MaxPool{.kernel = {3, 1, 1}, .stride = {2, 1, 1}};
@@ -133,7 +147,7 @@ TEST_CASE("other windows keep three axes, with a number for each") {
   CHECK(kept(ZeroPad{.right = 1}) == ZeroPad{.right = 1}.Parameters() + on_x);
 }
 
-// All layers of networks, with windows that move.
+// All layers of networks of images, with windows that move.
 const std::vector<Layer> kLayers = {Convolution{.out_channels = 4, .kernel = 2},
                                     TransposedConvolution{.out_channels = 4, .kernel = 2},
                                     FullyConnected{.out_features = 3},
@@ -141,6 +155,7 @@ const std::vector<Layer> kLayers = {Convolution{.out_channels = 4, .kernel = 2},
                                     GroupNorm{},
                                     InstanceNorm{},
                                     LayerNorm{},
+                                    Softmax{.axis = 2},
                                     LocalResponseNorm{},
                                     Relu{},
                                     Sigmoid{},
@@ -154,9 +169,12 @@ const std::vector<Layer> kLayers = {Convolution{.out_channels = 4, .kernel = 2},
                                     Mish{},
                                     LeakyRelu{},
                                     Prelu{},
+                                    PositionEmbedding{},
                                     ScaleShift{},
+                                    ScaleShift{.learns_scale = true},
                                     Clip{},
                                     Dropout{},
+                                    StochasticDepth{},
                                     MaxPool{},
                                     AveragePool{},
                                     GlobalAveragePool{},
@@ -164,6 +182,9 @@ const std::vector<Layer> kLayers = {Convolution{.out_channels = 4, .kernel = 2},
                                     Resize{.scales = {2}},
                                     PixelShuffle{.factor = 1},
                                     PixelUnshuffle{},
+                                    Reshape{{-1, 6}},
+                                    WindowPartition{2},
+                                    Roll{1},
                                     Crop{.size = 2},
                                     ChannelShuffle{},
                                     ChannelSlice{},
@@ -173,14 +194,17 @@ const std::vector<Layer> kLayers = {Convolution{.out_channels = 4, .kernel = 2},
                                     Concat{},
                                     Multiply{},
                                     SoftmaxCrossEntropy{},
+                                    LinearCrossEntropy{.classes = 3},
                                     MeanSquaredError{},
-                                    BinaryCrossEntropy{}};
+                                    BinaryCrossEntropy{},
+                                    FocalLoss{},
+                                    DiceLoss{}};
 
 // Whether the CPU lists kernels for all steps of the layer with so many spatial axes.
 bool HasKernels(Backend& backend, const Layer& layer, int axes) {
   const std::vector<int64_t> extents(static_cast<size_t>(axes), 6);
   std::vector<TensorSpec> inputs = {{.shape = SpatialShape(2, 4, extents)}};
-  if (layer.As<SoftmaxCrossEntropy>() != nullptr) {
+  if (TakesLabels(layer) || layer.As<LinearCrossEntropy>() != nullptr) {
     inputs.push_back({.shape = LabelShape(inputs[0].shape), .dtype = DType::kInt32});
   } else if (!layer.Specify({.inputs = inputs}).ok()) {
     inputs.push_back(inputs[0]);

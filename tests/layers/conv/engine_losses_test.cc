@@ -54,6 +54,14 @@ TEST_CASE("where only families that lose much are listed, the first has lost it,
   CHECK(SlowdownsOf(unstable, kWeights).back() == Approx(lost));
 }
 
+TEST_CASE("an engine that knows its loss has that one, also if it is the only one") {
+  const Engine fast = OnTensorCores("fast"), slow = {.id = "neap", .slowdown = 40};
+  CHECK(SlowdownsOf(std::vector<Engine>{fast, slow}, "pass") == std::vector<double>{1, 40});
+  CHECK(SlowdownsOf(std::vector<Engine>{slow}, "pass") == std::vector<double>{40});
+  CHECK(AllLoseMuch(std::vector<Engine>{slow}, "pass"));
+  CHECK(!AllLoseMuch(std::vector<Engine>{fast, slow}, "pass"));
+}
+
 TEST_CASE("a library's reference takes hundreds of times as long as any other engine") {
   const std::vector<Engine> engines = {
       Named("jit"), Named("gemm"), {.id = "ref", .is_reference = true}};

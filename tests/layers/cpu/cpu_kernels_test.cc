@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "neap/core/base/philox.h"
 #include "neap/core/step/step_signature.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/convolution.h"
@@ -19,10 +20,12 @@
 #include "tests/layers/activation_checks.h"
 #include "tests/layers/conformance.h"
 #include "tests/layers/fusion/activated_group_norm_checks.h"
+#include "tests/layers/fusion/biased_gelu_checks.h"
 #include "tests/layers/fusion_checks.h"
 #include "tests/layers/image_norm_checks.h"
 #include "tests/layers/loss_checks.h"
 #include "tests/layers/sub_batch_checks.h"
+#include "tests/layers/token_checks.h"
 #include "tests/layers/update_checks.h"
 
 namespace neap::testing {
@@ -110,6 +113,11 @@ TEST_CASE("a group norm with an activation has the bits of both layers on a CPU"
     CheckActivatedGroupNorm(*MakeCpuBackend(), HostAccess(), dtype);
 }
 
+TEST_CASE("a GELU with the bias before it has the bits of both layers on a CPU") {
+  for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
+    CheckBiasedGelu(*MakeCpuBackend(), HostAccess(), dtype);
+}
+
 TEST_CASE("every engine computes the gradients of strided weights with the same bits each time") {
   const std::unique_ptr<Backend> backend = MakeCpuBackend();
   const auto check = [&](const Convolution& layer, const TensorSpec& x) {
@@ -185,6 +193,25 @@ TEST_CASE("dropout repeats its mask, and another step, layer or session has anot
   CHECK(kept + std::count(first.begin(), first.end(), 0.0) == 512);
 }
 
+TEST_CASE("channels and images are dropped as a whole, the same ones in both layouts") {
+  for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
+    const TensorSpec x = {.shape = {64, 8, 2, 3}, .layout = layout};
+    const auto mask = [&](const Layer& layer) {
+      const std::vector<double> ones(static_cast<size_t>(x.elements()), 1.0);
+      return Forward(layer, {x}, {{X(), ones}, {Iteration(), {0.1, 1, 2}}}).value().at(Y());
+    };
+    for (const auto& [layer, elements] :
+         {std::pair(Layer(Dropout{0.5F, true}), 6), std::pair(Layer(StochasticDepth{0.5F}), 48)}) {
+      const std::vector<double> y = mask(layer);
+      for (size_t i = 0; i < y.size(); ++i) {
+        const auto unit = i / static_cast<size_t>(elements);
+        const bool keep = DropoutKeeps(2, 1, 1, unit, 0.5F);
+        CHECK(y[i] == (keep ? 2 : 0));
+      }
+    }
+  }
+}
+
 TEST_CASE("a label outside the classes makes the loss NaN") {
   CheckLabelsOutsideClasses(*MakeCpuBackend(), HostAccess());
 }
@@ -192,11 +219,18 @@ TEST_CASE("a label outside the classes makes the loss NaN") {
 TEST_CASE("an image without a label adds nothing to the loss and is not correct") {
   CheckImagesWithoutLabels(*MakeCpuBackend(), HostAccess());
   CheckElementsWithoutTargets(*MakeCpuBackend(), HostAccess());
+  CheckDiceOfKnownLabels(*MakeCpuBackend(), HostAccess());
 }
 
 TEST_CASE("dropout and the loss compute in sub-batches what they compute for the whole batch") {
   CheckDropoutInSubBatches(*MakeCpuBackend(), HostAccess(), DType::kFp32);
   CheckLossInSubBatches(*MakeCpuBackend(), HostAccess());
+}
+
+TEST_CASE("ids that do not exist have no gradient, and the loss of tokens adds up its parts") {
+  CheckIdsWithoutGradients(*MakeCpuBackend(), HostAccess());
+  for (const DType dtype : {DType::kFp32, DType::kBf16})
+    CheckTokenLossInParts(*MakeCpuBackend(), HostAccess(), dtype);
 }
 
 TEST_CASE("fully connected layers add up the gradients of sub-batches") {
@@ -209,9 +243,16 @@ TEST_CASE("norms of each image compute the same in sub-batches, and add up gradi
     CheckNormsInSubBatches(*MakeCpuBackend(), HostAccess(), dtype);
 }
 
+TEST_CASE("attention computes the same in sub-batches, and adds up the gradients of its bias") {
+  for (const DType dtype : {DType::kFp32, DType::kBf16})
+    CheckAttentionInSubBatches(*MakeCpuBackend(), HostAccess(), dtype);
+}
+
 TEST_CASE("norms of each image are accurate far from zero, and NaN spreads in its set alone") {
   CheckImageNormsFarFromZero(*MakeCpuBackend(), HostAccess());
   CheckImageNormsOfNan(*MakeCpuBackend(), HostAccess());
+  for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
+    CheckLayerNormAddend(*MakeCpuBackend(), HostAccess(), dtype);
 }
 
 TEST_CASE("a layer norm has the same bits in both layouts on a CPU") {

@@ -19,6 +19,8 @@
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
+#include "neap/layers/tokens/position_embedding.h"
+#include "neap/layers/tokens/prepend_token.h"
 #include "tests/gpu_test.h"
 #include "tests/layers/conformance.h"
 #include "tests/layers/cuda/device_arena.h"
@@ -125,6 +127,8 @@ TEST_CASE("CUDA kernels agree with the CPU's at sizes of real networks") {
        {Gelu{}, {{16, 64, 56, 56}}},
        {Prelu{}, {{16, 64, 56, 56}}},
        {Prelu{.slopes = 64}, {{16, 64, 56, 56}}},
+       {PositionEmbedding{}, {{8, 768, 197}}},
+       {PrependToken{}, {{8, 768, 196}}},
        {Multiply{}, {{16, 96, 56, 56}, {16, 96, 1, 1}}},
        {MaxPool{.kernel = 3, .stride = 2, .padding = 1}, {{8, 64, 112, 112}}},
        {MaxPool{}, {{1, 32, 24, 48, 48}}},

@@ -11,10 +11,12 @@
 #include "tests/layers/activation_checks.h"
 #include "tests/layers/cuda/device_arena.h"
 #include "tests/layers/fusion/activated_group_norm_checks.h"
+#include "tests/layers/fusion/biased_gelu_checks.h"
 #include "tests/layers/fusion_checks.h"
 #include "tests/layers/image_norm_checks.h"
 #include "tests/layers/loss_checks.h"
 #include "tests/layers/sub_batch_checks.h"
+#include "tests/layers/token_checks.h"
 #include "tests/layers/update_checks.h"
 
 namespace neap::testing {
@@ -78,6 +80,14 @@ TEST_CASE("a group norm with an activation has the bits of both layers on a GPU"
     CheckActivatedGroupNorm(gpu->backend(), arena.Access(), dtype);
 }
 
+TEST_CASE("a GELU with the bias before it has the bits of both layers on a GPU") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  DeviceArena arena(*gpu);
+  for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
+    CheckBiasedGelu(gpu->backend(), arena.Access(), dtype);
+}
+
 TEST_CASE("a label outside the classes makes the loss NaN on the GPU too") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
@@ -91,6 +101,7 @@ TEST_CASE("an image without a label adds nothing to the loss on the GPU either")
   DeviceArena arena(*gpu);
   CheckImagesWithoutLabels(gpu->backend(), arena.Access());
   CheckElementsWithoutTargets(gpu->backend(), arena.Access());
+  CheckDiceOfKnownLabels(gpu->backend(), arena.Access());
 }
 
 TEST_CASE("on the GPU too, sub-batches compute together what the whole batch does") {
@@ -101,8 +112,18 @@ TEST_CASE("on the GPU too, sub-batches compute together what the whole batch doe
     CheckDropoutInSubBatches(gpu->backend(), arena.Access(), dtype);
     CheckFullyConnectedInSubBatches(gpu->backend(), arena.Access(), dtype);
     CheckNormsInSubBatches(gpu->backend(), arena.Access(), dtype);
+    CheckAttentionInSubBatches(gpu->backend(), arena.Access(), dtype);
   }
   CheckLossInSubBatches(gpu->backend(), arena.Access());
+}
+
+TEST_CASE("on the GPU too, ids that do not exist have no gradient, and parts of a loss add up") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  DeviceArena arena(*gpu);
+  CheckIdsWithoutGradients(gpu->backend(), arena.Access());
+  for (const DType dtype : {DType::kFp32, DType::kBf16})
+    CheckTokenLossInParts(gpu->backend(), arena.Access(), dtype);
 }
 
 TEST_CASE("norms of each image are accurate far from zero, and NaN stays in its set, on a GPU") {
@@ -111,6 +132,8 @@ TEST_CASE("norms of each image are accurate far from zero, and NaN stays in its 
   DeviceArena arena(*gpu);
   CheckImageNormsFarFromZero(gpu->backend(), arena.Access());
   CheckImageNormsOfNan(gpu->backend(), arena.Access());
+  for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
+    CheckLayerNormAddend(gpu->backend(), arena.Access(), dtype);
 }
 
 TEST_CASE("on the GPU too, the optimizer's steps take the tensors of many layers") {

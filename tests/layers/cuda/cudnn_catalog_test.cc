@@ -219,6 +219,38 @@ TEST_CASE("matrix products are the first choice for gradients of an fp32 1x1 con
   CHECK(first(grouped, DType::kFp32, Layout::kChannelsFirst) != "cublaslt-1x1");
 }
 
+TEST_CASE("a linear layer at each channels-last position is one matrix product") {
+  const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
+  if (!catalog) return;
+  const auto is_product = [](const Engine& engine) {
+    return engine.id.starts_with("cublaslt-positions");
+  };
+  const auto engines_of = [&](const Convolution& layer, const Shape& x, Layout layout) {
+    return catalog->Engines(Signatures(layer, {x, DType::kBf16, layout})[0]).value();
+  };
+  const Convolution linear = {.out_channels = 64};
+  const Convolution unbiased = {.out_channels = 64, .bias = false};
+  for (const Shape& x :
+       {Shape{8, 64, 128}, Shape{8, 64, 16, 16}, Shape{8, 64, 1, 1}, Shape{2, 64, 4, 16, 16}}) {
+    CAPTURE(x.ToString());
+    const bool is_sequence = x.spatial_axes() == 1;
+    const std::vector<Engine> biased = engines_of(linear, x, Layout::kChannelsLast);
+    CHECK(is_product(biased.front()));
+    CHECK(biased.front().workspace_bytes % (32 * kMiB) == 256);
+    const std::vector<Engine> plain = engines_of(unbiased, x, Layout::kChannelsLast);
+    CHECK(is_product(plain.front()) == is_sequence);
+    CHECK(std::any_of(plain.begin(), plain.end(), is_product));
+    const std::vector<Engine> first = engines_of(linear, x, Layout::kChannelsFirst);
+    CHECK(std::none_of(first.begin(), first.end(), is_product));
+  }
+  for (const Convolution& other :
+       {Convolution{.out_channels = 64, .groups = 2}, Convolution{.out_channels = 64, .stride = 2},
+        Convolution{.out_channels = 64, .padding = 1}}) {
+    const std::vector<Engine> engines = engines_of(other, {8, 64, 16, 16}, Layout::kChannelsLast);
+    CHECK(std::none_of(engines.begin(), engines.end(), is_product));
+  }
+}
+
 TEST_CASE("neap's own kernels are the first choice for depthwise convolutions") {
   const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
   if (!catalog) return;

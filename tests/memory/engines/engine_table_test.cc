@@ -61,6 +61,39 @@ TEST_CASE("strict mode has one engine: the first within its workspace, else the 
   CHECK(EngineOf(table.Smallest(kConvolution)) == "fast");
 }
 
+// One engine needs 400 MiB for a convolution, and one without workspace takes `slowdown` times as
+// long by its own account.
+class RoomCatalog final : public EngineCatalog {
+ public:
+  RoomCatalog(int64_t bytes, double slowdown) : bytes_(bytes), slowdown_(slowdown) {}
+  absl::StatusOr<std::vector<Engine>> Engines(const StepSignature& signature) override {
+    if (!IsDivisible(signature)) return std::vector<Engine>{{.id = std::string(kOwnEngine)}};
+    return std::vector<Engine>{{.id = "unstable", .deterministic = false},
+                               {.id = "fast", .workspace_bytes = bytes_},
+                               {.id = "slow", .slowdown = slowdown_}};
+  }
+  std::string Versions() const override { return ""; }
+
+ private:
+  int64_t bytes_;
+  double slowdown_;
+};
+
+TEST_CASE("strict mode has more workspace for an engine without which a step is much slower") {
+  const Program program = OneConvolution();
+  const auto engine = [&](int64_t bytes, double slowdown) {
+    RoomCatalog catalog(bytes, slowdown);
+    const EngineTable table = TableOf(program, catalog, {}, /*strict=*/true).value();
+    return EngineOf(table.FirstThatFits(kConvolution, 0));
+  };
+  CHECK(engine(400 * kMiB, 0) == "slow");  // of which nothing is known
+  CHECK(engine(400 * kMiB, 1.4) == "slow");
+  CHECK(engine(400 * kMiB, 1.5) == "fast");
+  CHECK(engine(400 * kMiB, 40) == "fast");
+  CHECK(engine(513 * kMiB, 40) == "slow");
+  CHECK(engine(64 * kMiB, 0) == "fast");
+}
+
 TEST_CASE("engines that were not measured are taken to be slower, the later they are listed") {
   testing::WorkspaceCatalog catalog;
   const EngineTable table = TableOf(OneConvolution(), catalog).value();

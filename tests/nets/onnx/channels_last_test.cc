@@ -154,19 +154,20 @@ std::string LastRefusal(const OnnxBuilder& model) {
   return std::string(ReadOnnx(model.Write(directory), {.batch = 2}).status().message());
 }
 
-TEST_CASE("images of both layouts are not combined, nor multiplied along their width") {
+TEST_CASE("images of both layouts are not combined, and others than channels are moved") {
   LastModel mixed;
   mixed.End(mixed.Node("sum", "Add", {mixed.Last("x"), "x"}));
   CHECK(LastRefusal(mixed.model()).find("has other axes than the first input") !=
         std::string::npos);
   LastModel width;
   width.End(width.Node("fc", "MatMul", {"x", width.model().Random("w", {kWidth, kWidth})}));
-  CHECK(LastRefusal(width.model()).find("whose channels are not the last axis") !=
-        std::string::npos);
+  const std::vector<std::string> moved = NamesAndTypes(ReadLast(width.model()));
+  CHECK(moved[1] == "fc.MatMul_permuted permute");
+  CHECK(moved[2] == "fc convolution");
   LastModel windows;
-  windows.End(windows.Node("pool", "GlobalAveragePool", {windows.Last("x")}));
-  CHECK(LastRefusal(windows.model()).find("has its channels as the last axis") !=
-        std::string::npos);
+  const std::string pooled = windows.Node("pool", "GlobalAveragePool", {windows.Last("x")});
+  windows.model().EndWithClasses(pooled, kHeight);
+  CHECK(NamesAndTypes(ReadLast(windows.model()))[1] == "blocks.Transpose permute");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "neap/core/graph/graph.h"
+#include "neap/layers/scale_shift.h"
 #include "neap/layers/target_loss.h"
 #include "neap/nets/onnx/onnx_file.h"
 #include "tests/nets/onnx/onnx_builder.h"
@@ -99,13 +100,19 @@ TEST_CASE("constants that are added one after the other become one bias") {
   CHECK(TypesOf(Read(model)) == std::vector<std::string>{"convolution"});
 }
 
-TEST_CASE("images are normalised by one depthwise convolution") {
+TEST_CASE("images are normalised by one layer, which has the name that its scale says") {
   OnnxBuilder model({1, 3, 4, 4});
   std::string x = model.Node("Sub", {"x", model.Random("mean", {1, 3, 1, 1})});
   x = model.Node("Div", {x, model.RandomPositive("deviation", {1, 3, 1, 1})});
   model.Output(x);
   CheckComputes(model, {1, 3, 4, 4}, MeanSquaredError{});
-  CHECK(TypesOf(Read(model)) == std::vector<std::string>{"convolution"});
+  CHECK(TypesOf(Read(model)) == std::vector<std::string>{"scale_shift"});
+  OnnxBuilder scaled({1, 3, 4, 4});
+  scaled.Output(scaled.Node("Mul", {"x", scaled.Random("block.0.layer_scale", {3, 1, 1})}));
+  CheckComputes(scaled, {1, 3, 4, 4}, MeanSquaredError{});
+  const OnnxModel read = Read(scaled);
+  CHECK(read.graph.layers()[1].layer == Layer(ScaleShift{.learns_scale = true}));
+  CHECK(read.weights.contains("block.0.layer_scale"));
 }
 
 TEST_CASE("a layer multiplies by a number, or adds one, on either side of each operator") {

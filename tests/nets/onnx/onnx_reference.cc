@@ -176,13 +176,20 @@ double TanhGelu(double x) {
   return x / 2 * (1 + std::tanh(inner));
 }
 
-// The softmax over the second axis of vectors.
-T Softmax(T x) {
-  const int64_t classes = x.dims[1];
-  for (auto row = x.values.begin(); row != x.values.end(); row += classes) {
+T SoftmaxAlong(const Run& run, bool logarithm) {
+  T x = run.in[0];
+  const auto axis = static_cast<size_t>(run.Axis(-1, std::ssize(x.dims)));
+  const auto length = static_cast<size_t>(x.dims[axis]);
+  size_t step = 1;
+  for (size_t i = axis + 1; i < x.dims.size(); ++i) step *= static_cast<size_t>(x.dims[i]);
+  for (size_t first = 0; first < x.values.size(); ++first) {
+    if (first / step % length != 0) continue;
     double sum = 0;
-    std::for_each(row, row + classes, [&](double value) { sum += std::exp(value); });
-    std::for_each(row, row + classes, [&](double& value) { value = std::exp(value) / sum; });
+    for (size_t i = 0; i < length; ++i) sum += std::exp(x.values[first + i * step]);
+    for (size_t i = 0; i < length; ++i) {
+      double& value = x.values[first + i * step];
+      value = logarithm ? value - std::log(sum) : std::exp(value) / sum;
+    }
   }
   return x;
 }
@@ -233,7 +240,7 @@ T RunNode(const Run& run) {
   for (const char* const same : {"Identity", "Dropout", "Cast", "Transpose", "Split"})
     if (op == same) return run.in[0];
   if (op == "Relu") return Map(run, [](double x) { return std::max(x, 0.0); });
-  if (op == "Softmax") return Softmax(run.in[0]);
+  if (op == "Softmax" || op == "LogSoftmax") return SoftmaxAlong(run, op == "LogSoftmax");
   if (op == "Sigmoid") return Map(run, Sigmoid);
   if (op == "Tanh") return Map(run, [](double x) { return std::tanh(x); });
   if (op == "Erf") return Map(run, [](double x) { return std::erf(x); });

@@ -15,6 +15,7 @@
 #include "neap/layers/crop.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/join.h"
+#include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/softmax_cross_entropy.h"
@@ -25,6 +26,7 @@
 #include "neap/memory/planner.h"
 #include "neap/nets/onnx/onnx_file.h"
 #include "neap/nets/registry.h"
+#include "neap/nets/segmentation/nnunet.h"
 #include "onnx_schema.pb.h"
 #include "tests/nets/onnx/onnx_builder.h"
 #include "tests/scratch_directory.h"
@@ -33,6 +35,8 @@ namespace neap::testing {
 namespace {
 
 using nets::NetOptions;
+using nets::NnUNetOptions;
+using nets::NnUNetStage;
 using nets::OnnxModel;
 
 // Random values of all parameters and running statistics; variances are positive.
@@ -63,20 +67,34 @@ std::string PlanOf(const Graph& graph, Device& device) {
   return MakePlan(program, {}, device.description(), device.backend())->plan.ToJson();
 }
 
-void CheckRoundTrip(const std::string& name, const NetOptions& options) {
-  CAPTURE(name);
+void CheckGraphRoundTrip(const Graph& graph, const Layer& loss) {
+  CAPTURE(graph.options().name);
   const ScratchDirectory directory;
-  const Graph graph = nets::Build(name, options).value();
   const NamedValues weights = RandomWeights(graph);
   // A file is called like its network.
   const std::string path = directory.File(graph.options().name + ".onnx");
   const absl::Status written = nets::WriteOnnx(path, graph, weights);
   REQUIRE_MESSAGE(written.ok(), written.ToString());
-  const absl::StatusOr<OnnxModel> read = nets::ReadOnnx(path, {.batch = *options.batch});
+  const absl::StatusOr<OnnxModel> read =
+      nets::ReadOnnx(path, {.batch = graph.options().batch, .loss = loss});
   REQUIRE_MESSAGE(read.ok(), read.status().ToString());
   CHECK(read->weights == weights);
   const auto device = CpuDevice::Open().value();
   CHECK(PlanOf(read->graph, *device) == PlanOf(graph, *device));
+}
+
+void CheckRoundTrip(const std::string& name, const NetOptions& options) {
+  CheckGraphRoundTrip(nets::Build(name, options).value(), SoftmaxCrossEntropy{});
+}
+
+TEST_CASE("networks for segmentation that were written and read again have the same plan") {
+  NnUNetOptions plain = nets::NnUNet3d(16), residual = nets::ResEncUNet3d(16),
+                images = nets::NnUNet2d(16);
+  for (NnUNetOptions* const options : {&plain, &residual, &images}) {
+    for (NnUNetStage& stage : options->stages) stage.features /= 8;
+    options->deep_supervision = false;  // auxiliary losses are not in the file
+    CheckGraphRoundTrip(nets::NnUNet(*options), NnUNetLoss());
+  }
 }
 
 TEST_CASE("a network that was written and read again has the same plan and the same weights") {

@@ -13,9 +13,13 @@
 #include "neap/layers/channel_split.h"
 #include "neap/layers/cpu/cpu_device.h"
 #include "neap/layers/join.h"
+#include "neap/layers/norm/softmax.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/scale_shift.h"
+#include "neap/layers/shape/permute.h"
+#include "neap/layers/shape/reshape.h"
 #include "neap/layers/target_loss.h"
+#include "neap/layers/tokens/position_embedding.h"
 #include "neap/memory/create_session.h"
 #include "neap/nets/onnx/onnx_file.h"
 #include "onnx_schema.pb.h"
@@ -158,12 +162,28 @@ TEST_CASE("a pooling that neap reads with more padding behind the image is writt
   CHECK(written.read.graph.layers()[1].layer == Layer(pool));
 }
 
-TEST_CASE("fixed scales, slices and shuffles of channels are read as they were written") {
-  for (const Layer& layer :
-       {Layer(ScaleShift{.scale = 3, .shift = -0.5F}), Layer(ScaleShift{.scale = 0.1F, .shift = 0}),
-        Layer(ScaleShift{.scale = 1, .shift = 2}), Layer(ScaleShift{.scale = 1, .shift = 0}),
-        Layer(ChannelSlice{.first = 1, .count = 3}), Layer(ChannelShuffle{.groups = 2}),
-        Layer(ChannelShuffle{.groups = 3})}) {
+TEST_CASE("scales, softmaxes, slices and shuffles of channels are read as they were written") {
+  for (const Layer& layer : {Layer(ScaleShift{.scale = 3, .shift = -0.5F}),
+                             Layer(ScaleShift{.scale = 0.1F, .shift = 0}),
+                             Layer(ScaleShift{.scale = 1, .shift = 2}),
+                             Layer(ScaleShift{.scale = 1, .shift = 0}),
+                             Layer(Reshape{{6, 6}}),
+                             Layer(Reshape{{2, 9, 2}}),
+                             Layer(Reshape{{6, 3, 2}}),
+                             Layer(Permute{{1, 3, 2}}),
+                             Layer(Permute{{2, 3, 1}}),
+                             Layer(Permute{{1, 2, 3}}),
+                             Layer(Softmax{}),
+                             Layer(Softmax{.axis = 3}),
+                             Layer(Softmax{.axis = 2, .logarithm = true}),
+                             Layer(ScaleShift{.learns_scale = true}),
+                             Layer(ScaleShift{.learns_shift = true}),
+                             Layer(ScaleShift{.learns_scale = true, .learns_shift = true}),
+                             Layer(ScaleShift{.shift = 2, .learns_scale = true}),
+                             Layer(ScaleShift{.scale = 3, .learns_shift = true}),
+                             Layer(ChannelSlice{.first = 1, .count = 3}),
+                             Layer(ChannelShuffle{.groups = 2}),
+                             Layer(ChannelShuffle{.groups = 3})}) {
     CAPTURE(layer.type());
     const Graph net = Of(layer, {6, 3, 2});
     const Graph read = WriteAndRead(net).read.graph;
@@ -171,6 +191,13 @@ TEST_CASE("fixed scales, slices and shuffles of channels are read as they were w
     CHECK(read.layers()[1].name == "layer");
     CHECK(read.layers()[1].layer == layer);
     CHECK(Computed(read, 72) == Computed(net, 72));
+  }
+}
+
+TEST_CASE("numbers of channels and of positions are told apart where there is one position") {
+  for (const Layer& layer : {Layer(ScaleShift{.learns_shift = true}), Layer(PositionEmbedding{})}) {
+    const Graph net = Of(layer, {6, 1, 1});
+    CHECK(WriteAndRead(net).read.graph.layers()[1].layer == layer);
   }
 }
 

@@ -17,4 +17,8 @@ absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenPng(absl::Span<const uint8_t> 
   return CheckImageLibraries();
 }
 
+absl::StatusOr<IndexedImage> DecodeIndices(absl::Span<const uint8_t> /*bytes*/) {
+  return CheckImageLibraries();
+}
+
 }  // namespace neap

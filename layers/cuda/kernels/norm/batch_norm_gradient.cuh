@@ -87,8 +87,7 @@ __device__ __forceinline__ SumConstants<kVec> SumConstantsOf(const BatchNormOper
 // Adds dz and dz * (x - mean) * invstd to the sums.
 template <int kVec>
 __device__ __forceinline__ void AddSums(const Vec<kVec>& dz, const Vec<kVec>& x,
-                                        const Centred<kVec>& centred,
-                                        Accumulators<2, kVec>& sums) {
+                                        const Centred<kVec>& centred, Accumulators<2, kVec>& sums) {
 #pragma unroll
   for (int k = 0; k < kVec; ++k) {
     sums.v[0].v[k] += dz.v[k];

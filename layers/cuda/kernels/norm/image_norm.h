@@ -57,14 +57,15 @@ cudaError_t GroupNormActivatedBackward(const GroupNormShape& shape, const ImageN
                                        cudaStream_t stream);
 
 // layer_norm.cu. The same; a shape with `inner` = 1 has its channels last. The scratch memory of
-// backward, if there are parameters, is LayerNormScratchBytes().
+// backward, if there are parameters, is LayerNormScratchBytes(). It adds `addend`, unless that is
+// null, to dx as it would be stored.
 int64_t LayerNormScratchBytes(const ChannelShape& shape, Element type);
 cudaError_t LayerNorm(const ChannelShape& shape, const ImageNormOperands& in, float epsilon,
                       const ImageNormStatistics& statistics, bool given, Array y,
                       cudaStream_t stream);
 cudaError_t LayerNormBackward(const ChannelShape& shape, const ImageNormOperands& in,
                               const ImageNormStatistics& statistics, ConstArray dy,
-                              const ImageNormSums& sums, Array dx, const ReductionMemory& memory,
-                              cudaStream_t stream);
+                              const ImageNormSums& sums, ConstArray addend, Array dx,
+                              const ReductionMemory& memory, cudaStream_t stream);
 
 }  // namespace neap::kernels

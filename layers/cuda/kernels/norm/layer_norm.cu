@@ -76,6 +76,7 @@ struct LayerNormBackwardOp {
   ImageNormStatistics of;
   float channels;
   const T* dy;
+  const T* addend;  // or null
   T* dx;
   template <int kVec>
   using Registers = LoadedPair<T, kVec>;
@@ -109,9 +110,14 @@ struct LayerNormBackwardOp {
                         const Vec<kVec>& mean_dy_xhat, size_t c, size_t i,
                         const LoadedPair<T, kVec>& loaded) const {
     const Vec<kVec> gamma = PerChannelOr<kLast, kVec>(in.gamma, c, 1);
-    Write<kVec>(dx, i,
-                ImageNormGradient(centred, gamma, mean_dy, mean_dy_xhat, Unpack(loaded.x),
-                                  Unpack(loaded.dy)));
+    Vec<kVec> v = ImageNormGradient(centred, gamma, mean_dy, mean_dy_xhat, Unpack(loaded.x),
+                                    Unpack(loaded.dy));
+    if (addend != nullptr) {
+      const Vec<kVec> other = Unpack(Read<kVec>(addend, i));
+#pragma unroll
+      for (int k = 0; k < kVec; ++k) v.v[k] = __fadd_rn(Rounded<T>(v.v[k]), other.v[k]);
+    }
+    Write<kVec>(dx, i, v);
   }
 };
 
@@ -135,10 +141,10 @@ cudaError_t LayerNorm(const ChannelShape& s, const ImageNormOperands& in, float 
 
 cudaError_t LayerNormBackward(const ChannelShape& s, const ImageNormOperands& in,
                               const ImageNormStatistics& statistics, ConstArray dy,
-                              const ImageNormSums& sums, Array dx, const ReductionMemory& memory,
-                              cudaStream_t stream) {
+                              const ImageNormSums& sums, ConstArray addend, Array dx,
+                              const ReductionMemory& memory, cudaStream_t stream) {
   // Statistics are read in vectors where positions are.
-  const bool aligned = AllAligned16(in.x, dy, dx) && HasAlignedParameters(s, in) &&
+  const bool aligned = AllAligned16(in.x, dy, addend, dx) && HasAlignedParameters(s, in) &&
                        (s.channels_last || AllAligned16(statistics.mean, statistics.invstd));
   const auto run = [&]<typename T>() {
     if (sums.dgamma != nullptr) {
@@ -146,11 +152,11 @@ cudaError_t LayerNormBackward(const ChannelShape& s, const ImageNormOperands& in
       const cudaError_t error = SumPositions(s, aligned, op, sums, memory, stream);
       if (error != cudaSuccess) return error;
     }
-    const LayerNormBackwardOp<T> op = {in, statistics, static_cast<float>(s.channels), As<T>(dy),
-                                       As<T>(dx)};
+    const LayerNormBackwardOp<T> op = {in,        statistics,    static_cast<float>(s.channels),
+                                       As<T>(dy), As<T>(addend), As<T>(dx)};
     return NormPositions<T>(s, aligned, op, stream);
   };
-  return WithElement(run, in.x, dy, dx);
+  return WithElement(run, in.x, dy, addend, dx);
 }
 
 }  // namespace neap::kernels

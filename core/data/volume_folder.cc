@@ -1,0 +1,125 @@
+#include "neap/core/data/volume_folder.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/core/data/label_classes.h"
+#include "neap/core/data/patch.h"
+
+namespace neap {
+namespace {
+
+constexpr int64_t kDefaultExtent = 64;
+
+}  // namespace
+
+int64_t VolumeFolder::Case::size_bytes() const {
+  return static_cast<int64_t>(volume.values.size() * sizeof(float) +
+                              labels.labels.size() * sizeof(int32_t));
+}
+
+absl::StatusOr<std::unique_ptr<VolumeFolder>> VolumeFolder::Open(
+    const std::string& directory, const VolumeFolderOptions& options) {
+  if (!(options.foreground >= 0 && options.foreground <= 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a share of ", options.foreground, " of patches around foreground"));
+  }
+  const std::vector<std::string> suffixes = VolumeSuffixes();
+  ASSIGN_OR_RETURN(LabelledFiles found,
+                   FindLabelledFiles(directory, options.split, {suffixes, suffixes}));
+  std::unique_ptr<VolumeFolder> folder(new VolumeFolder);
+  folder->files_ = std::move(found.files);
+  folder->notices_ = std::move(found.notices);
+  folder->foreground_ = options.foreground;
+  folder->left_bytes_ = options.keep_bytes;
+  folder->kept_.resize(folder->files_.size());
+  RETURN_IF_ERROR(folder->FindClasses(directory, options.classes));
+  RETURN_IF_ERROR(folder->FindShape(options.shape));
+  return folder;
+}
+
+absl::Status VolumeFolder::FindClasses(const std::string& directory, std::optional<int64_t> given) {
+  ASSIGN_OR_RETURN(class_names_, NamesOfClasses(directory));
+  const auto largest_in = [&](int64_t i) -> absl::StatusOr<int32_t> {
+    ASSIGN_OR_RETURN(const VolumeLabels read,
+                     ReadVolumeLabels(files_[static_cast<size_t>(i)].labels, kIgnoredClass));
+    return *std::max_element(read.labels.begin(), read.labels.end());
+  };
+  ASSIGN_OR_RETURN(classes_, ClassesOfLabels(directory, class_names_, given, size(), largest_in));
+  return absl::OkStatus();
+}
+
+absl::Status VolumeFolder::FindShape(std::optional<ImageShape> given) {
+  shape_ = given.value_or(ImageShape{0, kDefaultExtent, kDefaultExtent, kDefaultExtent});
+  if (given.has_value() && (shape_.c < 1 || shape_.d < 1 || shape_.h < 1 || shape_.w < 1))
+    return absl::InvalidArgumentError(absl::StrCat("no patches of ", ToString(shape_)));
+  if (!given.has_value()) {
+    ASSIGN_OR_RETURN(const Volume first, ReadVolume(files_.front().examples));
+    shape_.c = first.shape.c;
+  }
+  return CaseAt(0).status();
+}
+
+absl::Status VolumeFolder::Read(int64_t index, float* voxels, int32_t* labels) const {
+  return ReadPatch(index, nullptr, voxels, labels);
+}
+
+absl::Status VolumeFolder::ReadView(int64_t index, const RandomView& view, float* voxels,
+                                    int32_t* labels) const {
+  return ReadPatch(index, &view, voxels, labels);
+}
+
+absl::Status VolumeFolder::ReadPatch(int64_t index, const RandomView* view, float* voxels,
+                                     int32_t* labels) const {
+  if (index < 0 || index >= size())
+    return absl::InvalidArgumentError(absl::StrCat("no volume ", index, " among ", size()));
+  ASSIGN_OR_RETURN(const std::shared_ptr<const Case> read, CaseAt(index));
+  const Patch patch = view == nullptr
+                          ? CentralPatch(read->volume.shape, shape_)
+                          : DrawPatch(*view, foreground_, read->labels, read->counts, shape_);
+  CutPatch(read->volume, read->labels, patch, shape_, voxels, labels);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<const VolumeFolder::Case>> VolumeFolder::CaseAt(
+    int64_t index) const {
+  const auto at = static_cast<size_t>(index);
+  {
+    const std::lock_guard lock(mutex_);
+    if (kept_[at] != nullptr) return kept_[at];
+  }
+  ASSIGN_OR_RETURN(const std::shared_ptr<const Case> read, ReadCase(files_[at]));
+  const std::lock_guard lock(mutex_);
+  if (kept_[at] == nullptr && read->size_bytes() <= left_bytes_) {
+    left_bytes_ -= read->size_bytes();
+    kept_[at] = read;
+  }
+  return read;
+}
+
+absl::StatusOr<std::shared_ptr<const VolumeFolder::Case>> VolumeFolder::ReadCase(
+    const LabelledFile& file) const {
+  auto read = std::make_shared<Case>();
+  ASSIGN_OR_RETURN(read->volume, ReadVolume(file.examples));
+  ASSIGN_OR_RETURN(read->labels, ReadVolumeLabels(file.labels, classes_));
+  const std::string& path = file.examples.front();
+  ImageShape expected = read->labels.shape;
+  expected.c = shape_.c;
+  if (read->volume.shape.c != shape_.c) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": the volume has ", read->volume.shape.c, " channels, not ", shape_.c));
+  }
+  if (read->volume.shape != expected) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": the volume is ", ToString(read->volume.shape), ", its labels in ",
+                     file.labels, " are ", ToString(read->labels.shape)));
+  }
+  NormaliseVolume(read->volume);
+  read->counts = CountClasses(read->labels, classes_);
+  return std::shared_ptr<const Case>(std::move(read));
+}
+
+}  // namespace neap

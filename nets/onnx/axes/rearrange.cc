@@ -1,0 +1,230 @@
+#include "neap/nets/onnx/axes/rearrange.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "neap/core/base/status_macros.h"
+#include "neap/layers/channel_shuffle.h"
+#include "neap/layers/shape/permute.h"
+#include "neap/layers/shape/reshape.h"
+#include "neap/nets/onnx/axes/pixel_blocks.h"
+#include "neap/nets/onnx/constants/constant_arrays.h"
+
+namespace neap::nets {
+namespace {
+
+using onnx_schema::Node;
+
+constexpr size_t kMaxAxes = 1 + kMaxSpatialAxes;  // of a layer, without N
+
+absl::Status NoLayers(const ImageValue& x) {
+  return absl::UnimplementedError(absl::StrCat("its input is ", absl::StrJoin(x.dims(), "x"),
+                                               " with the axes ", x.arrangement.ToString(),
+                                               ", which neap's layers do not make of {N, C, ...}"));
+}
+
+// Whether the axis is N and nothing else.
+bool IsImages(const Factors& axis) { return axis.size() == 1 && axis[0].axis == 0; }
+
+Factors WithoutImages(Factors factors) {
+  std::erase_if(factors, [](const Factor& factor) { return factor.axis == 0; });
+  return factors;
+}
+
+// All axes but N and this one, joined.
+Factors Others(const Arrangement& arrangement, size_t axis) {
+  Factors others;
+  for (size_t i = 0; i < arrangement.rank(); ++i) {
+    const Factors factors = WithoutImages(arrangement.axes()[i]);
+    if (i != axis) others.insert(others.end(), factors.begin(), factors.end());
+  }
+  return others;
+}
+
+// The value as the layer's output is.
+ImageValue Plain(const ImageValue& x) {
+  return {.layer = x.layer,
+          .spec = x.spec,
+          .arrangement = Arrangement::OfLayer(x.arrangement.layer()),
+          .is_guess = x.is_guess};
+}
+
+// The shuffle of channels or pixels that makes these axes; absent if there is none.
+std::optional<Layer> ShuffleOf(const ImageValue& x, const std::vector<Factors>& wanted) {
+  const Arrangement images = Arrangement::OfLayer(x.arrangement.layer());
+  if (std::ssize(wanted) + 1 != x.spec.shape.rank()) return std::nullopt;
+  std::vector<Factors> axes = {images.axes()[0]};
+  for (const Factors& axis : wanted) axes.push_back(axis);
+  const Arrangement target(images.layer(), axes);
+  if (target.axes()[1].size() == 2 && target.axes()[1][1].axis == 1) {
+    const Factors channels = target.axes()[1];
+    std::vector<Factors> shuffled = images.axes();
+    shuffled[1] = {{1, channels[0].extent, 1}, {1, channels[1].extent, channels[0].extent}};
+    if (target == Arrangement(images.layer(), shuffled))
+      return ChannelShuffle{.groups = channels[1].extent};
+  }
+  return PixelShuffleOf(target);
+}
+
+// Where one permutation has too many axes, another one before it leaves the channels first and puts
+// all else in the wanted order.
+absl::StatusOr<ImageValue> InTwoSteps(const Node& node, NetworkBuilder& network,
+                                      const ImageValue& x, const std::vector<Factors>& wanted) {
+  std::vector<Factors> first(2);
+  for (const Factors& axis : wanted) {
+    for (const Factor& factor : axis) first[factor.axis == 1 ? 0 : 1].push_back(factor);
+  }
+  std::sort(first[0].begin(), first[0].end(),
+            [](const Factor& a, const Factor& b) { return a.stride > b.stride; });
+  const std::optional<Rearrangement> parts = Rearrange(x.arrangement, first, kMaxAxes);
+  if (!parts.has_value() || parts->IsNothing()) return NoLayers(x);
+  std::vector<int64_t> layer = parts->arrangement.layer();
+  const std::vector<Factors> then =
+      Renamed(Arrangement(x.arrangement.layer(), wanted), first, std::move(layer)).axes();
+  if (!Rearrange(parts->arrangement, then, kMaxAxes).has_value()) return NoLayers(x);
+  ASSIGN_OR_RETURN(const ImageValue moved, WithAxes(node, network, x, first));
+  return WithAxes(node, network, moved, then);
+}
+
+std::string NameSuffix(const ImageValue& x, const char* suffix) {
+  return x.transpose == nullptr ? suffix : "";
+}
+
+bool AreAll(const std::vector<ImageValue>& images, bool (ImageValue::*has_form)() const) {
+  return std::all_of(images.begin(), images.end(),
+                     [&](const ImageValue& image) { return (image.*has_form)(); });
+}
+
+// Whether one of the values could be spread along axes of 1 to the extents of the other.
+bool Fit(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+  bool fit = a.size() == b.size();
+  for (size_t i = 0; fit && i < a.size(); ++i) fit = a[i] == b[i] || a[i] == 1 || b[i] == 1;
+  return fit;
+}
+
+}  // namespace
+
+absl::StatusOr<ImageValue> WithAxes(const Node& node, NetworkBuilder& network, const ImageValue& x,
+                                    const std::vector<Factors>& wanted) {
+  const std::optional<Rearrangement> parts = Rearrange(x.arrangement, wanted, kMaxAxes);
+  if (wanted.size() > kMaxAxes) return NoLayers(x);
+  if (parts.has_value() && parts->IsNothing()) {
+    ImageValue same = x;
+    same.arrangement = parts->arrangement;
+    return same;
+  }
+  const Node& named = x.transpose == nullptr ? node : *x.transpose;
+  ImageValue made = Plain(x);
+  const auto add = [&](const char* suffix, const Layer& layer) -> absl::Status {
+    ASSIGN_OR_RETURN(made, network.AddExtra(named, {}, suffix, layer, made));
+    return absl::OkStatus();
+  };
+  if (const std::optional<Layer> shuffle = ShuffleOf(x, wanted)) {
+    RETURN_IF_ERROR(add(NameSuffix(x, "_shuffled").c_str(), *shuffle));
+    std::vector<int64_t> layer(made.spec.shape.dims().begin(), made.spec.shape.dims().end());
+    layer[0] = network.graph_batch();
+    made.arrangement = Renamed(x.arrangement, wanted, std::move(layer));
+    return made;
+  }
+  if (!parts.has_value()) return InTwoSteps(node, network, x, wanted);
+  if (!parts->divided.empty()) RETURN_IF_ERROR(add("_divided", Reshape{parts->divided}));
+  if (!parts->order.empty())
+    RETURN_IF_ERROR(add(NameSuffix(x, "_permuted").c_str(), Permute{parts->order}));
+  if (!parts->layer.empty()) RETURN_IF_ERROR(add("_axes", Reshape{parts->layer}));
+  made.arrangement = parts->arrangement;
+  return made;
+}
+
+absl::StatusOr<ImageValue> AsImage(const Node& node, NetworkBuilder& network, const ImageValue& x) {
+  if (x.is_image()) return x;
+  const std::vector<Factors>& axes = x.arrangement.axes();
+  if (axes.size() < 3 || axes.size() > 1 + kMaxAxes || !IsImages(axes[0])) return NoLayers(x);
+  return WithAxes(node, network, x, {axes.begin() + 1, axes.end()});
+}
+
+absl::StatusOr<ImageValue> WithChannels(const Node& node, NetworkBuilder& network,
+                                        const ImageValue& x, size_t axis) {
+  return WithAxes(node, network, x,
+                  {WithoutImages(x.arrangement.axes()[axis]), Others(x.arrangement, axis)});
+}
+
+absl::StatusOr<ImageValue> InOrder(const Node& node, NetworkBuilder& network, const ImageValue& x) {
+  const std::vector<Factors>& axes = x.arrangement.axes();
+  if (x.arrangement.IsInOrder()) return x;
+  if (!IsImages(axes[0])) return NoLayers(x);
+  if (axes.size() >= 3 && axes.size() <= 1 + kMaxAxes) return AsImage(node, network, x);
+  return WithAxes(node, network, x, {axes[1], Others(x.arrangement, 1)});
+}
+
+absl::StatusOr<std::vector<ImageValue>> WithSameAxes(const Node& node, NetworkBuilder& network,
+                                                     std::vector<ImageValue> images) {
+  if (AreAll(images, &ImageValue::is_image) || AreAll(images, &ImageValue::is_flat) ||
+      AreAll(images, &ImageValue::is_channels_last))
+    return images;
+  const ImageValue& first = images[0];
+  const auto is_same = [&](const ImageValue& image) {
+    return image.arrangement == first.arrangement;
+  };
+  if (std::all_of(images.begin(), images.end(), is_same)) return images;
+  const size_t axis = first.channel_axis().value_or(first.rank() - 1);
+  for (size_t i = 1; i < images.size(); ++i) {
+    if (Fit(images[i].dims(), first.dims())) continue;
+    return absl::UnimplementedError(absl::StrCat("its input ", i, " ('",
+                                                 node.input(static_cast<int>(i)),
+                                                 "') has other axes than the first input"));
+  }
+  for (ImageValue& image : images) {
+    ASSIGN_OR_RETURN(image, WithChannels(node, network, image, axis));
+  }
+  return images;
+}
+
+absl::StatusOr<Arrangement> ArrangementBehind(const ImageValue& x, const NetworkBuilder& network,
+                                              const Shape& output) {
+  const Arrangement& from = x.arrangement;
+  const Arrangement images = network.ArrangementOf(output, Form::kImage);
+  if (from.layer() == images.layer()) return from;
+  if (from.IsFlat()) return network.ArrangementOf(output, Form::kFlat);
+  if (from.IsOfLayer()) return images;
+  if (from.IsChannelsLast()) return network.ArrangementOf(output, Form::kChannelsLast);
+  const std::optional<size_t> channels = x.channel_axis();
+  if (channels.has_value()) {
+    const Arrangement same = from.WithExtent(*channels, 1, output.c());
+    if (same.layer() == images.layer()) return same;
+  }
+  return absl::UnimplementedError(absl::StrCat("its input has the axes ", from.ToString()));
+}
+
+Constant InLayersOrder(const Constant& constant, const Arrangement& arrangement) {
+  struct Placed {
+    Factor factor;
+    int64_t stride;  // in the constant
+  };
+  std::vector<Placed> placed;
+  int64_t stride = 1;
+  for (size_t i = arrangement.rank(); i-- > 1;) {
+    const Factors& axis = arrangement.axes()[i];
+    for (size_t k = axis.size(); k-- > 0;) {
+      placed.push_back({axis[k], stride});
+      stride *= axis[k].extent;
+    }
+  }
+  std::sort(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) {
+    return a.factor.axis != b.factor.axis ? a.factor.axis < b.factor.axis
+                                          : a.factor.stride > b.factor.stride;
+  });
+  Dims dims, strides;
+  for (const Placed& part : placed) {
+    dims.push_back(part.factor.extent);
+    strides.push_back(part.stride);
+  }
+  Constant ordered = View(constant, std::move(dims), strides);
+  ordered.dims.assign(arrangement.layer().begin() + 1, arrangement.layer().end());
+  return ordered;
+}
+
+}  // namespace neap::nets

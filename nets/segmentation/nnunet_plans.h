@@ -1,0 +1,42 @@
+// nnU-Net's plans files: the networks that it has planned for a data set.
+//
+//   nnUNet_preprocessed/Dataset017_AbdominalMRI/
+//     nnUNetPlans.json             configurations, of which each has a patch and a network
+//     nnUNetResEncUNetLPlans.json
+//     dataset.json                 the classes
+//
+//   ASSIGN_OR_RETURN(nets::NnUNetOptions options,
+//                    nets::ReadNnUNetPlans("nnUNetPlans.json", {.configuration = "2d"}));
+//   Graph net = nets::NnUNet(options);
+//
+// Read are PlainConvUNet and ResidualEncoderUNet, as nnU-Net's planners state them since version 2,
+// also in the fields that they had before "architecture"; a configuration has what it inherits.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "neap/nets/segmentation/nnunet.h"
+
+namespace neap::nets {
+
+struct NnUNetPlansOptions {
+  std::string configuration;             // "": "3d_fullres", or if there is none "2d"
+  std::optional<int64_t> classes = {};   // with the background; else those of dataset.json
+  std::optional<int64_t> channels = {};  // else one for each of the plan's normalisations
+};
+
+// The network of a plans file, with its batch. A configuration behind another in a cascade has a
+// further channel for each class but the background. `classes` are those of the file dataset.json
+// in the same folder unless they are given, without the label "ignore", which is kNoLabel here.
+// Errors: NOT_FOUND for a file that does not exist and for an unknown configuration, with those
+// that there are; INVALID_ARGUMENT naming the field of a file that is not as expected, or if there
+// is no dataset.json and no number of classes; UNIMPLEMENTED naming what neap's networks do not
+// have: another architecture, another norm or activation, dropout, convolutions without bias, and
+// classes that are regions of several labels.
+absl::StatusOr<NnUNetOptions> ReadNnUNetPlans(const std::string& path,
+                                              const NnUNetPlansOptions& options);
+
+}  // namespace neap::nets

@@ -1,0 +1,266 @@
+// Transformers in ONNX files, as PyTorch's exporter writes them, and as neap does.
+#include "neap/layers/attention/attention.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "neap/layers/convolution.h"
+#include "neap/layers/cpu/cpu_device.h"
+#include "neap/layers/target_loss.h"
+#include "neap/layers/tokens/position_embedding.h"
+#include "neap/layers/tokens/prepend_token.h"
+#include "neap/memory/create_session.h"
+#include "neap/nets/onnx/onnx_file.h"
+#include "tests/nets/onnx/array_reference.h"
+#include "tests/nets/onnx/onnx_builder.h"
+#include "tests/scratch_directory.h"
+
+namespace neap::testing {
+namespace {
+
+using nets::OnnxModel;
+using nets::ReadOnnx;
+using nets::WriteOnnx;
+
+constexpr int64_t kSize = 8, kPatch = 4, kWidth = 6, kHeads = 2, kDims = 3, kClasses = 5;
+constexpr int64_t kPatches = 4, kTokens = 5;
+
+std::vector<float> Images(int64_t count) {
+  std::vector<float> images;
+  for (int64_t i = 0; i < count; ++i) images.push_back(static_cast<float>(i * 37 % 101) / 50 - 1);
+  return images;
+}
+
+// A vision transformer of a batch of one image {1, 3, 8, 8}.
+class Vit {
+ public:
+  Vit() : model_({1, 3, kSize, kSize}) {}
+  OnnxBuilder& model() { return model_; }
+  std::string Node(const std::string& op, const std::vector<std::string>& inputs,
+                   const Attributes& attributes = {}) {
+    return model_.Node(op, inputs, attributes);
+  }
+  std::string Ints64(const Ints& values) {
+    return model_.Integers(absl::StrCat("ints", count_++), values);
+  }
+  std::string Number(float value) { return model_.Scalar(absl::StrCat("n", count_++), value); }
+  std::string Reshape(const std::string& x, const Ints& dims) {
+    return Node("Reshape", {x, Ints64(dims)});
+  }
+  std::string Transpose(const std::string& x, const Ints& order) {
+    return Node("Transpose", {x}, {{"perm", order}});
+  }
+  std::string Linear(const std::string& name, const std::string& x, int64_t in, int64_t out) {
+    const std::string product = Node("MatMul", {x, model_.Random(name + ".matrix", {in, out})});
+    return Node("Add", {model_.Random(name + ".bias", {out}), product});
+  }
+  std::string Norm(const std::string& name, const std::string& x) {
+    return Node("LayerNormalization", {x, model_.Random(name + ".weight", {kWidth}),
+                                       model_.Random(name + ".bias", {kWidth})});
+  }
+  // {1, 4, 6}
+  std::string Patches() {
+    const std::string conv = Node("Conv",
+                                  {"x", model_.Random("patch.weight", {kWidth, 3, kPatch, kPatch}),
+                                   model_.Random("patch.bias", {kWidth})},
+                                  {{"strides", Ints{kPatch, kPatch}}});
+    return Transpose(Reshape(conv, {1, kWidth, -1}), {0, 2, 1});
+  }
+  // {1, 5, 6}
+  std::string WithClassToken(const std::string& x) {
+    const std::string token =
+        Node("Expand", {model_.Random("cls_token", {1, 1, kWidth}), Ints64({1, 1, kWidth})});
+    const std::string all = Node("Concat", {token, x}, {{"axis", int64_t{1}}});
+    return Node("Add", {all, model_.Random("pos_embed", {1, kTokens, kWidth})});
+  }
+  // query, key and value {1, 2, T, 3} of one product, each the entry of a Gather.
+  std::vector<std::string> HeadsOf(const std::string& x, int64_t tokens) {
+    std::string qkv = Linear("qkv", x, kWidth, 3 * kWidth);
+    qkv = Transpose(Reshape(qkv, {1, tokens, 3, kHeads, kDims}), {2, 0, 3, 1, 4});
+    std::vector<std::string> parts;
+    for (const int64_t i : {0, 1, 2}) {
+      const std::string index = absl::StrCat("index", i);
+      onnx_schema::Tensor& tensor = *model_.graph().add_initializer();
+      tensor.set_name(index);
+      tensor.set_data_type(onnx_schema::Tensor::INT64);
+      tensor.add_int64_data(i);
+      parts.push_back(Node("Gather", {qkv, index}, {{"axis", int64_t{0}}}));
+    }
+    return parts;
+  }
+  std::string Joined(const std::string& y, int64_t tokens) {
+    return Linear("proj", Reshape(Transpose(y, {0, 2, 1, 3}), {1, tokens, kWidth}), kWidth, kWidth);
+  }
+  void End(const std::string& x) {
+    model_.Output(Node("Gemm", {x, model_.Random("head.weight", {kClasses, kWidth})},
+                       {{"transB", int64_t{1}}}));
+  }
+
+ private:
+  OnnxBuilder model_;
+  int count_ = 0;
+};
+
+OnnxModel ReadVit(const OnnxBuilder& model, Layout layout = Layout::kChannelsFirst) {
+  const ScratchDirectory directory;
+  absl::StatusOr<OnnxModel> read =
+      ReadOnnx(model.Write(directory), {.batch = 2, .layout = layout, .loss = MeanSquaredError{}});
+  REQUIRE_MESSAGE(read.ok(), read.status().ToString());
+  return *std::move(read);
+}
+
+std::vector<const GraphLayer*> LayersOf(const OnnxModel& model, std::string_view type) {
+  std::vector<const GraphLayer*> found;
+  for (const GraphLayer& layer : model.graph.layers()) {
+    if (layer.layer.type() == type) found.push_back(&layer);
+  }
+  return found;
+}
+
+std::vector<float> LogitsOf(const OnnxModel& model, const std::vector<float>& images) {
+  const std::unique_ptr<CpuDevice> device = CpuDevice::Open().value();
+  absl::StatusOr<Session> session =
+      CreateSession(model.graph, *device, {}, {.inference_only = true});
+  REQUIRE_MESSAGE(session.ok(), session.status().ToString());
+  REQUIRE(session->LoadWeights(model.weights).ok());
+  return session->Predict(images).value().logits;
+}
+
+// What neap computes of two images is what the graph computes of each.
+void CheckImages(OnnxBuilder& model) {
+  const int64_t each = 3 * kSize * kSize;
+  const std::vector<float> images = Images(2 * each);
+  std::vector<double> want;
+  for (const int64_t n : {0, 1}) {
+    ReferenceTensor x = {{1, 3, kSize, kSize}, {}};
+    x.values.assign(images.begin() + n * each, images.begin() + (n + 1) * each);
+    const ReferenceTensor y = RunArrays(model.graph(), x);
+    want.insert(want.end(), y.values.begin(), y.values.end());
+  }
+  for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
+    const std::vector<float> got = LogitsOf(ReadVit(model, layout), images);
+    REQUIRE(got.size() == want.size());
+    for (size_t i = 0; i < want.size(); ++i)
+      CHECK(static_cast<double>(got[i]) == doctest::Approx(want[i]).epsilon(1e-4));
+  }
+}
+
+TEST_CASE("a vision transformer with a class token is read as its layers") {
+  Vit vit;
+  const std::string x = vit.WithClassToken(vit.Patches());
+  const std::vector<std::string> parts = vit.HeadsOf(vit.Norm("norm1", x), kTokens);
+  const std::string query = vit.Node("Mul", {parts[0], vit.Number(1 / std::sqrt(3.0F))});
+  std::string y = vit.Node("MatMul", {query, vit.Transpose(parts[1], {0, 1, 3, 2})});
+  y = vit.Node("MatMul", {vit.Node("Softmax", {y}, {{"axis", int64_t{-1}}}), parts[2]});
+  y = vit.Norm("norm", vit.Node("Add", {x, vit.Joined(y, kTokens)}));
+  vit.End(vit.Node("Gather", {y, "index0"}, {{"axis", int64_t{1}}}));
+  const OnnxModel read = ReadVit(vit.model());
+  REQUIRE(LayersOf(read, "attention").size() == 1);
+  const GraphLayer& attention = *LayersOf(read, "attention")[0];
+  CHECK(attention.layer == Layer(Attention{.heads = kHeads}));
+  CHECK(attention.inputs.size() == 1);
+  REQUIRE(LayersOf(read, "prepend_token").size() == 1);
+  CHECK(LayersOf(read, "position_embedding").size() == 1);
+  CHECK(LayersOf(read, "permute").empty());
+  CHECK(LayersOf(read, "channel_slice").empty());
+  CheckImages(vit.model());
+}
+
+// query and key each times the root of the scale, as PyTorch writes its fused attention; a bias of
+// each head; no class token, and the mean over the patches.
+TEST_CASE("a fused attention with a bias of each head is one layer of the patches") {
+  Vit vit;
+  const std::string x = vit.Patches();
+  const std::vector<std::string> parts = vit.HeadsOf(x, kPatches);
+  const std::string root = vit.Number(std::sqrt(0.25F));
+  const std::string query = vit.Node("Mul", {parts[0], root});
+  const std::string key = vit.Node("Mul", {vit.Transpose(parts[1], {0, 1, 3, 2}), root});
+  std::string y = vit.Node("MatMul", {query, key});
+  y = vit.Node("Add", {y, vit.model().Random("bias", {1, kHeads, kPatches, kPatches})});
+  y = vit.Node("MatMul", {vit.Node("Softmax", {y}, {{"axis", int64_t{-1}}}), parts[2]});
+  y = vit.Node("Add", {x, vit.Joined(y, kPatches)});
+  vit.End(vit.Node("ReduceMean", {y}, {{"axes", Ints{1}}, {"keepdims", int64_t{0}}}));
+  const OnnxModel read = ReadVit(vit.model());
+  REQUIRE(LayersOf(read, "attention").size() == 1);
+  CHECK(LayersOf(read, "attention")[0]->layer ==
+        Layer(Attention{.heads = kHeads, .scale = 0.25F, .learned_bias = true}));
+  CHECK(LayersOf(read, "reshape").empty());
+  CheckImages(vit.model());
+}
+
+TEST_CASE("layers between tokens move them, and back") {
+  Vit vit;
+  const std::string x = vit.Patches();
+  const std::string mixed = vit.Linear("mix", vit.Transpose(x, {0, 2, 1}), kPatches, kPatches);
+  const std::string y = vit.Node("Add", {x, vit.Transpose(mixed, {0, 2, 1})});
+  vit.End(vit.Node("ReduceMean", {vit.Node("Relu", {y})},
+                   {{"axes", Ints{1}}, {"keepdims", int64_t{0}}}));
+  CheckImages(vit.model());
+}
+
+TEST_CASE("a product of two layers' outputs that is no attention is refused by its node") {
+  Vit vit;
+  const std::vector<std::string> parts = vit.HeadsOf(vit.Patches(), kPatches);
+  const std::string y = vit.Node("MatMul", {parts[0], vit.Transpose(parts[1], {0, 1, 3, 2})});
+  vit.End(vit.Reshape(vit.Node("Relu", {y}), {1, kHeads * kPatches * kPatches}));
+  const ScratchDirectory directory;
+  const std::string message(
+      ReadOnnx(vit.model().Write(directory), {.batch = 2}).status().message());
+  CAPTURE(message);
+  CHECK(message.find("which neap has in an attention only") != std::string::npos);
+  CHECK(message.find("Relu") != std::string::npos);
+}
+
+NamedValues WeightsOf(const Graph& net) {
+  const ResolvedGraph resolved = Resolve(net, Mode::kTraining).value();
+  NamedValues weights;
+  for (const ResolvedLayer& layer : resolved.layers) {
+    for (const ParamSpec& param : layer.spec.params) {
+      std::vector<float>& values = weights[ParamName(layer, param)];
+      for (int64_t i = 0; i < param.tensor.elements(); ++i)
+        values.push_back(static_cast<float>(i % 7) / 4 - 0.5F);
+    }
+  }
+  return weights;
+}
+
+// The network of the layer alone is read as it was written, and computes the same bits.
+void CheckWritten(const Layer& layer, const std::vector<std::string>& inputs, int64_t channels) {
+  CAPTURE(layer.Parameters());
+  Graph net({.name = "n", .batch = 2});
+  const std::string x = net.Input({channels, kTokens});
+  for (size_t i = 0; i < inputs.size(); ++i)
+    net.Add(inputs[i], Convolution{.out_channels = channels}, {x});
+  const std::string y = net.Add("layer", layer, inputs);
+  const TensorSpec spec = Resolve(net, Mode::kInference)->layers.back().spec.output;
+  net.TargetLoss(y, MeanSquaredError{}, {spec.shape[1], spec.shape[2]});
+  const NamedValues weights = WeightsOf(net);
+  const ScratchDirectory directory;
+  const std::string path = directory.File("n.onnx");
+  const absl::Status written = WriteOnnx(path, net, weights);
+  REQUIRE_MESSAGE(written.ok(), written.ToString());
+  const absl::StatusOr<OnnxModel> model = ReadOnnx(path, {.batch = 2, .loss = MeanSquaredError{}});
+  REQUIRE_MESSAGE(model.ok(), model.status().ToString());
+  CHECK(model->graph.layers() == net.layers());
+  CHECK(model->weights == weights);
+}
+
+TEST_CASE("attention and class tokens are read as they were written") {
+  CheckWritten(PrependToken{}, {"a"}, 4);
+  CheckWritten(Attention{.heads = 2}, {"qkv"}, 12);
+  CheckWritten(Attention{.heads = 2, .causal = true, .scale = 0.3F}, {"qkv"}, 12);
+  CheckWritten(Attention{.heads = 3}, {"q", "k", "v"}, 6);
+  CheckWritten(Attention{.heads = 2, .learned_bias = true}, {"q", "k", "v"}, 6);
+  CheckWritten(Attention{.heads = 4, .kv_heads = 2}, {"qkv"}, 16);
+  CheckWritten(Attention{.heads = 1}, {"qkv"}, 9);
+}
+
+}  // namespace
+}  // namespace neap::testing

@@ -1,0 +1,130 @@
+// Networks of ids in ONNX files.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "neap/layers/convolution.h"
+#include "neap/layers/norm/layer_norm.h"
+#include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/tokens/embedding.h"
+#include "neap/layers/tokens/linear_cross_entropy.h"
+#include "neap/layers/tokens/position_embedding.h"
+#include "neap/layers/tokens/prepend_token.h"
+#include "neap/nets/onnx/onnx_file.h"
+#include "tests/nets/onnx/onnx_builder.h"
+
+namespace neap::testing {
+namespace {
+
+using nets::OnnxModel;
+using nets::ReadOnnx;
+using nets::WriteOnnx;
+
+constexpr int64_t kIds = 4, kWords = 9, kWidth = 3;
+
+// A builder whose input is integers.
+OnnxBuilder OfIds(const Ints& dims) {
+  OnnxBuilder builder(dims);
+  builder.graph().mutable_input(0)->mutable_type()->mutable_tensor_type()->set_elem_type(
+      onnx_schema::Tensor::INT64);
+  return builder;
+}
+
+std::string RefusalOf(const OnnxBuilder& builder) {
+  const ScratchDirectory directory;
+  return std::string(ReadOnnx(builder.Write(directory), {.batch = 2}).status().message());
+}
+
+TEST_CASE("rows by ids are an embedding, and constants for each position one of positions") {
+  OnnxBuilder builder = OfIds({2, kIds});
+  const std::string ids = builder.Node("Cast", {"x"}, {{"to", int64_t{7}}});
+  std::vector<float> rows, positions;
+  for (int i = 0; i < kWords * kWidth; ++i) rows.push_back(static_cast<float>(i));
+  for (int i = 0; i < kIds * kWidth; ++i) positions.push_back(static_cast<float>(i));
+  std::string y =
+      builder.Node("Gather", {builder.Floats("wte.weight", {kWords, kWidth}, rows), ids});
+  y = builder.Node("Add", {y, builder.Floats("wpe.weight", {1, kIds, kWidth}, positions)});
+  y = builder.Node("Transpose", {y}, {{"perm", Ints{0, 2, 1}}});
+  y = builder.Node("Conv", {y, builder.Random("head.weight", {5, kWidth, 1})});
+  builder.Output(y);
+  const ScratchDirectory directory;
+  const absl::StatusOr<OnnxModel> model =
+      ReadOnnx(builder.Write(directory), {.batch = 3, .layout = Layout::kChannelsLast});
+  REQUIRE_MESSAGE(model.ok(), model.status().ToString());
+  const std::vector<GraphLayer>& layers = model->graph.layers();
+  REQUIRE(layers.size() == 6);  // and the labels and the loss
+  CHECK(layers[1].name == "wte");
+  CHECK(layers[1].layer == Layer(Embedding{.vocabulary = kWords, .channels = kWidth}));
+  CHECK(layers[2].name == "wpe");
+  CHECK(layers[2].layer == Layer(PositionEmbedding{}));
+  CHECK(model->weights.at("wte.weight") == rows);
+  const std::vector<float> by_channel = {0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11};
+  CHECK(model->weights.at("wpe.weight") == by_channel);
+  const ResolvedGraph resolved = Resolve(model->graph, Mode::kTraining).value();
+  CHECK(resolved.layers[0].spec.output.ToString() == "3x4 int32 nchw");
+  CHECK(resolved.layers[1].spec.output.ToString() == "3x3x4 fp32 nwc");
+  CHECK(resolved.layers.back().inputs.size() == 2);
+}
+
+TEST_CASE("networks of ids are read as they were written") {
+  Graph net({.name = "words", .batch = 2});
+  net.Input("input", {kIds}, DType::kInt32);
+  std::string x = net.Add("wte", Embedding{.vocabulary = kWords, .channels = kWidth}, {"input"});
+  x = net.Add("wpe", PositionEmbedding{}, {x});
+  x = net.Add("norm", LayerNorm{}, {x});
+  x = net.Add("head", Convolution{.out_channels = kWords, .bias = false}, {x});
+  net.PixelLoss(x, SoftmaxCrossEntropy{}, {kIds});
+  const ResolvedGraph resolved = Resolve(net, Mode::kTraining).value();
+  NamedValues weights;
+  for (const ResolvedLayer& layer : resolved.layers) {
+    for (const ParamSpec& param : layer.spec.params) {
+      std::vector<float>& values = weights[ParamName(layer, param)];
+      for (int64_t i = 0; i < param.tensor.elements(); ++i)
+        values.push_back(static_cast<float>(i % 7) / 4);
+    }
+  }
+  const ScratchDirectory directory;
+  const absl::Status written = WriteOnnx(directory.File("words.onnx"), net, weights);
+  REQUIRE_MESSAGE(written.ok(), written.ToString());
+  const absl::StatusOr<OnnxModel> model = ReadOnnx(directory.File("words.onnx"), {.batch = 2});
+  REQUIRE_MESSAGE(model.ok(), model.status().ToString());
+  CHECK(model->graph.layers() == net.layers());
+  CHECK(model->weights == weights);
+}
+
+TEST_CASE("other uses of ids are refused, and the scores of a loss with a weight are written") {
+  OnnxBuilder sum = OfIds({2, kIds});
+  const std::string table = sum.Random("t", {kWords, kWidth});
+  sum.Output(sum.Node("Add", {sum.Node("Gather", {table, "x"}), "x"}));
+  CHECK(RefusalOf(sum).find("has ids, which only a Gather reads") != std::string::npos);
+  OnnxBuilder columns = OfIds({2, kIds});
+  columns.Output(
+      columns.Node("Gather", {columns.Random("t", {kWords, kWidth}), "x"}, {{"axis", int64_t{1}}}));
+  CHECK(RefusalOf(columns).find("it takes entries along axis 1 of 9x3; rows of a matrix are "
+                                "needed") != std::string::npos);
+
+  Graph net({.name = "words", .batch = 2});
+  net.Input("input", {kIds}, DType::kInt32);
+  net.Input("next", {kIds + 1}, DType::kInt32);
+  std::string x = net.Add("wte", Embedding{.vocabulary = kWords, .channels = kWidth}, {"input"});
+  x = net.Add("token", PrependToken{}, {x});
+  net.Loss("loss", LinearCrossEntropy{.classes = kWords}, {x, "next"});
+  NamedValues weights;
+  weights["wte.weight"].assign(kWords * kWidth, 0.5F);
+  weights["token.weight"].assign(kWidth, 0.25F);
+  weights["loss.weight"].assign(kWords * kWidth, 2);
+  const ScratchDirectory directory;
+  const std::string path = directory.File("words.onnx");
+  const absl::Status written = WriteOnnx(path, net, weights);
+  REQUIRE_MESSAGE(written.ok(), written.ToString());
+  // The scores come from a convolution of one position.
+  const absl::StatusOr<OnnxModel> model = ReadOnnx(path, {.batch = 2});
+  REQUIRE_MESSAGE(model.ok(), model.status().ToString());
+  const std::vector<GraphLayer>& layers = model->graph.layers();
+  CHECK(layers[2].layer == Layer(PrependToken{}));
+  CHECK(layers[3].layer == Layer(Convolution{.out_channels = kWords, .bias = false}));
+}
+
+}  // namespace
+}  // namespace neap::testing
