@@ -34,7 +34,7 @@ absl::StatusOr<NetInput> InputOf(const Program& program) {
   return NetInput{.batch = program.net.batch,
                   .image = image,
                   .labels = LabelShape(predictions).elements() / images.n(),
-                  .classes = predictions.c(),
+                  .classes = ports.loss->classes,
                   .reads_tokens = ports.reads_tokens};
 }
 

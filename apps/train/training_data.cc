@@ -90,10 +90,7 @@ absl::StatusOr<int64_t> ClassesOf(const std::string& data) {
                      ImageClassesOf(data.substr(std::string(kImageFolderPrefix).size())));
     return std::ssize(names);
   }
-  DatasetOptions options;
-  if (absl::StartsWith(data, kTokensPrefix))
-    options.shape = ImageShape{};  // any file has such windows
-  ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset, OpenDataset(data, options));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset, OpenDataset(data, {}));
   return dataset->classes();
 }
 
@@ -109,8 +106,11 @@ absl::Status TakeClasses(TrainFlags& flags) {
     ASSIGN_OR_RETURN(classes, SavedClasses(start, flags.net.name));
     return absl::OkStatus();
   }
-  if (flags.batches.data == kSynthetic || !flags.batches.batch_file.empty())
+  // A text has some tokens of a vocabulary, which is that of the network.
+  if (flags.batches.data == kSynthetic || !flags.batches.batch_file.empty() ||
+      absl::StartsWith(flags.batches.data, kTokensPrefix)) {
     return absl::OkStatus();
+  }
   ASSIGN_OR_RETURN(classes, ClassesOf(flags.batches.data));
   return absl::OkStatus();
 }
