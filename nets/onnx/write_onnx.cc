@@ -10,9 +10,9 @@
 #include "google/protobuf/arena.h"
 #include "neap/core/base/file.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/layers/tokens/linear_cross_entropy.h"
 #include "neap/nets/onnx/node_writer.h"
 #include "neap/nets/onnx/onnx_file.h"
+#include "neap/nets/with_loss.h"
 
 namespace neap::nets {
 namespace {
@@ -47,6 +47,15 @@ std::string NameAndType(const ResolvedLayer& layer) {
   return absl::StrCat("'", layer.name, "' (", std::string(layer.layer.type()), ")");
 }
 
+absl::Status CheckOutputs(const ResolvedGraph& network) {
+  for (const ResolvedLayer& layer : network.layers) {
+    if (!IsLoss(layer.role) || layer.results.empty()) continue;
+    return absl::UnimplementedError(absl::StrCat(
+        "the output '", layer.name, "' is a loss, and an ONNX file has the network without it"));
+  }
+  return absl::OkStatus();
+}
+
 // Returns the opset that the graph needs.
 absl::StatusOr<int64_t> WriteGraph(const ResolvedGraph& network, const NamedValues& weights,
                                    onnx_schema::Graph& graph) {
@@ -54,13 +63,7 @@ absl::StatusOr<int64_t> WriteGraph(const ResolvedGraph& network, const NamedValu
   NodeWriter writer(network, weights, graph);
   std::vector<std::string> unknown;
   for (const ResolvedLayer& layer : network.layers) {
-    if (IsLoss(layer.role) && !layer.results.empty()) {
-      return absl::UnimplementedError(absl::StrCat(
-          "the output '", layer.name, "' is a loss, and an ONNX file has the network without it"));
-    }
-    const bool makes_logits = layer.layer.As<LinearCrossEntropy>() != nullptr;
-    if (layer.role == LayerRole::kLoss && !makes_logits) writer.WriteOutput(layer.inputs[0]);
-    if (layer.role == LayerRole::kLoss && makes_logits) unknown.push_back(NameAndType(layer));
+    if (layer.role == LayerRole::kLoss) writer.WriteOutput(layer.inputs[0]);
     const bool is_input = layer.role == LayerRole::kFeed && !layer.is_target;
     if ((layer.role != LayerRole::kInner && !is_input) || layer.training_only) continue;
     const absl::Status written = is_input ? writer.WriteInput(layer) : writer.Write(layer);
@@ -96,7 +99,10 @@ absl::Status WriteFile(const std::string& path, const Model& model) {
 }  // namespace
 
 absl::Status WriteOnnx(const std::string& path, const Graph& graph, const NamedValues& weights) {
-  ASSIGN_OR_RETURN(const ResolvedGraph network, Resolve(graph, Mode::kInference));
+  ASSIGN_OR_RETURN(const ResolvedGraph given, Resolve(graph, Mode::kInference));
+  RETURN_IF_ERROR(CheckOutputs(given));
+  ASSIGN_OR_RETURN(const Graph predicting, WithLogits(graph));
+  ASSIGN_OR_RETURN(const ResolvedGraph network, Resolve(predicting, Mode::kInference));
   google::protobuf::Arena arena;
   auto* const model = google::protobuf::Arena::CreateMessage<Model>(&arena);
   model->set_producer_name(std::string(kProducer));

@@ -15,10 +15,12 @@ struct LogitRow {
   __device__ int Vectors() const { return (classes + kVec - 1) / kVec; }
   __device__ int InVector(int i) const { return min(classes - i * kVec, kVec); }
   __device__ float At(int c) const { return ToFloat(values[c]) + (bias ? bias[c] : 0.0F); }
-  // Calls visit(c, logit) for the classes of the i-th vector.
+  __device__ Vec<kVec> InMemory(int i) const {
+    return Unpack(Read<kVec>(values, static_cast<size_t>(i)));
+  }
+  // Calls visit(c, k, logit) for the classes of the i-th vector, of which k is the place in it.
   template <typename Visit>
-  __device__ void ForEach(int i, const Visit& visit) const {
-    const Vec<kVec> v = Unpack(Read<kVec>(values, static_cast<size_t>(i)));
+  __device__ void ForEach(int i, const Vec<kVec>& v, const Visit& visit) const {
     const int count = InVector(i);
 #pragma unroll
     for (int k = 0; k < kVec; ++k) {
@@ -42,11 +44,12 @@ template <typename T>
 __device__ RowSums SumRow(const LogitRow<T>& row, int32_t label, float own) {
   float largest = -FLT_MAX, sum = 0, beaten = 0;
   for (int i = static_cast<int>(threadIdx.x); i < row.Vectors(); i += kThreads) {
+    const Vec<LogitRow<T>::kVec> v = row.InMemory(i);
     float next = largest;
-    row.ForEach(i, [&](int, int, float logit) { next = fmaxf(next, logit); });
+    row.ForEach(i, v, [&](int, int, float logit) { next = fmaxf(next, logit); });
     sum *= expf(largest - next);
     largest = next;
-    row.ForEach(i, [&](int c, int, float logit) {
+    row.ForEach(i, v, [&](int c, int, float logit) {
       sum += expf(logit - largest);
       beaten += (c < label ? logit < own : logit <= own) ? 0.0F : 1.0F;
     });
@@ -78,7 +81,7 @@ __global__ void __launch_bounds__(kThreads)
     const float factor = FactorOf(scale.weight, scale.loss_scale);
     for (int i = static_cast<int>(threadIdx.x); i < row.Vectors(); i += kThreads) {
       Vec<LogitRow<T>::kVec> gradients = {};
-      row.ForEach(i, [&](int c, int k, float logit) {
+      row.ForEach(i, row.InMemory(i), [&](int c, int k, float logit) {
         const float probability = expf(logit - sums.largest) / sums.sum;
         const float gradient = (probability - (c == label ? 1.0F : 0.0F)) / count * factor;
         gradients.v[k] = label == kNoLabel ? 0.0F : gradient;
