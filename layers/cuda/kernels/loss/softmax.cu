@@ -1,6 +1,6 @@
 // Softmax and cross-entropy: a block per image, or a thread per pixel if each pixel has a label,
-// then one small block for the means. A row is read twice, the second time from cache, and once more
-// with label smoothing.
+// then one small block for the means. A row is read twice, the second time from cache, and once
+// more with label smoothing.
 #include "neap/layers/cuda/kernels/loss/softmax.cuh"
 
 namespace neap::kernels {
