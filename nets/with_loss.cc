@@ -8,9 +8,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/layers/convolution.h"
 #include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
+#include "neap/layers/tokens/linear_cross_entropy.h"
 
 namespace neap::nets {
 namespace {
@@ -80,6 +82,36 @@ absl::StatusOr<Graph> WithLabelLoss(const Graph& net, const Layer& loss) {
       layer.layer = *Weighted(loss, *weight * *given);
     }
     changed.Add(std::move(layer));
+  }
+  return changed;
+}
+
+absl::StatusOr<Graph> WithLogits(const Graph& net) {
+  Graph changed(net.options(), net);
+  for (GraphLayer layer : net.layers()) {
+    const auto* const linear = layer.layer.As<LinearCrossEntropy>();
+    if (linear == nullptr) {
+      changed.Add(std::move(layer));
+      continue;
+    }
+    for (const GraphOutput& output : net.outputs()) {
+      if (output.name == layer.name) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "layer '", layer.name, "': the loss is an output, and its logits would have its name"));
+      }
+    }
+    if (layer.inputs.size() != 2) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("layer '", layer.name, "': takes 2 inputs, got ", layer.inputs.size()));
+    }
+    const Convolution logits = {
+        .out_channels = linear->classes, .bias = linear->bias, .init = linear->init};
+    const SoftmaxCrossEntropy loss = {.weight = linear->weight};
+    changed.Add(layer.name, logits, {layer.inputs[0]});
+    changed.Add({.name = absl::StrCat(layer.name, ".labels"),
+                 .layer = loss,
+                 .inputs = {layer.name, layer.inputs[1]},
+                 .role = layer.role});
   }
   return changed;
 }

@@ -11,7 +11,9 @@
 
 namespace neap::nets {
 
-// The same layers, with this label smoothing in the losses (layers/softmax_cross_entropy.h).
+// The same layers, with this label smoothing in the losses (layers/softmax_cross_entropy.h), which
+// keep all else, such as their weights. It is for networks that come with their loss;
+// WithLabelLoss(net, SoftmaxCrossEntropy{.label_smoothing = 0.1F}) gives them another loss.
 // Errors: INVALID_ARGUMENT naming the layer for a loss without labels to smooth, unless it is 0; a
 // value outside [0, 1) is found by Resolve().
 absl::StatusOr<Graph> WithLabelSmoothing(const Graph& net, float label_smoothing);
@@ -20,6 +22,13 @@ absl::StatusOr<Graph> WithLabelSmoothing(const Graph& net, float label_smoothing
 // DiceLoss, times the weights that they had. Errors: INVALID_ARGUMENT naming the layer for a loss
 // without labels, and for another `loss`.
 absl::StatusOr<Graph> WithLabelLoss(const Graph& net, const Layer& loss);
+
+// The same layers, but for each LinearCrossEntropy: a Convolution with a kernel of 1 makes its
+// logits, and has its name, and so its parameters in files; a SoftmaxCrossEntropy of them,
+// "NAME.labels", is the loss. Such a network predicts, as its training without logits does not:
+// it takes the same weights, and NAME may be made an output. Errors: INVALID_ARGUMENT naming the
+// layer for a loss that is an output already.
+absl::StatusOr<Graph> WithLogits(const Graph& net);
 
 // The same layers, but for the losses and what they read besides the predictions: `loss`, which has
 // the name of the main loss and reads the feed "targets", of the predictions' shape. Auxiliary

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <map>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "neap/core/step/specify.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/attention/attention.h"
 #include "neap/layers/batch_norm.h"
@@ -21,13 +19,10 @@
 #include "neap/layers/multiply.h"
 #include "neap/layers/norm/softmax.h"
 #include "neap/layers/pooling.h"
-#include "neap/layers/prelu.h"
 #include "neap/layers/scale_shift.h"
-#include "neap/layers/shape/permute.h"
-#include "neap/layers/shape/reshape.h"
-#include "neap/layers/shape/roll.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
+#include "tests/random_layers.h"
 #include "tests/random_norms.h"
 
 namespace neap::testing {
@@ -44,7 +39,7 @@ struct Value {
 class Generator {
  public:
   Generator(uint32_t seed, const RandomGraphOptions& options)
-      : random_(seed),
+      : choices_(seed),
         options_(options),
         net_({.name = absl::StrCat("random", seed),
               .batch = options.batch,
@@ -68,18 +63,15 @@ class Generator {
     }
     if (options_.ports) x = Gated(x);
     Classify(x);
-    if (options_.shares) ShareParams();
+    if (options_.shares) ShareParams(choices_, net_);
     if (options_.auxiliary) AddAuxiliary(passed);
     if (options_.ports) AddSecondLoss(passed);
-    return Chance(4) ? Shuffled() : std::move(net_);
+    return Chance(4) ? Shuffled(choices_, net_) : std::move(net_);
   }
 
  private:
-  // Not std::uniform_int_distribution: its numbers differ between standard libraries.
-  int64_t Between(int64_t low, int64_t high) {
-    return low + static_cast<int64_t>(random_() % static_cast<uint64_t>(high - low + 1));
-  }
-  bool Chance(int64_t one_in) { return Between(1, one_in) == 1; }
+  int64_t Between(int64_t low, int64_t high) { return choices_.Between(low, high); }
+  bool Chance(int64_t one_in) { return choices_.Chance(one_in); }
 
   std::string Named(const char* kind) { return absl::StrCat(kind, ++count_); }
   // Adds a layer that keeps the shape.
@@ -88,24 +80,9 @@ class Generator {
     return {net_.Add(Named(kind), layer, {x.name}), x.channels, x.size};
   }
 
-  // A window with the same numbers along each axis, or along some axes of volumes: those along the
-  // first or the last one alone have the kernels of images (layers/catalog/kernel_axes.h).
-  Window Along(int64_t kernel, int64_t padding, int64_t dilation = 1) {
-    if (options_.axes < 3) return {kernel, 1, padding, dilation};
-    switch (Between(0, 3)) {
-      case 0:
-        return {{kernel, 1, 1}, 1, {padding, 0, 0}, {dilation, 1, 1}};
-      case 1:
-        return {{1, 1, kernel}, 1, {0, 0, padding}, {1, 1, dilation}};
-      case 2:
-        return {{1, kernel, kernel}, 1, {0, padding, padding}, {1, dilation, dilation}};
-      default:
-        return {kernel, 1, padding, dilation};
-    }
-  }
   template <typename Pool>
   Value Pooled(const Value& x) {
-    const Window window = Along(3, 1);
+    const Window window = RandomWindow(choices_, options_.axes, 3, 1);
     return Same("pool", Pool{window.kernel, window.stride, window.padding}, x);
   }
 
@@ -161,7 +138,7 @@ class Generator {
     Convolution layer = {.out_channels = channels, .bias = Chance(2)};
     if (Chance(2)) {
       const int64_t dilation = Between(1, 2);
-      const Window window = Along(3, dilation, dilation);
+      const Window window = RandomWindow(choices_, options_.axes, 3, dilation, dilation);
       layer.kernel = window.kernel;
       layer.padding = window.padding;
       layer.dilation = window.dilation;
@@ -188,46 +165,14 @@ class Generator {
   }
 
   Value Activated(const Value& x) {
-    switch (Between(0, 10)) {
-      case 0:
-        return Same("leaky_relu", LeakyRelu{0.1F}, x);
-      case 1:
-        return Same("clip", Clip{-0.4F, 0.6F}, x);
-      case 2:
-        return Same("hard_sigmoid", HardSigmoid{}, x);
-      case 3:
-        return Same("hard_swish", HardSwish{}, x);
-      case 4:
-        return Same("gelu", Gelu{}, x);
-      case 5:
-        return Same("gelu", Gelu{Gelu::Approximation::kTanh}, x);
-      case 6:
-        return Same("elu", Elu{0.7F}, x);
-      case 7:
-        return Same("softplus", Softplus{.beta = 2}, x);
-      case 8:
-        return Same("mish", Mish{}, x);
-      case 9:
-        return Same("prelu", Prelu{.slopes = Chance(2) ? 1 : x.channels}, x);
-      default:
-        return Same("silu", Silu{}, x);
-    }
+    const auto [kind, layer] = RandomActivation(choices_, x.channels);
+    return Same(kind, layer, x);
   }
 
-  // The same elements in other places, and, if they had other axes, these again.
   Value Moved(const Value& x) {
-    std::vector<int64_t> axes(static_cast<size_t>(options_.axes) + 1, 0),
-        extents(axes.size(), x.size);
-    for (size_t i = 0; i < axes.size(); ++i)
-      axes[i] = static_cast<int64_t>((i + 1) % axes.size()) + 1;
-    extents[0] = 0;
-    if (count_ % 3 == 0) return Same("roll", Roll{count_ % 5 - 2}, x);
-    if (count_ % 3 == 1) {
-      Value y = Same("reshape", Reshape{{0, -1}}, x);
-      return Same("reshape", Reshape{extents}, y);
-    }
     Value y = x;
-    for (size_t i = 0; i < axes.size(); ++i) y = Same("permute", Permute{axes}, y);
+    for (const auto& [kind, layer] : MovesOf(count_, options_.axes, x.size))
+      y = Same(kind, layer, y);
     return y;
   }
 
@@ -240,7 +185,7 @@ class Generator {
   Value Inverted(const Value& x) {
     Value y = Chance(3) ? x : Activated(Normalised(Conv(x, Between(1, options_.max_channels))));
     const int64_t padding = Between(0, 2);
-    const Window window = Along(2 * padding + 1, padding);
+    const Window window = RandomWindow(choices_, options_.axes, 2 * padding + 1, padding);
     const Convolution depthwise = {.out_channels = y.channels,
                                    .kernel = window.kernel,
                                    .padding = window.padding,
@@ -384,22 +329,6 @@ class Generator {
               SoftmaxCrossEntropy{});
   }
 
-  // Some layers use the weights, biases, or both, of an earlier layer with the same ones.
-  void ShareParams() {
-    const ResolvedGraph resolved = Resolve(net_, Mode::kTraining).value();
-    std::map<std::string, std::string> owners;  // the last one of a name and shape
-    for (const ResolvedLayer& layer : resolved.layers) {
-      for (const ParamSpec& param : layer.spec.params) {
-        const std::string name = absl::StrCat(layer.name, ".", param.name);
-        std::string& owner = owners[absl::StrCat(std::string(layer.layer.type()), param.name,
-                                                 param.tensor.ToString())];
-        if (!owner.empty() && !layer.name.starts_with("vector_gate") && Chance(2))
-          net_.Share(name, owner);
-        owner = name;
-      }
-    }
-  }
-
   // x times a gate for each channel, which is computed from the second feed. Its weights are those
   // of an earlier gate with as many channels, if there is one.
   Value Gated(const Value& x) {
@@ -444,19 +373,7 @@ class Generator {
     }
   }
 
-  // The same network with its layers stated in another order.
-  Graph Shuffled() {
-    std::vector<GraphLayer> layers = net_.layers();
-    for (size_t i = layers.size(); i > 1; --i) {
-      std::swap(layers[i - 1],
-                layers[static_cast<size_t>(Between(0, static_cast<int64_t>(i) - 1))]);
-    }
-    Graph graph(net_.options(), net_);
-    for (GraphLayer& layer : layers) graph.Add(std::move(layer));
-    return graph;
-  }
-
-  std::mt19937 random_;
+  RandomChoices choices_;
   RandomGraphOptions options_;
   Graph net_;
   std::map<int64_t, std::string> gates_;  // the first of so many channels

@@ -1,7 +1,6 @@
 #include "tests/random_tokens.h"
 
 #include <algorithm>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -17,6 +16,7 @@
 #include "neap/layers/tokens/linear_cross_entropy.h"
 #include "neap/layers/tokens/position_embedding.h"
 #include "neap/layers/tokens/prepend_token.h"
+#include "tests/random_layers.h"
 
 namespace neap::testing {
 namespace {
@@ -24,7 +24,7 @@ namespace {
 class TokenGenerator {
  public:
   TokenGenerator(uint32_t seed, const RandomTokenOptions& options)
-      : random_(seed),
+      : choices_(seed),
         options_(options),
         net_({.name = absl::StrCat("tokens", seed),
               .batch = options.batch,
@@ -53,10 +53,8 @@ class TokenGenerator {
   }
 
  private:
-  int64_t Between(int64_t low, int64_t high) {
-    return low + static_cast<int64_t>(random_() % static_cast<uint64_t>(high - low + 1));
-  }
-  bool Chance(int64_t one_in) { return Between(1, one_in) == 1; }
+  int64_t Between(int64_t low, int64_t high) { return choices_.Between(low, high); }
+  bool Chance(int64_t one_in) { return choices_.Chance(one_in); }
   std::string Named(const char* kind) { return absl::StrCat(kind, ++count_); }
 
   // Two tables for the same ids may share their weight.
@@ -102,7 +100,7 @@ class TokenGenerator {
     if (is_tied) net_.Share("loss.weight", "table.weight");
   }
 
-  std::mt19937 random_;
+  RandomChoices choices_;
   RandomTokenOptions options_;
   Graph net_;
   int count_ = 0;

@@ -60,7 +60,7 @@ Layer ToLoss(nb::handle given) {
 }
 
 Graph WithLoss(const Graph& net, const Layer& loss) {
-  if (!TakesLabels(loss)) return Checked(nets::WithTargetLoss(net, loss));
+  if (!MakesSoftmax(loss)) return Checked(nets::WithTargetLoss(net, loss));
   return Checked(nets::WithLabelLoss(net, loss));
 }
 

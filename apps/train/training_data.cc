@@ -109,12 +109,12 @@ absl::Status TakeClasses(TrainFlags& flags) {
     ASSIGN_OR_RETURN(classes, SavedClasses(start, flags.net.name));
     return absl::OkStatus();
   }
-  const std::string& data = flags.batches.data;
-  // A vocabulary is that of the network: a text need not have all of its tokens.
-  const bool has_vocabulary = absl::StartsWith(data, kTokensPrefix);
-  if (data == kSynthetic || has_vocabulary || !flags.batches.batch_file.empty())
+  // A text has some tokens of a vocabulary, which is that of the network.
+  if (flags.batches.data == kSynthetic || !flags.batches.batch_file.empty() ||
+      absl::StartsWith(flags.batches.data, kTokensPrefix)) {
     return absl::OkStatus();
-  ASSIGN_OR_RETURN(classes, ClassesOf(data));
+  }
+  ASSIGN_OR_RETURN(classes, ClassesOf(flags.batches.data));
   return absl::OkStatus();
 }
 

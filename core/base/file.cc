@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -185,8 +186,18 @@ absl::Status ReadableFile::ReadAt(int64_t offset, absl::Span<std::byte> bytes) c
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> ReadableFile::ReadAll() const {
-  std::string text(static_cast<size_t>(size_bytes_), '\0');
+absl::StatusOr<std::string> ReadableFile::ReadAll(int64_t most_bytes) const {
+  if (size_bytes_ > most_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path_, ": has ", size_bytes_, " bytes; at most ", most_bytes, " are read"));
+  }
+  std::string text;
+  try {
+    text.resize(static_cast<size_t>(size_bytes_));
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(path_, ": no memory for ", size_bytes_, " bytes"));
+  }
   RETURN_IF_ERROR(ReadAt(0, {reinterpret_cast<std::byte*>(text.data()), text.size()}));
   return text;
 }

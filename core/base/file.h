@@ -60,7 +60,8 @@ class ReadableFile {
   int64_t size_bytes() const { return size_bytes_; }  // when it was opened
   // Fills `bytes` from `offset`.
   absl::Status ReadAt(int64_t offset, absl::Span<std::byte> bytes) const;
-  absl::StatusOr<std::string> ReadAll() const;
+  // Errors: also INVALID_ARGUMENT for a file of more bytes, and RESOURCE_EXHAUSTED.
+  absl::StatusOr<std::string> ReadAll(int64_t most_bytes) const;
   // DATA_LOSS: "PATH: byte OFFSET: WHAT".
   absl::Status Corrupt(int64_t offset, const std::string& what) const;
 

@@ -18,6 +18,14 @@ constexpr size_t kMaxReaders = 16;
 
 }  // namespace
 
+int32_t LargestClass(absl::Span<const uint8_t> labels) {
+  int32_t largest = kNoLabel;
+  for (const uint8_t label : labels) {
+    if (label != kIgnoredClass) largest = std::max(largest, int32_t{label});
+  }
+  return largest;
+}
+
 absl::StatusOr<int64_t> ClassesOfLabels(
     const std::string& directory, const std::vector<std::string>& names,
     std::optional<int64_t> given, int64_t files,

@@ -13,11 +13,15 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 
 namespace neap {
 
-// In masks and label files: no label (kNoLabel).
+// In masks, label files and labels of one byte: no label (kNoLabel).
 inline constexpr int32_t kIgnoredClass = 255;
+
+// The largest class among labels of one byte, or kNoLabel if all are kIgnoredClass.
+int32_t LargestClass(absl::Span<const uint8_t> labels);
 
 // `largest_in(i)` reads file i of `files`: its largest class, or kNoLabel. It is called from
 // several threads at once. Errors: INVALID_ARGUMENT for fewer classes than 1 or more than

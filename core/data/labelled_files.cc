@@ -25,6 +25,9 @@ namespace fs = std::filesystem;
 // The digits of "_0000", a channel's number in nnU-Net.
 constexpr size_t kChannelDigits = 4;
 
+// Lists have a name in a line: of some million files, or of classes.
+constexpr int64_t kMaxListBytes = int64_t{256} << 20;
+
 struct FolderPair {
   std::string examples;
   std::string labels;
@@ -82,6 +85,8 @@ std::optional<FolderPair> PairOf(const std::string& root, Split split) {
   return whole;
 }
 
+using PathsByStem = std::map<std::string, std::string>;
+
 // The stem of a file with one of the suffixes.
 std::optional<std::string> StemOf(const std::string& name,
                                   const std::vector<std::string>& suffixes) {
@@ -92,9 +97,9 @@ std::optional<std::string> StemOf(const std::string& name,
   return std::nullopt;
 }
 
-absl::StatusOr<std::map<std::string, std::string>> FilesByStem(
-    const std::string& folder, const std::vector<std::string>& suffixes) {
-  std::map<std::string, std::string> files;
+absl::StatusOr<PathsByStem> FilesByStem(const std::string& folder,
+                                        const std::vector<std::string>& suffixes) {
+  PathsByStem files;
   std::error_code error;
   fs::directory_iterator entry(folder, error);
   for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
@@ -111,25 +116,57 @@ absl::StatusOr<std::map<std::string, std::string>> FilesByStem(
   return files;
 }
 
-// "case" of "case_0001".
-std::optional<std::string> WithoutChannel(const std::string& stem) {
+// "case" and 1 of "case_0001".
+struct ChannelOf {
+  std::string owner;
+  int64_t channel = 0;
+};
+std::optional<ChannelOf> ParseChannel(const std::string& stem) {
   if (stem.size() <= kChannelDigits + 1) return std::nullopt;
   const size_t at = stem.size() - kChannelDigits - 1;
-  const bool is_channel =
-      stem[at] == '_' && std::all_of(stem.begin() + static_cast<int64_t>(at) + 1, stem.end(),
-                                     [](char c) { return c >= '0' && c <= '9'; });
-  if (!is_channel) return std::nullopt;
-  return stem.substr(0, at);
+  if (stem[at] != '_') return std::nullopt;
+  ChannelOf parsed = {.owner = stem.substr(0, at)};
+  for (const char digit : stem.substr(at + 1)) {
+    if (digit < '0' || digit > '9') return std::nullopt;
+    parsed.channel = 10 * parsed.channel + (digit - '0');
+  }
+  return parsed;
+}
+
+struct OwnedExamples {
+  std::map<std::string, std::vector<std::string>> by_stem;  // of labels; channels in their order
+  int64_t unlabelled = 0;
+};
+
+// `examples` are in the order of their stems, and so channels in that of their numbers.
+absl::StatusOr<OwnedExamples> FindOwners(const PathsByStem& examples, const PathsByStem& labels) {
+  OwnedExamples found;
+  for (const auto& [stem, path] : examples) {
+    const ChannelOf part =
+        labels.contains(stem) ? ChannelOf{.owner = stem} : ParseChannel(stem).value_or(ChannelOf());
+    if (!labels.contains(part.owner)) {
+      ++found.unlabelled;
+      continue;
+    }
+    std::vector<std::string>& channels = found.by_stem[part.owner];
+    if (part.channel != std::ssize(channels)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          path, ": this is channel ", part.channel, " of '", part.owner, "', of which there are ",
+          channels.size(), " before it; channels are numbered from 0 without gaps"));
+    }
+    channels.push_back(path);
+  }
+  return found;
 }
 
 absl::StatusOr<std::set<std::string>> StemsIn(const std::string& list) {
   ASSIGN_OR_RETURN(const ReadableFile file, ReadableFile::Open(list));
-  ASSIGN_OR_RETURN(const std::string text, file.ReadAll());
+  ASSIGN_OR_RETURN(const std::string text, file.ReadAll(kMaxListBytes));
   return std::set<std::string>(absl::StrSplit(text, absl::ByAnyChar(" \t\r\n"), absl::SkipEmpty()));
 }
 
 // Takes the labels whose stems the list has, or all without a list.
-absl::Status KeepListed(const std::string& list, std::map<std::string, std::string>& labels) {
+absl::Status KeepListed(const std::string& list, PathsByStem& labels) {
   if (list.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::set<std::string> stems, StemsIn(list));
   for (const std::string& stem : stems) {
@@ -155,36 +192,28 @@ absl::StatusOr<LabelledFiles> FindLabelledFiles(const std::string& directory, Sp
   ASSIGN_OR_RETURN(const auto examples, FilesByStem(pair->examples, suffixes.examples));
   ASSIGN_OR_RETURN(auto labels, FilesByStem(pair->labels, suffixes.labels));
   RETURN_IF_ERROR(KeepListed(pair->list, labels));
-  std::map<std::string, std::vector<std::string>> examples_of;
-  int64_t unlabelled = 0;
-  for (const auto& [stem, path] : examples) {
-    const std::string owner =
-        labels.contains(stem) ? stem : WithoutChannel(stem).value_or(std::string());
-    if (labels.contains(owner)) {
-      examples_of[owner].push_back(path);
-    } else {
-      ++unlabelled;
-    }
-  }
+  ASSIGN_OR_RETURN(OwnedExamples owned, FindOwners(examples, labels));
   LabelledFiles found;
   for (auto& [stem, path] : labels) {
-    const auto of = examples_of.find(stem);
-    if (of == examples_of.end()) {
+    const auto of = owned.by_stem.find(stem);
+    if (of == owned.by_stem.end()) {
       return absl::InvalidArgumentError(
           absl::StrCat(path, ": there is no file of this stem in ", pair->examples));
     }
     found.files.push_back({.stem = stem, .examples = std::move(of->second), .labels = path});
   }
-  if (unlabelled > 0 && pair->list.empty()) {
-    found.notices.push_back(
-        absl::StrCat(unlabelled, " files of ", pair->examples, " have no labels and are left out"));
+  if (owned.unlabelled > 0 && pair->list.empty()) {
+    found.notices.push_back(absl::StrCat(owned.unlabelled, " files of ", pair->examples,
+                                         " have no labels and are left out"));
   }
   if (!found.files.empty()) return found;
   return absl::NotFoundError(absl::StrCat(pair->labels, ": there are no labels"));
 }
 
 bool HasLabelledSplits(const std::string& directory) {
-  return PairOf(directory, Split::kTrain) != PairOf(directory, Split::kTest);
+  const std::optional<FolderPair> train = PairOf(directory, Split::kTrain);
+  const std::optional<FolderPair> test = PairOf(directory, Split::kTest);
+  return train.has_value() && test.has_value() && train != test;
 }
 
 absl::StatusOr<std::vector<std::string>> NamesOfClasses(const std::string& directory) {
@@ -192,7 +221,7 @@ absl::StatusOr<std::vector<std::string>> NamesOfClasses(const std::string& direc
   absl::StatusOr<ReadableFile> file = ReadableFile::Open(path);
   if (absl::IsNotFound(file.status())) return std::vector<std::string>();
   if (!file.ok()) return file.status();
-  ASSIGN_OR_RETURN(const std::string text, file->ReadAll());
+  ASSIGN_OR_RETURN(const std::string text, file->ReadAll(kMaxListBytes));
   std::vector<std::string> names;
   const std::vector<std::string> lines = absl::StrSplit(text, '\n');
   for (const std::string& line : lines) names.emplace_back(absl::StripSuffix(line, "\r"));

@@ -49,11 +49,12 @@ struct LabelledSuffixes {
 };
 
 // Errors: NOT_FOUND for a folder that is not there or has none of these layouts; INVALID_ARGUMENT
-// naming labels without a file, and files that share their stem; the operating system's.
+// naming labels without a file, files that share their stem, and a channel before which one is
+// missing; the operating system's.
 absl::StatusOr<LabelledFiles> FindLabelledFiles(const std::string& directory, Split split,
                                                 const LabelledSuffixes& suffixes);
 
-// Whether training and tests have files of their own.
+// Whether training and tests both have files, and each its own.
 bool HasLabelledSplits(const std::string& directory);
 
 // The names of the classes by number: the lines of DIR/classes.txt. Empty if there is no such file.

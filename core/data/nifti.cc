@@ -120,14 +120,24 @@ NiftiConversion ConversionOf(int datatype) {
   }
 }
 
-}  // namespace
-
-absl::StatusOr<Volume> ReadNifti(const std::string& path) {
+absl::StatusOr<NiftiImage> ReadNiftiHeader(const std::string& path) {
   RETURN_IF_ERROR(ReadableFile::Open(path).status());  // the library would not say why it fails
   QuietenLibrary();
-  const NiftiImage image(nifti_image_read(path.c_str(), /*read_data=*/0));
-  if (image == nullptr)
-    return absl::DataLossError(absl::StrCat(path, ": not a NIfTI-1 file, or a damaged header"));
+  NiftiImage image(nifti_image_read(path.c_str(), /*read_data=*/0));
+  if (image != nullptr) return image;
+  return absl::DataLossError(absl::StrCat(path, ": not a NIfTI-1 file, or a damaged header"));
+}
+
+}  // namespace
+
+absl::StatusOr<VolumeForm> ReadNiftiForm(const std::string& path) {
+  ASSIGN_OR_RETURN(const NiftiImage image, ReadNiftiHeader(path));
+  ASSIGN_OR_RETURN(const ImageShape shape, NiftiShape(*image, path));
+  return VolumeForm{.shape = shape, .stored_bytes = shape.elements() * image->nbyper};
+}
+
+absl::StatusOr<Volume> ReadNifti(const std::string& path) {
+  ASSIGN_OR_RETURN(const NiftiImage image, ReadNiftiHeader(path));
   ASSIGN_OR_RETURN(const ImageShape shape, NiftiShape(*image, path));
   const NiftiConversion convert = ConversionOf(image->datatype);
   if (convert == nullptr) {

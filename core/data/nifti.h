@@ -23,7 +23,9 @@ namespace neap {
 
 inline constexpr int64_t kMaxNiftiVoxels = int64_t{1} << 31;
 
-// *Threads*: safe from several at once.
+// *Threads*: these are safe from several at once.
+absl::StatusOr<VolumeForm> ReadNiftiForm(const std::string& path);
+// Of voxels that are infinite or NaN, too.
 absl::StatusOr<Volume> ReadNifti(const std::string& path);
 
 }  // namespace neap

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <iterator>
 
 #include "neap/core/base/philox.h"
 #include "neap/core/base/random_index.h"
+#include "neap/core/data/label_classes.h"
 #include "neap/core/program/feeds.h"
 
 namespace neap {
@@ -32,6 +34,8 @@ int64_t CentralBegin(int64_t volume, int64_t patch) {
   return volume >= patch ? (volume - patch) / 2 : -((patch - volume) / 2);
 }
 
+int32_t LabelOf(uint8_t stored) { return stored == kIgnoredClass ? kNoLabel : stored; }
+
 // The place of voxel number `rank` among those of the class.
 int64_t VoxelOf(const VolumeLabels& labels, int32_t label, int64_t rank) {
   for (size_t i = 0; i < labels.labels.size(); ++i) {
@@ -50,18 +54,19 @@ std::vector<int64_t> Sources(const Patch& patch, size_t axis, int64_t volume, in
   return sources;
 }
 
-// A plane of depth x height x width becomes one of the sources' numbers.
-template <typename Value>
-void CutPlane(const Value* from, const ImageShape& volume,
-              const std::array<std::vector<int64_t>, 3>& sources, Value outside, Value* to) {
+// A plane of depth x height x width becomes one of the sources' numbers, each as `convert` says.
+template <typename Stored, typename Value, typename Convert>
+void CutPlane(const Stored* from, const ImageShape& volume,
+              const std::array<std::vector<int64_t>, 3>& sources, Value outside,
+              const Convert& convert, Value* to) {
   for (const int64_t z : sources[0]) {
     for (const int64_t y : sources[1]) {
       if (z < 0 || y < 0) {
         to = std::fill_n(to, sources[2].size(), outside);
         continue;
       }
-      const Value* const row = from + (z * volume.h + y) * volume.w;
-      for (const int64_t x : sources[2]) *to++ = x < 0 ? outside : row[x];
+      const Stored* const row = from + (z * volume.h + y) * volume.w;
+      for (const int64_t x : sources[2]) *to++ = x < 0 ? outside : convert(row[x]);
     }
   }
 }
@@ -70,8 +75,8 @@ void CutPlane(const Value* from, const ImageShape& volume,
 
 std::vector<int64_t> CountClasses(const VolumeLabels& labels, int64_t classes) {
   std::vector<int64_t> counts(static_cast<size_t>(classes));
-  for (const int32_t label : labels.labels) {
-    if (label != kNoLabel) ++counts[static_cast<size_t>(label)];
+  for (const uint8_t label : labels.labels) {
+    if (label != kIgnoredClass) ++counts[label];
   }
   return counts;
 }
@@ -125,9 +130,9 @@ void CutPatch(const Volume& volume, const VolumeLabels& labels, const Patch& pat
     sources[axis] = Sources(patch, axis, from[axis], to[axis]);
   for (int64_t c = 0; c < shape.c; ++c) {
     CutPlane(volume.values.data() + c * volume.shape.positions(), volume.shape, sources, 0.0F,
-             values + c * shape.positions());
+             std::identity(), values + c * shape.positions());
   }
-  CutPlane(labels.labels.data(), volume.shape, sources, kNoLabel, out);
+  CutPlane(labels.labels.data(), volume.shape, sources, kNoLabel, LabelOf, out);
 }
 
 }  // namespace neap

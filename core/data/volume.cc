@@ -11,7 +11,6 @@
 #include "neap/core/data/label_classes.h"
 #include "neap/core/data/nifti.h"
 #include "neap/core/data/npy.h"
-#include "neap/core/program/feeds.h"
 
 namespace neap {
 namespace {
@@ -26,44 +25,61 @@ absl::StatusOr<ImageShape> ShapeOfNpy(const NpyFile& file) {
                                                  " axes; a volume has 3, or 4 with channels"));
 }
 
+// "slice 3, row 1, column 0", of a volume with several channels "channel 1, slice 3, ..."
+std::string PlaceOf(int64_t voxel, const ImageShape& shape) {
+  return absl::StrCat(shape.c == 1 ? "" : absl::StrCat("channel ", voxel / shape.positions(), ", "),
+                      "slice ", voxel / (shape.h * shape.w) % shape.d, ", row ",
+                      voxel / shape.w % shape.h, ", column ", voxel % shape.w);
+}
+
+absl::Status CheckFinite(const Volume& volume, const std::string& path) {
+  const auto bad = std::find_if(volume.values.begin(), volume.values.end(),
+                                [](float value) { return !std::isfinite(value); });
+  if (bad == volume.values.end()) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(
+      path, ": ", PlaceOf(bad - volume.values.begin(), volume.shape), ": the voxel is ", *bad,
+      "; a volume is normalised by its mean, which has no value then: give such voxels one"));
+}
+
 absl::StatusOr<Volume> ReadVolumeFile(const std::string& path) {
-  if (!IsNpy(path)) return ReadNifti(path);
-  ASSIGN_OR_RETURN(const NpyFile file, NpyFile::Open(path));
   Volume volume;
-  ASSIGN_OR_RETURN(volume.shape, ShapeOfNpy(file));
-  ASSIGN_OR_RETURN(volume.values, file.ReadFloats());
+  if (IsNpy(path)) {
+    ASSIGN_OR_RETURN(const NpyFile file, NpyFile::Open(path));
+    ASSIGN_OR_RETURN(volume.shape, ShapeOfNpy(file));
+    ASSIGN_OR_RETURN(volume.values, file.ReadFloats());
+  } else {
+    ASSIGN_OR_RETURN(volume, ReadNifti(path));
+  }
+  RETURN_IF_ERROR(CheckFinite(volume, path));
   return volume;
 }
 
-// "slice 3, row 1, column 0"
-std::string PlaceOf(int64_t voxel, const ImageShape& shape) {
-  return absl::StrCat("slice ", voxel / (shape.h * shape.w), ", row ", voxel / shape.w % shape.h,
-                      ", column ", voxel % shape.w);
-}
-
-// NIfTI files often have labels as floating-point numbers.
-absl::StatusOr<VolumeLabels> ReadNiftiLabels(const std::string& path) {
+bool IsWhole(float value) {
   constexpr float kMaxExact = 1 << 24;  // up to which floats have all integers
-  ASSIGN_OR_RETURN(const Volume volume, ReadNifti(path));
-  VolumeLabels labels = {.shape = volume.shape};
-  labels.labels.reserve(volume.values.size());
-  for (const float value : volume.values) {
-    if (!(std::abs(value) <= kMaxExact) || value != std::floor(value)) {
-      return absl::DataLossError(absl::StrCat(path, ": ",
-                                              PlaceOf(std::ssize(labels.labels), volume.shape),
-                                              ": ", value, " is not the number of a class"));
-    }
-    labels.labels.push_back(static_cast<int32_t>(value));
-  }
-  return labels;
+  return std::abs(value) <= kMaxExact && value == std::floor(value);
 }
+constexpr bool IsWhole(int32_t /*value*/) { return true; }
 
-absl::StatusOr<VolumeLabels> ReadLabelFile(const std::string& path) {
-  if (!IsNpy(path)) return ReadNiftiLabels(path);
-  ASSIGN_OR_RETURN(const NpyFile file, NpyFile::Open(path));
-  VolumeLabels labels;
-  ASSIGN_OR_RETURN(labels.shape, ShapeOfNpy(file));
-  ASSIGN_OR_RETURN(labels.labels, file.ReadIntegers());
+template <typename Value>
+absl::StatusOr<VolumeLabels> ToLabels(const std::string& path, const ImageShape& shape,
+                                      const std::vector<Value>& values, int64_t classes) {
+  if (shape.c != 1)
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": the labels have ", shape.c, " channels"));
+  VolumeLabels labels = {.shape = shape, .labels = {}};
+  labels.labels.reserve(values.size());
+  for (const Value value : values) {
+    const bool is_whole = IsWhole(value);
+    const int32_t label = is_whole ? static_cast<int32_t>(value) : 0;
+    if (!is_whole || (label >= classes && label != kIgnoredClass)) {
+      const std::string place =
+          absl::StrCat(path, ": ", PlaceOf(std::ssize(labels.labels), shape), ": ");
+      return absl::DataLossError(
+          is_whole ? absl::StrCat(place, "label ", label, " of ", classes, " classes")
+                   : absl::StrCat(place, value, " is not the number of a class"));
+    }
+    labels.labels.push_back(static_cast<uint8_t>(label < 0 ? kIgnoredClass : label));
+  }
   return labels;
 }
 
@@ -74,6 +90,7 @@ std::vector<std::string> VolumeSuffixes() { return {".npy", ".nii.gz", ".nii"}; 
 absl::StatusOr<Volume> ReadVolume(const std::vector<std::string>& paths) {
   if (paths.empty()) return absl::InvalidArgumentError("no file with a volume is given");
   ASSIGN_OR_RETURN(Volume volume, ReadVolumeFile(paths.front()));
+  volume.values.reserve(volume.values.size() * paths.size());
   for (size_t i = 1; i < paths.size(); ++i) {
     ASSIGN_OR_RETURN(const Volume channel, ReadVolumeFile(paths[i]));
     ImageShape together = channel.shape;
@@ -88,23 +105,26 @@ absl::StatusOr<Volume> ReadVolume(const std::vector<std::string>& paths) {
   return volume;
 }
 
+absl::StatusOr<VolumeForm> ReadVolumeForm(const std::string& path) {
+  if (!IsNpy(path)) return ReadNiftiForm(path);
+  ASSIGN_OR_RETURN(const NpyFile file, NpyFile::Open(path));
+  ASSIGN_OR_RETURN(const ImageShape shape, ShapeOfNpy(file));
+  return VolumeForm{.shape = shape, .stored_bytes = shape.elements() * file.header().element_bytes};
+}
+
 absl::StatusOr<VolumeLabels> ReadVolumeLabels(const std::string& path, int64_t classes) {
-  ASSIGN_OR_RETURN(VolumeLabels labels, ReadLabelFile(path));
-  if (labels.shape.c != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": the labels have ", labels.shape.c, " channels"));
+  if (!IsNpy(path)) {
+    ASSIGN_OR_RETURN(const Volume volume, ReadNifti(path));
+    return ToLabels(path, volume.shape, volume.values, classes);
   }
-  for (size_t i = 0; i < labels.labels.size(); ++i) {
-    int32_t& label = labels.labels[i];
-    if (label < 0 || label == kIgnoredClass) {
-      label = kNoLabel;
-    } else if (label >= classes) {
-      return absl::DataLossError(absl::StrCat(path, ": ",
-                                              PlaceOf(static_cast<int64_t>(i), labels.shape),
-                                              ": label ", label, " of ", classes, " classes"));
-    }
+  ASSIGN_OR_RETURN(const NpyFile file, NpyFile::Open(path));
+  ASSIGN_OR_RETURN(const ImageShape shape, ShapeOfNpy(file));
+  if (file.header().kind == 'f') {
+    ASSIGN_OR_RETURN(const std::vector<float> values, file.ReadFloats());
+    return ToLabels(path, shape, values, classes);
   }
-  return labels;
+  ASSIGN_OR_RETURN(const std::vector<int32_t> values, file.ReadIntegers());
+  return ToLabels(path, shape, values, classes);
 }
 
 void NormaliseVolume(Volume& volume) {

@@ -1,6 +1,5 @@
 #include "neap/core/data/volume_folder.h"
 
-#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -17,8 +16,7 @@ constexpr int64_t kDefaultExtent = 64;
 }  // namespace
 
 int64_t VolumeFolder::Case::size_bytes() const {
-  return static_cast<int64_t>(volume.values.size() * sizeof(float) +
-                              labels.labels.size() * sizeof(int32_t));
+  return static_cast<int64_t>(volume.values.size() * sizeof(float) + labels.labels.size());
 }
 
 absl::StatusOr<std::unique_ptr<VolumeFolder>> VolumeFolder::Open(
@@ -30,11 +28,9 @@ absl::StatusOr<std::unique_ptr<VolumeFolder>> VolumeFolder::Open(
   const std::vector<std::string> suffixes = VolumeSuffixes();
   ASSIGN_OR_RETURN(LabelledFiles found,
                    FindLabelledFiles(directory, options.split, {suffixes, suffixes}));
-  std::unique_ptr<VolumeFolder> folder(new VolumeFolder);
+  std::unique_ptr<VolumeFolder> folder(new VolumeFolder(options));
   folder->files_ = std::move(found.files);
   folder->notices_ = std::move(found.notices);
-  folder->foreground_ = options.foreground;
-  folder->left_bytes_ = options.keep_bytes;
   folder->kept_.resize(folder->files_.size());
   RETURN_IF_ERROR(folder->FindClasses(directory, options.classes));
   RETURN_IF_ERROR(folder->FindShape(options.shape));
@@ -44,9 +40,11 @@ absl::StatusOr<std::unique_ptr<VolumeFolder>> VolumeFolder::Open(
 absl::Status VolumeFolder::FindClasses(const std::string& directory, std::optional<int64_t> given) {
   ASSIGN_OR_RETURN(class_names_, NamesOfClasses(directory));
   const auto largest_in = [&](int64_t i) -> absl::StatusOr<int32_t> {
-    ASSIGN_OR_RETURN(const VolumeLabels read,
-                     ReadVolumeLabels(files_[static_cast<size_t>(i)].labels, kIgnoredClass));
-    return *std::max_element(read.labels.begin(), read.labels.end());
+    const std::string& path = files_[static_cast<size_t>(i)].labels;
+    ASSIGN_OR_RETURN(const VolumeForm form, ReadVolumeForm(path));
+    const ByteGate::Pass pass = reading_.Enter(form.reading_bytes());
+    ASSIGN_OR_RETURN(const VolumeLabels read, ReadVolumeLabels(path, kIgnoredClass));
+    return LargestClass(read.labels);
   };
   ASSIGN_OR_RETURN(classes_, ClassesOfLabels(directory, class_names_, given, size(), largest_in));
   return absl::OkStatus();
@@ -57,8 +55,10 @@ absl::Status VolumeFolder::FindShape(std::optional<ImageShape> given) {
   if (given.has_value() && (shape_.c < 1 || shape_.d < 1 || shape_.h < 1 || shape_.w < 1))
     return absl::InvalidArgumentError(absl::StrCat("no patches of ", ToString(shape_)));
   if (!given.has_value()) {
-    ASSIGN_OR_RETURN(const Volume first, ReadVolume(files_.front().examples));
-    shape_.c = first.shape.c;
+    for (const std::string& path : files_.front().examples) {
+      ASSIGN_OR_RETURN(const VolumeForm form, ReadVolumeForm(path));
+      shape_.c += form.shape.c;
+    }
   }
   return CaseAt(0).status();
 }
@@ -91,18 +91,26 @@ absl::StatusOr<std::shared_ptr<const VolumeFolder::Case>> VolumeFolder::CaseAt(
     const std::lock_guard lock(mutex_);
     if (kept_[at] != nullptr) return kept_[at];
   }
-  ASSIGN_OR_RETURN(const std::shared_ptr<const Case> read, ReadCase(files_[at]));
+  ASSIGN_OR_RETURN(std::shared_ptr<Case> read, ReadCase(files_[at]));
   const std::lock_guard lock(mutex_);
   if (kept_[at] == nullptr && read->size_bytes() <= left_bytes_) {
     left_bytes_ -= read->size_bytes();
+    read->pass.reset();
     kept_[at] = read;
   }
-  return read;
+  return std::shared_ptr<const Case>(std::move(read));
 }
 
-absl::StatusOr<std::shared_ptr<const VolumeFolder::Case>> VolumeFolder::ReadCase(
+absl::StatusOr<std::shared_ptr<VolumeFolder::Case>> VolumeFolder::ReadCase(
     const LabelledFile& file) const {
+  ASSIGN_OR_RETURN(const VolumeForm of_labels, ReadVolumeForm(file.labels));
+  int64_t bytes = of_labels.reading_bytes();
+  for (const std::string& example : file.examples) {
+    ASSIGN_OR_RETURN(const VolumeForm form, ReadVolumeForm(example));
+    bytes += form.reading_bytes();
+  }
   auto read = std::make_shared<Case>();
+  read->pass.emplace(reading_.Enter(bytes));
   ASSIGN_OR_RETURN(read->volume, ReadVolume(file.examples));
   ASSIGN_OR_RETURN(read->labels, ReadVolumeLabels(file.labels, classes_));
   const std::string& path = file.examples.front();
@@ -119,7 +127,7 @@ absl::StatusOr<std::shared_ptr<const VolumeFolder::Case>> VolumeFolder::ReadCase
   }
   NormaliseVolume(read->volume);
   read->counts = CountClasses(read->labels, classes_);
-  return std::shared_ptr<const Case>(std::move(read));
+  return read;
 }
 
 }  // namespace neap

@@ -13,7 +13,8 @@
 //   scans->extents();  // {1, 32, 96, 96}
 //
 // Volumes that were read stay in memory, the first ones up to `keep_bytes`; what comes out does not
-// depend on it. The others are read for each of their patches.
+// depend on it. The others are read for each of their patches, by as many threads at once as have
+// room in `reading_bytes`: a volume of 512 x 512 x 800 takes gigabytes while it is decompressed.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "neap/core/base/byte_gate.h"
 #include "neap/core/data/labelled_files.h"
 #include "neap/core/data/volume.h"
 #include "neap/core/vision/dataset.h"
@@ -37,6 +39,7 @@ struct VolumeFolderOptions {
   double foreground = 1.0 / 3;          // DrawPatch()
   std::optional<int64_t> classes = {};  // as in DatasetOptions
   int64_t keep_bytes = int64_t{2} << 30;
+  int64_t reading_bytes = int64_t{8} << 30;  // at least one volume is read, however large
 };
 
 // *Threads*: safe from several at once.
@@ -68,26 +71,31 @@ class VolumeFolder final : public Dataset {
   struct Case {
     Volume volume;
     VolumeLabels labels;
-    std::vector<int64_t> counts;  // of the classes
+    std::vector<int64_t> counts;         // of the classes
+    std::optional<ByteGate::Pass> pass;  // unless it is kept
     int64_t size_bytes() const;
   };
 
-  VolumeFolder() = default;
+  explicit VolumeFolder(const VolumeFolderOptions& options)
+      : foreground_(options.foreground),
+        reading_(options.reading_bytes),
+        left_bytes_(options.keep_bytes) {}
   absl::Status FindClasses(const std::string& directory, std::optional<int64_t> given);
   absl::Status FindShape(std::optional<ImageShape> given);
   absl::Status ReadPatch(int64_t index, const RandomView* view, float* voxels,
                          int32_t* labels) const;
   absl::StatusOr<std::shared_ptr<const Case>> CaseAt(int64_t index) const;
-  absl::StatusOr<std::shared_ptr<const Case>> ReadCase(const LabelledFile& file) const;
+  absl::StatusOr<std::shared_ptr<Case>> ReadCase(const LabelledFile& file) const;
 
   std::vector<LabelledFile> files_;
   std::vector<std::string> notices_;
   std::vector<std::string> class_names_;
   int64_t classes_ = 0;
   ImageShape shape_;
-  double foreground_ = 0;
+  double foreground_;
+  mutable ByteGate reading_;  // of volumes that are not kept
   mutable std::mutex mutex_;
-  mutable int64_t left_bytes_ = 0;                         // that may still be kept
+  mutable int64_t left_bytes_;                             // that may still be kept
   mutable std::vector<std::shared_ptr<const Case>> kept_;  // by index; null: not kept
 };
 

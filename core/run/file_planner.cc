@@ -14,6 +14,8 @@
 namespace neap {
 namespace {
 
+constexpr int64_t kMaxPlanFileBytes = int64_t{1} << 30;
+
 // The same error, with `what` prepended.
 absl::Status Of(const std::string& what, const absl::Status& status) {
   if (status.ok()) return status;
@@ -129,7 +131,7 @@ absl::StatusOr<std::shared_ptr<const Planner>> PlannerFromFile(
     const std::string& path, std::shared_ptr<const Planner> evaluation,
     const FilePlanLimits& limits) {
   ASSIGN_OR_RETURN(const ReadableFile file, ReadableFile::Open(path));
-  ASSIGN_OR_RETURN(const std::string text, file.ReadAll());
+  ASSIGN_OR_RETURN(const std::string text, file.ReadAll(kMaxPlanFileBytes));
   absl::StatusOr<Plan> plan = Plan::FromJson(text);
   RETURN_IF_ERROR(Of(path, plan.status()));
   RETURN_IF_ERROR(Of(path, Verify(*plan)));

@@ -82,6 +82,12 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenLabelledPositions(std::string_view 
                                                                const std::string& directory,
                                                                const DatasetOptions& options) {
   if (format == "masks") {
+    if (options.apply_orientation) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "masks:", directory,
+          " has images that cannot be turned as their EXIF data says, because their masks are not; "
+          "only those of an imagefolder can be"));
+    }
     return AsDataset(MaskFolder::Open(
         directory, {.shape = options.shape, .split = options.split, .classes = options.classes}));
   }

@@ -94,7 +94,9 @@ struct DatasetOptions {
   // image of the dataset takes the place of the file's.
   std::function<void(const absl::Status&)> on_bad_file = {};
   bool allow_empty_classes = false;  // also "imagefolder": a class without images is no error
-  bool apply_orientation = false;    // also "imagefolder": turn photographs as their EXIF data says
+  // Also "imagefolder": turn photographs as their EXIF data says. "masks" refuses it, because the
+  // masks have none.
+  bool apply_orientation = false;
   // "volumes" only: the share of random patches around a voxel of another class than 0.
   double foreground = 1.0 / 3;
   // One label for each pixel instead of each image, as masks and volumes always have.

@@ -22,11 +22,7 @@ absl::StatusOr<IndexedImage> ReadMask(const std::string& path) {
 
 absl::StatusOr<int32_t> LargestClassIn(const std::string& path) {
   ASSIGN_OR_RETURN(const IndexedImage mask, ReadMask(path));
-  int32_t largest = kNoLabel;
-  for (const uint8_t index : mask.indices) {
-    if (index != kIgnoredClass) largest = std::max(largest, int32_t{index});
-  }
-  return largest;
+  return LargestClass(mask.indices);
 }
 
 // The pixel of [begin, end) that is nearest to the middle of output i of `outputs`.

@@ -218,12 +218,7 @@ absl::StatusOr<DeviceDescription> DeviceFromJson(std::string_view text) {
 
 absl::StatusOr<DeviceDescription> ReadDeviceFile(const std::string& path) {
   ASSIGN_OR_RETURN(const ReadableFile file, ReadableFile::Open(path));
-  if (file.size_bytes() > kMaxFileBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": has ", file.size_bytes(),
-                     " bytes; the description of a device has at most ", kMaxFileBytes));
-  }
-  ASSIGN_OR_RETURN(const std::string text, file.ReadAll());
+  ASSIGN_OR_RETURN(const std::string text, file.ReadAll(kMaxFileBytes));
   absl::StatusOr<DeviceDescription> device = DeviceFromJson(text);
   if (device.ok()) return device;
   return absl::InvalidArgumentError(absl::StrCat(path, ": ", device.status().message()));

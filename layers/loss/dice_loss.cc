@@ -31,7 +31,7 @@ std::string DiceLoss::Parameters() const {
                         {"weight", weight}});
 }
 
-bool TakesLabels(const Layer& loss) {
+bool MakesSoftmax(const Layer& loss) {
   return loss.As<SoftmaxCrossEntropy>() != nullptr || loss.As<DiceLoss>() != nullptr;
 }
 

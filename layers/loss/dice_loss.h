@@ -63,8 +63,9 @@ struct DiceLoss {
 // What nnU-Net minimises: Dice without the background, and cross-entropy.
 constexpr DiceLoss NnUNetLoss() { return {.background = false, .cross_entropy = 1}; }
 
-// Whether a loss is one of neap's that compare their predictions with labels, and make the softmax
-// of them: this one or SoftmaxCrossEntropy.
-bool TakesLabels(const Layer& loss);
+// Whether a loss is one of neap's that make the softmax of their input and compare it with labels:
+// this one or SoftmaxCrossEntropy. Others may take labels, too: LinearCrossEntropy makes the logits
+// as well.
+bool MakesSoftmax(const Layer& loss);
 
 }  // namespace neap

@@ -73,14 +73,14 @@ absl::StatusOr<LayerSpec> LinearCrossEntropy::Specify(const LayerContext& contex
       .index_count = classes,
       .traits = {.independent_images = true, .multiplies = true, .paper_reads_output = false}};
   const double flops = 2.0 * static_cast<double>(x.elements()) * static_cast<double>(classes);
-  StepSpec forward = {
-      .writes = {Y(), State(0)}, .accumulates_natively = {Slot::kState}, .depends_on_part = true};
+  StepSpec forward = {.writes = {Y(), State(0)}, .accumulates_natively = {Slot::kState}};
   if (context.mode == Mode::kTraining) {
     spec.steps = {std::move(forward), Training(*this, flops, context.scales_loss)};
     return spec;
   }
   forward.reads = {X(0), X(1), Param(0)};
   if (bias) forward.reads.push_back(Param(1));
+  forward.depends_on_part = true;
   forward.flops = flops;
   spec.steps = {std::move(forward)};
   return spec;

@@ -158,7 +158,7 @@ absl::StatusOr<ImageValue> NetworkBuilder::Predictions() {
   const GraphLayer& last = LayerOf(output);
   const auto* const softmax = last.layer.As<Softmax>();
   if ((takes_sigmoid && last.layer.As<Sigmoid>() != nullptr) ||
-      (TakesLabels(options_.loss) && softmax != nullptr && softmax->axis == 1))
+      (MakesSoftmax(options_.loss) && softmax != nullptr && softmax->axis == 1))
     output.layer = last.inputs[0];
   return output;
 }
@@ -356,7 +356,7 @@ void NetworkBuilder::ShareWeights(const std::vector<bool>& needed, OnnxModel& mo
 
 absl::Status NetworkBuilder::AddLoss(const ImageValue& predictions, Graph& network) const {
   const Shape& shape = predictions.spec.shape;
-  if (!TakesLabels(options_.loss)) {
+  if (!MakesSoftmax(options_.loss)) {
     network.TargetLoss(predictions.layer, options_.loss,
                        Shape(Shape::Dims(shape.dims().begin() + 1, shape.dims().end())));
     return absl::OkStatus();

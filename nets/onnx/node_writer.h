@@ -56,8 +56,6 @@ class NodeWriter {
   // Errors: UNIMPLEMENTED for one that is neither floats {N, C} and spatial axes nor ids of
   // embeddings.
   absl::Status WriteInput(const ResolvedLayer& feed);
-  // The scores of a LinearCrossEntropy, which is the product of its weight and what it reads.
-  absl::Status WriteLogits(const ResolvedLayer& loss);
   // Writes it as {N, C}, or {N, C} and spatial axes if there are several positions; each once only.
   void WriteOutput(LayerOutput output);
   // A layer of role kInner, whose inputs are written. Errors: UNIMPLEMENTED for a type of layer

@@ -37,7 +37,7 @@ absl::Status Parse(const std::string& path, Model& model) {
         path, ": has ", file.size_bytes(), " bytes; an ONNX file has less than 2 GiB, and its ",
         "weights are in another file if they have more"));
   }
-  ASSIGN_OR_RETURN(const std::string bytes, file.ReadAll());
+  ASSIGN_OR_RETURN(const std::string bytes, file.ReadAll(kMaxReadBytes));
   if (model.ParseFromString(bytes) && model.has_graph()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(path, ": this is no ONNX model"));
 }

@@ -12,9 +12,9 @@
 #include "neap/core/base/file.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/checkpoint/file_form.h"
-#include "neap/layers/tokens/linear_cross_entropy.h"
 #include "neap/nets/onnx/node_writer.h"
 #include "neap/nets/onnx/onnx_file.h"
+#include "neap/nets/with_loss.h"
 
 namespace neap::nets {
 namespace {
@@ -49,6 +49,15 @@ std::string NameAndType(const ResolvedLayer& layer) {
   return absl::StrCat("'", layer.name, "' (", std::string(layer.layer.type()), ")");
 }
 
+absl::Status CheckOutputs(const ResolvedGraph& network) {
+  for (const ResolvedLayer& layer : network.layers) {
+    if (!IsLoss(layer.role) || layer.results.empty()) continue;
+    return absl::UnimplementedError(absl::StrCat(
+        "the output '", layer.name, "' is a loss, and an ONNX file has the network without it"));
+  }
+  return absl::OkStatus();
+}
+
 // The weights as the layers have them, which files may have transposed. Those of another number of
 // values, which the writer refuses, stay.
 NamedValues InOwnOrder(const ResolvedGraph& network, NamedValues weights) {
@@ -74,13 +83,7 @@ absl::StatusOr<int64_t> WriteGraph(const ResolvedGraph& network, const NamedValu
   NodeWriter writer(network, weights, graph);
   std::vector<std::string> unknown;
   for (const ResolvedLayer& layer : network.layers) {
-    if (IsLoss(layer.role) && !layer.results.empty()) {
-      return absl::UnimplementedError(absl::StrCat(
-          "the output '", layer.name, "' is a loss, and an ONNX file has the network without it"));
-    }
-    const bool makes_logits = layer.layer.As<LinearCrossEntropy>() != nullptr;
-    if (layer.role == LayerRole::kLoss && !makes_logits) writer.WriteOutput(layer.inputs[0]);
-    if (layer.role == LayerRole::kLoss && makes_logits) RETURN_IF_ERROR(writer.WriteLogits(layer));
+    if (layer.role == LayerRole::kLoss) writer.WriteOutput(layer.inputs[0]);
     const bool is_input = layer.role == LayerRole::kFeed && !layer.is_target;
     if ((layer.role != LayerRole::kInner && !is_input) || layer.training_only) continue;
     const absl::Status written = is_input ? writer.WriteInput(layer) : writer.Write(layer);
@@ -116,11 +119,14 @@ absl::Status WriteFile(const std::string& path, const Model& model) {
 }  // namespace
 
 absl::Status WriteOnnx(const std::string& path, const Graph& graph, const NamedValues& weights) {
-  ASSIGN_OR_RETURN(const ResolvedGraph network, Resolve(graph, Mode::kInference));
+  ASSIGN_OR_RETURN(const ResolvedGraph given, Resolve(graph, Mode::kInference));
+  RETURN_IF_ERROR(CheckOutputs(given));
+  ASSIGN_OR_RETURN(const Graph predicting, WithLogits(graph));
+  ASSIGN_OR_RETURN(const ResolvedGraph network, Resolve(predicting, Mode::kInference));
   google::protobuf::Arena arena;
   auto* const model = google::protobuf::Arena::CreateMessage<Model>(&arena);
   model->set_producer_name(std::string(kProducer));
-  const NamedValues own = InOwnOrder(network, weights);
+  const NamedValues own = InOwnOrder(given, weights);
   ASSIGN_OR_RETURN(const int64_t opset, WriteGraph(network, own, *model->mutable_graph()));
   model->set_ir_version(IrVersionOf(opset));
   onnx_schema::OperatorSet& import = *model->add_opset_import();

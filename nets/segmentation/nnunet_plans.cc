@@ -28,9 +28,7 @@ constexpr int64_t kMaxPatchExtent = 1 << 16, kMaxPlansKernel = 63, kMaxPlansBatc
 
 absl::StatusOr<Json> ReadJsonFile(const std::string& path) {
   ASSIGN_OR_RETURN(const ReadableFile file, ReadableFile::Open(path));
-  if (file.size_bytes() > kMaxPlansBytes)
-    return absl::InvalidArgumentError(absl::StrCat(path, ": is larger than 64 MiB"));
-  ASSIGN_OR_RETURN(const std::string text, file.ReadAll());
+  ASSIGN_OR_RETURN(const std::string text, file.ReadAll(kMaxPlansBytes));
   return ParseJson(text, path.c_str());
 }
 

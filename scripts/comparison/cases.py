@@ -88,7 +88,9 @@ def volumes(neap, edge):
 
 
 def tokens(neap):
-    return Network(neap, "comparison", 1024, kind=TOKENS, classes=50257, optimizer=ADAMW)
+    """A language model with GPT-2's vocabulary."""
+    return Network(neap, "comparison", 1024, kind=TOKENS, classes=50257, optimizer=ADAMW,
+                   flags=("--classes", "50257"))
 
 
 # By PyTorch's names, behind which @SIZE may stand. neap's `alexnet` is another network, with local response normalisation.

@@ -30,7 +30,7 @@ from torchvision.ops import StochasticDepth
 from .cases import IMAGES, SGD, TOKENS, VOLUMES, network_of
 from .models import autocast, make_network, make_optimizer, memory_format, set_precision
 from .processes import Failure, field, run_neap
-from .speed import Results, write_tokens
+from .speed import Results, networks_of_neap, write_tokens
 from .step_rule import Row, Step, check, described, print_rows, summary_table
 from .training import draw_batch, loss_function, placed
 from .volumes import cancelled_biases
@@ -222,11 +222,16 @@ class StepCheck:
 
 
 def compare(arguments, dtype, networks):
-    """Prints every tensor and a summary; returns whether all networks passed."""
+    """Prints every tensor and a summary; returns whether all networks passed that neap has."""
     torch.backends.cudnn.benchmark = False
     torch.use_deterministic_algorithms(True, warn_only=True)
-    results, summaries, failed = Results(arguments.results), [], []
+    results, summaries, failed, missing = Results(arguments.results), [], [], []
+    listed = None if arguments.onnx else networks_of_neap(arguments)
     for network in networks:
+        name = network_of(network).neap
+        if listed is not None and name not in listed:
+            missing.append(f"{network}: missing: neap nets does not list {name}")
+            continue
         set_precision(dtype)
         try:
             step = StepCheck(arguments, network, dtype)
@@ -245,5 +250,5 @@ def compare(arguments, dtype, networks):
         summaries.append(summary)
     batch = arguments.batch or ", ".join(str(size) for size in dict.fromkeys(BATCHES[network_of(n).kind] for n in networks))
     print(f"\nErrors of neap / PyTorch in {dtype}, one step, {described(batch, arguments.batches)}")
-    print("\n".join([summary_table(summaries), *failed]), flush=True)
+    print("\n".join([summary_table(summaries), *failed, *missing]), flush=True)
     return not failed and all(summary["passed"] for summary in summaries)

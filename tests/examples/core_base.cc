@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "neap/core/base/byte_gate.h"
 #include "neap/core/base/crc32.h"
 #include "neap/core/base/file.h"
 #include "neap/core/base/float16.h"
@@ -20,6 +21,12 @@
 #include "neap/layers/cpu/cpu_device.h"
 
 namespace neap::header_examples::base {
+
+// core/base/byte_gate.h
+void ReadInTurns(int64_t volume_bytes) {
+  ByteGate gate(int64_t{4} << 30);
+  const ByteGate::Pass pass = gate.Enter(volume_bytes);  // waits while too much is in use
+}
 
 // core/base/crc32.h
 void Checksum(absl::Span<const std::byte> first, absl::Span<const std::byte> second,

@@ -39,6 +39,9 @@ void CaseList::Permutes() {
        {std::vector<int64_t>{1, 3, 2}, {2, 1, 3}, {2, 3, 1}, {3, 1, 2}, {3, 2, 1}})
     AddShapeLayer(Permute{axes}, {2, 8, 4, 16});
   AddShapeLayer(Permute{{3, 1, 4, 2}}, {2, 3, 4, 5, 6});
+  AddShapeLayer(Permute{{2, 1}}, {3, 37, 70});  // tiles of 32 x 32, of which the last are smaller
+  AddShapeLayer(Permute{{3, 2, 1}}, {2, 33, 3, 65});
+  AddShapeLayer(Permute{{2, 3, 1}}, {2, 40, 5, 16});
 }
 
 void CaseList::Windows() {

@@ -11,6 +11,8 @@
 #include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
+#include "neap/layers/tokens/embedding.h"
+#include "neap/layers/tokens/linear_cross_entropy.h"
 #include "neap/nets/googlenet.h"
 #include "neap/nets/lenet.h"
 #include "neap/nets/unet.h"
@@ -129,6 +131,30 @@ TEST_CASE("a loss that an output names keeps its name") {
     const absl::Status resolved = Resolve(changed, mode).status();
     CHECK_MESSAGE(resolved.ok(), resolved.ToString());
   }
+}
+
+TEST_CASE("a network without logits becomes one with them, of the same parameters") {
+  Graph net({.name = "words", .batch = 2});
+  net.Input("input", {4}, DType::kInt32);
+  net.Input("next", {4}, DType::kInt32);
+  net.Add("wte", Embedding{.vocabulary = 9, .channels = 3}, {"input"});
+  net.Loss("head", LinearCrossEntropy{.classes = 9, .weight = 0.5F}, {"wte", "next"});
+  net.Share("head.weight", "wte.weight");
+  Graph changed = nets::WithLogits(net).value();
+  Graph expected({.name = "words", .batch = 2});
+  expected.Input("input", {4}, DType::kInt32);
+  expected.Input("next", {4}, DType::kInt32);
+  expected.Add("wte", Embedding{.vocabulary = 9, .channels = 3}, {"input"});
+  expected.Add("head", Convolution{.out_channels = 9, .bias = false}, {"wte"});
+  expected.Loss("head.labels", SoftmaxCrossEntropy{.weight = 0.5F}, {"head", "next"});
+  expected.Share("head.weight", "wte.weight");
+  CHECK(changed == expected);
+  changed.Output("head");
+  const ResolvedGraph resolved = Resolve(changed, Mode::kInference).value();
+  CHECK(resolved.layers[3].spec.output.shape == Shape({2, 9, 4}));
+  CHECK(nets::WithLogits(changed).value() == changed);
+  net.Output("head");
+  CHECK(absl::IsInvalidArgument(nets::WithLogits(net).status()));
 }
 
 TEST_CASE("auxiliary losses change with the main one and keep their weights") {

@@ -299,7 +299,9 @@ class CommandTest(unittest.TestCase):
     def test_tokens_are_a_file_as_long_as_the_batch(self):
         code, output = self.compare("--cases", "gpt2:16:bf16:neap")
         self.assertEqual(code, 0, output)
-        self.assertEqual(self.results()[0]["images_per_second"], 2 * (16 * 1024 + 1))
+        result = self.results()[0]
+        self.assertEqual(result["images_per_second"], 2 * (16 * 1024 + 1))
+        self.assertEqual(result["flags"][:3], ["gpt2", "--classes", "50257"])
 
     def test_a_network_that_neap_does_not_list_is_missing_and_the_others_are_measured(self):
         code, output = self.compare("--cases", "gpt2-medium:8:bf16:neap,gpt2:16:bf16:neap")

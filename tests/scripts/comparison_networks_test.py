@@ -1,6 +1,8 @@
 """PyTorch's side of scripts/compare_pytorch.py where PyTorch is: the networks of volumes and tokens, their losses, and tiny steps of
 training on the CPU."""
+import contextlib
 import importlib.util
+import io
 import math
 import os
 import pathlib
@@ -158,6 +160,14 @@ class StepsTest(unittest.TestCase):
             stored = pathlib.Path(folder, "train.bin").read_bytes()
         tokens = [int.from_bytes(stored[i:i + 2], "little") for i in range(0, len(stored), 2)]
         self.assertEqual(tokens, [*step.inputs[1].tolist(), step.labels[1, -1].item()])
+
+    def test_networks_that_neap_does_not_list_are_missing_from_the_step_check(self):
+        with tempfile.TemporaryDirectory() as folder:
+            arguments = types.SimpleNamespace(results=os.path.join(folder, "results.json"), onnx=False, batch=2, batches=1)
+            with mock.patch.object(step_check, "networks_of_neap", lambda _: {"resnet18"}), \
+                    contextlib.redirect_stdout(io.StringIO()) as output:
+                self.assertTrue(step_check.compare(arguments, "fp32", ["gpt2@8"]))
+        self.assertIn("gpt2@8: missing: neap nets does not list gpt2", output.getvalue())
 
     def test_what_neap_cannot_take_a_step_of_is_refused(self):
         with self.assertRaisesRegex(ValueError, "convnext_tiny has stochastic depth"):

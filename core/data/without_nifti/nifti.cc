@@ -5,11 +5,18 @@
 
 namespace neap {
 
-absl::StatusOr<Volume> ReadNifti(const std::string& path) {
+namespace {
+
+absl::Status WithoutNifti(const std::string& path) {
   return absl::UnimplementedError(absl::StrCat(
       path,
       ": this build of neap cannot read NIfTI files: their library was not found; install "
       "the Debian package libnifti2-dev, and build it again"));
 }
+
+}  // namespace
+
+absl::StatusOr<VolumeForm> ReadNiftiForm(const std::string& path) { return WithoutNifti(path); }
+absl::StatusOr<Volume> ReadNifti(const std::string& path) { return WithoutNifti(path); }
 
 }  // namespace neap

@@ -301,7 +301,8 @@ absl::StatusOr<std::unique_ptr<CudnnAttention>> CudnnAttention::ForDescribedDevi
   const bool is_read =
       properties->deserialize({properties_json.begin(), properties_json.end()}).is_good();
   // cuDNN's deviceVer is 900 for compute capability 9.0.
-  if (!is_read || !json.is_object() || !json.contains("deviceVer"))
+  if (!is_read || !json.is_object() || !json.contains("deviceVer") ||
+      !json["deviceVer"].is_number_integer())
     return absl::InvalidArgumentError("cuDNN rejects the device description");
   const int sm_version = json["deviceVer"].get<int>() / 10;
   return std::make_unique<CudnnAttentionImpl>(Handle(), std::nullopt, std::move(properties),

@@ -34,7 +34,7 @@ namespace {
 using namespace operands;
 
 constexpr int64_t kLogitAlignment = 128;
-// Positions of a chunk, with channels last; engines have those that are fewer than all, and the
+// Positions of a chunk, with channels last; engines have those that are no more than all, and the
 // fewest. Every chunk reads and writes dweight, and a product of few positions leaves
 // multiprocessors idle, so more are faster.
 constexpr int64_t kChunks[] = {4096, 1024, 256};
@@ -260,7 +260,7 @@ absl::StatusOr<Candidates> LinearCrossEntropyCandidates(const StepSignature& sig
   Candidates candidates;
   for (const int64_t size : kChunks) {
     const bool is_smallest = size == *std::prev(std::end(kChunks));
-    if (size >= chunks.positions && !is_smallest) continue;
+    if (size > chunks.positions && !is_smallest) continue;
     chunks.size = std::min(size, chunks.positions);
     candidates.push_back(
         ChunkedCandidate(signature, runtime, absl::StrCat("chunks-", size), chunks));

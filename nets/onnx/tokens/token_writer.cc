@@ -2,7 +2,6 @@
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/tokens/embedding.h"
-#include "neap/layers/tokens/linear_cross_entropy.h"
 #include "neap/layers/tokens/position_embedding.h"
 #include "neap/layers/tokens/prepend_token.h"
 #include "neap/nets/onnx/network_builder.h"
@@ -69,50 +68,6 @@ absl::Status NodeWriter::WritePrependToken(const ResolvedLayer& layer) {
   joined.add_input(token.name());
   joined.mutable_input()->SwapElements(0, 1);  // the token comes first
   SetInt(joined, "axis", 2);
-  return absl::OkStatus();
-}
-
-// {N, T, classes} of {N, T, C} and the transpose of the weight {classes, C}, and then {N, classes,
-// T}.
-absl::Status NodeWriter::WriteLogits(const ResolvedLayer& loss) {
-  const auto add = [&](std::string_view suffix, std::string_view op, const std::string& input,
-                       const std::vector<int64_t>& order) -> Node& {
-    Node& node = *graph_.add_node();
-    node.set_name(absl::StrCat(loss.name, ".", std::string(suffix)));
-    node.set_op_type(std::string(op));
-    node.add_input(input);
-    node.add_output(node.name());
-    if (!order.empty()) SetInts(node, "perm", order);
-    return node;
-  };
-  const TensorSpec& spec = network_.SpecOf(loss.inputs[0]);
-  const int rank = spec.shape.rank();
-  const std::string x = As(false, loss.inputs[0], loss.name);
-  Node& last = add("channels_last", "Transpose", x, ChannelOrder(rank, /*to_last=*/true));
-  const int64_t classes = loss.layer.As<LinearCrossEntropy>()->classes;
-  Node& matrix = *graph_.add_node();
-  matrix.set_op_type("Transpose");
-  matrix.set_name(absl::StrCat(loss.name, ".transposed"));
-  matrix.add_output(matrix.name());
-  const std::string transposed = matrix.name();
-  RETURN_IF_ERROR(AddReshaped(loss, 0, {classes, spec.shape.c()}, matrix));
-  SetInts(matrix, "perm", {1, 0});
-  Node* scores = &add("product", "MatMul", last.name(), {});
-  scores->add_input(transposed);
-  if (loss.spec.params.size() > 1) {
-    const std::string product = scores->name();
-    scores = &add("biased", "Add", product, {});
-    RETURN_IF_ERROR(AddReshaped(loss, 1, {classes}, *scores));
-  }
-  Node& images = add("images", "Transpose", scores->name(), ChannelOrder(rank, /*to_last=*/false));
-  onnx_schema::ValueInfo& output = *graph_.add_output();
-  output.set_name(images.name());
-  onnx_schema::TensorType& type = *output.mutable_type()->mutable_tensor_type();
-  type.set_elem_type(onnx_schema::Tensor::FLOAT);
-  type.mutable_shape()->add_dim()->set_dim_param("N");
-  type.mutable_shape()->add_dim()->set_dim_value(classes);
-  for (const int64_t extent : spec.shape.spatial())
-    type.mutable_shape()->add_dim()->set_dim_value(extent);
   return absl::OkStatus();
 }
 

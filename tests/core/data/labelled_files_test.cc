@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -92,6 +94,34 @@ TEST_CASE("channels are files of their own in nnU-Net's layout") {
   CHECK(Found(root, Split::kTest, kScans) == "q: imagesTs/q_0000.nii.gz -> labelsTs/q.nii.gz; ");
 }
 
+TEST_CASE("nnU-Net's folder without labels for tests has no splits") {
+  const ScratchDirectory root;
+  for (const std::string name : {"imagesTr/p_0000.nii", "labelsTr/p.nii", "imagesTs/q_0000.nii"})
+    WriteWithin(root, name, "");
+  CHECK(!HasLabelledSplits(root.path()));
+  WriteWithin(root, "labelsTs/q.nii", "");
+  CHECK(HasLabelledSplits(root.path()));
+}
+
+TEST_CASE("a channel before which one is missing is refused, rather than taken for another one") {
+  for (const std::string missing : {"0000", "0001"}) {
+    const ScratchDirectory root;
+    for (const std::string channel : {"0000", "0001", "0002"}) {
+      if (channel != missing) WriteWithin(root, "imagesTr/p_" + channel + ".nii", "");
+    }
+    WriteWithin(root, "labelsTr/p.nii", "");
+    const bool is_first = missing == "0000";
+    CHECK(Found(root, Split::kTrain, kScans) ==
+          std::string("/imagesTr/p_000") + (is_first ? "1" : "2") + ".nii: this is channel " +
+              (is_first ? "1 of 'p', of which there are 0" : "2 of 'p', of which there are 1") +
+              " before it; channels are numbered from 0 without gaps");
+  }
+  const ScratchDirectory both;  // a file with all channels, and one more
+  for (const std::string name : {"imagesTr/p.nii", "imagesTr/p_0000.nii", "labelsTr/p.nii"})
+    WriteWithin(both, name, "");
+  CHECK(absl::IsInvalidArgument(FindLabelledFiles(both.path(), Split::kTrain, kScans).status()));
+}
+
 TEST_CASE("labels without a file, files of one stem and other folders are refused") {
   const ScratchDirectory root;
   CHECK(Found(root).find(": there is no folder images with a folder masks") == 0);
@@ -103,6 +133,16 @@ TEST_CASE("labels without a file, files of one stem and other folders are refuse
   CHECK(Found(root) == "/masks/b.png: there is no file of this stem in " + root.path() + "/images");
   WriteWithin(root, "images/a.png", "");
   CHECK(Found(root) == "/images/a.jpg and " + root.path() + "/images/a.png have the same stem");
+}
+
+TEST_CASE("a list that is too large to be one is refused before it is read") {
+  const ScratchDirectory root;
+  WriteWithin(root, "classes.txt", "road\n");
+  std::filesystem::resize_file(root.File("classes.txt"), uintmax_t{1} << 30);  // sparse
+  const absl::Status status = NamesOfClasses(root.path()).status();
+  CHECK(absl::IsInvalidArgument(status));
+  CHECK(status.message() ==
+        root.File("classes.txt") + ": has 1073741824 bytes; at most 268435456 are read");
 }
 
 TEST_CASE("classes.txt names the classes") {

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <vector>
 
-#include "neap/core/program/feeds.h"
 #include "tests/core/data/data_files.h"
 
 namespace neap {
@@ -28,6 +28,9 @@ TEST_CASE("x is the last axis of a volume, z the first, and further ones are cha
   const Volume volume = ReadNifti(path).value();
   CHECK(volume.shape == ImageShape{.c = 2, .h = 3, .w = 4, .d = 2});
   CHECK(volume.values == voxels);
+  const VolumeForm form = ReadVolumeForm(path).value();
+  CHECK(form.shape == volume.shape);
+  CHECK(form.stored_bytes == std::ssize(voxels) * 4);
 }
 
 TEST_CASE("compressed integers are scaled as the header says") {
@@ -62,13 +65,17 @@ TEST_CASE("a header and voxels of the other byte order are swapped, and NaN stay
   CHECK(volume.values[0] == 1.5F);
   CHECK(volume.values[1] == -2);
   CHECK(std::isnan(volume.values[2]));
+  const absl::Status status = ReadVolume({path}).status();
+  CHECK(absl::IsDataLoss(status));
+  CHECK(std::string(status.message()).find(path + ": slice 0, row 0, column 2: the voxel is nan") ==
+        0);
 }
 
 TEST_CASE("labels may be floating-point numbers, if they are whole") {
   const ScratchDirectory directory;
   const std::string path = directory.File("a.nii");
   WriteText(path, NiftiBytes({3, 1, 1}, LittleEndian<float>({0, 2, 255})));
-  CHECK(ReadVolumeLabels(path, 3)->labels == std::vector<int32_t>{0, 2, kNoLabel});
+  CHECK(ReadVolumeLabels(path, 3)->labels == std::vector<uint8_t>{0, 2, 255});
   WriteText(path, NiftiBytes({3, 1, 1}, LittleEndian<float>({0, 1.5F, 2})));
   const absl::Status status = ReadVolumeLabels(path, 3).status();
   CHECK(absl::IsDataLoss(status));

@@ -69,7 +69,8 @@ TEST_CASE("a patch has the voxels that it covers, mirrored or not, and padding b
             CHECK(values[i++] ==
                   (inside ? static_cast<float>(1000 * c + 100 * from_z + 10 * from_y + from_x)
                           : 0.0F));
-            if (c == 0) CHECK(labels[j++] == (inside ? scan.labels.labels[at] : kNoLabel));
+            if (c != 0) continue;
+            CHECK(labels[j++] == (inside ? int32_t{scan.labels.labels[at]} : kNoLabel));
           }
         }
       }

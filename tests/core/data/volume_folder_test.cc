@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "neap/core/data/patch.h"
-#include "neap/core/program/feeds.h"
 #include "neap/core/vision/loader.h"
 #include "tests/core/data/data_files.h"
 
@@ -60,9 +59,7 @@ struct Expected {
     Volume volume = {.shape = kCaseShape, .values = {}};
     for (const int16_t voxel : VoxelsOf(number)) volume.values.push_back(voxel);
     NormaliseVolume(volume);
-    VolumeLabels of_voxels = {.shape = kCaseShape, .labels = {}};
-    for (const uint8_t label : ClassesOf(number))
-      of_voxels.labels.push_back(label == 255 ? kNoLabel : label);
+    const VolumeLabels of_voxels = {.shape = kCaseShape, .labels = ClassesOf(number)};
     const Patch patch = view == nullptr ? CentralPatch(kCaseShape, kPatchShape)
                                         : DrawPatch(*view, 1.0 / 3, of_voxels,
                                                     CountClasses(of_voxels, 3), kPatchShape);
@@ -99,7 +96,7 @@ TEST_CASE("batches of volumes depend neither on threads nor on what is kept in m
   const ScratchDirectory root;
   WriteCases(root);
   const auto kept = MustOpenVolumes(root);
-  const auto read = MustOpenVolumes(root, {.keep_bytes = 0});
+  const auto read = MustOpenVolumes(root, {.keep_bytes = 0, .reading_bytes = 1});  // one by one
   for (const int64_t threads : {1, 4}) {
     const LoaderOptions options = {.batch = 4, .seed = 9, .crop = true, .threads = threads};
     const auto loader = Loader::Create(*read, options).value();

@@ -4,11 +4,11 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <vector>
 
-#include "neap/core/program/feeds.h"
 #include "tests/core/data/data_files.h"
 
 namespace neap {
@@ -50,11 +50,52 @@ TEST_CASE("labels are classes, or none below 0 and at 255") {
   const std::string path = directory.File("a.npy");
   WriteText(path, NpyBytes("<i2", "(1, 2, 3)", LittleEndian<int16_t>({0, 2, 255, -1, 1, 0})));
   const VolumeLabels labels = ReadVolumeLabels(path, 3).value();
-  CHECK(labels.labels == std::vector<int32_t>{0, 2, kNoLabel, kNoLabel, 1, 0});
+  CHECK(labels.labels == std::vector<uint8_t>{0, 2, 255, 255, 1, 0});
   CHECK(labels.shape == ImageShape{.c = 1, .h = 2, .w = 3, .d = 1});
   const absl::Status status = ReadVolumeLabels(path, 2).status();
   CHECK(absl::IsDataLoss(status));
   CHECK(status.message() == path + ": slice 0, row 0, column 1: label 2 of 2 classes");
+}
+
+TEST_CASE("labels of floating-point numbers are the same, if they are whole") {
+  const ScratchDirectory directory;
+  const std::string path = directory.File("a.npy");
+  WriteText(path, NpyBytes("<f8", "(1, 1, 4)", LittleEndian<double>({0, 2, 255, -1})));
+  CHECK(ReadVolumeLabels(path, 3)->labels == std::vector<uint8_t>{0, 2, 255, 255});
+  WriteText(path, NpyBytes("<f4", "(1, 1, 2)", LittleEndian<float>({0, 1.5F})));
+  CHECK(ReadVolumeLabels(path, 3).status() ==
+        absl::DataLossError(path + ": slice 0, row 0, column 1: 1.5 is not the number of a class"));
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  WriteText(path, NpyBytes("<f4", "(1, 1, 2)", LittleEndian<float>({0, kNan})));
+  CHECK(absl::IsDataLoss(ReadVolumeLabels(path, 3).status()));
+}
+
+TEST_CASE("a voxel without a value is refused by its place") {
+  const ScratchDirectory directory;
+  const std::string path = directory.File("a.npy");
+  std::vector<double> voxels(24, 1);
+  voxels[17] = std::numeric_limits<double>::quiet_NaN();
+  WriteText(path, NpyBytes("<f8", "(2, 2, 2, 3)", LittleEndian(voxels)));
+  const absl::Status status = ReadVolume({path}).status();
+  CHECK(absl::IsDataLoss(status));
+  CHECK(std::string(status.message())
+            .find(path + ": channel 1, slice 0, row 1, column 2: the voxel is nan; ") == 0);
+  voxels[17] = 1e300;  // no float
+  WriteText(path, NpyBytes("<f8", "(2, 2, 2, 3)", LittleEndian(voxels)));
+  CHECK(absl::IsDataLoss(ReadVolume({path}).status()));
+  WriteText(path, NpyBytes("<f4", "(1, 2, 2)", LittleEndian<float>({0, 1, 2, INFINITY})));
+  CHECK(std::string(ReadVolume({path}).status().message())
+            .find(": slice 0, row 1, column 1: the voxel is inf; ") != std::string::npos);
+}
+
+TEST_CASE("headers say what reading takes") {
+  const ScratchDirectory directory;
+  const std::string path = directory.File("a.npy");
+  WriteText(path, NpyBytes("<i2", "(2, 1, 3)", LittleEndian<int16_t>({1, 2, 3, 4, 5, 6})));
+  const VolumeForm form = ReadVolumeForm(path).value();
+  CHECK(form.shape == ImageShape{.c = 1, .h = 1, .w = 3, .d = 2});
+  CHECK(form.stored_bytes == 12);
+  CHECK(form.reading_bytes() == 36);
 }
 
 TEST_CASE("each channel is normalised by its own mean and deviation") {

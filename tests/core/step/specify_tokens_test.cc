@@ -74,7 +74,9 @@ TEST_CASE("a linear cross-entropy computes everything in backward, and without i
         "backward_data: input[0] input[1] param[0] param[1] -> input_grad[0] param_grad[0]"
         " param_grad[1] + state[0] input_grad[0] over input[0] adds to param_grad"
         " adds to state\n");
-  for (const StepSpec& step : spec.steps) CHECK(step.depends_on_part);
+  CHECK(!spec.steps[0].depends_on_part);
+  CHECK(spec.steps[1].depends_on_part);
+  CHECK(Specified(layer, inputs, Mode::kInference).steps[0].depends_on_part);
   CHECK(StepsText(Specified(layer, inputs, Mode::kInference)) ==
         "forward: input[0] input[1] param[0] param[1] -> output[0] state[0] adds to state\n");
 }

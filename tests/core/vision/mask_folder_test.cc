@@ -219,6 +219,10 @@ TEST_CASE("OpenDataset() opens masks, whose pixels have labels") {
   CHECK((*dataset)->has_views());
   CHECK((*dataset)->labels() == 64);
   CHECK((*dataset)->extents() == std::vector<int64_t>{3, 8, 8});
+  const absl::Status turned =
+      OpenDataset("masks:" + files.root.path(), {.apply_orientation = true}).status();
+  CHECK(absl::IsInvalidArgument(turned));
+  CHECK(std::string(turned.message()).find("because their masks are not") != std::string::npos);
 }
 
 }  // namespace

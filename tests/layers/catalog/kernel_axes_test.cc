@@ -204,7 +204,7 @@ const std::vector<Layer> kLayers = {Convolution{.out_channels = 4, .kernel = 2},
 bool HasKernels(Backend& backend, const Layer& layer, int axes) {
   const std::vector<int64_t> extents(static_cast<size_t>(axes), 6);
   std::vector<TensorSpec> inputs = {{.shape = SpatialShape(2, 4, extents)}};
-  if (TakesLabels(layer) || layer.As<LinearCrossEntropy>() != nullptr) {
+  if (MakesSoftmax(layer) || layer.As<LinearCrossEntropy>() != nullptr) {
     inputs.push_back({.shape = LabelShape(inputs[0].shape), .dtype = DType::kInt32});
   } else if (!layer.Specify({.inputs = inputs}).ok()) {
     inputs.push_back(inputs[0]);

@@ -267,7 +267,7 @@ TEST_CASE("the error of a file begins with its path") {
         path + ": device: memory_bytes is not an integer from -2^60 to 2^60");
   WriteText(path, std::string(size_t{2} << 20, ' '));
   CHECK(ReadDeviceFile(path).status().message() ==
-        path + ": has 2097152 bytes; the description of a device has at most 1048576");
+        path + ": has 2097152 bytes; at most 1048576 are read");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Softmax and cross-entropy: a block per image, or a thread per pixel if each pixel has a label,
-// then one small block for the means. Each row is read three times, from cache.
+// then one small block for the means. A row is read twice, the second time from cache, and once
+// more with label smoothing.
 #include "neap/layers/cuda/kernels/loss/softmax.cuh"
 
 namespace neap::kernels {
@@ -27,47 +28,33 @@ __global__ void __launch_bounds__(kThreads)
                 float2* per_image) {
   const T* const row = logits + static_cast<size_t>(blockIdx.x) * static_cast<size_t>(classes);
   float* const out = y + static_cast<size_t>(blockIdx.x) * static_cast<size_t>(classes);
-  float largest = -FLT_MAX;
-  for (int c = static_cast<int>(threadIdx.x); c < classes; c += kThreads)
-    largest = fmaxf(largest, ToFloat(row[c]));
-  largest = BlockReduce<true>(largest);
-  float sum = 0;
-  for (int c = static_cast<int>(threadIdx.x); c < classes; c += kThreads)
-    sum += expf(ToFloat(row[c]) - largest);
-  sum = BlockReduce<false>(sum);
+  const int32_t label = labels == nullptr ? kNoLabel : labels[blockIdx.x];
+  const bool valid = label >= 0 && label < classes;
+  const float own = valid ? ToFloat(row[label]) : nanf("");
+  RowSums sums;
+  for (int c = static_cast<int>(threadIdx.x); c < classes; c += kThreads) {
+    const float logit = ToFloat(row[c]);
+    sums.RaiseTo(fmaxf(sums.largest, logit));
+    sums.Add(c, logit, label, own);
+  }
+  sums.Reduce();
   float shifted = 0;
   if (targets.smoothing != 0.0F) {
     for (int c = static_cast<int>(threadIdx.x); c < classes; c += kThreads)
-      shifted += WeightOf(targets, c) * (ToFloat(row[c]) - largest);
+      shifted += WeightOf(targets, c) * (ToFloat(row[c]) - sums.largest);
     shifted = BlockReduce<false>(shifted);
   }
-
   if (labels != nullptr && threadIdx.x == 0) {
-    const int32_t label = labels[blockIdx.x];
-    const bool valid = label >= 0 && label < classes;
-    const float logit = valid ? ToFloat(row[label]) : 0.0F;
     const float without = label == kNoLabel ? 0.0F : nanf("");
-    const float of_class = logf(sum) + largest - logit;
-    per_image[blockIdx.x].x =
-        valid ? Smoothed(targets, label, of_class, shifted, logf(sum), classes) : without;
-  }
-  // As IsLargest().
-  if (labels != nullptr) {
-    const int32_t label = labels[blockIdx.x];
-    const float logit = label >= 0 && label < classes ? ToFloat(row[label]) : nanf("");
-    float beaten = 0;
-    for (int c = static_cast<int>(threadIdx.x); c < classes; c += kThreads) {
-      const float other = ToFloat(row[c]);
-      const bool below = c < label ? other < logit : other <= logit;
-      beaten += below ? 0.0F : 1.0F;
-    }
-    beaten = BlockReduce<false>(beaten);
-    if (threadIdx.x == 0) per_image[blockIdx.x].y = beaten == 0.0F ? 1.0F : 0.0F;
+    const float loss =
+        valid ? Smoothed(targets, label, sums.Entropy(own), shifted, logf(sums.sum), classes)
+              : without;
+    per_image[blockIdx.x] = {loss, valid && sums.above == 0.0F ? 1.0F : 0.0F};
   }
   // The output may overwrite the logits: after this barrier, each thread reads only its own.
   __syncthreads();
   for (int c = static_cast<int>(threadIdx.x); c < classes; c += kThreads)
-    out[c] = expf(ToFloat(row[c]) - largest) / sum;
+    out[c] = expf(ToFloat(row[c]) - sums.largest) / sums.sum;
 }
 
 // The targets of the class of an image or pixel, and of all others, before they have weights.

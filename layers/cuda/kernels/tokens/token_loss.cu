@@ -1,8 +1,6 @@
 // Softmax and cross-entropy of rows of logits: a block for each row, which reads it twice, once for
 // the largest logit and the sum of exponentials together, and once for the gradient.
-#include <cfloat>
-
-#include "neap/layers/cuda/kernels/loss/loss.cuh"
+#include "neap/layers/cuda/kernels/loss/softmax.cuh"
 #include "neap/layers/cuda/kernels/tokens/tokens.h"
 
 namespace neap::kernels {
@@ -15,10 +13,12 @@ struct LogitRow {
   __device__ int Vectors() const { return (classes + kVec - 1) / kVec; }
   __device__ int InVector(int i) const { return min(classes - i * kVec, kVec); }
   __device__ float At(int c) const { return ToFloat(values[c]) + (bias ? bias[c] : 0.0F); }
-  // Calls visit(c, logit) for the classes of the i-th vector.
+  __device__ Vec<kVec> InMemory(int i) const {
+    return Unpack(Read<kVec>(values, static_cast<size_t>(i)));
+  }
+  // Calls visit(c, k, logit) for the classes of the i-th vector, of which k is the place in it.
   template <typename Visit>
-  __device__ void ForEach(int i, const Visit& visit) const {
-    const Vec<kVec> v = Unpack(Read<kVec>(values, static_cast<size_t>(i)));
+  __device__ void ForEach(int i, const Vec<kVec>& v, const Visit& visit) const {
     const int count = InVector(i);
 #pragma unroll
     for (int k = 0; k < kVec; ++k) {
@@ -31,29 +31,18 @@ struct LogitRow {
   int classes;
 };
 
-struct RowSums {
-  float largest, sum;
-  bool is_first_largest;  // the label's logit
-};
-
-// The sums of a row. The label is the first of the largest if every class before it is smaller and
-// none after it is larger, and no class is NaN.
 template <typename T>
 __device__ RowSums SumRow(const LogitRow<T>& row, int32_t label, float own) {
-  float largest = -FLT_MAX, sum = 0, beaten = 0;
+  RowSums sums;
   for (int i = static_cast<int>(threadIdx.x); i < row.Vectors(); i += kThreads) {
-    float next = largest;
-    row.ForEach(i, [&](int, int, float logit) { next = fmaxf(next, logit); });
-    sum *= expf(largest - next);
-    largest = next;
-    row.ForEach(i, [&](int c, int, float logit) {
-      sum += expf(logit - largest);
-      beaten += (c < label ? logit < own : logit <= own) ? 0.0F : 1.0F;
-    });
+    const Vec<LogitRow<T>::kVec> v = row.InMemory(i);
+    float next = sums.largest;
+    row.ForEach(i, v, [&](int, int, float logit) { next = fmaxf(next, logit); });
+    sums.RaiseTo(next);
+    row.ForEach(i, v, [&](int c, int, float logit) { sums.Add(c, logit, label, own); });
   }
-  const float of_row = BlockReduce<true>(largest);
-  sum = BlockReduce<false>(sum * expf(largest - of_row));
-  return {of_row, sum, BlockReduce<false>(beaten) == 0.0F};
+  sums.Reduce();
+  return sums;
 }
 
 template <typename T, bool kGradient>
@@ -66,11 +55,11 @@ __global__ void __launch_bounds__(kThreads)
   const int32_t label = labels[blockIdx.x];
   const bool valid = label >= 0 && label < row.classes;
   const float own = valid ? row.At(label) : nanf("");
-  const RowSums sums = SumRow(row, label, own);  // ends with a barrier, so the row may change
+  const RowSums sums = SumRow(row, label, own);
   if (threadIdx.x == 0) {
     const float without = label == kNoLabel ? 0.0F : nanf("");
-    const float loss = valid ? logf(sums.sum) + sums.largest - own : without;
-    scores[blockIdx.x] = {loss, valid && sums.is_first_largest ? 1.0F : 0.0F};
+    const float loss = valid ? sums.Entropy(own) : without;
+    scores[blockIdx.x] = {loss, valid && sums.above == 0.0F ? 1.0F : 0.0F};
     if (losses != nullptr) losses[blockIdx.x] = loss;
   }
   if constexpr (kGradient) {
@@ -78,7 +67,7 @@ __global__ void __launch_bounds__(kThreads)
     const float factor = FactorOf(scale.weight, scale.loss_scale);
     for (int i = static_cast<int>(threadIdx.x); i < row.Vectors(); i += kThreads) {
       Vec<LogitRow<T>::kVec> gradients = {};
-      row.ForEach(i, [&](int c, int k, float logit) {
+      row.ForEach(i, row.InMemory(i), [&](int c, int k, float logit) {
         const float probability = expf(logit - sums.largest) / sums.sum;
         const float gradient = (probability - (c == label ? 1.0F : 0.0F)) / count * factor;
         gradients.v[k] = label == kNoLabel ? 0.0F : gradient;

@@ -1,0 +1,53 @@
+// Networks that are not written as ONNX.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "neap/core/graph/graph.h"
+#include "neap/layers/activation.h"
+#include "neap/layers/fully_connected.h"
+#include "neap/layers/softmax_cross_entropy.h"
+#include "neap/nets/onnx/onnx_file.h"
+#include "tests/scratch_directory.h"
+
+namespace neap::testing {
+namespace {
+
+TEST_CASE("an output that is a loss is named, and nothing is written") {
+  Graph net({.name = "n", .batch = 2});
+  net.Input("image", {3, 1, 1});
+  net.Input("kind", {}, DType::kInt32);
+  net.Add("scores", FullyConnected{.out_features = 2}, {"image"});
+  net.Loss("kind_loss", SoftmaxCrossEntropy{}, {"scores", "kind"});
+  net.Output("kind_loss");
+  REQUIRE(Resolve(net, Mode::kInference).ok());
+  const ScratchDirectory directory;
+  const absl::Status refused = nets::WriteOnnx(directory.File("n.onnx"), net, {});
+  CHECK(absl::IsUnimplemented(refused));
+  CHECK(refused.message() ==
+        "the output 'kind_loss' is a loss, and an ONNX file has the network without it");
+  CHECK_FALSE(std::filesystem::exists(directory.File("n.onnx")));
+}
+
+struct Unknown : Relu {
+  static constexpr std::string_view kType = "unknown";
+  friend bool operator==(const Unknown&, const Unknown&) = default;
+};
+
+TEST_CASE("layers without an operator are named, and nothing is written") {
+  Graph net({.name = "n", .batch = 2});
+  std::string x = net.Input({2, 1, 1});
+  x = net.Add("a", Unknown{}, {x});
+  x = net.Add("b", Unknown{}, {x});
+  net.Loss(x, SoftmaxCrossEntropy{});
+  const ScratchDirectory directory;
+  const absl::Status refused = nets::WriteOnnx(directory.File("n.onnx"), net, {});
+  CHECK(absl::IsUnimplemented(refused));
+  CHECK(refused.message() == "ONNX has no operator for: 'a' (unknown), 'b' (unknown)");
+  CHECK_FALSE(std::filesystem::exists(directory.File("n.onnx")));
+}
+
+}  // namespace
+}  // namespace neap::testing
