@@ -126,7 +126,8 @@ void CaseList::AddLosses(const Shape& shape) {
     for (const Layer& loss : std::vector<Layer>{
              MeanSquaredError{}, BinaryCrossEntropy{}, MeanSquaredError{.weight = 3},
              BinaryCrossEntropy{.weight = 0.3F}, BinaryCrossEntropy{.positive_weight = 2.5F},
-             FocalLoss{}, FocalLoss{.alpha = 0.6F, .gamma = 1.5F, .weight = 0.3F}}) {
+             FocalLoss{}, FocalLoss{.gamma = 0},
+             FocalLoss{.alpha = 0.6F, .gamma = 1.5F, .weight = 0.3F}}) {
       const std::string type = absl::StrCat(std::string(loss.type()), " ", loss.Parameters());
       cases_.push_back({absl::StrCat(type, " on ", inputs[0].ToString()), loss, inputs});
     }
