@@ -135,8 +135,9 @@ void CaseList::AddLosses(const Shape& shape) {
 }
 
 void CaseList::Losses() {
-  for (const Shape& shape : {Shape{1, 1, 1, 1}, Shape{5, 10, 1, 1}, Shape{3, 1000, 1, 1},
-                             Shape{2, 21, 7, 5}, Shape{1, 2, 1, 3}, Shape{3, 4, 20, 20}})
+  for (const Shape& shape :
+       {Shape{1, 1, 1, 1}, Shape{5, 10, 1, 1}, Shape{3, 1000, 1, 1}, Shape{2, 21, 7, 5},
+        Shape{1, 2, 1, 3}, Shape{3, 4, 20, 20}, Shape{1, 40, 16, 20}})
     AddLosses(shape);
 }
 
