@@ -88,7 +88,8 @@ absl::StatusOr<Volume> ReadVolume(const std::vector<std::string>& paths) {
   return volume;
 }
 
-absl::StatusOr<VolumeLabels> ReadVolumeLabels(const std::string& path, int64_t classes) {
+absl::StatusOr<VolumeLabels> ReadVolumeLabels(const std::string& path, int64_t classes,
+                                              std::optional<int32_t> ignored) {
   ASSIGN_OR_RETURN(VolumeLabels labels, ReadLabelFile(path));
   if (labels.shape.c != 1) {
     return absl::InvalidArgumentError(
@@ -96,7 +97,7 @@ absl::StatusOr<VolumeLabels> ReadVolumeLabels(const std::string& path, int64_t c
   }
   for (size_t i = 0; i < labels.labels.size(); ++i) {
     int32_t& label = labels.labels[i];
-    if (label < 0 || label == kIgnoredClass) {
+    if (label < 0 || label == kIgnoredClass || label == ignored) {
       label = kNoLabel;
     } else if (label >= classes) {
       return absl::DataLossError(absl::StrCat(path, ": ",

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,8 +40,9 @@ std::vector<std::string> VolumeSuffixes();
 // One file with all channels, or a file for each.
 absl::StatusOr<Volume> ReadVolume(const std::vector<std::string>& paths);
 
-// Labels below 0 and kIgnoredClass become kNoLabel. `classes` is at most kIgnoredClass.
-absl::StatusOr<VolumeLabels> ReadVolumeLabels(const std::string& path, int64_t classes);
+// Labels below 0, kIgnoredClass and `ignored` become kNoLabel. `classes` is at most kIgnoredClass.
+absl::StatusOr<VolumeLabels> ReadVolumeLabels(const std::string& path, int64_t classes,
+                                              std::optional<int32_t> ignored = std::nullopt);
 
 // Each channel minus its mean, divided by its standard deviation, as nnU-Net's
 // ZScoreNormalization over the whole volume. A channel of one value becomes 0.

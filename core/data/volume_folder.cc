@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/data/dataset_json.h"
 #include "neap/core/data/label_classes.h"
 #include "neap/core/data/patch.h"
 
@@ -36,6 +37,10 @@ absl::StatusOr<std::unique_ptr<VolumeFolder>> VolumeFolder::Open(
   folder->foreground_ = options.foreground;
   folder->left_bytes_ = options.keep_bytes;
   folder->kept_.resize(folder->files_.size());
+  folder->ignored_ = options.ignored;
+  if (!options.ignored.has_value()) {
+    ASSIGN_OR_RETURN(folder->ignored_, IgnoredLabel(directory));
+  }
   RETURN_IF_ERROR(folder->FindClasses(directory, options.classes));
   RETURN_IF_ERROR(folder->FindShape(options.shape));
   return folder;
@@ -44,8 +49,9 @@ absl::StatusOr<std::unique_ptr<VolumeFolder>> VolumeFolder::Open(
 absl::Status VolumeFolder::FindClasses(const std::string& directory, std::optional<int64_t> given) {
   ASSIGN_OR_RETURN(class_names_, NamesOfClasses(directory));
   const auto largest_in = [&](int64_t i) -> absl::StatusOr<int32_t> {
-    ASSIGN_OR_RETURN(const VolumeLabels read,
-                     ReadVolumeLabels(files_[static_cast<size_t>(i)].labels, kIgnoredClass));
+    ASSIGN_OR_RETURN(
+        const VolumeLabels read,
+        ReadVolumeLabels(files_[static_cast<size_t>(i)].labels, kIgnoredClass, ignored_));
     return *std::max_element(read.labels.begin(), read.labels.end());
   };
   ASSIGN_OR_RETURN(classes_, ClassesOfLabels(directory, class_names_, given, size(), largest_in));
@@ -104,7 +110,7 @@ absl::StatusOr<std::shared_ptr<const VolumeFolder::Case>> VolumeFolder::ReadCase
     const LabelledFile& file) const {
   auto read = std::make_shared<Case>();
   ASSIGN_OR_RETURN(read->volume, ReadVolume(file.examples));
-  ASSIGN_OR_RETURN(read->labels, ReadVolumeLabels(file.labels, classes_));
+  ASSIGN_OR_RETURN(read->labels, ReadVolumeLabels(file.labels, classes_, ignored_));
   const std::string& path = file.examples.front();
   ImageShape expected = read->labels.shape;
   expected.c = shape_.c;
