@@ -11,6 +11,8 @@
 //              relu, max_pool                                    fused_relu
 //   epilogue   convolution, relu                                 fused_convolution
 //              convolution with a bias, fused_relu               the bias moves into fused_relu
+//              convolution with a bias, instance norm            the bias moves into
+//                                                                activated_group_norm
 //   ranks      batch norm                                        batch_norm_statistics and
 //                                                                batch_norm_apply
 //
