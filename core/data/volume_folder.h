@@ -45,8 +45,8 @@ struct VolumeFolderOptions {
 class VolumeFolder final : public Dataset {
  public:
   // Reads the first volume and, without `classes` and classes.txt, all labels. Errors: those of
-  // FindLabelledFiles(), of IgnoredLabel() and of volumes; INVALID_ARGUMENT for a shape with other channels than the
-  // first volume, and for a share of foreground outside [0, 1].
+  // FindLabelledFiles(), of IgnoredLabel() and of volumes; INVALID_ARGUMENT for a shape with other
+  // channels than the first volume, and for a share of foreground outside [0, 1].
   static absl::StatusOr<std::unique_ptr<VolumeFolder>> Open(const std::string& directory,
                                                             const VolumeFolderOptions& options);
   int64_t size() const override { return static_cast<int64_t>(files_.size()); }

@@ -2,7 +2,8 @@
 // with kernel x kernel weights of its own.
 //
 // They have few multiply-adds for each byte: those with a 3x3 kernel take about twice as long as a
-// copy of the images. Those with a 7x7 kernel are bound by the multiply-adds. Sums are in fp32 and in a fixed order.
+// copy of the images. Those with a 7x7 kernel are bound by the multiply-adds. Sums are in fp32 and
+// in a fixed order.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -137,8 +137,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// What the elements of a unit are multiplied by: 0 if it is dropped. Units are consecutive elements,
-// or with channels last the channels of an image.
+// What the elements of a unit are multiplied by: 0 if it is dropped. Units are consecutive
+// elements, or with channels last the channels of an image.
 struct UnitFactors {
   explicit UnitFactors(const DropoutMask& mask)
       : first(static_cast<uint64_t>(mask.first)),

@@ -1,7 +1,7 @@
 // Soft Dice of the softmax, in four kernels: a thread per position computes its probabilities and
-// cross-entropy, blocks sum the probabilities of some classes of an image, a block per class and set
-// closes their Dice, and one block takes the means. Sums have a fixed order, and blocks lie within
-// images, so that an image has the same bits in any batch.
+// cross-entropy, blocks sum the probabilities of some classes of an image, a block per class and
+// set closes their Dice, and one block takes the means. Sums have a fixed order, and blocks lie
+// within images, so that an image has the same bits in any batch.
 //
 // A block of DiceSums has as many classes as are neighbours in memory, at most one per thread, and
 // several rows of threads, so that y is read once:

@@ -4,7 +4,8 @@
 //
 //   image n: [c0 .. c63][c64 .. c127] ...    a block has one tile of all positions
 //
-// Whether an image is small is a matter of its shape alone, so its bits are the same in every batch.
+// Whether an image is small is a matter of its shape alone, so its bits are the same in every
+// batch.
 #pragma once
 
 #include <cstddef>
