@@ -29,14 +29,17 @@ absl::Status BestWeights::Continue() {
   };
   if (!number("accuracy") || !number("loss"))
     return absl::DataLossError(absl::StrCat(path_, ": the metadata have no valid validation"));
-  best_ = {.accuracy = json.at("accuracy"), .loss = json.at("loss")};
+  const double accuracy = json.at("accuracy");
+  best_ = {.accuracy = accuracy,
+           .score = number("score") ? json.at("score").get<double>() : accuracy,
+           .loss = json.at("loss")};
   return absl::OkStatus();
 }
 
 bool BestWeights::IsBetter(const Accuracy& validation) const {
   if (!std::isfinite(validation.loss)) return false;
-  if (!best_.has_value() || validation.fraction() > best_->accuracy) return true;
-  return validation.fraction() == best_->accuracy && validation.loss < best_->loss;
+  if (!best_.has_value() || validation.score() > best_->score) return true;
+  return validation.score() == best_->score && validation.loss < best_->loss;
 }
 
 absl::StatusOr<bool> BestWeights::Offer(const Accuracy& validation, const FileMetadata& metadata,
@@ -48,7 +51,7 @@ absl::StatusOr<bool> BestWeights::Offer(const Accuracy& validation, const FileMe
     is_best = ranks.front() == "best";
   }
   if (!is_best) return false;
-  best_ = {.accuracy = validation.fraction(), .loss = validation.loss};
+  best_ = {.accuracy = validation.fraction(), .score = validation.score(), .loss = validation.loss};
   const absl::Status saved = Save(metadata, session, communicator);
   if (communicator != nullptr) {  // the others must not take rank 0 for dead meanwhile
     RETURN_IF_ERROR(communicator->Exchange("saved", Communicator::Patience::kForFiles).status());
@@ -62,8 +65,11 @@ absl::Status BestWeights::Save(const FileMetadata& metadata, Session& session,
   const bool writes = communicator == nullptr || communicator->rank() == 0;
   if (!writes && !session.is_sharded()) return absl::OkStatus();
   FileMetadata with_validation = metadata;
-  with_validation[kValidationKey] =
-      Json{{"accuracy", best_->accuracy}, {"loss", best_->loss}, {"step", session.step()}}.dump();
+  with_validation[kValidationKey] = Json{
+      {"accuracy", best_->accuracy},
+      {"score", best_->score},
+      {"loss", best_->loss},
+      {"step", session.step()}}.dump();
   session.SetMetadata(with_validation);
   const absl::Status saved =
       WithAverages(session, [&] { return session.SaveWeights(path_, dtype_); });

@@ -1,5 +1,6 @@
 // The weights of the best validation so far, in a file (--save-best): those with the highest
-// accuracy, and of several with the same, the lowest loss.
+// accuracy, of segmentation the highest mean Dice or IoU (Accuracy::score()), and of several with
+// the same, the lowest loss.
 //
 // The file says how good they were ("neap.validation" in its metadata), so that a training that is
 // resumed replaces it by nothing worse. With several ranks, the others wait while rank 0 writes the
@@ -35,6 +36,7 @@ class BestWeights {
  private:
   struct Validation {
     double accuracy = 0;
+    double score = 0;
     double loss = 0;
   };
   bool IsBetter(const Accuracy& validation) const;

@@ -39,7 +39,7 @@ const char* UnitOf(const Dataset& dataset) {
   return dataset.extents().size() == kAxesOfVolumes ? "voxels" : "pixels";
 }
 
-// Images [begin, end). The loss is the sum over them.
+// Images [begin, end). The loss is the sum over what is counted.
 absl::StatusOr<std::optional<Accuracy>> EvaluatePart(Session& session, const Dataset& dataset,
                                                      int64_t batch, int64_t begin, int64_t end,
                                                      int64_t workers) {
@@ -68,7 +68,8 @@ absl::StatusOr<std::optional<Accuracy>> EvaluatePart(Session& session, const Dat
       accuracy.confusion->Add(prediction.logits, images.labels, images.size);
     }
     accuracy.labels += result.labels;
-    accuracy.loss += static_cast<double>(result.loss) * static_cast<double>(result.labels);
+    accuracy.counted += result.counted;
+    accuracy.loss += static_cast<double>(result.loss) * static_cast<double>(result.counted);
   }
   return accuracy;
 }
@@ -84,6 +85,7 @@ absl::StatusOr<std::optional<Accuracy>> SumOfRanks(
   if (own.ok() && own->has_value()) {
     sent["correct"] = (*own)->correct;
     sent["labels"] = (*own)->labels;
+    sent["counted"] = (*own)->counted;
     sent["loss"] = (*own)->loss;  // null if it is not finite: JSON has no such numbers
     if ((*own)->not_finite.has_value()) sent["not_finite"] = *(*own)->not_finite;
     if ((*own)->correct_top5.has_value()) sent["correct_top5"] = *(*own)->correct_top5;
@@ -103,6 +105,7 @@ absl::StatusOr<std::optional<Accuracy>> SumOfRanks(
     if (!part.contains("loss")) return std::nullopt;
     sum.correct += part.at("correct").get<int64_t>();
     sum.labels += part.at("labels").get<int64_t>();
+    sum.counted += part.at("counted").get<int64_t>();
     sum.loss += LossFromJson(part.at("loss"));
     if (part.contains("not_finite") && !sum.not_finite.has_value())
       sum.not_finite = part.at("not_finite").get<std::string>();
@@ -131,7 +134,7 @@ absl::StatusOr<std::optional<Accuracy>> Evaluate(Session& session, const Dataset
   if (!accuracy.ok() || !accuracy->has_value()) return accuracy;
   (*accuracy)->images = dataset.size();
   (*accuracy)->unit = UnitOf(dataset);
-  (*accuracy)->loss /= static_cast<double>(std::max<int64_t>((*accuracy)->labels, 1));
+  (*accuracy)->loss /= static_cast<double>(std::max<int64_t>((*accuracy)->counted, 1));
   return accuracy;
 }
 
@@ -162,17 +165,22 @@ int64_t CorrectTop5(const Prediction& prediction, const std::vector<int32_t>& la
   return top5;
 }
 
+bool Accuracy::is_of_volumes() const { return std::string_view(unit) == "voxels"; }
+
+std::optional<double> Accuracy::segments_score() const {
+  if (!confusion.has_value()) return std::nullopt;
+  return is_of_volumes() ? confusion->MeanForegroundDice() : confusion->MeanIou();
+}
+
 namespace {
 
 // "mean IoU 60.00%, "
 std::string SegmentsText(const Accuracy& accuracy) {
-  if (!accuracy.confusion.has_value()) return "";
-  const bool is_volume = std::string_view(accuracy.unit) == "voxels";
-  const std::optional<double> score =
-      is_volume ? accuracy.confusion->MeanForegroundDice() : accuracy.confusion->MeanIou();
+  const std::optional<double> score = accuracy.segments_score();
   if (!score.has_value()) return "";
-  return is_volume ? absl::StrFormat("mean Dice %.2f%% without class 0, ", 100 * *score)
-                   : absl::StrFormat("mean IoU %.2f%%, ", 100 * *score);
+  return accuracy.is_of_volumes()
+             ? absl::StrFormat("mean Dice %.2f%% without class 0, ", 100 * *score)
+             : absl::StrFormat("mean IoU %.2f%%, ", 100 * *score);
 }
 
 // ", perplexity 24.53"

@@ -22,8 +22,9 @@ namespace neap::apps {
 struct Accuracy {
   int64_t correct = 0;
   int64_t images = 0;
-  int64_t labels = 0;  // one per image or per pixel, without those that are kNoLabel
-  double loss = 0;     // the mean over all labels
+  int64_t labels = 0;   // one per image or per pixel, without those that are kNoLabel
+  double loss = 0;      // the mean over what is counted
+  int64_t counted = 0;  // of the main loss: labels, or examples that have any (LossResult)
   // If the loss is not finite: of which images, or the first image whose output is not.
   std::optional<std::string> not_finite = {};
   // Images whose class is among the five most probable ones.
@@ -41,6 +42,12 @@ struct Accuracy {
     if (std::string_view(unit) != "tokens") return std::nullopt;
     return std::exp(loss);
   }
+  bool is_of_volumes() const;
+  // Of labelled voxels the mean Dice without class 0, of pixels the mean IoU. Empty for others, and
+  // if no class has a score.
+  std::optional<double> segments_score() const;
+  // By which the best weights are chosen: that of segments, or else the fraction.
+  double score() const { return segments_score().value_or(fraction()); }
   // Empty if it was not counted.
   std::optional<double> top5_fraction() const {
     if (!correct_top5.has_value() || labels == 0) return std::nullopt;

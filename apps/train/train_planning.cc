@@ -13,6 +13,7 @@
 #include "neap/core/program/passes.h"
 #include "neap/core/program/shards.h"
 #include "neap/core/run/file_planner.h"
+#include "neap/layers/loss/dice_loss.h"
 #include "neap/memory/known_plan.h"
 #include "neap/memory/planner.h"
 
@@ -82,7 +83,20 @@ absl::StatusOr<std::shared_ptr<const Planner>> TrainPlanning::MakePlanner(TrainS
     setup.host_budget = flags_.planning.HostBudgetFor(device);
     planner = PlannerFor(setup.planning);
   }
+  NoteDiceOfRanks(setup);
   return planner;
+}
+
+void TrainPlanning::NoteDiceOfRanks(TrainSetup& setup) const {
+  if (share_.ranks == 1) return;
+  for (const GraphLayer& layer : graph_.layers()) {
+    const auto* const dice = layer.layer.As<DiceLoss>();
+    if (dice == nullptr || !dice->batch) continue;
+    setup.notices.push_back(absl::StrCat("the Dice of '", layer.name,
+                                         "' is that of each rank's images, not of the batch of ",
+                                         share_.all_images, " as on one rank"));
+    return;  // those of other heads, too
+  }
 }
 
 bool TrainPlanning::MeasuresKernels() const {

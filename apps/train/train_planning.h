@@ -40,6 +40,8 @@ class TrainPlanning {
 
  private:
   bool MeasuresKernels() const;
+  // A notice if the ranks divide what a loss takes for one set of images.
+  void NoteDiceOfRanks(TrainSetup& setup) const;
   absl::StatusOr<double> PredictSecondsIfItFits() const;
   absl::StatusOr<Program> LowerWith(const ProgramChoice& choice) const;
 

@@ -62,7 +62,8 @@ constexpr bool IsWhole(int32_t /*value*/) { return true; }
 
 template <typename Value>
 absl::StatusOr<VolumeLabels> ToLabels(const std::string& path, const ImageShape& shape,
-                                      const std::vector<Value>& values, int64_t classes) {
+                                      const std::vector<Value>& values, int64_t classes,
+                                      std::optional<int32_t> ignored) {
   if (shape.c != 1)
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": the labels have ", shape.c, " channels"));
@@ -71,14 +72,15 @@ absl::StatusOr<VolumeLabels> ToLabels(const std::string& path, const ImageShape&
   for (const Value value : values) {
     const bool is_whole = IsWhole(value);
     const int32_t label = is_whole ? static_cast<int32_t>(value) : 0;
-    if (!is_whole || (label >= classes && label != kIgnoredClass)) {
+    const bool is_ignored = label < 0 || label == kIgnoredClass || label == ignored;
+    if (!is_whole || (label >= classes && !is_ignored)) {
       const std::string place =
           absl::StrCat(path, ": ", PlaceOf(std::ssize(labels.labels), shape), ": ");
       return absl::DataLossError(
           is_whole ? absl::StrCat(place, "label ", label, " of ", classes, " classes")
                    : absl::StrCat(place, value, " is not the number of a class"));
     }
-    labels.labels.push_back(static_cast<uint8_t>(label < 0 ? kIgnoredClass : label));
+    labels.labels.push_back(static_cast<uint8_t>(is_ignored ? kIgnoredClass : label));
   }
   return labels;
 }
@@ -112,19 +114,20 @@ absl::StatusOr<VolumeForm> ReadVolumeForm(const std::string& path) {
   return VolumeForm{.shape = shape, .stored_bytes = shape.elements() * file.header().element_bytes};
 }
 
-absl::StatusOr<VolumeLabels> ReadVolumeLabels(const std::string& path, int64_t classes) {
+absl::StatusOr<VolumeLabels> ReadVolumeLabels(const std::string& path, int64_t classes,
+                                              std::optional<int32_t> ignored) {
   if (!IsNpy(path)) {
     ASSIGN_OR_RETURN(const Volume volume, ReadNifti(path));
-    return ToLabels(path, volume.shape, volume.values, classes);
+    return ToLabels(path, volume.shape, volume.values, classes, ignored);
   }
   ASSIGN_OR_RETURN(const NpyFile file, NpyFile::Open(path));
   ASSIGN_OR_RETURN(const ImageShape shape, ShapeOfNpy(file));
   if (file.header().kind == 'f') {
     ASSIGN_OR_RETURN(const std::vector<float> values, file.ReadFloats());
-    return ToLabels(path, shape, values, classes);
+    return ToLabels(path, shape, values, classes, ignored);
   }
   ASSIGN_OR_RETURN(const std::vector<int32_t> values, file.ReadIntegers());
-  return ToLabels(path, shape, values, classes);
+  return ToLabels(path, shape, values, classes, ignored);
 }
 
 void NormaliseVolume(Volume& volume) {

@@ -19,6 +19,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,8 +56,9 @@ absl::StatusOr<VolumeForm> ReadVolumeForm(const std::string& path);
 // One file with all channels, or a file for each.
 absl::StatusOr<Volume> ReadVolume(const std::vector<std::string>& paths);
 
-// Labels below 0 become kIgnoredClass. `classes` is at most kIgnoredClass.
-absl::StatusOr<VolumeLabels> ReadVolumeLabels(const std::string& path, int64_t classes);
+// Labels below 0 and `ignored` become kIgnoredClass. `classes` is at most kIgnoredClass.
+absl::StatusOr<VolumeLabels> ReadVolumeLabels(const std::string& path, int64_t classes,
+                                              std::optional<int32_t> ignored = std::nullopt);
 
 // Each channel minus its mean, divided by its standard deviation, as nnU-Net's
 // ZScoreNormalization over the whole volume. A channel of one value becomes 0.

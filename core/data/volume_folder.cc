@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/core/data/dataset_json.h"
 #include "neap/core/data/label_classes.h"
 #include "neap/core/data/patch.h"
 
@@ -32,6 +33,10 @@ absl::StatusOr<std::unique_ptr<VolumeFolder>> VolumeFolder::Open(
   folder->files_ = std::move(found.files);
   folder->notices_ = std::move(found.notices);
   folder->kept_.resize(folder->files_.size());
+  folder->ignored_ = options.ignored;
+  if (!options.ignored.has_value()) {
+    ASSIGN_OR_RETURN(folder->ignored_, IgnoredLabel(directory));
+  }
   RETURN_IF_ERROR(folder->FindClasses(directory, options.classes));
   RETURN_IF_ERROR(folder->FindShape(options.shape));
   return folder;
@@ -43,7 +48,7 @@ absl::Status VolumeFolder::FindClasses(const std::string& directory, std::option
     const std::string& path = files_[static_cast<size_t>(i)].labels;
     ASSIGN_OR_RETURN(const VolumeForm form, ReadVolumeForm(path));
     const ByteGate::Pass pass = reading_.Enter(form.reading_bytes());
-    ASSIGN_OR_RETURN(const VolumeLabels read, ReadVolumeLabels(path, kIgnoredClass));
+    ASSIGN_OR_RETURN(const VolumeLabels read, ReadVolumeLabels(path, kIgnoredClass, ignored_));
     return LargestClass(read.labels);
   };
   ASSIGN_OR_RETURN(classes_, ClassesOfLabels(directory, class_names_, given, size(), largest_in));
@@ -112,7 +117,7 @@ absl::StatusOr<std::shared_ptr<VolumeFolder::Case>> VolumeFolder::ReadCase(
   auto read = std::make_shared<Case>();
   read->pass.emplace(reading_.Enter(bytes));
   ASSIGN_OR_RETURN(read->volume, ReadVolume(file.examples));
-  ASSIGN_OR_RETURN(read->labels, ReadVolumeLabels(file.labels, classes_));
+  ASSIGN_OR_RETURN(read->labels, ReadVolumeLabels(file.labels, classes_, ignored_));
   const std::string& path = file.examples.front();
   ImageShape expected = read->labels.shape;
   expected.c = shape_.c;

@@ -6,7 +6,8 @@
 //
 // An example is a patch of a volume: Read() gives the middle one, ReadView() a random one, mirrored
 // or not (core/data/patch.h). Each channel of a volume is normalised by its own mean and standard
-// deviation. Labels of 255 and below 0 are no labels.
+// deviation. Labels of 255, those below 0 and the label "ignore" of nnU-Net's DIR/dataset.json are
+// no labels.
 //
 //   ASSIGN_OR_RETURN(std::unique_ptr<VolumeFolder> scans,
 //                    VolumeFolder::Open("DIR", {.shape = {{.c = 1, .h = 96, .w = 96, .d = 32}}}));
@@ -40,14 +41,15 @@ struct VolumeFolderOptions {
   std::optional<int64_t> classes = {};  // as in DatasetOptions
   int64_t keep_bytes = int64_t{2} << 30;
   int64_t reading_bytes = int64_t{8} << 30;  // at least one volume is read, however large
+  std::optional<int32_t> ignored = {};  // a label that is none; that of dataset.json unless given
 };
 
 // *Threads*: safe from several at once.
 class VolumeFolder final : public Dataset {
  public:
   // Reads the first volume and, without `classes` and classes.txt, all labels. Errors: those of
-  // FindLabelledFiles() and of volumes; INVALID_ARGUMENT for a shape with other channels than the
-  // first volume, and for a share of foreground outside [0, 1].
+  // FindLabelledFiles(), of IgnoredLabel() and of volumes; INVALID_ARGUMENT for a shape with other
+  // channels than the first volume, and for a share of foreground outside [0, 1].
   static absl::StatusOr<std::unique_ptr<VolumeFolder>> Open(const std::string& directory,
                                                             const VolumeFolderOptions& options);
   int64_t size() const override { return static_cast<int64_t>(files_.size()); }
@@ -91,6 +93,7 @@ class VolumeFolder final : public Dataset {
   std::vector<std::string> notices_;
   std::vector<std::string> class_names_;
   int64_t classes_ = 0;
+  std::optional<int32_t> ignored_;
   ImageShape shape_;
   double foreground_;
   mutable ByteGate reading_;  // of volumes that are not kept

@@ -72,7 +72,8 @@ class Fusion {
   void MoveInto(ResolvedLayer& reader) {
     if (reader.inputs.size() != 1) return;
     ResolvedLayer& producer = graph_.layers[reader.inputs[0].layer.index()];
-    if (!ReadOnce(producer) || !producer.spec.states.empty() || HasParamsOrStates(reader)) return;
+    if (!ReadOnce(producer) || !producer.spec.states.empty() || !reader.spec.states.empty()) return;
+    if (SharesWithOneBetween(producer, reader)) return;
     for (const MoveRule& rule : rules_.moves) {
       if (rule.producer != producer.layer.type() || rule.reader != reader.layer.type()) continue;
       const std::optional<std::pair<Layer, Layer>> layers = rule.move(producer.layer, reader.layer);
@@ -87,11 +88,13 @@ class Fusion {
     first.layer = layers.first;
     second.layer = layers.second;
     second.owners = {producer.name};
-    second.shared = producer.shared;
+    for (std::string& owner : OwnersOf(reader)) second.owners.push_back(std::move(owner));
+    second.shared.insert(second.shared.end(), producer.shared.begin(), producer.shared.end());
     if (!Respecify(first) || !HasOutputOf(producer, first)) return false;
-    if (!Respecify(second) || !HasOutputOf(reader, second)) return false;
+    if (!Respecify(second) || !HasOutputOf(reader, second) || !MayShare(second)) return false;
     KeepInits(producer, first);
     KeepInits(producer, second);
+    KeepInits(reader, second);
     producer = std::move(first);
     reader = std::move(second);
     return true;

@@ -56,14 +56,14 @@ void AverageOverKnown(const LossPort& port, const Feeds& feeds, const Program& p
   const Shape predictions = program.SpecOf(port.predictions).shape;
   const KnownTargets known = CountKnown(*given, targets, predictions);
   loss.labels = known.values;
+  loss.counted = port.mean == LossMean::kLabels ? known.values : known.examples;
   if (port.mean == LossMean::kKnown) return;
   const bool of_images = port.mean == LossMean::kImages;
   const bool reads_labels = program.SpecOf(*target).dtype == DType::kInt32;
   const int64_t values = reads_labels ? LabelShape(predictions).elements() : targets.elements();
   const int64_t all = of_images ? targets.n() : values;
-  const int64_t counted = of_images ? known.examples : known.values;
-  if (counted > 0 && counted < all)
-    loss.loss *= static_cast<float>(all) / static_cast<float>(counted);
+  if (loss.counted > 0 && loss.counted < all)
+    loss.loss *= static_cast<float>(all) / static_cast<float>(loss.counted);
 }
 
 }  // namespace

@@ -183,21 +183,23 @@ class ParallelSession::Impl {
     for (size_t k = 0; k < sum.losses.size(); ++k) {
       LossResult& of_all = sum.losses[k];
       double loss = 0;
-      of_all.correct = of_all.labels = 0;
+      of_all.correct = of_all.labels = of_all.counted = 0;
       for (const StepResult& result : results) {
         if (result.losses.empty()) continue;  // of a rank without images
         const LossResult& own = result.losses[k];
         of_all.correct += own.correct;
         of_all.labels += own.labels;
-        loss += static_cast<double>(own.loss) * static_cast<double>(own.labels);
+        of_all.counted += own.counted;
+        loss += static_cast<double>(own.loss) * static_cast<double>(own.counted);
       }
       of_all.loss =
-          static_cast<float>(loss / static_cast<double>(std::max<int64_t>(of_all.labels, 1)));
+          static_cast<float>(loss / static_cast<double>(std::max<int64_t>(of_all.counted, 1)));
       sum.loss += of_all.weight * of_all.loss;
     }
     if (!sum.losses.empty()) {
       sum.correct = sum.losses[0].correct;
       sum.labels = sum.losses[0].labels;
+      sum.counted = sum.losses[0].counted;
     }
     for (const StepResult& result : results) AppendOutputs(result, sum);
     return sum;

@@ -22,10 +22,13 @@ struct LossResult {
   std::string name;  // of its layer
   float weight = 1;  // in the sum of all losses
   bool is_auxiliary = false;
-  float loss = 0;       // mean over the batch; in evaluation over its `labels`
+  float loss = 0;       // mean over the batch; in evaluation over what is `counted`
   int64_t correct = 0;  // number of labels for which the class with the largest output is right;
                         // of losses against targets: layers/target_loss.h
   int64_t labels = 0;   // in evaluation: the labels or targets that are known (CountKnown())
+  // In evaluation, how many things the loss is the mean over: the labels, or of a loss that is no
+  // mean over labels (LossMean) the examples with any. The mean over several batches weighs by it.
+  int64_t counted = 0;
 };
 
 struct StepResult {
@@ -34,6 +37,7 @@ struct StepResult {
   // Of the network's main loss, the first that is not auxiliary.
   int64_t correct = 0;
   int64_t labels = 0;
+  int64_t counted = 0;
   std::vector<LossResult> losses;    // in the order in which they were computed
   std::vector<NamedTensor> outputs;  // of the layers of Graph::Output(), for each example
   // If the loss is scaled (core/step/loss_scale.h), in training: the scales of this step and of the

@@ -216,6 +216,7 @@ StepResult ResultOf(Staging::Received received) {
   if (main == result.losses.end()) return result;
   result.correct = main->correct;
   result.labels = main->labels;
+  result.counted = main->counted;
   return result;
 }
 

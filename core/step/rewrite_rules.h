@@ -52,8 +52,10 @@ struct FusionRule {
 // FusionStage::kEpilogue, after the fusions of `reader`.
 struct MoveRule {
   std::string_view producer, reader;
-  // Layers that together compute what the two do, with the same bits; nullopt if there are none.
-  // Together they have the parameters of `producer`; it has no states, and `reader` has neither.
+  // Layers that together compute what the two do, with the same bits unless the second one's header
+  // says where they differ; nullopt if there are none. Neither of the two has states. Together they
+  // have the parameters of `producer` and of `reader`: the second declares those of `producer` with
+  // the owner 0 and those of `reader` with the owner 1.
   std::optional<std::pair<Layer, Layer>> (*move)(const Layer& producer,
                                                  const Layer& reader) = nullptr;
   friend bool operator==(const MoveRule&, const MoveRule&) = default;

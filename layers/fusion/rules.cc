@@ -171,6 +171,19 @@ MaybePair MoveBiasToGelu(const Convolution& convolution, const Gelu& gelu) {
   return std::pair<Layer, Layer>(without_bias, BiasedGelu{gelu});
 }
 
+// An instance norm takes the bias away again.
+MaybePair MoveBiasToNorm(const Convolution& convolution, const ActivatedGroupNorm& norm) {
+  if (!convolution.bias || norm.absorbs_bias || !CanAbsorbBias(norm.norm)) return std::nullopt;
+  Convolution without_bias = convolution;
+  without_bias.bias = false;
+  ActivatedGroupNorm absorbing = norm;
+  absorbing.absorbs_bias = true;
+  return std::pair<Layer, Layer>(without_bias, absorbing);
+}
+MaybePair MoveBiasToNormAlone(const Convolution& convolution, const InstanceNorm& norm) {
+  return MoveBiasToNorm(convolution, ActivatedGroupNorm{.norm = norm});
+}
+
 MaybePair SplitNorm(const BatchNorm& norm, int rank, int ranks) {
   return std::pair<Layer, Layer>(BatchNormStatistics{.rank = rank, .ranks = ranks},
                                  BatchNormApply{.norm = norm});
@@ -214,7 +227,8 @@ RewriteRules CpuRules() { return {.fusions = FoldsAndPasses(), .ranks = {RankOf<
 RewriteRules GpuRules() {
   RewriteRules rules = CpuRules();
   rules.Append({.fusions = {FusionOf<&ConvolutionRelu>(FusionStage::kEpilogue)},
-                .moves = {MoveOf<&MoveBias>(), MoveOf<&MoveBiasToGelu>()}});
+                .moves = {MoveOf<&MoveBias>(), MoveOf<&MoveBiasToGelu>(),
+                          MoveOf<&MoveBiasToNorm>(), MoveOf<&MoveBiasToNormAlone>()}});
   return rules;
 }
 

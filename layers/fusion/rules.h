@@ -12,6 +12,8 @@
 //   epilogue   convolution, relu                                 fused_convolution
 //              convolution with a bias, fused_relu               the bias moves into fused_relu
 //              convolution with a bias, gelu                     the bias moves into biased_gelu
+//              convolution with a bias, instance norm            the bias moves into
+//                                                                activated_group_norm
 //   ranks      batch norm                                        batch_norm_statistics and
 //                                                                batch_norm_apply
 //

@@ -44,7 +44,9 @@ namespace neap {
 // As nnU-Net's DC_and_CE_loss of MemoryEfficientSoftDiceLoss (nnunetv2/training/loss), whose
 // do_bg, batch_dice, smooth and weight_ce the fields are; nnU-Net trains with those of
 // NnUNetLoss(). Without cross-entropy it is monai.losses.DiceLoss(softmax=True) less 1, with
-// smooth_nr = smooth_dr = smooth.
+// smooth_nr = smooth_dr = smooth. With labels that are unknown, nnU-Net's differs: its
+// cross-entropy is a mean over all known positions of the batch, not over those of each set and
+// then over sets, and its image without known labels adds -1, the Dice of nothing, instead of 0.
 struct DiceLoss {
   static constexpr std::string_view kType = "dice_loss";
   bool background = true;

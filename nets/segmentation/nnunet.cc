@@ -123,7 +123,8 @@ class NnUNetBuilder {
       x = AddStack(absl::StrCat("decoder.stages.", k, "."), stages[to].decoder_blocks, stages[to],
                    1, x);
       const bool is_highest = to == 0;
-      if (!options_.deep_supervision && !is_highest) continue;
+      const bool is_left_out = k == 0 && !options_.lowest_head;
+      if (!is_highest && (is_left_out || !options_.deep_supervision)) continue;
       const Convolution head = {.out_channels = options_.classes, .init = kHeFanIn};
       heads_.push_back(net_.Add(absl::StrCat("decoder.seg_layers.", k), head, {x}));
     }
@@ -134,7 +135,7 @@ class NnUNetBuilder {
     std::vector<float> weights;
     for (size_t i = 0; i < heads_.size(); ++i)
       weights.push_back(1.0F / static_cast<float>(int64_t{1} << std::min<size_t>(i, 62)));
-    if (weights.size() > 1) weights.back() = kLowestWeight;
+    if (weights.size() > 1 && options_.lowest_head) weights.back() = kLowestWeight;
     const float sum = std::accumulate(weights.begin(), weights.end(), 0.0F);
     DiceLoss loss = NnUNetLoss();
     loss.batch = options_.batch_dice;

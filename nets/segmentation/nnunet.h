@@ -46,6 +46,7 @@ struct NnUNetOptions {
   int64_t classes = 2;
   bool batch_dice = false;  // DiceLoss::batch
   bool deep_supervision = true;
+  bool lowest_head = true;  // of several; false: it has neither parameters nor a loss
 };
 
 // The topologies that nnU-Net plans for square images, or cubes of isotropic voxels, with this
@@ -65,9 +66,10 @@ NnUNetOptions ResEncUNet3d(int64_t edge);
 //
 // The loss of each head is NnUNetLoss() (layers/loss/dice_loss.h), times 1/2 for each stage below
 // the first, 10^-6 for the lowest head if there are several, all divided by their sum: nnU-Net's
-// weights in training on several GPUs; on one it drops that head's loss. Errors: those of Resolve()
-// for a patch that the strides do not divide, and for one class, because the first one is the
-// background.
+// weights in training on several GPUs. On one it keeps that head's parameters, but does not train
+// them, because its loss counts for nothing; without `lowest_head` the other weights are the same,
+// and neither its forward nor its backward runs. Errors: those of Resolve() for a patch that the
+// strides do not divide, and for one class, because the first one is the background.
 Graph NnUNet(const NnUNetOptions& options);
 
 }  // namespace neap::nets

@@ -286,6 +286,10 @@ absl::StatusOr<NnUNetOptions> ReadNnUNetPlans(const std::string& path,
   const Json& schemes = plan.Field("normalization_schemes");
   if (!schemes.is_array() && !given.channels.has_value())
     return plan.Wrong("normalization_schemes", "is missing, so the channels are not known");
+  for (size_t c = 0; schemes.is_array() && !given.other_normalizations && c < schemes.size(); ++c) {
+    if (schemes[c] != "ZScoreNormalization")
+      return plan.Unsupported("normalization_schemes", schemes);
+  }
   options.channels = given.channels.value_or(std::ssize(schemes));
   if (plan.Field("previous_stage").is_string()) options.channels += options.classes - 1;
   return options;

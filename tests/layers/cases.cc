@@ -130,7 +130,8 @@ void CaseList::AddLosses(const Shape& shape) {
     for (const Layer& loss : std::vector<Layer>{
              MeanSquaredError{}, BinaryCrossEntropy{}, MeanSquaredError{.weight = 3},
              BinaryCrossEntropy{.weight = 0.3F}, BinaryCrossEntropy{.positive_weight = 2.5F},
-             FocalLoss{}, FocalLoss{.alpha = 0.6F, .gamma = 1.5F, .weight = 0.3F}}) {
+             FocalLoss{}, FocalLoss{.gamma = 0},
+             FocalLoss{.alpha = 0.6F, .gamma = 1.5F, .weight = 0.3F}}) {
       const std::string type = absl::StrCat(std::string(loss.type()), " ", loss.Parameters());
       cases_.push_back({absl::StrCat(type, " on ", inputs[0].ToString()), loss, inputs});
     }
@@ -138,8 +139,9 @@ void CaseList::AddLosses(const Shape& shape) {
 }
 
 void CaseList::Losses() {
-  for (const Shape& shape : {Shape{1, 1, 1, 1}, Shape{5, 10, 1, 1}, Shape{3, 1000, 1, 1},
-                             Shape{2, 21, 7, 5}, Shape{1, 2, 1, 3}, Shape{3, 4, 20, 20}})
+  for (const Shape& shape :
+       {Shape{1, 1, 1, 1}, Shape{5, 10, 1, 1}, Shape{3, 1000, 1, 1}, Shape{2, 21, 7, 5},
+        Shape{1, 2, 1, 3}, Shape{3, 4, 20, 20}, Shape{1, 40, 16, 20}})
     AddLosses(shape);
 }
 

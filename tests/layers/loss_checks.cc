@@ -81,6 +81,34 @@ void CheckElementsWithoutTargets(Backend& backend, const DeviceAccess& access) {
   }
 }
 
+void CheckCertainFocalLoss(Backend& backend, const DeviceAccess& access) {
+  const std::vector<TensorSpec> inputs(2, {.shape = {1, 8, 1, 1}});
+  const std::vector<double> x = {-89, -95, -103.9, -200, 89, 95, 200, -20};
+  const std::vector<double> targets = {0, 0, 0, 0, 1, 1, 1, 0};
+  for (const float gamma : {0.0F, 0.05F, 2.0F}) {
+    CAPTURE(gamma);
+    const FocalLoss loss = {.alpha = 0.5F, .gamma = gamma};
+    const LayerSpec spec = loss.Specify({.inputs = inputs}).value();
+    const auto run = [&](size_t step, const Values& given) {
+      const absl::StatusOr<Values> results = RunStep(
+          backend, access,
+          SignatureOf(spec.steps[step], {.layer = loss, .spec = spec, .inputs = inputs}), given);
+      REQUIRE_MESSAGE(results.ok(), results.status().ToString());
+      return *results;
+    };
+    const std::vector<double> y = run(0, {{X(0), x}, {X(1), targets}}).at(Y());
+    const std::vector<double> dx = run(1, {{Y(), y}, {X(1), targets}}).at(Dx());
+    for (size_t i = 0; i + 1 < dx.size(); ++i) {
+      CAPTURE(i);
+      CHECK(std::abs(dx[i]) < 1e-6);
+    }
+    // (1 + gamma) y^(1 + gamma) for a small y, of which neither term may be lost.
+    const double power = std::pow(y.back(), 1 + static_cast<double>(gamma));
+    const double last = (1 + static_cast<double>(gamma)) * power / 2 / 8;
+    CHECK(dx.back() == doctest::Approx(last).epsilon(1e-3).scale(0));
+  }
+}
+
 void CheckDiceOfKnownLabels(Backend& backend, const DeviceAccess& access) {
   constexpr double kNone = kNoLabel;
   const std::vector<TensorSpec> inputs = {{.shape = {2, 2, 1, 3}},

@@ -13,6 +13,8 @@ void CheckImagesWithoutLabels(Backend& backend, const DeviceAccess& access);
 // An element without a target adds nothing to the loss and has no gradient, and an image without
 // any is not correct. Predictions of any size have a finite binary cross-entropy.
 void CheckElementsWithoutTargets(Backend& backend, const DeviceAccess& access);
+// The gradient of focal loss is finite for predictions that are as good as certain, whatever gamma.
+void CheckCertainFocalLoss(Backend& backend, const DeviceAccess& access);
 
 // Dice leaves out positions without a label, and an image without any. A label outside the classes
 // makes it NaN.

@@ -86,6 +86,9 @@ void CaseList::AddActivatedGroupNorms(const Shape& shape) {
   add({.norm = group, .activation = Gelu{}});
   add({.norm = GroupNorm{.groups = c, .epsilon = kEpsilon, .bias = false}, .activation = Relu{}});
   add({.norm = instance, .activation = LeakyRelu{}});
+  const InstanceNorm affine = {.epsilon = kEpsilon, .affine = true};
+  add({.norm = affine, .activation = LeakyRelu{}, .absorbs_bias = true});
+  add({.norm = affine, .absorbs_bias = true});
 }
 
 void CaseList::AddSoftmaxes(const Shape& shape) {
@@ -219,6 +222,11 @@ void CaseList::ImageNorms() {
   AddImageNorms({4, 33, 7, 5});
   AddImageNorms({3, 8, 6, 6});
   AddImageNorms({2, 72, 12, 12});  // several blocks, whatever the type
+  // More positions than one block normalises.
+  const InstanceNorm affine = {.epsilon = 1e-3F, .affine = true};
+  Add("instance_norm of several blocks", affine, {{2, 24, 36, 30}});
+  Add("activated_group_norm of several blocks",
+      ActivatedGroupNorm{.norm = affine, .activation = LeakyRelu{}}, {{2, 24, 36, 30}});
   Add("group_norm", GroupNorm{.groups = 4}, {{2, 8, 72, 130}});  // planes in several parts
   Add("group_norm", GroupNorm{.groups = 2050}, {{2, 4100, 2, 2}});
   Add("group_norm", GroupNorm{.groups = 4}, {{260, 8, 3, 2}});  // sums over many images

@@ -1,6 +1,7 @@
 #include "tests/layers/reference_image_norms.h"
 
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "neap/layers/fusion/activated_group_norm.h"
@@ -127,11 +128,18 @@ Values ReferenceImageNorm(const StepSignature& signature, const Values& given) {
 Values ReferenceActivatedGroupNorm(const StepSignature& signature, const Values& given) {
   const auto& layer = *signature.layer.As<ActivatedGroupNorm>();
   const TensorSpec& x = signature.Spec(X());
+  const std::optional<Layer> behind = layer.activation_layer();
   const auto activate = [&](Phase phase, const Values& values) {
-    return ReferenceActivation(SignatureOf(layer.activation_layer(), phase, {x}).value(), values);
+    return ReferenceActivation(SignatureOf(*behind, phase, {x}).value(), values);
   };
   StepSignature norm = signature;
   norm.layer = layer.norm_layer();
+  const auto with_absorbed = [&](Values result) {
+    if (signature.Has(kAbsorbedBiasGrad))
+      result[kAbsorbedBiasGrad] = Vector(static_cast<size_t>(x.shape.c()));
+    return result;
+  };
+  if (!behind.has_value()) return with_absorbed(ReferenceImageNorm(norm, given));
   if (signature.phase == Phase::kForward) {
     Values result = ReferenceImageNorm(norm, given);
     result[Y()] = activate(Phase::kForward, {{X(), AsStored(x, result[Y()])}}).at(Y());
@@ -145,7 +153,7 @@ Values ReferenceActivatedGroupNorm(const StepSignature& signature, const Values&
   Values before = given;
   before[Dy()] = AsStored(
       x, activate(Phase::kBackwardData, {{X(), z}, {Y(), y}, {Dy(), given.at(Dy())}}).at(Dx()));
-  return ReferenceImageNorm(norm, before);
+  return with_absorbed(ReferenceImageNorm(norm, before));
 }
 
 Values ReferenceSoftmax(const StepSignature& signature, const Values& given) {

@@ -75,7 +75,7 @@ void CaseList::AddRandomConvolution() {
 }
 
 void CaseList::AddRandomDepthwise() {
-  const int64_t side = dice_.Coin() ? 3 : 5;
+  const int64_t side = 2 * dice_.Between(1, 3) + 1;
   const int64_t channels = dice_.Between(2, 5) * (dice_.Coin() ? 1 : 8);
   const Convolution c = {.out_channels = channels,
                          .kernel = side,
@@ -119,6 +119,7 @@ void CaseList::Convolutions() {
                  {1, 67, 6, 6});
   AddConvolution({.out_channels = 530, .kernel = 3, .padding = 1, .groups = 530, .bias = false},
                  {2, 530, 1, 140});  // several tiles for a thread (NCHW)
+  AddConvolution({.out_channels = 96, .kernel = 7, .padding = 3, .groups = 96}, {2, 96, 14, 9});
   for (int i = 0; i < 2 * kRandomCasesPerLayer; ++i) AddRandomConvolution();
   for (int i = 0; i < kRandomCasesPerLayer; ++i) AddRandomDepthwise();
 }

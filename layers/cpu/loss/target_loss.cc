@@ -57,13 +57,16 @@ struct SigmoidFocal {
   float Gradient(float y, float target) const {
     const float rest = 1.0F - y, wrong = y * (1 - target) + rest * target;
     const float share = alpha * target + (1 - alpha) * (1 - target);
-    // y (1 - y) times the cross-entropy, which is 0 where y is 0 or 1.
-    const float entropy = target * rest * Entropy(y) + (1 - target) * y * Entropy(rest);
-    const float of_power =
-        wrong == 0 ? 0.0F : gamma * std::pow(wrong, gamma - 1) * (1 - 2 * target) * entropy;
-    return share * (std::pow(wrong, gamma) * (y - target) + of_power);
+    // y (1 - y) times the cross-entropy, over what is wrong: a mean of the two below, which is
+    // finite where a power of what is wrong is not.
+    const float of_all = target * rest * XLogX(y) + (1 - target) * y * RestLogRest(y);
+    const float entropy = wrong == 0 ? 0.0F : -of_all / wrong;
+    const float power = std::pow(wrong, gamma);
+    return share * power * (y - target + gamma * (1 - 2 * target) * entropy);
   }
-  static float Entropy(float p) { return p == 0 ? 0.0F : -p * std::log(p); }
+  // p log(p) and (1 - p) log(1 - p), which are 0 where p is 0 or 1.
+  static float XLogX(float p) { return p == 0 ? 0.0F : p * std::log(p); }
+  static float RestLogRest(float p) { return p == 1 ? 0.0F : (1 - p) * std::log1p(-p); }
   float alpha, gamma;
 };
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <numeric>
+#include <type_traits>
 #include <variant>
 
 #include "neap/layers/cpu/activation_functions.h"
@@ -162,11 +163,15 @@ GeluFunction FunctionOfNorm(const Gelu& layer, DType dtype) { return {layer, dty
 template <typename Use>
 bool WithActivationOf(const StepSignature& signature, const Use& use) {
   const auto* const activated = signature.layer.As<ActivatedGroupNorm>();
-  if (activated == nullptr) return false;
+  if (activated == nullptr || !activated->activation_layer().has_value()) return false;
   const DType dtype = signature.Spec(X()).dtype;
   RoundAs(dtype, [&](auto round) {
-    std::visit([&](const auto& layer) { use(round, FunctionOfNorm(layer, dtype)); },
-               activated->activation);
+    std::visit(
+        [&]<typename Activation>(const Activation& layer) {
+          if constexpr (!std::is_same_v<Activation, std::monostate>)
+            use(round, FunctionOfNorm(layer, dtype));
+        },
+        activated->activation);
   });
   return true;
 }
@@ -262,6 +267,8 @@ void ImageNormBackward(const LoopArgs& args) {
   });
   StoreSums(args, ParamGrad(0), dgamma);
   StoreSums(args, ParamGrad(1), dbeta);
+  std::fill_n(dbeta, all, 0.0);
+  StoreSums(args, kAbsorbedBiasGrad, dbeta);
   AddAddend(args);
 }
 

@@ -30,7 +30,8 @@ kernels::DepthwiseShape ShapeOf(const ConvolutionProblem& p) {
 bool Applies(const ConvolutionProblem& p) {
   const Shape &x = p.x.shape, &y = p.y.shape, &weight = p.weight.shape;
   const bool depthwise = weight.c() == 1 && x.c() > 1 && y.c() == x.c() && x.c() <= kMaxChannels;
-  const bool window = weight.h() == weight.w() && (weight.h() == 3 || weight.h() == 5) &&
+  const int64_t side = weight.h();
+  const bool window = side == weight.w() && (side == 3 || side == 5 || side == 7) &&
                       p.stride.h() == p.stride.w() && (p.stride.h() == 1 || p.stride.h() == 2) &&
                       p.dilation == Extents(1) && p.padding.h() < weight.h() &&
                       p.padding.w() < weight.w();

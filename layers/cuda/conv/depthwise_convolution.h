@@ -1,4 +1,4 @@
-// Depthwise convolutions, of mobile networks, with kernels of neap's own
+// Depthwise convolutions, of mobile networks and ConvNeXt, with kernels of neap's own
 // (layers/cuda/kernels/depthwise.h).
 #pragma once
 
@@ -14,9 +14,9 @@ namespace neap::cuda {
 
 inline constexpr std::string_view kDepthwiseEngine = "neap-depthwise";
 
-// The engine for as many groups as channels of x and of y, a kernel of 3x3 or 5x5, a stride of 1 or
-// 2 both ways, and less padding than the kernel's side, without dilation; nullopt for all others.
-// Sums are in fp32, so it is none of those that add in fp16.
+// The engine for as many groups as channels of x and of y, a kernel of 3x3, 5x5 or 7x7, a stride of
+// 1 or 2 both ways, and less padding than the kernel's side, without dilation; nullopt for all
+// others. Sums are in fp32, so it is none of those that add in fp16.
 std::optional<Engine> DepthwiseEngine(const ConvolutionProblem& problem);
 absl::StatusOr<std::unique_ptr<ConvolutionPlan>> BuildDepthwise(const SharedRuntime& runtime,
                                                                 const ConvolutionProblem& problem);

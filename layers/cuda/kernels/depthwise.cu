@@ -184,8 +184,19 @@ cudaError_t WithWindow(const DepthwiseShape& s, const Launch& launch, const Cons
           else
             launch.template operator()<kSide, 1, T>();
         };
-        s.kernel == 3 ? with_side.template operator()<3>() : with_side.template operator()<5>();
-        return cudaSuccess;
+        switch (s.kernel) {
+          case 3:
+            with_side.template operator()<3>();
+            return cudaSuccess;
+          case 5:
+            with_side.template operator()<5>();
+            return cudaSuccess;
+          case 7:
+            with_side.template operator()<7>();
+            return cudaSuccess;
+          default:
+            return cudaErrorInvalidValue;
+        }
       },
       a, b, c);
   return error != cudaSuccess ? error : cudaGetLastError();
@@ -240,7 +251,9 @@ cudaError_t DepthwiseBackwardData(const DepthwiseShape& s, ConstArray dy, ConstA
 }
 
 int64_t DepthwiseScratchBytes(const DepthwiseShape& s) {
-  const int64_t parts = s.kernel == 3 ? MostPartBlocks<3>(s) : MostPartBlocks<5>(s);
+  const int64_t parts = s.kernel == 3   ? MostPartBlocks<3>(s)
+                        : s.kernel == 5 ? MostPartBlocks<5>(s)
+                                        : MostPartBlocks<7>(s);
   return parts * s.channels * s.kernel * s.kernel * static_cast<int64_t>(sizeof(float));
 }
 

@@ -36,11 +36,14 @@ template <int kSide>
 inline constexpr int kChannels = kSide == 3 ? 4 : 2;
 
 // Blocks of a multiprocessor, which bound the registers of a thread. More blocks hide more of the
-// loads' latency, until sums no longer fit in registers (measured on an H200).
+// loads' latency, until sums no longer fit in registers (3 and 5 were measured on an H200; the 98
+// weights of two channels of a 7x7 kernel need more than half of them).
 template <int kSide, int kStride>
-inline constexpr int kBlocks = kSide == 5 && kStride == 2 ? 1 : 2;
+inline constexpr int kBlocks = kSide == 7 || (kSide == 5 && kStride == 2) ? 1 : 2;
 template <int kSide>
-inline constexpr int kStridedGradientBlocks = kSide == 3 ? 3 : 2;
+inline constexpr int kStridedGradientBlocks = kSide == 3   ? 3
+                                              : kSide == 5 ? 2
+                                                           : 1;
 
 // An image's size, and strides in vectors of channels.
 struct Planes {

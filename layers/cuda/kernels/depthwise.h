@@ -2,7 +2,8 @@
 // with kernel x kernel weights of its own.
 //
 // They have few multiply-adds for each byte: those with a 3x3 kernel take about twice as long as a
-// copy of the images. Sums are in fp32 and in a fixed order.
+// copy of the images. Those with a 7x7 kernel are bound by the multiply-adds. Sums are in fp32 and
+// in a fixed order.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,7 +15,7 @@
 namespace neap::kernels {
 
 // x is {n, channels, h, w}, y is {n, channels, out_h, out_w}, the weight {channels, 1, kernel,
-// kernel}. The kernel is 3 or 5, the stride 1 or 2.
+// kernel}. The kernel is 3, 5 or 7, the stride 1 or 2.
 struct DepthwiseShape {
   int64_t n = 0, channels = 0;
   int64_t h = 0, w = 0;

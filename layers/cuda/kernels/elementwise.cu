@@ -2,6 +2,7 @@
 #include "neap/core/base/philox.h"
 #include "neap/layers/cuda/kernels/device_math.cuh"
 #include "neap/layers/cuda/kernels/kernels.h"
+#include "neap/layers/cuda/kernels/norm/image_channels.cuh"
 #include "neap/layers/cuda/kernels/scalars.cuh"
 
 namespace neap::kernels {
@@ -136,68 +137,128 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// The number of the unit that an element belongs to. Units are consecutive elements, or, if kLast,
-// the channels of an image, whose elements have `channels` between them.
-template <bool kLast, typename Index>
-struct DroppedUnits {
-  Divider<Index> elements;  // of a unit, or, if kLast, of an image
-  Divider<Index> channels;
-  uint64_t first = 0;
-  __device__ uint64_t Of(size_t i) const {
-    Index rest = 0, c = 0;
-    const Index outer = elements.Split(static_cast<Index>(i), rest);
-    if constexpr (!kLast) return first + outer;
-    channels.Split(rest, c);
-    return first + uint64_t{outer} * channels.divisor + c;
+// What the elements of a unit are multiplied by: 0 if it is dropped. Units are consecutive
+// elements, or with channels last the channels of an image.
+struct UnitFactors {
+  explicit UnitFactors(const DropoutMask& mask)
+      : first(static_cast<uint64_t>(mask.first)),
+        layer_seed(mask.layer_seed),
+        probability(mask.probability),
+        scalars(static_cast<const Scalars*>(mask.scalars)) {}
+  // Of neighbouring units.
+  template <int kCount>
+  __device__ __forceinline__ Vec<kCount> Of(uint64_t unit) const {
+    const float kept = 1.0F / (1.0F - probability);
+    Vec<kCount> factors;
+    PhiloxBlock random = {};
+    uint64_t block = 0;
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+      const uint64_t number = first + unit + k;
+      if (k == 0 || number / 4 != block) {
+        block = number / 4;
+        random = DropoutBlock(scalars->seed, layer_seed, scalars->step, block);
+      }
+      factors.v[k] = ToUnitFloat(random[number % 4]) >= probability ? kept : 0.0F;
+    }
+    return factors;
   }
+  uint64_t first, layer_seed;
+  float probability;
+  const Scalars* scalars;
 };
 
-template <typename T, bool kLast, typename Index>
-struct DropUnitsOp {
+// What is dropped becomes 0 whatever it is, also NaN.
+__device__ __forceinline__ float Dropped(float x, float factor) {
+  return factor == 0.0F ? 0.0F : x * factor;
+}
+
+// With channels last: a thread has some rows of a vector of channels of one image.
+template <typename T>
+struct DropChannelsOp {
   const T* x;
   T* y;
-  DroppedUnits<kLast, Index> units;
-  float probability;
-  uint64_t layer_seed;
-  const Scalars* scalars;
+  UnitFactors factors;
   template <int kVec>
   using Registers = Packed<T, kVec>;
   template <int kVec>
   __device__ Packed<T, kVec> Load(size_t i) const {
     return Read<kVec>(x, i);
   }
+  template <bool kLast, int kVec>
+  __device__ Vec<kVec> Prepare(size_t number) const {
+    return factors.Of<kVec>(number);
+  }
   template <int kVec>
-  __device__ void Store(size_t i, const Packed<T, kVec>& in) const {
+  __device__ void Store(size_t i, const Vec<kVec>& of, const Packed<T, kVec>& in) const {
     Vec<kVec> v = Unpack(in);
-    const float scale = 1.0F / (1.0F - probability);
-    PhiloxBlock random = {};
-    uint64_t block = 0;
 #pragma unroll
-    for (int k = 0; k < kVec; ++k) {
-      const uint64_t unit = units.Of(i * kVec + k);
-      if (k == 0 || unit / 4 != block) {
-        block = unit / 4;
-        random = DropoutBlock(scalars->seed, layer_seed, scalars->step, block);
-      }
-      v.v[k] = ToUnitFloat(random[unit % 4]) >= probability ? v.v[k] * scale : 0.0F;
-    }
+    for (int k = 0; k < kVec; ++k) v.v[k] = Dropped(v.v[k], of.v[k]);
     Write<kVec>(y, i, v);
   }
 };
 
-template <bool kLast, typename T>
+constexpr int kUnitVectors = 8;  // of a thread, which finds once whether their unit is dropped
+
+// kWidth threads, a warp or a block, have a part of a unit of so many vectors. What is dropped is
+// not read.
+template <typename T, int kVec, int kWidth>
+__global__ void __launch_bounds__(kThreads)
+    DropPlanes(UnitFactors factors, uint32_t units, Divider<uint32_t> parts, size_t vectors,
+               const T* x, T* y) {
+  uint32_t part = 0;
+  const uint32_t unit = parts.Split(blockIdx.x * (kThreads / kWidth) + threadIdx.x / kWidth, part);
+  if (unit >= units) return;
+  const float factor = factors.Of<1>(unit).v[0];
+  const size_t begin = static_cast<size_t>(part) * (kWidth * kUnitVectors) + threadIdx.x % kWidth;
+  Packed<T, kVec> loaded[kUnitVectors] = {};
+#pragma unroll
+  for (int u = 0; u < kUnitVectors; ++u) {
+    const size_t v = begin + u * kWidth;
+    if (v < vectors && factor != 0.0F) loaded[u] = Read<kVec>(x, unit * vectors + v);
+  }
+#pragma unroll
+  for (int u = 0; u < kUnitVectors; ++u) {
+    const size_t v = begin + u * kWidth;
+    if (v >= vectors) return;
+    Vec<kVec> values = Unpack(loaded[u]);
+#pragma unroll
+    for (float& value : values.v) value = Dropped(value, factor);
+    Write<kVec>(y, unit * vectors + v, values);
+  }
+}
+
+template <typename T, int kVec, int kWidth>
+cudaError_t LaunchDropPlanes(const ChannelShape& s, const DropoutMask& mask, const T* x, T* y,
+                             cudaStream_t stream) {
+  const int64_t units = s.outer * s.channels, vectors = s.inner / kVec;
+  const int64_t parts = CeilDiv(vectors, kWidth * kUnitVectors);
+  if (!Fits32(units * parts + kThreads)) return cudaErrorInvalidValue;
+  const auto blocks = static_cast<unsigned>(CeilDiv(units * parts * kWidth, kThreads));
+  DropPlanes<T, kVec, kWidth><<<blocks, kThreads, 0, stream>>>(
+      UnitFactors(mask), static_cast<uint32_t>(units), Divider<uint32_t>(parts),
+      static_cast<size_t>(vectors), x, y);
+  return cudaGetLastError();
+}
+
+template <typename T, int kVec>
+cudaError_t DropPlanesOf(const ChannelShape& s, const DropoutMask& mask, const T* x, T* y,
+                         cudaStream_t stream) {
+  return s.inner / kVec <= kWarp * kUnitVectors
+             ? LaunchDropPlanes<T, kVec, kWarp>(s, mask, x, y, stream)
+             : LaunchDropPlanes<T, kVec, static_cast<int>(kThreads)>(s, mask, x, y, stream);
+}
+
+template <typename T>
 cudaError_t DropUnits(const ChannelShape& s, const DropoutMask& mask, const T* x, T* y,
                       bool aligned, cudaStream_t stream) {
-  const int64_t n = s.outer * s.channels * s.inner;
-  const auto run = [&]<typename Index>() {
-    const DroppedUnits<kLast, Index> units = {
-        Divider<Index>(kLast ? s.channels * s.inner : s.inner), Divider<Index>(s.channels),
-        static_cast<uint64_t>(mask.first)};
-    const DropUnitsOp<T, kLast, Index> op = {
-        x, y, units, mask.probability, mask.layer_seed, static_cast<const Scalars*>(mask.scalars)};
-    return Map<T>(op, n, aligned, stream);
-  };
-  return Fits32(n) ? run.template operator()<uint32_t>() : run.template operator()<uint64_t>();
+  if (s.channels_last && s.channels > 1) {
+    const DropChannelsOp<T> op = {x, y, UnitFactors(mask)};
+    return MapImages<T>(s, aligned, op, stream);
+  }
+  constexpr int kVec = kWide<T>;
+  return aligned && s.inner % kVec == 0 ? DropPlanesOf<T, kVec>(s, mask, x, y, stream)
+                                        : DropPlanesOf<T, 1>(s, mask, x, y, stream);
 }
 
 // Units of one element.
@@ -264,8 +325,7 @@ cudaError_t Dropout(const ChannelShape& s, const DropoutMask& mask, ConstArray x
   const bool aligned = AllAligned16(x, y);
   const auto run = [&]<typename T>() {
     if (s.inner == 1) return DropElements<T>(n, mask, As<T>(x), As<T>(y), aligned, stream);
-    return s.channels_last ? DropUnits<true, T>(s, mask, As<T>(x), As<T>(y), aligned, stream)
-                           : DropUnits<false, T>(s, mask, As<T>(x), As<T>(y), aligned, stream);
+    return DropUnits<T>(s, mask, As<T>(x), As<T>(y), aligned, stream);
   };
   return WithElement(run, x, y);
 }

@@ -33,11 +33,13 @@ kernels::GroupNormShape GroupNormShapeOf(const StepSignature& signature) {
           GroupNormOf(WithoutActivation(signature.layer), x.shape.c()).groups};
 }
 
-// That of an ActivatedGroupNorm.
+// That of an ActivatedGroupNorm, if it has one.
 std::optional<kernels::Activation> ActivationBehind(const StepSignature& signature) {
   const auto* const activated = signature.layer.As<ActivatedGroupNorm>();
-  if (activated == nullptr) return std::nullopt;
-  return ActivationOf(activated->activation_layer(), signature.Spec(X()).dtype);
+  const std::optional<Layer> layer =
+      activated == nullptr ? std::nullopt : activated->activation_layer();
+  if (!layer.has_value()) return std::nullopt;
+  return ActivationOf(*layer, signature.Spec(X()).dtype);
 }
 
 cudaError_t GroupNormForward(const LaunchArgs& a) {
@@ -53,7 +55,17 @@ cudaError_t GroupNormForward(const LaunchArgs& a) {
                             a.Array(Y()), a.run.workspace, a.stream);
 }
 
+// The gradient of a bias that an instance norm absorbs.
+cudaError_t ClearAbsorbed(const LaunchArgs& a) {
+  float* const gradient = a.Find<float>(kAbsorbedBiasGrad);
+  if (gradient == nullptr || a.signature.Accumulates(kAbsorbedBiasGrad)) return cudaSuccess;
+  const auto bytes = static_cast<size_t>(a.Elements(kAbsorbedBiasGrad)) * sizeof(float);
+  return cudaMemsetAsync(gradient, 0, bytes, a.stream);
+}
+
 cudaError_t GroupNormBackward(const LaunchArgs& a) {
+  const cudaError_t cleared = ClearAbsorbed(a);
+  if (cleared != cudaSuccess) return cleared;
   const kernels::GroupNormShape shape = GroupNormShapeOf(a.signature);
   if (const auto activation = ActivationBehind(a.signature)) {
     return kernels::GroupNormActivatedBackward(shape, ImageNormReads(a), StatisticsOf(a),

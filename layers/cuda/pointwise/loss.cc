@@ -151,9 +151,10 @@ absl::StatusOr<Candidates> TargetLossCandidates(const StepSignature& signature,
 absl::StatusOr<Candidates> DiceCandidates(const StepSignature& signature,
                                           const SharedRuntime& runtime) {
   RETURN_IF_ERROR(CheckFp32(signature, {Slot::kOutput}));
-  RETURN_IF_ERROR(CheckFits32(signature, 2 * signature.Spec(Y()).elements()));
+  const kernels::DiceShape shape = DiceShapeOf(signature);
+  RETURN_IF_ERROR(CheckFits32(signature, kernels::DiceCount(shape)));
   const bool forward = signature.phase == Phase::kForward;
-  const int64_t scratch = kernels::DiceScratchBytes(DiceShapeOf(signature));
+  const int64_t scratch = kernels::DiceScratchBytes(shape);
   return OwnKernel(signature, runtime, DiceLaunch, forward ? scratch : 0);
 }
 

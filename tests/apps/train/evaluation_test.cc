@@ -22,6 +22,7 @@ TEST_CASE("top-5 counts by rank, and equal logits by class") {
 
 TEST_CASE("the text and the JSON have top-5 where it was counted") {
   Accuracy accuracy = {.correct = 3, .images = 4, .labels = 4, .loss = 0.5};
+  CHECK(accuracy.score() == 0.75);
   CHECK(apps::ToText(accuracy) == "75.00% (3 of 4 images), loss 0.5");
   CHECK(!apps::ToJson(accuracy).contains("top5_accuracy"));
   accuracy.correct_top5 = 4;
@@ -35,9 +36,11 @@ TEST_CASE("labelled pixels have a mean IoU, and voxels a mean Dice, in text and 
   accuracy.confusion.emplace(3);
   accuracy.confusion->AddCounts({9, 1, 0, 0, 2, 4, 0, 0, 0, 0, 0, 0});
   CHECK(apps::ToText(accuracy) == "81.25% (13 of 16 pixels), mean IoU 66.07%, loss 0.7");
+  CHECK(accuracy.score() == doctest::Approx((9.0 / 12 + 4.0 / 7) / 2));
   accuracy.unit = "voxels";
   CHECK(apps::ToText(accuracy) ==
         "81.25% (13 of 16 voxels), mean Dice 72.73% without class 0, loss 0.7");
+  CHECK(accuracy.score() == doctest::Approx(8.0 / 11));
   const nlohmann::json json = nlohmann::json::parse(apps::ToJson(accuracy).dump());
   CHECK(json.at("mean_iou") == doctest::Approx((9.0 / 12 + 4.0 / 7) / 2));
   CHECK(json.at("mean_foreground_dice") == doctest::Approx(8.0 / 11));

@@ -12,6 +12,7 @@
 #include "neap/layers/convolution.h"
 #include "neap/layers/cpu/cpu_device.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/profile/profile_database.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/memory/planner.h"
@@ -103,6 +104,30 @@ TEST_CASE("a training measures the kernels that its plan depends on") {
   rank.flags.measure_seconds = 0;
   rank.Measure(nullptr);
   CHECK(rank.after == rank.before);
+}
+
+TEST_CASE("a notice says that ranks divide the images of which a loss takes one Dice") {
+  for (const bool batch : {false, true}) {
+    CAPTURE(batch);
+    Graph net({.name = "segments", .batch = 4});
+    const std::string logits =
+        net.Add("logits", Convolution{.out_channels = 2}, {net.Input({1, 8, 8})});
+    net.PixelLoss(logits, DiceLoss{.batch = batch}, {8, 8});
+    const std::unique_ptr<CpuDevice> cpu = CpuDevice::Open().value();
+    TrainFlags flags;
+    for (const int ranks : {1, 2}) {
+      CAPTURE(ranks);
+      const RankShare share = {.ranks = ranks, .all_images = 4 * ranks};
+      TrainSetup setup;
+      const auto planner = TrainPlanning(flags, net, *cpu, share).MakePlanner(setup);
+      REQUIRE_MESSAGE(planner.ok(), planner.status().ToString());
+      REQUIRE((setup.notices.size() == 1) == (batch && ranks == 2));
+      if (setup.notices.empty()) continue;
+      CHECK(
+          setup.notices[0] ==
+          "the Dice of 'loss' is that of each rank's images, not of the batch of 8 as on one rank");
+    }
+  }
 }
 
 // The two ranks of one training; `run` is called for each on a thread of its own.

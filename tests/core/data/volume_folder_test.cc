@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -108,6 +109,26 @@ TEST_CASE("batches of volumes depend neither on threads nor on what is kept in m
       CHECK(batch.images.size() == 4 * 24);
     }
   }
+}
+
+TEST_CASE("the label that dataset.json ignores is no label and no class") {
+  const ScratchDirectory root;
+  WriteCases(root);
+  CHECK(MustOpenVolumes(root)->classes() == 3);
+  CHECK(MustOpenVolumes(root, {.ignored = 2})->classes() == 1);
+  WriteWithin(root, "dataset.json", R"({"labels": {"background": 0, "one": 1, "ignore": 2}})");
+  const auto folder = MustOpenVolumes(root);
+  CHECK(folder->classes() == 1);
+  std::vector<float> voxels(static_cast<size_t>(kPatchShape.elements()));
+  std::vector<int32_t> labels(static_cast<size_t>(kPatchShape.positions()));
+  REQUIRE(folder->Read(0, voxels.data(), labels.data()).ok());
+  std::vector<int32_t> expected = Expected(0, nullptr).labels;
+  std::replace(expected.begin(), expected.end(), 2, kNoLabel);
+  CHECK(labels == expected);
+  CHECK(MustOpenVolumes(root, {.classes = 2})->classes() == 2);
+  WriteWithin(root, "dataset.json", R"({"labels": {"background": 0, "ignore": [1, 2]}})");
+  CHECK(std::string(VolumeFolder::Open(root.path(), {}).status().message())
+            .find("the label 'ignore' is [1,2], not a number from 0") != std::string::npos);
 }
 
 TEST_CASE("without a shape patches are 64 wide, with the volumes' channels") {

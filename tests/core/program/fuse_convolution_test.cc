@@ -1,8 +1,9 @@
-// Convolutions that compute the ReLU behind them, or whose bias moves into a pooled ReLU.
+// Convolutions that compute the ReLU behind them, or whose bias moves into a pooled ReLU or a norm.
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "neap/layers/fusion/fused_convolution.h"
 #include "neap/layers/fusion/rules.h"
 #include "neap/layers/join.h"
+#include "neap/layers/norm/group_norm.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 
@@ -93,6 +95,38 @@ TEST_CASE("on a GPU the bias of a convolution moves into the GELU that alone rea
     }
     CHECK(trained.size() == (bias ? 4 : 3));
     CHECK(std::count(trained.begin(), trained.end(), "conv.bias") == (bias ? 1 : 0));
+  }
+}
+
+TEST_CASE("on a GPU the bias of a convolution moves into an instance norm, which takes it away") {
+  for (const bool activates : {false, true}) {
+    for (const bool affine : {false, true}) {
+      CAPTURE(activates);
+      CAPTURE(affine);
+      Graph net({.name = "net", .batch = 2});
+      std::string x =
+          net.Add("conv", Convolution{.out_channels = 3, .kernel = 1}, {net.Input({3, 4, 4})});
+      x = net.Add("norm", InstanceNorm{.affine = affine}, {x});
+      if (activates) x = net.Add("relu", LeakyRelu{}, {x});
+      net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {x}), SoftmaxCrossEntropy{});
+      const ResolvedGraph resolved = Resolve(net, Mode::kTraining).value();
+      const ResolvedGraph fused = Fuse(resolved, Mode::kTraining, GpuRules());
+      const auto convolution = std::find_if(
+          fused.layers.begin(), fused.layers.end(),
+          [](const ResolvedLayer& layer) { return layer.layer.As<Convolution>() != nullptr; });
+      REQUIRE(convolution != fused.layers.end());
+      CHECK(convolution->layer.As<Convolution>()->bias == !affine);
+      const auto params_of = [](const ResolvedGraph& graph) {
+        std::set<std::string> names;
+        const Program program = BuildProgram(graph, ProgramOptions{}).value();
+        for (const Tensor& tensor : program.tensors) {
+          if (tensor.role == Role::kParam || tensor.role == Role::kParamGrad)
+            names.insert(tensor.name);
+        }
+        return names;
+      };
+      CHECK(params_of(fused) == params_of(resolved));
+    }
   }
 }
 

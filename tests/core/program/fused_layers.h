@@ -36,7 +36,7 @@ inline std::string FusedParts(const Layer& layer) {
     return parts;
   }
   if (const auto* const norm = layer.As<ActivatedGroupNorm>())
-    return absl::StrCat("+", std::string(norm->activation_layer().type()));
+    return absl::StrCat("+", std::string(norm->activation_layer()->type()));
   const auto* const norm = layer.As<NormPass>();
   if (norm == nullptr) return "";
   const auto activation = []<typename Definition>(const Definition&) -> std::string {

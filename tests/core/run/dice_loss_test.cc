@@ -117,6 +117,7 @@ TEST_CASE("fewer volumes than the batch are evaluated by themselves") {
     CHECK(of_four.loss == doctest::Approx(of_two.loss).epsilon(1e-5));
     CHECK(of_four.correct == of_two.correct);
     CHECK(of_four.losses[0].labels == 2 * kVoxels - 100);
+    CHECK(of_four.counted == 2);  // volumes
   }
 }
 

@@ -219,6 +219,7 @@ TEST_CASE("a label outside the classes makes the loss NaN") {
 TEST_CASE("an image without a label adds nothing to the loss and is not correct") {
   CheckImagesWithoutLabels(*MakeCpuBackend(), HostAccess());
   CheckElementsWithoutTargets(*MakeCpuBackend(), HostAccess());
+  CheckCertainFocalLoss(*MakeCpuBackend(), HostAccess());
   CheckDiceOfKnownLabels(*MakeCpuBackend(), HostAccess());
 }
 

@@ -101,6 +101,7 @@ TEST_CASE("an image without a label adds nothing to the loss on the GPU either")
   DeviceArena arena(*gpu);
   CheckImagesWithoutLabels(gpu->backend(), arena.Access());
   CheckElementsWithoutTargets(gpu->backend(), arena.Access());
+  CheckCertainFocalLoss(gpu->backend(), arena.Access());
   CheckDiceOfKnownLabels(gpu->backend(), arena.Access());
 }
 

@@ -260,7 +260,7 @@ TEST_CASE("neap's own kernels are the first choice for depthwise convolutions") 
       first += catalog->Engines(step).value().front().id == "neap-depthwise" ? 1 : 0;
     return first;
   };
-  for (int64_t kernel : {3, 5}) {
+  for (int64_t kernel : {3, 5, 7}) {
     for (int64_t stride : {1, 2}) {
       const Convolution depthwise = {
           .out_channels = 64, .kernel = kernel, .stride = stride, .padding = 1, .groups = 64};
@@ -275,7 +275,7 @@ TEST_CASE("neap's own kernels are the first choice for depthwise convolutions") 
         Convolution{.out_channels = 128, .kernel = 3, .groups = 64},
         Convolution{.out_channels = 64, .kernel = 3, .dilation = 2, .groups = 64},
         Convolution{.out_channels = 64, .kernel = 3, .stride = {1, 2}, .groups = 64},
-        Convolution{.out_channels = 64, .kernel = 7, .groups = 64}})
+        Convolution{.out_channels = 64, .kernel = 9, .groups = 64}})
     CHECK(is_first(other, DType::kBf16, Layout::kChannelsLast) == 0);
 }
 

@@ -11,6 +11,7 @@
 #include "neap/layers/fusion/fused_convolution.h"
 #include "neap/layers/fusion/fused_relu.h"
 #include "neap/layers/fusion/norm_pass.h"
+#include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/pooling.h"
 #include "tests/layers/cuda/described_h200.h"
 
@@ -55,6 +56,26 @@ TEST_CASE("poolings of images with too many vectors for 32 bits are refused when
     CHECK_FALSE(is_listed(Phase::kBackwardData, pool, odd, Layout::kChannelsLast));
   }
   CHECK(is_listed(Phase::kBackwardData, along_planes, kPlaneOf2e9));
+}
+
+TEST_CASE("Dice counts positions, not elements") {
+  const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
+  if (!catalog) return;
+  const auto is_listed = [&](const Shape& logits) {
+    const LayerContext context = {
+        .inputs = {
+            {logits, DType::kBf16, Layout::kChannelsLast},
+            {.shape = {logits.n(), logits.d(), logits.h(), logits.w()}, .dtype = DType::kInt32}}};
+    const LayerSpec spec = NnUNetLoss().Specify(context).value();
+    for (const StepSpec& step : spec.steps) {
+      const StepSignature signature =
+          SignatureOf(step, {.layer = NnUNetLoss(), .spec = spec, .inputs = context.inputs});
+      if (!IsListed(*catalog, signature)) return false;
+    }
+    return true;
+  };
+  CHECK(is_listed({2, 118, 192, 192, 192}));
+  CHECK_FALSE(is_listed({2, 2, 1300, 1300, 1300}));
 }
 
 TEST_CASE("fused poolings that take an image of each channel at once count those of all channels") {

@@ -45,7 +45,7 @@ void CheckBits(const Values& fused, const Values& apart) {
 
 void CheckFused(const StepsOfX& steps, const ActivatedGroupNorm& fused) {
   CAPTURE(fused.Parameters());
-  const Layer norm = fused.norm_layer(), activation = fused.activation_layer();
+  const Layer norm = fused.norm_layer(), activation = *fused.activation_layer();
   const LayerSpec spec = Layer(fused).Specify({.inputs = {steps.x}}).value();
   Values given = RandomValues({.name = "", .layer = fused, .inputs = {steps.x}}, spec, 7);
   Values normalised;

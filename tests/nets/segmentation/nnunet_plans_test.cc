@@ -22,7 +22,7 @@ constexpr char kPlans[] = R"({
   "configurations": {
     "2d": {
       "batch_size": 12, "patch_size": [64, 32], "batch_dice": true,
-      "normalization_schemes": ["CTNormalization", "ZScoreNormalization"],
+      "normalization_schemes": ["ZScoreNormalization", "ZScoreNormalization"],
       "architecture": {
         "network_class_name": "dynamic_network_architectures.architectures.unet.PlainConvUNet",
         "arch_kwargs": {
@@ -37,7 +37,7 @@ constexpr char kPlans[] = R"({
         "_kw_requires_import": ["conv_op", "norm_op", "dropout_op", "nonlin"]}},
     "3d_fullres": {
       "batch_size": 2, "patch_size": [16, 32, 32], "batch_dice": false,
-      "normalization_schemes": ["CTNormalization", "ZScoreNormalization"],
+      "normalization_schemes": ["ZScoreNormalization", "ZScoreNormalization"],
       "architecture": {
         "network_class_name": "dynamic_network_architectures.architectures.unet.ResidualEncoderUNet",
         "arch_kwargs": {
@@ -160,6 +160,12 @@ TEST_CASE("what neap's networks do not have is refused by name") {
         ": configuration '2d': 'strides' has 2 elements, not 3");
   CHECK(RefusalOf(changed("[32, 64, 128]", "[32, 64, -1]"), "2d").find("'features_per_stage'") !=
         std::string::npos);
+  const PlansFolder ct = changed("[\"ZScoreNormalization\", \"Z", "[\"CTNormalization\", \"Z");
+  CHECK(RefusalOf(ct, "2d") ==
+        ": configuration '2d': neap has no nnU-Net whose "
+        "'normalization_schemes' is "
+        "[\"CTNormalization\",\"ZScoreNormalization\"]");
+  CHECK(ReadNnUNetPlans(ct.path(), {.configuration = "2d", .other_normalizations = true}).ok());
   CHECK(RefusalOf(PlansFolder("{}"), "2d") ==
         ": is no plans file of nnU-Net: it has no configurations");
   CHECK(RefusalOf(PlansFolder("{"), "2d").find("the text is not JSON") != std::string::npos);

@@ -139,6 +139,10 @@ TEST_CASE("each head has nnU-Net's loss, with half the weight of the head above"
   CHECK(weights[2] == doctest::Approx(2 * weights[1]));
   CHECK(weights[0] == doctest::Approx(1e-6 / 1.5));
   CHECK(weights[0] + weights[1] + weights[2] == doctest::Approx(1));
+  options.lowest_head = false;
+  const Resolved without_lowest(NnUNet(options));
+  CHECK(without_lowest.count("dice_loss") == 2);
+  CHECK(without_lowest.layer("loss").spec.loss_weight == doctest::Approx(2.0 / 3));
   options.deep_supervision = false;
   const Resolved alone(NnUNet(options));
   CHECK(alone.count("dice_loss") == 1);

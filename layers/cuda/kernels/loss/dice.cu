@@ -1,13 +1,22 @@
 // Soft Dice of the softmax, in four kernels: a thread per position computes its probabilities and
-// cross-entropy, blocks sum the probabilities of one class and image each, a block per class and
+// cross-entropy, blocks sum the probabilities of some classes of an image, a block per class and
 // set closes their Dice, and one block takes the means. Sums have a fixed order, and blocks lie
 // within images, so that an image has the same bits in any batch.
+//
+// A block of DiceSums has as many classes as are neighbours in memory, at most one per thread, and
+// several rows of threads, so that y is read once:
+//
+//   channels last, 3 classes    |p0: c0 c1 c2 -|p1: c0 c1 c2 -|...   64 rows of 4 lanes
+//   channels first              |p0|p1|p2|...                        256 rows of 1 lane
+#include <algorithm>
+
 #include "neap/layers/cuda/kernels/loss/softmax.cuh"
 
 namespace neap::kernels {
 namespace {
 
-constexpr int64_t kPositionsOfBlock = 16 * kThreads;  // that DiceSums reads
+constexpr int64_t kMaxPositions = 16 * kThreads;  // of a block of DiceSums
+constexpr int64_t kPositionsOfRow = 64;           // of a row of its threads, at most
 
 // Of a block's positions.
 struct PositionPart {
@@ -23,14 +32,27 @@ struct DiceCut {
       : pixels(s.images),
         positions(static_cast<uint32_t>(s.images.inner)),
         position_blocks(static_cast<uint32_t>(CeilDiv(s.images.inner, kThreads))),
-        class_blocks(static_cast<uint32_t>(CeilDiv(s.images.inner, kPositionsOfBlock))),
+        lanes(static_cast<uint32_t>(LanesOf(s.images))),
+        class_positions(static_cast<uint32_t>(
+            std::min(kMaxPositions, kPositionsOfRow * kThreads / LanesOf(s.images)))),
+        class_blocks(static_cast<uint32_t>(CeilDiv(s.images.inner, class_positions))),
+        lane_blocks(static_cast<uint32_t>(CeilDiv(s.images.channels, LanesOf(s.images)))),
         images_of_set(s.batch ? static_cast<uint32_t>(s.images.outer) : 1),
         sets(s.batch ? 1 : static_cast<uint32_t>(s.images.outer)),
         first_class(s.first_class) {}
+  // The power of two that has all classes, or else a block's threads.
+  static int64_t LanesOf(const ChannelShape& images) {
+    int64_t lanes = 1;
+    while (images.channels_last && lanes < std::min<int64_t>(images.channels, kThreads)) lanes *= 2;
+    return lanes;
+  }
   Pixels pixels;
   uint32_t positions;        // of an image
   uint32_t position_blocks;  // of an image
+  uint32_t lanes;            // classes of a block of DiceSums
+  uint32_t class_positions;  // of such a block
   uint32_t class_blocks;     // of an image and class
+  uint32_t lane_blocks;      // of an image's classes
   uint32_t images_of_set, sets;
   int first_class;
   // For a block of DicePositions and DiceBackward; the place of this thread's position in the
@@ -70,31 +92,42 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) parts[blockIdx.x] = part;
 }
 
-// parts[(image * classes + c) * class_blocks + block]
+// parts[(image * classes + c) * class_blocks + block]; blocks of an image are those of its first
+// classes, then those of the next.
 __global__ void __launch_bounds__(kThreads)
     DiceSums(DiceCut cut, const float* y, LabelOf labels, ClassPart* parts) {
+  __shared__ ClassPart shared[kThreads];
   const Pixels& p = cut.pixels;
-  const uint32_t row = blockIdx.x / cut.class_blocks, block = blockIdx.x % cut.class_blocks;
-  const uint32_t image = row / p.classes;
-  const int c = static_cast<int>(row % p.classes);
-  const uint32_t begin = block * static_cast<uint32_t>(kPositionsOfBlock) + threadIdx.x;
+  const uint32_t block = blockIdx.x % cut.class_blocks, rest = blockIdx.x / cut.class_blocks;
+  const uint32_t image = rest / cut.lane_blocks, lane = threadIdx.x % cut.lanes;
+  const int c = static_cast<int>(rest % cut.lane_blocks * cut.lanes + lane);
+  const uint32_t rows = kThreads / cut.lanes, row = threadIdx.x / cut.lanes;
+  const uint32_t begin = block * cut.class_positions;
+  const uint32_t end = min(begin + cut.class_positions, cut.positions);
   ClassPart part = {};
-  for (uint32_t k = 0; k < kPositionsOfBlock / kThreads; ++k) {
-    const uint32_t within = begin + k * kThreads;
-    if (within >= cut.positions) break;
+#pragma unroll 4
+  for (uint32_t within = begin + row; within < end && c < p.classes; within += rows) {
     const uint32_t i = image * cut.positions + within;
+    const float probability = y[p.First(i) + c * p.Apart()];
     const int32_t label = labels(i);
     if (label == kNoLabel) continue;
-    const float probability = y[p.First(i) + c * p.Apart()];
     part.predictions += probability;
     if (label != c) continue;
     part.intersection += probability;
     part.labels += 1.0F;
   }
-  part.intersection = BlockReduce<false>(part.intersection);
-  part.predictions = BlockReduce<false>(part.predictions);
-  part.labels = BlockReduce<false>(part.labels);
-  if (threadIdx.x == 0) parts[blockIdx.x] = part;
+  shared[threadIdx.x] = part;
+  for (uint32_t half = rows / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (row >= half) continue;
+    const ClassPart& other = shared[threadIdx.x + half * cut.lanes];
+    part.intersection += other.intersection;
+    part.predictions += other.predictions;
+    part.labels += other.labels;
+    shared[threadIdx.x] = part;
+  }
+  if (row == 0 && c < p.classes)
+    parts[(static_cast<size_t>(image) * p.classes + c) * cut.class_blocks + block] = part;
 }
 
 // A block per set and class: dice[set * classes + c], 0 for one that does not count, entropies[set]
@@ -206,24 +239,27 @@ struct DiceScratch {
   int64_t bytes;
 };
 
-// Whether 32-bit indices suffice for positions and blocks.
-bool CountableDice(const DiceShape& s, const DiceScratch& scratch, const DiceCut& cut) {
-  return Fits32(s.images.outer * s.images.inner + kThreads) &&
-         Fits32(scratch.rows * cut.class_blocks) && Fits32(s.images.outer * 2 * s.images.channels);
-}
-
 }  // namespace
 
 int64_t DiceScratchBytes(const DiceShape& s) {
   return DiceScratch(DiceCut(s), s.images.outer, nullptr).bytes;
 }
 
+int64_t DiceCount(const DiceShape& s) {
+  const int64_t positions = s.images.outer * s.images.inner + kThreads;
+  if (!Fits32(positions)) return positions;  // too many for DiceCut
+  const DiceCut cut(s);
+  const DiceScratch scratch(cut, s.images.outer, nullptr);
+  return std::max(
+      {positions, scratch.rows * cut.class_blocks, 2 * s.images.outer * s.images.channels});
+}
+
 cudaError_t DiceLoss(const DiceShape& s, float smooth, float cross_entropy, ConstArray logits,
                      const Labels& labels, float* y, float* saved, LossMetrics metrics,
                      void* memory, cudaStream_t stream) {
+  if (!Fits32(DiceCount(s))) return cudaErrorInvalidValue;
   const DiceCut cut(s);
   const DiceScratch scratch(cut, s.images.outer, memory);
-  if (!CountableDice(s, scratch, cut)) return cudaErrorInvalidValue;
   const bool sums = labels.labels != nullptr;
   const unsigned blocks = static_cast<unsigned>(scratch.position_blocks);
   const auto run = [&]<typename T>() {
@@ -233,9 +269,9 @@ cudaError_t DiceLoss(const DiceShape& s, float smooth, float cross_entropy, Cons
   };
   const cudaError_t error = WithElement(run, logits);
   if (error != cudaSuccess || !sums) return error;
-  const unsigned rows = static_cast<unsigned>(scratch.rows);
-  DiceSums<<<rows * cut.class_blocks, kThreads, 0, stream>>>(cut, y, LabelOf(labels),
-                                                             scratch.class_parts);
+  const unsigned summed =
+      static_cast<unsigned>(s.images.outer) * cut.lane_blocks * cut.class_blocks;
+  DiceSums<<<summed, kThreads, 0, stream>>>(cut, y, LabelOf(labels), scratch.class_parts);
   const unsigned closed = cut.sets * static_cast<unsigned>(s.images.channels);
   CloseDice<<<closed, kThreads, 0, stream>>>(cut, smooth, cross_entropy, scratch.position_parts,
                                              scratch.class_parts, scratch.dice, scratch.entropies,
@@ -250,9 +286,9 @@ cudaError_t DiceLoss(const DiceShape& s, float smooth, float cross_entropy, Cons
 cudaError_t DiceLossBackward(const DiceShape& s, float weight, const float* y, const Labels& labels,
                              const float* saved, const LossScale* loss_scale, Array dx,
                              cudaStream_t stream) {
+  if (!Fits32(DiceCount(s))) return cudaErrorInvalidValue;
   const DiceCut cut(s);
   const DiceScratch scratch(cut, s.images.outer, nullptr);
-  if (!CountableDice(s, scratch, cut)) return cudaErrorInvalidValue;
   const auto run = [&]<typename T>() {
     DiceBackward<<<static_cast<unsigned>(scratch.position_blocks), kThreads, 0, stream>>>(
         cut, s.share, weight, y, LabelOf(labels), saved, loss_scale, As<T>(dx));

@@ -52,14 +52,17 @@ struct SigmoidFocal {
   }
   __device__ __forceinline__ float Gradient(float y, float target) const {
     const float rest = 1.0F - y, wrong = y * (1.0F - target) + rest * target;
-    // y (1 - y) times the cross-entropy, which is 0 where y is 0 or 1.
-    const float entropy = target * rest * Entropy(y) + (1.0F - target) * y * Entropy(rest);
-    const float of_power =
-        wrong == 0.0F ? 0.0F : gamma * powf(wrong, gamma - 1.0F) * (1.0F - 2.0F * target) * entropy;
-    return Share(target) * (powf(wrong, gamma) * (y - target) + of_power);
+    // y (1 - y) times the cross-entropy, over what is wrong: a mean of the two below, which is
+    // finite where a power of what is wrong is not.
+    const float of_all = target * rest * XLogX(y) + (1.0F - target) * y * RestLogRest(y);
+    const float entropy = wrong == 0.0F ? 0.0F : -of_all / wrong;
+    const float power = powf(wrong, gamma);
+    return Share(target) * power * (y - target + gamma * (1.0F - 2.0F * target) * entropy);
   }
-  static __device__ __forceinline__ float Entropy(float p) {
-    return p == 0.0F ? 0.0F : -p * logf(p);
+  // p log(p) and (1 - p) log(1 - p), which are 0 where p is 0 or 1.
+  static __device__ __forceinline__ float XLogX(float p) { return p == 0.0F ? 0.0F : p * logf(p); }
+  static __device__ __forceinline__ float RestLogRest(float p) {
+    return p == 1.0F ? 0.0F : (1.0F - p) * log1pf(-p);
   }
   float alpha, gamma;
 };

@@ -65,10 +65,6 @@ cudaError_t LaunchMergeGroups(const GroupNormShape& s, uint32_t splits, const So
                          static_cast<uint32_t>(width));
 }
 
-double CountOf(const GroupNormShape& s) {
-  return static_cast<double>(s.images.channels / s.groups * s.images.inner);
-}
-
 struct MomentsSource {
   const Moments::Of<float>* partial;
   __device__ Moments::Of<float> operator()(size_t i, uint32_t) const { return partial[i]; }
@@ -125,6 +121,8 @@ __global__ void __launch_bounds__(kFinishThreads)
       min(kSplitsOfBlock, splits - first), begin, min(begin + kWarp, channels), kWarp, shared);
 }
 
+}  // namespace
+
 // dgamma and dbeta: the partial results are those of as many splits of the channels for each image.
 // Where these are many, blocks merge them in two stages. What the first one leaves is stored behind
 // them, since a partial result has half of the kPartBytes that it may have.
@@ -149,8 +147,6 @@ cudaError_t SumImages(const GroupNormShape& s, const ImagePartials<Sums<2>>& par
   return LaunchDependent(all, Finish<Sums<2>, ImageNormSumsFinal>, tiles, kFinishThreads, stream,
                          ImageNormSumsFinal{sums}, partial, channels, splits);
 }
-
-}  // namespace
 
 ImageNormStatistics GroupsInScratch(const GroupNormShape& s, Element type, void* scratch) {
   float* const first =

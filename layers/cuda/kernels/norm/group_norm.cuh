@@ -1,6 +1,7 @@
 // The passes of group norm over a tensor, with an activation behind it or without: the map that
 // applies the statistics; backward, sums for each image and channel, and the map that uses those of
-// groups. What is between the norm and the activation is rounded, as if it had been stored.
+// groups. What is between the norm and the activation is rounded, as if it had been stored. An
+// instance norm of small images has one kernel for each direction (instance_norm_tiles.cuh).
 #pragma once
 
 #include <cstddef>
@@ -13,6 +14,7 @@
 #include "neap/layers/cuda/kernels/norm/image_channels.cuh"
 #include "neap/layers/cuda/kernels/norm/image_norm.cuh"
 #include "neap/layers/cuda/kernels/norm/image_norm.h"
+#include "neap/layers/cuda/kernels/norm/instance_norm_tiles.cuh"
 
 namespace neap::kernels {
 
@@ -205,10 +207,18 @@ struct GroupNormBackwardOp {
 // Two values for each group, behind the partial results.
 ImageNormStatistics GroupsInScratch(const GroupNormShape& s, Element type, void* scratch);
 
+// The number of values of a group.
+inline double CountOf(const GroupNormShape& s) {
+  return static_cast<double>(s.images.channels / s.groups * s.images.inner);
+}
+
 // The statistics of x.
 cudaError_t GroupStatistics(const GroupNormShape& s, ConstArray x, float epsilon,
                             const ImageNormStatistics& statistics, void* scratch,
                             cudaStream_t stream);
+// The sums of channels over all images, of those for each image and channel.
+cudaError_t SumImages(const GroupNormShape& s, const ImagePartials<Sums<2>>& partials,
+                      const ImageNormSums& sums, cudaStream_t stream);
 // What follows from the sums for each image and channel: those of channels, and the means over
 // groups of these sums times gamma.
 cudaError_t MergeGroupSums(const GroupNormShape& s, const ImagePartials<Sums<2>>& partials,
@@ -222,13 +232,19 @@ cudaError_t GroupNormWith(const Function& function, const GroupNormShape& s,
                           cudaStream_t stream) {
   const ImageNormStatistics of =
       statistics.mean == nullptr ? GroupsInScratch(s, y.type, scratch) : statistics;
-  if (!given) {
+  const bool is_tiled = !given && IsTiled(s);
+  if (!given && !is_tiled) {
     const cudaError_t error = GroupStatistics(s, in.x, epsilon, of, scratch, stream);
     if (error != cudaSuccess) return error;
   }
   const auto run = [&]<typename T>() {
     const bool aligned = AllAligned16(in.x, y) && HasAlignedParameters(s.images, in);
     const GroupNormOp<T, Function> op = {in, of, GroupIndex(s), function, As<T>(y)};
+    if (is_tiled) {
+      const TileMomentsFinal final = {
+          {.count = CountOf(s), .epsilon = epsilon, .state = {of.mean, of.invstd}}};
+      return ReduceAndMap<T>(s.images, aligned, TensorMomentsOp<T>{As<T>(in.x)}, final, op, stream);
+    }
     return MapImages<T>(s.images, aligned, op, stream);
   };
   return WithElement(run, in.x, y);
@@ -246,11 +262,19 @@ cudaError_t GroupNormBackwardWith(const Function& function, const GroupNormShape
   const auto run = [&]<typename T>() {
     ImagePartials<Sums<2>> partials;
     const GroupNormSumsOp<T, Function> sums_op = {in, statistics, index, function, As<T>(dy)};
+    const GroupNormBackwardOp<T, Function> op = {in,       statistics, means,    index,
+                                                 function, As<T>(dy),  As<T>(dx)};
+    if (IsTiled(s)) {
+      partials.partial = static_cast<Sums<2>::Of<float>*>(scratch);
+      const TileSumsFinal final = {partials.partial, in.gamma, index.channels, CountOf(s), means};
+      const cudaError_t mapped =
+          ReduceAndMap<T>(s.images, aligned && Aligned16(dx), sums_op, final, op, stream);
+      const bool sums_images = mapped == cudaSuccess && sums.dgamma != nullptr;
+      return sums_images ? SumImages(s, partials, sums, stream) : mapped;
+    }
     cudaError_t error = ReduceImages<T>(s.images, aligned, sums_op, scratch, partials, stream);
     if (error == cudaSuccess) error = MergeGroupSums(s, partials, in.gamma, sums, means, stream);
     if (error != cudaSuccess) return error;
-    const GroupNormBackwardOp<T, Function> op = {in,       statistics, means,    index,
-                                                 function, As<T>(dy),  As<T>(dx)};
     return MapImages<T>(s.images, aligned && Aligned16(dx), op, stream);
   };
   return WithElement(run, in.x, dy, dx);

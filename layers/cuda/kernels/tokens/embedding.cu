@@ -3,7 +3,10 @@
 //
 // The sort is a radix sort of 8 bits of the id at a time: a tile of positions counts its digits,
 // one block turns the counts of all tiles into places, and each position finds its place among the
-// equal digits of its tile. There are no atomic operations, so its time does not depend on the ids.
+// equal digits of its tile. There are no atomic operations, so the sort's time does not depend on
+// the ids. That of the sums does: the tiles of one id are added one after another, by as many
+// threads as there are channels, so an id that most positions have, such as one of padding, should
+// be Embedding::padding, which is left out.
 //
 // Sums are taken in tiles of kSumTile places of the sorted positions:
 //
