@@ -123,21 +123,21 @@ set(NEAP_INSTALLED_HEADERS
   memory/transfer/tensor_cache.h
   memory/transfer/usage.h
   nets/alexnet.h
-  nets/convnext.h
   nets/densenet.h
-  nets/efficientnet.h
-  nets/fcn.h
-  nets/googlenet.h
-  nets/inception_v3.h
-  nets/inception_v4.h
+  nets/inception/googlenet.h
+  nets/inception/inception_v3.h
+  nets/inception/inception_v4.h
   nets/lenet.h
-  nets/mobilenet_v2.h
-  nets/mobilenet_v3.h
+  nets/mobile/efficientnet.h
+  nets/mobile/mobilenet_v2.h
+  nets/mobile/mobilenet_v3.h
   nets/onnx/onnx_file.h
   nets/registry.h
-  nets/regnet.h
-  nets/resnet.h
-  nets/unet.h
+  nets/residual/convnext.h
+  nets/residual/regnet.h
+  nets/residual/resnet.h
+  nets/segmentation/fcn.h
+  nets/segmentation/unet.h
   nets/vgg.h
   nets/with_loss.h
 )

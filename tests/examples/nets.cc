@@ -8,26 +8,26 @@
 #include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/target_loss.h"
 #include "neap/nets/alexnet.h"
-#include "neap/nets/convnext.h"
 #include "neap/nets/densenet.h"
-#include "neap/nets/efficientnet.h"
-#include "neap/nets/fcn.h"
-#include "neap/nets/googlenet.h"
-#include "neap/nets/inception_units.h"
-#include "neap/nets/inception_v3.h"
-#include "neap/nets/inception_v4.h"
+#include "neap/nets/inception/googlenet.h"
+#include "neap/nets/inception/inception_units.h"
+#include "neap/nets/inception/inception_v3.h"
+#include "neap/nets/inception/inception_v4.h"
 #include "neap/nets/initial_values.h"
-#include "neap/nets/inverted_residual.h"
 #include "neap/nets/lenet.h"
-#include "neap/nets/mobilenet_v2.h"
-#include "neap/nets/mobilenet_v3.h"
+#include "neap/nets/mobile/efficientnet.h"
+#include "neap/nets/mobile/inverted_residual.h"
+#include "neap/nets/mobile/mobilenet_v2.h"
+#include "neap/nets/mobile/mobilenet_v3.h"
 #include "neap/nets/registry.h"
-#include "neap/nets/regnet.h"
-#include "neap/nets/resnet.h"
+#include "neap/nets/residual/convnext.h"
+#include "neap/nets/residual/regnet.h"
+#include "neap/nets/residual/resnet.h"
+#include "neap/nets/segmentation/fcn.h"
 #include "neap/nets/segmentation/nnunet.h"
 #include "neap/nets/segmentation/nnunet_plans.h"
+#include "neap/nets/segmentation/unet.h"
 #include "neap/nets/segmentation/unet3d.h"
-#include "neap/nets/unet.h"
 #include "neap/nets/vgg.h"
 #include "neap/nets/with_loss.h"
 
@@ -39,7 +39,7 @@ void BuildAlexNets() {
   Graph paper = nets::AlexNetPaper({.batch = 200});
 }
 
-// nets/convnext.h
+// nets/residual/convnext.h
 void BuildConvNeXt() { Graph net = nets::ConvNeXt({.variant = nets::kConvNeXtTiny, .batch = 128}); }
 
 // nets/densenet.h
@@ -49,7 +49,7 @@ void BuildDenseNets() {
   Graph bc100 = nets::CifarDenseNet({.depth = 100, .bottleneck = true, .compression = 0.5});
 }
 
-// nets/efficientnet.h
+// nets/mobile/efficientnet.h
 void BuildEfficientNets() {
   Graph b0 = nets::EfficientNet({.batch = 64});
   nets::EfficientNetOptions b3 = nets::EfficientNetB(3);
@@ -57,13 +57,13 @@ void BuildEfficientNets() {
   Graph net = nets::EfficientNet(b3);
 }
 
-// nets/fcn.h
+// nets/segmentation/fcn.h
 void BuildFcn() { Graph net = nets::Fcn8s({.image = 384, .batch = 8}); }
 
-// nets/googlenet.h
+// nets/inception/googlenet.h
 void BuildGoogLeNet() { Graph net = nets::GoogLeNet({.batch = 32, .aux_logits = true}); }
 
-// nets/inception_units.h
+// nets/inception/inception_units.h
 void BuildInceptionStem(Graph& net) {
   using namespace nets;
   const InceptionUnits units(net, "relu");
@@ -71,10 +71,10 @@ void BuildInceptionStem(Graph& net) {
   x = units.Add("Conv2d_2b_3x3", InceptionUnit{64, 3}, x);
 }
 
-// nets/inception_v3.h
+// nets/inception/inception_v3.h
 void BuildInceptionV3() { Graph net = nets::InceptionV3({.batch = 32}); }
 
-// nets/inception_v4.h
+// nets/inception/inception_v4.h
 void BuildInceptionV4() { Graph net = nets::InceptionV4({.batch = 32}); }
 
 // nets/initial_values.h
@@ -83,7 +83,7 @@ Graph BeginAsVgg(const Graph& net) {
   return WithInitialValues(net, {.convolution = kHeFanOut, .linear = kNormal001});
 }
 
-// nets/inverted_residual.h
+// nets/mobile/inverted_residual.h
 void BuildTrunk(Graph& net) {
   using namespace nets;
   MobileTrunk trunk(net, {}, net.Input({3, 224, 224}), 3);
@@ -95,13 +95,13 @@ void BuildTrunk(Graph& net) {
 // nets/lenet.h
 void BuildLeNet() { Graph net = nets::LeNet({.batch = 64}); }
 
-// nets/mobilenet_v2.h
+// nets/mobile/mobilenet_v2.h
 void BuildMobileNetV2() {
   Graph net = nets::MobileNetV2({.batch = 96});
   Graph small = nets::MobileNetV2({.width = 0.25, .image = 96, .classes = 10, .batch = 32});
 }
 
-// nets/mobilenet_v3.h
+// nets/mobile/mobilenet_v3.h
 void BuildMobileNetV3() {
   Graph large = nets::MobileNetV3({.batch = 128});
   Graph small = nets::MobileNetV3({.large = false, .batch = 128});
@@ -113,10 +113,10 @@ absl::Status BuildByName() {
   return absl::OkStatus();
 }
 
-// nets/regnet.h
+// nets/residual/regnet.h
 void BuildRegNet() { Graph net = nets::RegNetY({.variant = nets::kRegNetY400MF, .batch = 128}); }
 
-// nets/resnet.h
+// nets/residual/resnet.h
 void BuildResNets() {
   Graph resnet50 = nets::ResNet({.batch = 128});
   Graph resnet18 = nets::ResNet({.blocks = {2, 2, 2, 2}, .bottleneck = false, .batch = 128});
@@ -151,7 +151,7 @@ void AddDeepSupervision(neap::Graph& net, const std::string& x, const std::strin
   net.AuxiliaryLoss(half, coarse);  // of predictions for 32x64x64 positions
 }
 
-// nets/unet.h
+// nets/segmentation/unet.h
 void BuildUNet() { Graph net = nets::UNet({.image = 256, .batch = 8, .batch_norm = true}); }
 
 // nets/vgg.h

@@ -5,7 +5,7 @@
 #include <limits>
 #include <set>
 
-#include "neap/nets/resnet.h"
+#include "neap/nets/residual/resnet.h"
 #include "tests/nets/resolved.h"
 
 namespace neap::nets {

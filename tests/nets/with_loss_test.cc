@@ -11,9 +11,9 @@
 #include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
-#include "neap/nets/googlenet.h"
+#include "neap/nets/inception/googlenet.h"
 #include "neap/nets/lenet.h"
-#include "neap/nets/unet.h"
+#include "neap/nets/segmentation/unet.h"
 
 namespace neap {
 namespace {

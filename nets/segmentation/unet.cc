@@ -1,4 +1,4 @@
-#include "neap/nets/unet.h"
+#include "neap/nets/segmentation/unet.h"
 
 #include <string>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "neap/nets/googlenet.h"
+#include "neap/nets/inception/googlenet.h"
 
 #include <string>
 #include <vector>
@@ -11,7 +11,7 @@
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
-#include "neap/nets/inception_units.h"
+#include "neap/nets/inception/inception_units.h"
 #include "neap/nets/initial_values.h"
 
 namespace neap::nets {

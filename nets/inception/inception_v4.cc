@@ -1,4 +1,4 @@
-#include "neap/nets/inception_v4.h"
+#include "neap/nets/inception/inception_v4.h"
 
 #include <string>
 #include <utility>
@@ -10,7 +10,7 @@
 #include "neap/layers/join.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
-#include "neap/nets/inception_units.h"
+#include "neap/nets/inception/inception_units.h"
 
 namespace neap::nets {
 namespace {

@@ -1,4 +1,4 @@
-#include "neap/nets/convnext.h"
+#include "neap/nets/residual/convnext.h"
 
 #include <numeric>
 #include <string>

@@ -1,4 +1,4 @@
-#include "neap/nets/regnet.h"
+#include "neap/nets/residual/regnet.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "neap/nets/regnet.h"
+#include "neap/nets/residual/regnet.h"
 
 #include <optional>
 #include <string>
@@ -8,7 +8,7 @@
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/nets/initial_values.h"
-#include "neap/nets/inverted_residual.h"
+#include "neap/nets/mobile/inverted_residual.h"
 
 namespace neap::nets {
 namespace {

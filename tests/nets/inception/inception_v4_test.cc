@@ -1,4 +1,4 @@
-#include "neap/nets/inception_v4.h"
+#include "neap/nets/inception/inception_v4.h"
 
 #include <doctest/doctest.h>
 

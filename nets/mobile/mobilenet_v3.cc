@@ -1,4 +1,4 @@
-#include "neap/nets/mobilenet_v3.h"
+#include "neap/nets/mobile/mobilenet_v3.h"
 
 #include <string>
 #include <vector>
@@ -9,7 +9,7 @@
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/nets/initial_values.h"
-#include "neap/nets/inverted_residual.h"
+#include "neap/nets/mobile/inverted_residual.h"
 
 namespace neap::nets {
 namespace {

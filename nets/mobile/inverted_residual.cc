@@ -1,4 +1,4 @@
-#include "neap/nets/inverted_residual.h"
+#include "neap/nets/mobile/inverted_residual.h"
 
 #include <algorithm>
 #include <utility>

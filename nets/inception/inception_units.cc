@@ -1,4 +1,4 @@
-#include "neap/nets/inception_units.h"
+#include "neap/nets/inception/inception_units.h"
 
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"

@@ -1,4 +1,4 @@
-#include "neap/nets/inception_v3.h"
+#include "neap/nets/inception/inception_v3.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "neap/nets/resnet.h"
+#include "neap/nets/residual/resnet.h"
 
 #include <doctest/doctest.h>
 

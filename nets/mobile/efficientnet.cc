@@ -1,4 +1,4 @@
-#include "neap/nets/efficientnet.h"
+#include "neap/nets/mobile/efficientnet.h"
 
 #include <algorithm>
 #include <array>
@@ -11,7 +11,7 @@
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/nets/initial_values.h"
-#include "neap/nets/inverted_residual.h"
+#include "neap/nets/mobile/inverted_residual.h"
 
 namespace neap::nets {
 namespace {

@@ -1,4 +1,4 @@
-#include "neap/nets/fcn.h"
+#include "neap/nets/segmentation/fcn.h"
 
 #include <doctest/doctest.h>
 

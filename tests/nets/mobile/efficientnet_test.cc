@@ -1,4 +1,4 @@
-#include "neap/nets/efficientnet.h"
+#include "neap/nets/mobile/efficientnet.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "neap/nets/mobilenet_v2.h"
+#include "neap/nets/mobile/mobilenet_v2.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "neap/nets/googlenet.h"
+#include "neap/nets/inception/googlenet.h"
 
 #include <doctest/doctest.h>
 
