@@ -136,7 +136,9 @@ set(NEAP_INSTALLED_HEADERS
   nets/residual/convnext.h
   nets/residual/regnet.h
   nets/residual/resnet.h
+  nets/segmentation/dilated_resnet.h
   nets/segmentation/fcn.h
+  nets/segmentation/resnet_decoders.h
   nets/segmentation/unet.h
   nets/vgg.h
   nets/with_loss.h

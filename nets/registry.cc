@@ -23,7 +23,9 @@
 #include "neap/nets/residual/regnet.h"
 #include "neap/nets/residual/resnet.h"
 #include "neap/nets/segmentation/by_name.h"
+#include "neap/nets/segmentation/dilated_resnet.h"
 #include "neap/nets/segmentation/fcn.h"
+#include "neap/nets/segmentation/resnet_decoders.h"
 #include "neap/nets/segmentation/unet.h"
 #include "neap/nets/segmentation/unet3d.h"
 #include "neap/nets/vgg.h"
@@ -47,14 +49,10 @@ Options WithOverrides(Options base, const NetOptions& options) {
 
 using Blocks = std::array<int64_t, 4>;
 
-template <int64_t... kBlocks>
-Graph BasicResNet(const NetOptions& options) {
-  return ResNet(WithOverrides(ResNetOptions{.blocks = {kBlocks...}, .bottleneck = false}, options));
-}
-template <int64_t... kBlocks>
-Graph BottleneckResNet(const NetOptions& options) {
-  return ResNet(
-      WithOverrides(ResNetOptions{.blocks = options.blocks.value_or(Blocks{kBlocks...})}, options));
+template <const ResNetVariant& kVariant>
+Graph ResNetOf(const NetOptions& options) {
+  return ResNet(WithOverrides(
+      ResNetOptions{.blocks = kVariant.blocks, .bottleneck = kVariant.bottleneck}, options));
 }
 template <int64_t kThirdStage, int64_t kGroups, int64_t kWidthPerGroup>
 Graph WideResNet(const NetOptions& options) {
@@ -64,8 +62,9 @@ Graph WideResNet(const NetOptions& options) {
       options));
 }
 Graph ResNetByBlocksOrDepth(const NetOptions& options) {
-  if (!options.depth) return BottleneckResNet<3, 4, 6, 3>(options);
-  return ResNet(WithOverrides(ResNetOfDepth(*options.depth), options));
+  ResNetOptions base = {.blocks = options.blocks.value_or(kResNet50.blocks)};
+  if (options.depth) base = ResNetOfDepth(*options.depth);
+  return ResNet(WithOverrides(base, options));
 }
 template <int64_t kDepth>
 Graph ResNetForCifar(const NetOptions& options) {
@@ -85,6 +84,15 @@ Graph EfficientNetOf(const NetOptions& options) {
 template <const ConvNeXtVariant& kVariant>
 Graph ConvNeXtOf(const NetOptions& options) {
   return ConvNeXt(WithOverrides(ConvNeXtOptions{.variant = kVariant}, options));
+}
+
+template <auto kBuild, const ResNetVariant& kEncoder>
+Graph DecoderOf(const NetOptions& options) {
+  return kBuild(WithOverrides(ResNetDecoderOptions{.encoder = kEncoder}, options));
+}
+template <auto kBuild, const ResNetVariant& kBackbone>
+Graph DilatedResNetOf(const NetOptions& options) {
+  return kBuild(WithOverrides(DilatedResNetOptions{.backbone = kBackbone}, options));
 }
 
 template <int64_t... kBlocks>
@@ -133,6 +141,11 @@ constexpr Network ForCifar(std::string_view name, std::string_view description) 
   return {.name = name, .description = description, .image = 32, .channels = 3, .classes = 10};
 }
 
+// 20 classes of PASCAL VOC and the background.
+constexpr Network ForVoc(std::string_view name, std::string_view description, int64_t image = 512) {
+  return {.name = name, .description = description, .image = image, .channels = 3, .classes = 21};
+}
+
 constexpr Entry kEntries[] = {
     {{"lenet", "LeNet-5 for digits, Caffe's variant", 28, 1, 10},
      [](const NetOptions& o) { return LeNet(WithOverrides(LeNetOptions{}, o)); }},
@@ -166,11 +179,11 @@ constexpr Entry kEntries[] = {
     {ForImageNet("inception_v4", "Inception v4 as in timm", 299),
      [](const NetOptions& o) { return InceptionV4(WithOverrides(InceptionV4Options{}, o)); },
      kDropout},
-    {ForImageNet("resnet18", "ResNet-18 as in torchvision"), BasicResNet<2, 2, 2, 2>},
-    {ForImageNet("resnet34", "ResNet-34 as in torchvision"), BasicResNet<3, 4, 6, 3>},
-    {ForImageNet("resnet50", "ResNet-50 as in torchvision"), BottleneckResNet<3, 4, 6, 3>},
-    {ForImageNet("resnet101", "ResNet-101 as in torchvision"), BottleneckResNet<3, 4, 23, 3>},
-    {ForImageNet("resnet152", "ResNet-152 as in torchvision"), BottleneckResNet<3, 8, 36, 3>},
+    {ForImageNet("resnet18", "ResNet-18 as in torchvision"), ResNetOf<kResNet18>},
+    {ForImageNet("resnet34", "ResNet-34 as in torchvision"), ResNetOf<kResNet34>},
+    {ForImageNet("resnet50", "ResNet-50 as in torchvision"), ResNetOf<kResNet50>},
+    {ForImageNet("resnet101", "ResNet-101 as in torchvision"), ResNetOf<kResNet101>},
+    {ForImageNet("resnet152", "ResNet-152 as in torchvision"), ResNetOf<kResNet152>},
     {ForImageNet("wide_resnet50_2", "Wide ResNet-50-2 as in torchvision"), WideResNet<6, 1, 128>},
     {ForImageNet("wide_resnet101_2", "Wide ResNet-101-2 as in torchvision"),
      WideResNet<23, 1, 128>},
@@ -238,6 +251,49 @@ constexpr Entry kEntries[] = {
      kDropout},
     {{"unet", "U-Net with padded convolutions: a label for each pixel", 512, 1, 2},
      [](const NetOptions& o) { return UNet(WithOverrides(UNetOptions{}, o)); }},
+    {ForVoc("unet-resnet18", "U-Net on ResNet-18 as in segmentation_models_pytorch"),
+     DecoderOf<ResNetUNet, kResNet18>},
+    {ForVoc("unet-resnet34", "U-Net on ResNet-34 as in segmentation_models_pytorch"),
+     DecoderOf<ResNetUNet, kResNet34>},
+    {ForVoc("unet-resnet50", "U-Net on ResNet-50 as in segmentation_models_pytorch"),
+     DecoderOf<ResNetUNet, kResNet50>},
+    {ForVoc("unet-resnet101", "U-Net on ResNet-101 as in segmentation_models_pytorch"),
+     DecoderOf<ResNetUNet, kResNet101>},
+    {ForVoc("fpn-resnet18", "FPN on ResNet-18 as in segmentation_models_pytorch"),
+     DecoderOf<ResNetFpn, kResNet18>},
+    {ForVoc("fpn-resnet34", "FPN on ResNet-34 as in segmentation_models_pytorch"),
+     DecoderOf<ResNetFpn, kResNet34>},
+    {ForVoc("fpn-resnet50", "FPN on ResNet-50 as in segmentation_models_pytorch"),
+     DecoderOf<ResNetFpn, kResNet50>},
+    {ForVoc("fpn-resnet101", "FPN on ResNet-101 as in segmentation_models_pytorch"),
+     DecoderOf<ResNetFpn, kResNet101>},
+    {ForVoc("deeplabv3plus-resnet18", "DeepLabV3+ on ResNet-18 as in segmentation_models_pytorch"),
+     DecoderOf<DeepLabV3Plus, kResNet18>},
+    {ForVoc("deeplabv3plus-resnet34", "DeepLabV3+ on ResNet-34 as in segmentation_models_pytorch"),
+     DecoderOf<DeepLabV3Plus, kResNet34>},
+    {ForVoc("deeplabv3plus-resnet50", "DeepLabV3+ on ResNet-50 as in segmentation_models_pytorch"),
+     DecoderOf<DeepLabV3Plus, kResNet50>},
+    {ForVoc("deeplabv3plus-resnet101",
+            "DeepLabV3+ on ResNet-101 as in segmentation_models_pytorch"),
+     DecoderOf<DeepLabV3Plus, kResNet101>},
+    {ForVoc("deeplabv3_resnet50",
+            "DeepLabV3 on ResNet-50 as in torchvision, with --aux-logits for its auxiliary head",
+            480),
+     DilatedResNetOf<DeepLabV3, kResNet50>,
+     {.aux_image = 8}},
+    {ForVoc("deeplabv3_resnet101",
+            "DeepLabV3 on ResNet-101 as in torchvision, with --aux-logits for its auxiliary head",
+            480),
+     DilatedResNetOf<DeepLabV3, kResNet101>,
+     {.aux_image = 8}},
+    {ForVoc("fcn_resnet50",
+            "FCN on ResNet-50 as in torchvision, with --aux-logits for its auxiliary head", 480),
+     DilatedResNetOf<FcnResNet, kResNet50>,
+     {.aux_image = 8}},
+    {ForVoc("fcn_resnet101",
+            "FCN on ResNet-101 as in torchvision, with --aux-logits for its auxiliary head", 480),
+     DilatedResNetOf<FcnResNet, kResNet101>,
+     {.aux_image = 8}},
     {{"nnunet2d", "nnU-Net's plain U-Net for images", 512, 1, 2}, NnUNet2dByName},
     {{"nnunet3d", "nnU-Net's plain U-Net for volumes", 128, 1, 2, 3}, NnUNet3dByName},
     {{"resenc-unet-m", "nnU-Net with a residual encoder, preset M", kResEncEdges[0], 1, 2, 3},

@@ -17,11 +17,24 @@
 
 #include <array>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "neap/core/graph/graph.h"
 
 namespace neap::nets {
+
+// The blocks of each stage, and whether they are bottlenecks.
+struct ResNetVariant {
+  std::string_view name;
+  std::array<int64_t, 4> blocks;
+  bool bottleneck;
+};
+inline constexpr ResNetVariant kResNet18 = {"resnet18", {2, 2, 2, 2}, false};
+inline constexpr ResNetVariant kResNet34 = {"resnet34", {3, 4, 6, 3}, false};
+inline constexpr ResNetVariant kResNet50 = {"resnet50", {3, 4, 6, 3}, true};
+inline constexpr ResNetVariant kResNet101 = {"resnet101", {3, 4, 23, 3}, true};
+inline constexpr ResNetVariant kResNet152 = {"resnet152", {3, 8, 36, 3}, true};
 
 struct ResNetOptions {
   std::array<int64_t, 4> blocks = {3, 4, 6, 3};  // per stage; ResNet-50

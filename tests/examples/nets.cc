@@ -22,10 +22,15 @@
 #include "neap/nets/registry.h"
 #include "neap/nets/residual/convnext.h"
 #include "neap/nets/residual/regnet.h"
+#include "neap/nets/residual/residual_trunk.h"
 #include "neap/nets/residual/resnet.h"
+#include "neap/nets/segmentation/atrous_pyramid.h"
+#include "neap/nets/segmentation/dilated_resnet.h"
 #include "neap/nets/segmentation/fcn.h"
 #include "neap/nets/segmentation/nnunet.h"
 #include "neap/nets/segmentation/nnunet_plans.h"
+#include "neap/nets/segmentation/resnet_decoders.h"
+#include "neap/nets/segmentation/sequential_unit.h"
 #include "neap/nets/segmentation/unet.h"
 #include "neap/nets/segmentation/unet3d.h"
 #include "neap/nets/vgg.h"
@@ -116,6 +121,13 @@ absl::Status BuildByName() {
 // nets/residual/regnet.h
 void BuildRegNet() { Graph net = nets::RegNetY({.variant = nets::kRegNetY400MF, .batch = 128}); }
 
+// nets/residual/residual_trunk.h
+void AddEncoder(Graph& net, const std::string& image) {
+  using namespace nets;
+  ResNetStages stages = AddResNetStages(net, {.blocks = {3, 4, 23, 3}}, "encoder.", image);
+  std::string x = net.Add("head", Convolution{.out_channels = 21}, {stages[4].name});
+}
+
 // nets/residual/resnet.h
 void BuildResNets() {
   Graph resnet50 = nets::ResNet({.batch = 128});
@@ -138,6 +150,32 @@ absl::Status BuildFromPlansFile() {
                    nets::ReadNnUNetPlans("nnUNetPlans.json", {.configuration = "2d"}));
   Graph net = nets::NnUNet(options);
   return absl::OkStatus();
+}
+
+// nets/segmentation/atrous_pyramid.h
+void AddPyramid(Graph& net, std::string x) {
+  using namespace nets;
+  x = AddAtrousPyramid(net, "classifier.0.", {.size = 60}, 2048, x);
+}
+
+// nets/segmentation/dilated_resnet.h
+void BuildDilatedResNets() {
+  Graph deeplab = nets::DeepLabV3({.batch = 8, .aux_logits = true});
+  Graph fcn = nets::FcnResNet({.backbone = nets::kResNet101, .batch = 8});
+}
+
+// nets/segmentation/resnet_decoders.h
+void BuildResNetDecoders() {
+  Graph unet = nets::ResNetUNet({.encoder = nets::kResNet34, .image = 256, .batch = 16});
+  Graph fpn = nets::ResNetFpn({.encoder = nets::kResNet50, .classes = 2, .batch = 8});
+  Graph deeplab = nets::DeepLabV3Plus({.encoder = nets::kResNet101, .batch = 8});
+}
+
+// nets/segmentation/sequential_unit.h
+void AddUnits(Graph& net, std::string x) {
+  using namespace nets;
+  x = AddSequentialUnit(net, "decoder.block1.", 0, {.out_channels = 48, .bias = false}, x);
+  x = AddSeparableUnit(net, "decoder.block2.", 0, 304, {.out_channels = 256, .kernel = 3}, x);
 }
 
 // nets/segmentation/unet3d.h
