@@ -124,6 +124,7 @@ set(NEAP_INSTALLED_HEADERS
   memory/transfer/usage.h
   nets/alexnet.h
   nets/densenet.h
+  nets/diffusion/diffusion_unet.h
   nets/inception/googlenet.h
   nets/inception/inception_v3.h
   nets/inception/inception_v4.h

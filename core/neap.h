@@ -57,6 +57,7 @@
 #include "neap/memory/planner.h"
 #include "neap/nets/alexnet.h"
 #include "neap/nets/densenet.h"
+#include "neap/nets/diffusion/diffusion_unet.h"
 #include "neap/nets/inception/googlenet.h"
 #include "neap/nets/inception/inception_v3.h"
 #include "neap/nets/inception/inception_v4.h"

@@ -12,6 +12,7 @@
 #include "neap/nets/alexnet.h"
 #include "neap/nets/by_name/check_options.h"
 #include "neap/nets/densenet.h"
+#include "neap/nets/diffusion/diffusion_unet.h"
 #include "neap/nets/inception/googlenet.h"
 #include "neap/nets/inception/inception_v3.h"
 #include "neap/nets/inception/inception_v4.h"
@@ -110,6 +111,17 @@ Graph DenseNetForCifar(const NetOptions& options, CifarDenseNetOptions base) {
   base.depth = options.depth.value_or(base.depth);
   base.growth_rate = options.growth_rate.value_or(base.growth_rate);
   return CifarDenseNet(WithOverrides(base, options));
+}
+
+Graph DiffusionUNetByName(DiffusionUNetOptions base, const NetOptions& options) {
+  base.graph.batch = options.batch.value_or(base.graph.batch);
+  base.graph.dtype = options.dtype;
+  base.graph.layout = options.layout;
+  base.image = options.image.value_or(base.image);
+  base.channels = options.channels.value_or(base.channels);
+  base.out_channels = options.classes.value_or(base.out_channels);
+  base.dropout = options.dropout.value_or(base.dropout);
+  return DiffusionUNet(base);
 }
 
 constexpr Takes kDropout = {.dropout = true};
@@ -304,6 +316,12 @@ constexpr Entry kEntries[] = {
      ResEncUNetByName<2>},
     {{"unet3d", "MLPerf's 3-D U-Net for KiTS19", 128, 1, 3, 3},
      [](const NetOptions& o) { return UNet3d(WithOverrides(UNet3dOptions{}, o)); }},
+    {{"ddpm-cifar10", "DDPM's U-Net for CIFAR-10: the noise in an image", 32, 3, 3},
+     [](const NetOptions& o) { return DiffusionUNetByName({}, o); },
+     kDropout},
+    {{"ddpm-256", "DDPM's U-Net for 256x256 pixels: the noise in an image", 256, 3, 3},
+     [](const NetOptions& o) { return DiffusionUNetByName(DiffusionUNet256(), o); },
+     kDropout},
 };
 
 absl::Status UnknownNetwork(std::string_view name) {

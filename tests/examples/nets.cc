@@ -9,6 +9,7 @@
 #include "neap/layers/target_loss.h"
 #include "neap/nets/alexnet.h"
 #include "neap/nets/densenet.h"
+#include "neap/nets/diffusion/diffusion_unet.h"
 #include "neap/nets/inception/googlenet.h"
 #include "neap/nets/inception/inception_units.h"
 #include "neap/nets/inception/inception_v3.h"
@@ -52,6 +53,13 @@ void BuildDenseNets() {
   Graph densenet121 = nets::DenseNet({.batch = 64});
   Graph densenet161 = nets::DenseNet({.blocks = {6, 12, 36, 24}, .growth_rate = 48, .stem = 96});
   Graph bc100 = nets::CifarDenseNet({.depth = 100, .bottleneck = true, .compression = 0.5});
+}
+
+// nets/diffusion/diffusion_unet.h
+void BuildDiffusionUNets() {
+  Graph net = nets::DiffusionUNet({.graph = {.batch = 64}});
+  Graph large = nets::DiffusionUNet(nets::DiffusionUNet256());
+  std::vector<float> times = nets::SinusoidalEmbedding({17, 900}, 128);
 }
 
 // nets/mobile/efficientnet.h

@@ -114,7 +114,9 @@ TEST_CASE("networks built by name have their known parameter counts") {
                                                     {"resenc-unet-m", 102'349'770},
                                                     {"resenc-unet-l", 102'349'770},
                                                     {"resenc-unet-xl", 102'349'770},
-                                                    {"unet3d", 31'190'243}};
+                                                    {"unet3d", 31'190'243},
+                                                    {"ddpm-cifar10", 35'746'307},
+                                                    {"ddpm-256", 113'673'219}};
   for (const auto& [network, count] : counts) {
     const std::string name = network;
     CAPTURE(name);

@@ -256,6 +256,23 @@ TEST_CASE("images follow vectors and vectors images") {
   CHECK(PlanOf(read->graph, *device) == PlanOf(net, *device));
 }
 
+TEST_CASE("a vector is added to images as one value for each channel") {
+  Graph net({.name = "n", .batch = 2});
+  const std::string x = net.Input({2, 4, 4});
+  const std::string y = net.Add("conv", Convolution{.out_channels = 6}, {x});
+  const std::string vector = net.Add("fc1", FullyConnected{.out_features = 6}, {x});
+  const std::string sum = net.Add("sum", neap::Add{}, {y, vector});
+  net.Loss(net.Add("fc2", FullyConnected{.out_features = 3}, {sum}), SoftmaxCrossEntropy{});
+  const ScratchDirectory directory;
+  const NamedValues weights = RandomWeights(net);
+  REQUIRE(nets::WriteOnnx(directory.File("n.onnx"), net, weights).ok());
+  const absl::StatusOr<OnnxModel> read = nets::ReadOnnx(directory.File("n.onnx"), {.batch = 2});
+  REQUIRE_MESSAGE(read.ok(), read.status().ToString());
+  CHECK(read->weights == weights);
+  const auto device = CpuDevice::Open().value();
+  CHECK(PlanOf(read->graph, *device) == PlanOf(net, *device));
+}
+
 // A matrix product and a convolution, which share a weight of 3 x 3.
 Graph SharesWithConvolution(bool is_first_owner) {
   Graph net({.name = "n", .batch = 2});
