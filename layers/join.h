@@ -13,9 +13,9 @@
 
 namespace neap {
 
-// Sum of two or more tensors of the same shape, or per channel: of a tensor and one with a value for
-// each of its images and channels, {N, C, 1, 1}, such as what a diffusion model adds for its time
-// step. dx_1 is then the sum of dy over the positions, in fp32 or better and in a fixed order,
+// Sum of two or more tensors of the same shape, or per channel: of a tensor and one with a value
+// for each of its images and channels, {N, C, 1, 1}, such as what a diffusion model adds for its
+// time step. dx_1 is then the sum of dy over the positions, in fp32 or better and in a fixed order,
 // rounded once.
 struct Add {
   static constexpr std::string_view kType = "add";

@@ -255,8 +255,8 @@ class Generator {
     return {net_.Add(Named("add"), Add{}, {y.name, x.name}), x.channels, x.size};
   }
 
-  // x times a gate that is computed from it, one for each channel or each element, or x plus a number
-  // for each channel.
+  // x times a gate that is computed from it, one for each channel or each element, or x plus such
+  // numbers.
   Value Weighted(const Value& x) {
     Value y = x;
     if (Chance(2)) {

@@ -42,11 +42,11 @@ DiffusionUNetOptions DiffusionUNet256();
 // Feeds: "input", the noisy images, "timestep_embedding" {N, width}, a SinusoidalEmbedding() of the
 // step of each image, and "targets", the noise, with which MeanSquaredError compares "out.2".
 //
-// Layers are called as in guided-diffusion, without its options for scales in norms and for residual
-// blocks that change the size: time_embed.0, input_blocks.1.0.in_layers.0 ... out.2. Its attention
-// has channels in this order if it has one head, or use_new_attention_order; the weights of qkv and
-// proj_out have one extent of 1 more here. The last convolution of each block, of each attention and
-// of the network begins at 0, as there.
+// Layers are called as in guided-diffusion, without its options for scales in norms and for
+// residual blocks that change the size: time_embed.0, input_blocks.1.0.in_layers.0 ... out.2. Its
+// attention has channels in this order if it has one head, or use_new_attention_order; the weights
+// of qkv and proj_out have one extent of 1 more here. The last convolution of each block, of each
+// attention and of the network begins at 0, as there.
 Graph DiffusionUNet(const DiffusionUNetOptions& options);
 
 // {steps, channels}: the cosines, then the sines of step * 10000^(-2 i / channels), for i from 0 to

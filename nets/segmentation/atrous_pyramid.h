@@ -1,5 +1,5 @@
 // Atrous spatial pyramid pooling (Chen et al., 2017): convolutions of the same map with several
-// dilations, and its mean, joined. It is the ASPP of torchvision and of segmentation_models_pytorch.
+// dilations, and its mean, joined: the ASPP of torchvision and of segmentation_models_pytorch.
 //
 //   x --+-- 1x1 -----------------+-- concat -- 1x1 -- dropout
 //       |-- 3x3, dilation 12 ----|

@@ -73,8 +73,8 @@ struct Sum {
   static __device__ float Of(float a, float b) { return a + b; }
 };
 
-// The numbers of b of the i-th vector of kVec elements, n of them. NCHW: block = inner. NHWC: block =
-// inner * channels, one image. Both and the channels are counted in vectors.
+// With the numbers of b of the i-th vector of kVec elements, n of them. NCHW: block = inner. NHWC:
+// block = inner * channels, one image. Both and the channels are counted in vectors.
 template <typename Pair, int kVec, typename Index, typename T>
 __global__ void __launch_bounds__(kThreads)
     PairByChannel(const T* a, const T* __restrict__ b, T* y, Index n, Divider<Index> block,

@@ -16,9 +16,9 @@ cudaError_t Forward(const LaunchArgs& a) {
 
 cudaError_t Backward(const LaunchArgs& a) {
   const kernels::PairGradients gradients = {.da = a.Array(Dx(0)),
-                                               .db = a.Array(Dx(1)),
-                                               .adds_da = a.signature.Accumulates(Dx(0)),
-                                               .adds_db = a.signature.Accumulates(Dx(1))};
+                                            .db = a.Array(Dx(1)),
+                                            .adds_da = a.signature.Accumulates(Dx(0)),
+                                            .adds_db = a.signature.Accumulates(Dx(1))};
   return kernels::MultiplyBackward(ChannelShapeOf(a.signature.Spec(X(0))), a.Array(X(0)),
                                    a.Array(X(1)), a.Elements(X(1)), a.Array(Dy()), gradients,
                                    a.run.workspace, a.stream);
