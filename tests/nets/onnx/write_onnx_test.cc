@@ -105,6 +105,7 @@ TEST_CASE("a network that was written and read again has the same plan and the s
   CheckRoundTrip("resnet20", {.batch = 4, .image = 16});
   CheckRoundTrip("densenet-bc-cifar", {.batch = 2, .image = 16, .depth = 16});
   CheckRoundTrip("unet", {.batch = 1, .image = 16});
+  CheckRoundTrip("unet-resnet18", {.batch = 2, .image = 64, .classes = 3});
   CheckRoundTrip("mobilenet_v3_small", {.batch = 2, .image = 32, .classes = 10});
   CheckRoundTrip("efficientnet_b0", {.batch = 2, .image = 32, .classes = 10});
 }
