@@ -26,7 +26,7 @@
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
-#include "neap/nets/resnet.h"
+#include "neap/nets/residual/resnet.h"
 
 namespace neap {
 namespace {

@@ -123,23 +123,26 @@ set(NEAP_INSTALLED_HEADERS
   memory/transfer/tensor_cache.h
   memory/transfer/usage.h
   nets/alexnet.h
-  nets/convnext.h
   nets/densenet.h
-  nets/efficientnet.h
-  nets/fcn.h
-  nets/googlenet.h
-  nets/inception_v3.h
-  nets/inception_v4.h
+  nets/diffusion/diffusion_unet.h
+  nets/inception/googlenet.h
+  nets/inception/inception_v3.h
+  nets/inception/inception_v4.h
   nets/lenet.h
-  nets/mobilenet_v2.h
-  nets/mobilenet_v3.h
+  nets/mobile/efficientnet.h
+  nets/mobile/mobilenet_v2.h
+  nets/mobile/mobilenet_v3.h
   nets/onnx/onnx_file.h
   nets/registry.h
-  nets/regnet.h
-  nets/resnet.h
+  nets/residual/convnext.h
+  nets/residual/regnet.h
+  nets/residual/resnet.h
+  nets/segmentation/dilated_resnet.h
+  nets/segmentation/fcn.h
+  nets/segmentation/resnet_decoders.h
+  nets/segmentation/unet.h
   nets/transformers/gpt2.h
   nets/transformers/vision_transformer.h
-  nets/unet.h
   nets/vgg.h
   nets/with_loss.h
 )

@@ -6,6 +6,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/operands.h"
 #include "neap/core/step/specify.h"
+#include "neap/layers/steps/per_channel.h"
 
 namespace neap {
 namespace {
@@ -39,20 +40,35 @@ absl::Status CheckSameLayout(const LayerContext& context) {
   return absl::OkStatus();
 }
 
+// x_0 + x_1, which has one value for each image and channel.
+LayerSpec SpecOfSumPerChannel(const LayerContext& context, double flops) {
+  LayerSpec spec = {.output = context.inputs[0],
+                    .steps = Steps(context, flops),
+                    .traits = {.checkpoint = true, .independent_images = true}};
+  spec.steps[0].in_place = {{Y(), X(0)}};
+  if (context.mode == Mode::kInference) return spec;
+  spec.steps[1].optional_writes = spec.steps[1].writes;
+  spec.steps[1].in_place = {{Dx(0), Dy()}};
+  return spec;
+}
+
 }  // namespace
 
 absl::StatusOr<LayerSpec> Add::Specify(const LayerContext& context) const {
   RETURN_IF_ERROR(CheckSpatialInputsAtLeast(context, 2));
   RETURN_IF_ERROR(CheckSameLayout(context));
   const TensorSpec& first = context.inputs[0];
-  for (size_t i = 1; i < context.inputs.size(); ++i) {
-    if (context.inputs[i].shape == first.shape) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot add input ", i, " of shape ", context.inputs[i].shape.ToString(),
-                     " to input 0 of shape ", first.shape.ToString()));
-  }
   const double flops =
       static_cast<double>(first.elements()) * static_cast<double>(context.inputs.size() - 1);
+  for (size_t i = 1; i < context.inputs.size(); ++i) {
+    const Shape& shape = context.inputs[i].shape;
+    if (shape == first.shape) continue;
+    if (context.inputs.size() == 2 && IsPerChannel(first.shape, shape))
+      return SpecOfSumPerChannel(context, flops);
+    return absl::InvalidArgumentError(absl::StrCat("cannot add input ", i, " of shape ",
+                                                   shape.ToString(), " to input 0 of shape ",
+                                                   first.shape.ToString()));
+  }
   LayerSpec spec = {.output = first,
                     .steps = Steps(context, flops),
                     .passes_gradient = true,

@@ -1,11 +1,10 @@
 #include "neap/layers/multiply.h"
 
-#include <vector>
-
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/operands.h"
 #include "neap/core/step/specify.h"
+#include "neap/layers/steps/per_channel.h"
 
 namespace neap {
 namespace {
@@ -13,14 +12,10 @@ namespace {
 using namespace operands;
 
 absl::Status CheckFactors(const TensorSpec& a, const TensorSpec& b) {
-  const bool is_broadcast = b.shape.n() == a.shape.n() && b.shape.c() == a.shape.c() &&
-                            b.shape.positions() == 1;  // {N, C, 1, 1}, say
-  if (b.shape != a.shape && !is_broadcast) {
-    const std::vector<int64_t> ones(a.shape.spatial().size(), 1);
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot multiply input 0 of shape ", a.shape.ToString(),
-                     " by input 1 of shape ", b.shape.ToString(), ": it must be of that shape or ",
-                     SpatialShape(a.shape.n(), a.shape.c(), ones).ToString()));
+  if (b.shape != a.shape && !IsPerChannel(a.shape, b.shape)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cannot multiply input 0 of shape ", a.shape.ToString(), " by input 1 of shape ",
+        b.shape.ToString(), ": it must be of that shape or ", PerChannelText(a.shape)));
   }
   if (a.dtype == b.dtype && a.layout == b.layout) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("input 1 is ", b.ToString(), ", input 0 is ",

@@ -1,5 +1,7 @@
 #include "neap/nets/initial_values.h"
 
+#include <cmath>
+
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
 
@@ -15,7 +17,20 @@ void Set(const std::optional<InitialWeights>& init, Layer& layer) {
   layer = changed;
 }
 
+// U(-a, a) with the variance 2 / fan.
+InitialWeights UniformOfVariance2Over(int64_t fan) {
+  return {.weight = InitialWeights::Rule::kUniform,
+          .scale = std::sqrt(6.0F / static_cast<float>(fan)),
+          .zero_bias = true};
+}
+
 }  // namespace
+
+InitialWeights HeUniform(int64_t fan_in) { return UniformOfVariance2Over(fan_in); }
+
+InitialWeights XavierUniform(int64_t fan_in, int64_t fan_out) {
+  return UniformOfVariance2Over(fan_in + fan_out);
+}
 
 Graph WithInitialValues(const Graph& net, const InitRules& rules) {
   Graph changed(net.options(), net);

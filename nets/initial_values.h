@@ -4,6 +4,7 @@
 //   return WithInitialValues(net, {.convolution = kHeFanOut, .linear = kNormal001});
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "neap/core/graph/graph.h"
@@ -22,6 +23,11 @@ inline constexpr InitialWeights kHeFanOut = {.weight = InitialWeights::Rule::kHe
 // normal_(0, 0.01); biases begin at 0.
 inline constexpr InitialWeights kNormal001 = {
     .weight = InitialWeights::Rule::kNormal, .scale = 0.01F, .zero_bias = true};
+
+// kaiming_uniform_(nonlinearity="relu") and xavier_uniform_, of a weight with these fans
+// (layers/initial_weights.h); biases begin at 0.
+InitialWeights HeUniform(int64_t fan_in);
+InitialWeights XavierUniform(int64_t fan_in, int64_t fan_out);
 
 // The network, with these rules in those of its Convolutions and FullyConnected layers that have
 // the default.

@@ -11,22 +11,25 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/nets/alexnet.h"
 #include "neap/nets/by_name/check_options.h"
-#include "neap/nets/convnext.h"
 #include "neap/nets/densenet.h"
-#include "neap/nets/efficientnet.h"
-#include "neap/nets/fcn.h"
-#include "neap/nets/googlenet.h"
-#include "neap/nets/inception_v3.h"
-#include "neap/nets/inception_v4.h"
+#include "neap/nets/diffusion/diffusion_unet.h"
+#include "neap/nets/inception/googlenet.h"
+#include "neap/nets/inception/inception_v3.h"
+#include "neap/nets/inception/inception_v4.h"
 #include "neap/nets/lenet.h"
-#include "neap/nets/mobilenet_v2.h"
-#include "neap/nets/mobilenet_v3.h"
-#include "neap/nets/regnet.h"
-#include "neap/nets/resnet.h"
+#include "neap/nets/mobile/efficientnet.h"
+#include "neap/nets/mobile/mobilenet_v2.h"
+#include "neap/nets/mobile/mobilenet_v3.h"
+#include "neap/nets/residual/convnext.h"
+#include "neap/nets/residual/regnet.h"
+#include "neap/nets/residual/resnet.h"
 #include "neap/nets/segmentation/by_name.h"
+#include "neap/nets/segmentation/dilated_resnet.h"
+#include "neap/nets/segmentation/fcn.h"
+#include "neap/nets/segmentation/resnet_decoders.h"
+#include "neap/nets/segmentation/unet.h"
 #include "neap/nets/segmentation/unet3d.h"
 #include "neap/nets/transformers/by_name.h"
-#include "neap/nets/unet.h"
 #include "neap/nets/vgg.h"
 
 namespace neap::nets {
@@ -48,14 +51,10 @@ Options WithOverrides(Options base, const NetOptions& options) {
 
 using Blocks = std::array<int64_t, 4>;
 
-template <int64_t... kBlocks>
-Graph BasicResNet(const NetOptions& options) {
-  return ResNet(WithOverrides(ResNetOptions{.blocks = {kBlocks...}, .bottleneck = false}, options));
-}
-template <int64_t... kBlocks>
-Graph BottleneckResNet(const NetOptions& options) {
-  return ResNet(
-      WithOverrides(ResNetOptions{.blocks = options.blocks.value_or(Blocks{kBlocks...})}, options));
+template <const ResNetVariant& kVariant>
+Graph ResNetOf(const NetOptions& options) {
+  return ResNet(WithOverrides(
+      ResNetOptions{.blocks = kVariant.blocks, .bottleneck = kVariant.bottleneck}, options));
 }
 template <int64_t kThirdStage, int64_t kGroups, int64_t kWidthPerGroup>
 Graph WideResNet(const NetOptions& options) {
@@ -65,8 +64,9 @@ Graph WideResNet(const NetOptions& options) {
       options));
 }
 Graph ResNetByBlocksOrDepth(const NetOptions& options) {
-  if (!options.depth) return BottleneckResNet<3, 4, 6, 3>(options);
-  return ResNet(WithOverrides(ResNetOfDepth(*options.depth), options));
+  ResNetOptions base = {.blocks = options.blocks.value_or(kResNet50.blocks)};
+  if (options.depth) base = ResNetOfDepth(*options.depth);
+  return ResNet(WithOverrides(base, options));
 }
 template <int64_t kDepth>
 Graph ResNetForCifar(const NetOptions& options) {
@@ -88,6 +88,15 @@ Graph ConvNeXtOf(const NetOptions& options) {
   return ConvNeXt(WithOverrides(ConvNeXtOptions{.variant = kVariant}, options));
 }
 
+template <auto kBuild, const ResNetVariant& kEncoder>
+Graph DecoderOf(const NetOptions& options) {
+  return kBuild(WithOverrides(ResNetDecoderOptions{.encoder = kEncoder}, options));
+}
+template <auto kBuild, const ResNetVariant& kBackbone>
+Graph DilatedResNetOf(const NetOptions& options) {
+  return kBuild(WithOverrides(DilatedResNetOptions{.backbone = kBackbone}, options));
+}
+
 template <int64_t... kBlocks>
 Graph DenseNetOf(const NetOptions& options) {
   DenseNetOptions base = {.blocks = options.blocks.value_or(Blocks{kBlocks...})};
@@ -103,6 +112,17 @@ Graph DenseNetForCifar(const NetOptions& options, CifarDenseNetOptions base) {
   base.depth = options.depth.value_or(base.depth);
   base.growth_rate = options.growth_rate.value_or(base.growth_rate);
   return CifarDenseNet(WithOverrides(base, options));
+}
+
+Graph DiffusionUNetByName(DiffusionUNetOptions base, const NetOptions& options) {
+  base.graph.batch = options.batch.value_or(base.graph.batch);
+  base.graph.dtype = options.dtype;
+  base.graph.layout = options.layout;
+  base.image = options.image.value_or(base.image);
+  base.channels = options.channels.value_or(base.channels);
+  base.out_channels = options.classes.value_or(base.out_channels);
+  base.dropout = options.dropout.value_or(base.dropout);
+  return DiffusionUNet(base);
 }
 
 constexpr Takes kDropout = {.dropout = true};
@@ -139,6 +159,10 @@ constexpr Network ForCifar(std::string_view name, std::string_view description) 
 constexpr Network ForText(std::string_view name, std::string_view description) {
   return {.name = name, .description = description, .image = 1024, .classes = 50257, .axes = 1};
 }
+// 20 classes of PASCAL VOC and the background.
+constexpr Network ForVoc(std::string_view name, std::string_view description, int64_t image = 512) {
+  return {.name = name, .description = description, .image = image, .channels = 3, .classes = 21};
+}
 
 constexpr Entry kEntries[] = {
     {{"lenet", "LeNet-5 for digits, Caffe's variant", 28, 1, 10},
@@ -173,11 +197,11 @@ constexpr Entry kEntries[] = {
     {ForImageNet("inception_v4", "Inception v4 as in timm", 299),
      [](const NetOptions& o) { return InceptionV4(WithOverrides(InceptionV4Options{}, o)); },
      kDropout},
-    {ForImageNet("resnet18", "ResNet-18 as in torchvision"), BasicResNet<2, 2, 2, 2>},
-    {ForImageNet("resnet34", "ResNet-34 as in torchvision"), BasicResNet<3, 4, 6, 3>},
-    {ForImageNet("resnet50", "ResNet-50 as in torchvision"), BottleneckResNet<3, 4, 6, 3>},
-    {ForImageNet("resnet101", "ResNet-101 as in torchvision"), BottleneckResNet<3, 4, 23, 3>},
-    {ForImageNet("resnet152", "ResNet-152 as in torchvision"), BottleneckResNet<3, 8, 36, 3>},
+    {ForImageNet("resnet18", "ResNet-18 as in torchvision"), ResNetOf<kResNet18>},
+    {ForImageNet("resnet34", "ResNet-34 as in torchvision"), ResNetOf<kResNet34>},
+    {ForImageNet("resnet50", "ResNet-50 as in torchvision"), ResNetOf<kResNet50>},
+    {ForImageNet("resnet101", "ResNet-101 as in torchvision"), ResNetOf<kResNet101>},
+    {ForImageNet("resnet152", "ResNet-152 as in torchvision"), ResNetOf<kResNet152>},
     {ForImageNet("wide_resnet50_2", "Wide ResNet-50-2 as in torchvision"), WideResNet<6, 1, 128>},
     {ForImageNet("wide_resnet101_2", "Wide ResNet-101-2 as in torchvision"),
      WideResNet<23, 1, 128>},
@@ -256,6 +280,49 @@ constexpr Entry kEntries[] = {
      kDropout},
     {{"unet", "U-Net with padded convolutions: a label for each pixel", 512, 1, 2},
      [](const NetOptions& o) { return UNet(WithOverrides(UNetOptions{}, o)); }},
+    {ForVoc("unet-resnet18", "U-Net on ResNet-18 as in segmentation_models_pytorch"),
+     DecoderOf<ResNetUNet, kResNet18>},
+    {ForVoc("unet-resnet34", "U-Net on ResNet-34 as in segmentation_models_pytorch"),
+     DecoderOf<ResNetUNet, kResNet34>},
+    {ForVoc("unet-resnet50", "U-Net on ResNet-50 as in segmentation_models_pytorch"),
+     DecoderOf<ResNetUNet, kResNet50>},
+    {ForVoc("unet-resnet101", "U-Net on ResNet-101 as in segmentation_models_pytorch"),
+     DecoderOf<ResNetUNet, kResNet101>},
+    {ForVoc("fpn-resnet18", "FPN on ResNet-18 as in segmentation_models_pytorch"),
+     DecoderOf<ResNetFpn, kResNet18>},
+    {ForVoc("fpn-resnet34", "FPN on ResNet-34 as in segmentation_models_pytorch"),
+     DecoderOf<ResNetFpn, kResNet34>},
+    {ForVoc("fpn-resnet50", "FPN on ResNet-50 as in segmentation_models_pytorch"),
+     DecoderOf<ResNetFpn, kResNet50>},
+    {ForVoc("fpn-resnet101", "FPN on ResNet-101 as in segmentation_models_pytorch"),
+     DecoderOf<ResNetFpn, kResNet101>},
+    {ForVoc("deeplabv3plus-resnet18", "DeepLabV3+ on ResNet-18 as in segmentation_models_pytorch"),
+     DecoderOf<DeepLabV3Plus, kResNet18>},
+    {ForVoc("deeplabv3plus-resnet34", "DeepLabV3+ on ResNet-34 as in segmentation_models_pytorch"),
+     DecoderOf<DeepLabV3Plus, kResNet34>},
+    {ForVoc("deeplabv3plus-resnet50", "DeepLabV3+ on ResNet-50 as in segmentation_models_pytorch"),
+     DecoderOf<DeepLabV3Plus, kResNet50>},
+    {ForVoc("deeplabv3plus-resnet101",
+            "DeepLabV3+ on ResNet-101 as in segmentation_models_pytorch"),
+     DecoderOf<DeepLabV3Plus, kResNet101>},
+    {ForVoc("deeplabv3_resnet50",
+            "DeepLabV3 on ResNet-50 as in torchvision, with --aux-logits for its auxiliary head",
+            480),
+     DilatedResNetOf<DeepLabV3, kResNet50>,
+     {.aux_image = 8}},
+    {ForVoc("deeplabv3_resnet101",
+            "DeepLabV3 on ResNet-101 as in torchvision, with --aux-logits for its auxiliary head",
+            480),
+     DilatedResNetOf<DeepLabV3, kResNet101>,
+     {.aux_image = 8}},
+    {ForVoc("fcn_resnet50",
+            "FCN on ResNet-50 as in torchvision, with --aux-logits for its auxiliary head", 480),
+     DilatedResNetOf<FcnResNet, kResNet50>,
+     {.aux_image = 8}},
+    {ForVoc("fcn_resnet101",
+            "FCN on ResNet-101 as in torchvision, with --aux-logits for its auxiliary head", 480),
+     DilatedResNetOf<FcnResNet, kResNet101>,
+     {.aux_image = 8}},
     {{"nnunet2d", "nnU-Net's plain U-Net for images", 512, 1, 2}, NnUNet2dByName},
     {{"nnunet3d", "nnU-Net's plain U-Net for volumes", 128, 1, 2, 3}, NnUNet3dByName},
     {{"resenc-unet-m", "nnU-Net with a residual encoder, preset M", kResEncEdges[0], 1, 2, 3},
@@ -266,6 +333,12 @@ constexpr Entry kEntries[] = {
      ResEncUNetByName<2>},
     {{"unet3d", "MLPerf's 3-D U-Net for KiTS19", 128, 1, 3, 3},
      [](const NetOptions& o) { return UNet3d(WithOverrides(UNet3dOptions{}, o)); }},
+    {{"ddpm-cifar10", "DDPM's U-Net for CIFAR-10: the noise in an image", 32, 3, 3},
+     [](const NetOptions& o) { return DiffusionUNetByName({}, o); },
+     kDropout},
+    {{"ddpm-256", "DDPM's U-Net for 256x256 pixels: the noise in an image", 256, 3, 3},
+     [](const NetOptions& o) { return DiffusionUNetByName(DiffusionUNet256(), o); },
+     kDropout},
 };
 
 absl::Status UnknownNetwork(std::string_view name) {

@@ -201,7 +201,8 @@ class Generator {
     return {net_.Add(Named("add"), Add{}, {y.name, x.name}), x.channels, x.size};
   }
 
-  // x times a gate that is computed from it, one for each channel or each element.
+  // x times a gate that is computed from it, one for each channel or each element, or x plus such
+  // numbers.
   Value Weighted(const Value& x) {
     Value y = x;
     if (Chance(2)) {
@@ -209,6 +210,7 @@ class Generator {
       y = Activated(Conv(y, Between(1, x.channels)));
     }
     y = Conv(y, x.channels);
+    if (Chance(4)) return {net_.Add(Named("add"), Add{}, {x.name, y.name}), x.channels, x.size};
     y = Chance(2) ? Same("gate", Sigmoid{}, y) : Same("gate", HardSigmoid{}, y);
     return {net_.Add(Named("multiply"), Multiply{}, {x.name, y.name}), x.channels, x.size};
   }
@@ -261,7 +263,7 @@ class Generator {
       return {net_.Add(Named(kind), std::move(join), {a.name, b.name}), x.channels, x.size};
     };
     const auto mean = [&] { return Same("squeeze", GlobalAveragePool{}, x); };
-    switch (Between(0, 5)) {
+    switch (Between(0, 6)) {
       case 0:
         return both("multiply", Multiply{}, x, mean());
       case 1:
@@ -275,6 +277,8 @@ class Generator {
       }
       case 4:
         return both("add", Add{}, Pooled<MaxPool>(x), Pooled<AveragePool>(x));
+      case 5:
+        return both("add", Add{}, x, mean());
       default:
         return both("multiply", Multiply{}, both("multiply", Multiply{}, x, mean()), mean());
     }

@@ -5,6 +5,7 @@
 #include "neap/core/base/float16.h"
 #include "neap/layers/cpu/candidates.h"
 #include "neap/layers/cpu/concatenation.h"
+#include "neap/layers/cpu/norm/channel_rows.h"
 
 namespace neap::cpu {
 namespace {
@@ -45,6 +46,33 @@ void AddForwardLoop(const LoopArgs& args) {
     });
   };
   Sum(args.signature.Spec(Y()).elements(), for_each_input, args.Get<float>(Y()));
+}
+
+// The sum of x_0 and one value for each of its images and channels.
+void AddPerChannelForward(const LoopArgs& args) {
+  const float* const x = args.Get<float>(X(0));
+  const float* const per_channel = args.Get<float>(X(1));
+  float* const y = args.Get<float>(Y());
+  ForEachOfImages(ChannelRowsOf(args.signature.Spec(X(0))),
+                  [=](int64_t i, int64_t of_image) { y[i] = x[i] + per_channel[of_image]; });
+}
+
+// dx_0 comes last, since it may lie over dy.
+void AddPerChannelBackward(const LoopArgs& args) {
+  const float* const dy = args.Get<float>(Dy());
+  double* const sums = args.Workspace<double>();
+  const int64_t count = args.Elements(Dx(1));
+  std::fill_n(sums, count, 0.0);
+  ForEachOfImages(ChannelRowsOf(args.signature.Spec(Dy())), [=](int64_t i, int64_t of_image) {
+    sums[of_image] += static_cast<double>(dy[i]);
+  });
+  float* const dper_channel = args.Get<float>(Dx(1));
+  const bool adds = args.signature.Accumulates(Dx(1));
+  for (int64_t i = 0; i < count; ++i)
+    dper_channel[i] = static_cast<float>(sums[i]) + (adds ? dper_channel[i] : 0.0F);
+  float* const dx = args.Find<float>(Dx(0));
+  if (dx == nullptr) return;
+  CopyOrAdd(dy, args.Elements(Dy()), args.signature.Accumulates(Dx(0)), dx);
 }
 
 void AddGradientsLoop(const LoopArgs& args) {
@@ -103,6 +131,8 @@ void ConcatBackwardLoop(const LoopArgs& args) {
 }  // namespace
 
 absl::StatusOr<Candidates> AddForward(const StepSignature& signature) {
+  if (signature.Spec(X(1)).elements() != signature.Spec(Y()).elements())
+    return OwnLoop(signature, AddPerChannelForward);
   return OwnLoop(signature, AddForwardLoop);
 }
 
@@ -118,6 +148,11 @@ absl::StatusOr<Candidates> AddGradients(const StepSignature& signature) {
 }
 
 absl::StatusOr<Candidates> AddBackward(const StepSignature& signature) {
+  const int64_t of_second = signature.Has(Dx(1)) ? signature.Spec(Dx(1)).elements() : 0;
+  if (of_second != 0 && of_second != signature.Spec(Dy()).elements()) {
+    return OwnLoop(signature, AddPerChannelBackward,
+                   of_second * static_cast<int64_t>(sizeof(double)));
+  }
   return OwnLoop(signature, AddBackwardLoop);
 }
 

@@ -182,13 +182,21 @@ bool HasConstant(const NodeReader& node) {
   return node.input_count() == 2 && (node.IsConstant(0) || node.IsConstant(1));
 }
 
+// One with a value for each channel comes second.
+absl::Status AddTensors(const NodeReader& node, NetworkBuilder& network,
+                        std::vector<ImageValue> inputs) {
+  if (inputs.size() == 2 && inputs[0].elements() < inputs[1].elements())
+    std::swap(inputs[0], inputs[1]);
+  return network.AddLayer(node.proto(), Add{}, std::move(inputs));
+}
+
 }  // namespace
 
 absl::Status Sum(NodeReader& node, NetworkBuilder& network) {
   if (node.ReadsFormula()) return Step(node, network);
   if (HasConstant(node)) return AddConstant(node, network, node.IsConstant(1));
-  ASSIGN_OR_RETURN(const std::vector<ImageValue> inputs, node.AllImages());
-  if (inputs.size() > 1) return network.AddLayer(node.proto(), Add{}, inputs);
+  ASSIGN_OR_RETURN(std::vector<ImageValue> inputs, node.AllImages());
+  if (inputs.size() > 1) return AddTensors(node, network, std::move(inputs));
   network.Set(node.proto().output(0), inputs[0]);
   return absl::OkStatus();
 }
@@ -200,7 +208,7 @@ absl::Status Sub(NodeReader& node, NetworkBuilder& network) {
   if (inputs.size() != 2) return absl::InvalidArgumentError("it needs two inputs");
   ASSIGN_OR_RETURN(inputs[1], network.AddExtra(node.proto(), {}, "_negative",
                                                ScaleShift{.scale = -1, .shift = 0}, inputs[1]));
-  return network.AddLayer(node.proto(), Add{}, inputs);
+  return AddTensors(node, network, std::move(inputs));
 }
 
 absl::Status Div(NodeReader& node, NetworkBuilder& network) {

@@ -8,28 +8,34 @@
 #include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/target_loss.h"
 #include "neap/nets/alexnet.h"
-#include "neap/nets/convnext.h"
 #include "neap/nets/densenet.h"
-#include "neap/nets/efficientnet.h"
-#include "neap/nets/fcn.h"
-#include "neap/nets/googlenet.h"
-#include "neap/nets/inception_units.h"
-#include "neap/nets/inception_v3.h"
-#include "neap/nets/inception_v4.h"
+#include "neap/nets/diffusion/diffusion_unet.h"
+#include "neap/nets/inception/googlenet.h"
+#include "neap/nets/inception/inception_units.h"
+#include "neap/nets/inception/inception_v3.h"
+#include "neap/nets/inception/inception_v4.h"
 #include "neap/nets/initial_values.h"
-#include "neap/nets/inverted_residual.h"
 #include "neap/nets/lenet.h"
-#include "neap/nets/mobilenet_v2.h"
-#include "neap/nets/mobilenet_v3.h"
+#include "neap/nets/mobile/efficientnet.h"
+#include "neap/nets/mobile/inverted_residual.h"
+#include "neap/nets/mobile/mobilenet_v2.h"
+#include "neap/nets/mobile/mobilenet_v3.h"
 #include "neap/nets/registry.h"
-#include "neap/nets/regnet.h"
-#include "neap/nets/resnet.h"
+#include "neap/nets/residual/convnext.h"
+#include "neap/nets/residual/regnet.h"
+#include "neap/nets/residual/residual_trunk.h"
+#include "neap/nets/residual/resnet.h"
+#include "neap/nets/segmentation/atrous_pyramid.h"
+#include "neap/nets/segmentation/dilated_resnet.h"
+#include "neap/nets/segmentation/fcn.h"
 #include "neap/nets/segmentation/nnunet.h"
 #include "neap/nets/segmentation/nnunet_plans.h"
+#include "neap/nets/segmentation/resnet_decoders.h"
+#include "neap/nets/segmentation/sequential_unit.h"
+#include "neap/nets/segmentation/unet.h"
 #include "neap/nets/segmentation/unet3d.h"
 #include "neap/nets/transformers/gpt2.h"
 #include "neap/nets/transformers/vision_transformer.h"
-#include "neap/nets/unet.h"
 #include "neap/nets/vgg.h"
 #include "neap/nets/with_loss.h"
 
@@ -41,7 +47,7 @@ void BuildAlexNets() {
   Graph paper = nets::AlexNetPaper({.batch = 200});
 }
 
-// nets/convnext.h
+// nets/residual/convnext.h
 void BuildConvNeXt() { Graph net = nets::ConvNeXt({.variant = nets::kConvNeXtTiny, .batch = 128}); }
 
 // nets/transformers/gpt2.h
@@ -59,7 +65,14 @@ void BuildDenseNets() {
   Graph bc100 = nets::CifarDenseNet({.depth = 100, .bottleneck = true, .compression = 0.5});
 }
 
-// nets/efficientnet.h
+// nets/diffusion/diffusion_unet.h
+void BuildDiffusionUNets() {
+  Graph net = nets::DiffusionUNet({.graph = {.batch = 64}});
+  Graph large = nets::DiffusionUNet(nets::DiffusionUNet256());
+  std::vector<float> times = nets::SinusoidalEmbedding({17, 900}, 128);
+}
+
+// nets/mobile/efficientnet.h
 void BuildEfficientNets() {
   Graph b0 = nets::EfficientNet({.batch = 64});
   nets::EfficientNetOptions b3 = nets::EfficientNetB(3);
@@ -67,13 +80,13 @@ void BuildEfficientNets() {
   Graph net = nets::EfficientNet(b3);
 }
 
-// nets/fcn.h
+// nets/segmentation/fcn.h
 void BuildFcn() { Graph net = nets::Fcn8s({.image = 384, .batch = 8}); }
 
-// nets/googlenet.h
+// nets/inception/googlenet.h
 void BuildGoogLeNet() { Graph net = nets::GoogLeNet({.batch = 32, .aux_logits = true}); }
 
-// nets/inception_units.h
+// nets/inception/inception_units.h
 void BuildInceptionStem(Graph& net) {
   using namespace nets;
   const InceptionUnits units(net, "relu");
@@ -81,10 +94,10 @@ void BuildInceptionStem(Graph& net) {
   x = units.Add("Conv2d_2b_3x3", InceptionUnit{64, 3}, x);
 }
 
-// nets/inception_v3.h
+// nets/inception/inception_v3.h
 void BuildInceptionV3() { Graph net = nets::InceptionV3({.batch = 32}); }
 
-// nets/inception_v4.h
+// nets/inception/inception_v4.h
 void BuildInceptionV4() { Graph net = nets::InceptionV4({.batch = 32}); }
 
 // nets/initial_values.h
@@ -93,7 +106,7 @@ Graph BeginAsVgg(const Graph& net) {
   return WithInitialValues(net, {.convolution = kHeFanOut, .linear = kNormal001});
 }
 
-// nets/inverted_residual.h
+// nets/mobile/inverted_residual.h
 void BuildTrunk(Graph& net) {
   using namespace nets;
   MobileTrunk trunk(net, {}, net.Input({3, 224, 224}), 3);
@@ -105,13 +118,13 @@ void BuildTrunk(Graph& net) {
 // nets/lenet.h
 void BuildLeNet() { Graph net = nets::LeNet({.batch = 64}); }
 
-// nets/mobilenet_v2.h
+// nets/mobile/mobilenet_v2.h
 void BuildMobileNetV2() {
   Graph net = nets::MobileNetV2({.batch = 96});
   Graph small = nets::MobileNetV2({.width = 0.25, .image = 96, .classes = 10, .batch = 32});
 }
 
-// nets/mobilenet_v3.h
+// nets/mobile/mobilenet_v3.h
 void BuildMobileNetV3() {
   Graph large = nets::MobileNetV3({.batch = 128});
   Graph small = nets::MobileNetV3({.large = false, .batch = 128});
@@ -123,10 +136,17 @@ absl::Status BuildByName() {
   return absl::OkStatus();
 }
 
-// nets/regnet.h
+// nets/residual/regnet.h
 void BuildRegNet() { Graph net = nets::RegNetY({.variant = nets::kRegNetY400MF, .batch = 128}); }
 
-// nets/resnet.h
+// nets/residual/residual_trunk.h
+void AddEncoder(Graph& net, const std::string& image) {
+  using namespace nets;
+  ResNetStages stages = AddResNetStages(net, {.blocks = {3, 4, 23, 3}}, "encoder.", image);
+  std::string x = net.Add("head", Convolution{.out_channels = 21}, {stages[4].name});
+}
+
+// nets/residual/resnet.h
 void BuildResNets() {
   Graph resnet50 = nets::ResNet({.batch = 128});
   Graph resnet18 = nets::ResNet({.blocks = {2, 2, 2, 2}, .bottleneck = false, .batch = 128});
@@ -150,6 +170,32 @@ absl::Status BuildFromPlansFile() {
   return absl::OkStatus();
 }
 
+// nets/segmentation/atrous_pyramid.h
+void AddPyramid(Graph& net, std::string x) {
+  using namespace nets;
+  x = AddAtrousPyramid(net, "classifier.0.", {.size = 60}, 2048, x);
+}
+
+// nets/segmentation/dilated_resnet.h
+void BuildDilatedResNets() {
+  Graph deeplab = nets::DeepLabV3({.batch = 8, .aux_logits = true});
+  Graph fcn = nets::FcnResNet({.backbone = nets::kResNet101, .batch = 8});
+}
+
+// nets/segmentation/resnet_decoders.h
+void BuildResNetDecoders() {
+  Graph unet = nets::ResNetUNet({.encoder = nets::kResNet34, .image = 256, .batch = 16});
+  Graph fpn = nets::ResNetFpn({.encoder = nets::kResNet50, .classes = 2, .batch = 8});
+  Graph deeplab = nets::DeepLabV3Plus({.encoder = nets::kResNet101, .batch = 8});
+}
+
+// nets/segmentation/sequential_unit.h
+void AddUnits(Graph& net, std::string x) {
+  using namespace nets;
+  x = AddSequentialUnit(net, "decoder.block1.", 0, {.out_channels = 48, .bias = false}, x);
+  x = AddSeparableUnit(net, "decoder.block2.", 0, 304, {.out_channels = 256, .kernel = 3}, x);
+}
+
 // nets/segmentation/unet3d.h
 void BuildUNet3d() { Graph net = nets::UNet3d({.image = 64, .batch = 4}); }
 
@@ -161,7 +207,7 @@ void AddDeepSupervision(neap::Graph& net, const std::string& x, const std::strin
   net.AuxiliaryLoss(half, coarse);  // of predictions for 32x64x64 positions
 }
 
-// nets/unet.h
+// nets/segmentation/unet.h
 void BuildUNet() { Graph net = nets::UNet({.image = 256, .batch = 8, .batch_norm = true}); }
 
 // nets/vgg.h

@@ -47,6 +47,8 @@ void CaseList::AddPointwise(const Shape& shape) {
   Add("add", neap::Add{}, {shape, shape});
   Add("multiply", Multiply{}, {shape, shape});
   const std::vector<int64_t> ones(shape.spatial().size(), 1);
+  Add("add per channel", neap::Add{}, {shape, SpatialShape(n, c, ones)});
+  Add("add a vector", neap::Add{}, {shape, {n, c, 1, 1}});
   Add("multiply per channel", Multiply{}, {shape, SpatialShape(n, c, ones)});
   Add("multiply by a vector", Multiply{}, {shape, {n, c, 1, 1}});
   Add("concat", Concat{}, {shape, SpatialShape(n, c + 3, shape.spatial())});

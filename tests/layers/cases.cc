@@ -148,6 +148,7 @@ void CaseList::Losses() {
 void CaseList::Joins() {
   const auto add_multiply = [&](const Shape& a) {
     const Shape per_channel = {a.n(), a.c(), 1, 1};
+    Add("add per channel", neap::Add{}, {a, per_channel});
     Add("multiply per channel", Multiply{}, {a, per_channel});
     Add("multiply", Multiply{}, {a, a});
   };

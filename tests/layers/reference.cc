@@ -204,9 +204,14 @@ Values AddStep(const StepSignature& signature, const Values& given) {
     const Operand o = operand.operand;
     if (o.slot == Slot::kInput) {
       Vector& y = result.try_emplace(Y(), given.at(o).size()).first->second;
-      for (size_t i = 0; i < y.size(); ++i) y[i] += given.at(o)[i];
+      const size_t of_each = y.size() / given.at(o).size();  // 1, or the positions
+      for (size_t i = 0; i < y.size(); ++i) y[i] += given.at(o)[i / of_each];
     } else if (o.slot == Slot::kInputGrad) {
-      result[o] = given.at(Dy());
+      const Vector& dy = given.at(Dy());
+      Vector& dx = result[o];
+      dx.resize(static_cast<size_t>(operand.tensor.elements()));
+      const size_t of_each = dy.size() / dx.size();
+      for (size_t i = 0; i < dy.size(); ++i) dx[i / of_each] += dy[i];
     }
   }
   return result;

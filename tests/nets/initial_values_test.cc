@@ -143,6 +143,29 @@ TEST_CASE("weights begin as those of PyTorch's layers, or by the rules of torchv
              {"h.0.attn.c_proj.weight", Normal(0.02 / std::sqrt(24.0))},
              {"h.11.mlp.c_fc.weight", Normal(0.02)},
              {"h.11.mlp.c_proj.weight", Normal(0.02 / std::sqrt(24.0))}}});
+  CheckRow({"unet-resnet18",
+            64,
+            {{"encoder.conv1.weight", Normal(std::sqrt(2.0 / (64 * 49)))},
+             {"decoder.blocks.0.conv1.0.weight", Uniform(std::sqrt(6.0 / (768 * 9)))},
+             {"segmentation_head.0.weight", Uniform(std::sqrt(6.0 / ((16 + 21) * 9)))},
+             {"segmentation_head.0.bias", kZero}}});
+  CheckRow({"fpn-resnet50",
+            64,
+            {{"decoder.p5.weight", Uniform(std::sqrt(6.0 / 2048))},
+             {"decoder.p4.skip_conv.bias", kZero},
+             {"decoder.seg_blocks.0.block.1.block.0.weight", Uniform(std::sqrt(6.0 / (128 * 9)))},
+             {"segmentation_head.0.weight", Uniform(std::sqrt(6.0 / (128 + 21)))}}});
+  CheckRow({"deeplabv3plus-resnet18",
+            64,
+            {{"encoder.layer4.0.conv1.weight", Normal(std::sqrt(2.0 / (512 * 9)))},
+             {"decoder.aspp.0.convs.1.0.0.weight", Uniform(1 / std::sqrt(9.0))},
+             {"segmentation_head.0.bias", Uniform(1 / std::sqrt(256.0))}}});
+  CheckRow({"deeplabv3_resnet50",
+            64,
+            {{"backbone.layer4.2.conv2.weight", Normal(std::sqrt(2.0 / (512 * 9)))},
+             {"classifier.0.convs.1.0.weight", Uniform(1 / std::sqrt(2048 * 9.0))},
+             {"aux_classifier.4.bias", Uniform(1 / std::sqrt(256.0))}},
+            /*aux_logits=*/true});
   CheckRow({"unet",
             32,
             {{"inc.double_conv.0.weight", Uniform(1 / std::sqrt(9.0))},

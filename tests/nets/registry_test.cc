@@ -5,7 +5,7 @@
 #include <limits>
 #include <set>
 
-#include "neap/nets/resnet.h"
+#include "neap/nets/residual/resnet.h"
 #include "tests/nets/resolved.h"
 
 namespace neap::nets {
@@ -102,12 +102,30 @@ TEST_CASE("networks built by name have their known parameter counts") {
                                                     {"densenet-bc-cifar", 769'162},
                                                     {"fcn8s", 134'489'759},
                                                     {"unet", 31'030'658},
+                                                    {"unet-resnet18", 14'331'109},
+                                                    {"unet-resnet34", 24'439'269},
+                                                    {"unet-resnet50", 32'524'005},
+                                                    {"unet-resnet101", 51'516'133},
+                                                    {"fpn-resnet18", 13'049'813},
+                                                    {"fpn-resnet34", 23'157'973},
+                                                    {"fpn-resnet50", 26'118'613},
+                                                    {"fpn-resnet101", 45'110'741},
+                                                    {"deeplabv3plus-resnet18", 12'334'437},
+                                                    {"deeplabv3plus-resnet34", 22'442'597},
+                                                    {"deeplabv3plus-resnet50", 26'682'725},
+                                                    {"deeplabv3plus-resnet101", 45'674'853},
+                                                    {"deeplabv3_resnet50", 39'638'869},
+                                                    {"deeplabv3_resnet101", 58'630'997},
+                                                    {"fcn_resnet50", 32'957'013},
+                                                    {"fcn_resnet101", 51'949'141},
                                                     {"nnunet2d", 46'324'558},
                                                     {"nnunet3d", 31'195'594},
                                                     {"resenc-unet-m", 102'349'770},
                                                     {"resenc-unet-l", 102'349'770},
                                                     {"resenc-unet-xl", 102'349'770},
-                                                    {"unet3d", 31'190'243}};
+                                                    {"unet3d", 31'190'243},
+                                                    {"ddpm-cifar10", 35'746'307},
+                                                    {"ddpm-256", 113'673'219}};
   for (const auto& [network, count] : counts) {
     const std::string name = network;
     CAPTURE(name);

@@ -13,9 +13,9 @@
 #include "neap/layers/target_loss.h"
 #include "neap/layers/tokens/embedding.h"
 #include "neap/layers/tokens/linear_cross_entropy.h"
-#include "neap/nets/googlenet.h"
+#include "neap/nets/inception/googlenet.h"
 #include "neap/nets/lenet.h"
-#include "neap/nets/unet.h"
+#include "neap/nets/segmentation/unet.h"
 
 namespace neap {
 namespace {

@@ -286,7 +286,10 @@ void BindLayers(nb::module_& module) {
   BindActivations(module);
   BindWithoutFields<GlobalAveragePool>(module, "GlobalAveragePool",
                                        "As torch.nn.AdaptiveAvgPool2d(1), over all spatial axes.");
-  BindWithoutFields<Add>(module, "Add", "The sum of two or more tensors of one shape.");
+  BindWithoutFields<Add>(
+      module, "Add",
+      "The sum of two or more tensors of one shape, or of one and a second one with a "
+      "value for each image and channel.");
   BindWithoutFields<Multiply>(module, "Multiply",
                               "The product of a tensor and another of its shape, or with one "
                               "value for each channel.");

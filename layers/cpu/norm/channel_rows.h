@@ -61,6 +61,21 @@ void ForEachElement(const ChannelRows& rows, Apply apply) {
                  [&](int64_t offset, int64_t c, int64_t) { apply(offset, c); });
 }
 
+// Calls apply(offset, i) for every element, where i = image * channels + channel.
+template <typename Apply>
+void ForEachOfImages(const ChannelRows& rows, Apply apply) {
+  if (rows.channels_last) {
+    for (int64_t r = 0; r < rows.count(); ++r) {
+      const int64_t first = r / rows.pixels * rows.channels;
+      for (int64_t c = 0; c < rows.channels; ++c) apply(r * rows.channels + c, first + c);
+    }
+    return;
+  }
+  for (int64_t r = 0; r < rows.images * rows.channels; ++r) {
+    for (int64_t i = r * rows.pixels; i < (r + 1) * rows.pixels; ++i) apply(i, r);
+  }
+}
+
 // result[c] = the sum of value(offset) over the channel c. `sums` has room for all channels.
 template <typename Value>
 void SumChannels(const ChannelRows& rows, Value value, double* sums, float* result) {

@@ -63,18 +63,24 @@ cudaError_t ActivateBackward(const Activation& activation, ConstArray value, Con
 
 // multiply.cu. The product y = a * b; y may be a. b has `factors` elements: as many as a, or one
 // for each image and channel. A gradient is added to what it holds if so asked; da may be dy or a.
-// The scratch memory is MultiplyScratchBytes().
-int64_t MultiplyScratchBytes(const ChannelShape& shape, int64_t factors);
+// The scratch memory is PerChannelScratchBytes().
+int64_t PerChannelScratchBytes(const ChannelShape& shape, int64_t factors);
 cudaError_t Multiply(const ChannelShape& shape, ConstArray a, ConstArray b, int64_t factors,
                      Array y, cudaStream_t stream);
-struct ProductGradients {
+struct PairGradients {
   Array da, db;
   bool adds_da = false;
   bool adds_db = false;
 };
 cudaError_t MultiplyBackward(const ChannelShape& shape, ConstArray a, ConstArray b, int64_t factors,
-                             ConstArray dy, const ProductGradients& gradients, void* scratch,
+                             ConstArray dy, const PairGradients& gradients, void* scratch,
                              cudaStream_t stream);
+// The sum y = a + b, where b has one value for each image and channel. da may be dy, or null.
+cudaError_t AddPerChannel(const ChannelShape& shape, ConstArray a, ConstArray b, Array y,
+                          cudaStream_t stream);
+cudaError_t AddPerChannelBackward(const ChannelShape& shape, ConstArray dy,
+                                  const PairGradients& gradients, void* scratch,
+                                  cudaStream_t stream);
 
 // channels_last.cu. From N, C, H, W to N, H, W, C order, rounded to the stored type. All fields of
 // the shape count but channels_last.

@@ -1,5 +1,6 @@
 // The product of two tensors, the second of the shape of the first or with one factor for each
-// image and channel (layers/multiply.h).
+// image and channel (layers/multiply.h), and the sum of a tensor and such a second one
+// (layers/join.h).
 #include <algorithm>
 
 #include "neap/layers/cuda/kernels/device_math.cuh"
@@ -62,12 +63,22 @@ struct MultiplyBackwardOp {
   }
 };
 
-// The factors of the i-th vector of kVec elements, n of them. NCHW: block = inner. NHWC: block =
-// inner * channels, one image. Both and the channels are counted in vectors.
-template <int kVec, typename Index, typename T>
+// What is made of an element of the first tensor and the second one's of its image and channel.
+struct Product {
+  static constexpr bool kIsSum = false;
+  static __device__ float Of(float a, float b) { return a * b; }
+};
+struct Sum {
+  static constexpr bool kIsSum = true;  // so gradients read neither tensor
+  static __device__ float Of(float a, float b) { return a + b; }
+};
+
+// With the numbers of b of the i-th vector of kVec elements, n of them. NCHW: block = inner. NHWC:
+// block = inner * channels, one image. Both and the channels are counted in vectors.
+template <typename Pair, int kVec, typename Index, typename T>
 __global__ void __launch_bounds__(kThreads)
-    MultiplyByFactors(const T* a, const T* __restrict__ b, T* y, Index n, Divider<Index> block,
-                      Divider<Index> channels, bool channels_last) {
+    PairByChannel(const T* a, const T* __restrict__ b, T* y, Index n, Divider<Index> block,
+                  Divider<Index> channels, bool channels_last) {
   const Index i = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= n) return;
   Index within = 0, c = 0;
@@ -78,35 +89,40 @@ __global__ void __launch_bounds__(kThreads)
     const Vec<kVec> factors =
         Unpack(Read<kVec>(b, outer * static_cast<Index>(channels.divisor) + c));
 #pragma unroll
-    for (int k = 0; k < kVec; ++k) v.v[k] *= factors.v[k];
+    for (int k = 0; k < kVec; ++k) v.v[k] = Pair::Of(v.v[k], factors.v[k]);
   } else {
     const float factor = ToFloat(b[outer]);
 #pragma unroll
-    for (float& f : v.v) f *= factor;
+    for (float& f : v.v) f = Pair::Of(f, factor);
   }
   Write<kVec>(y, i, v);
 }
 
 // NCHW: one warp per plane, of `inner` vectors.
-template <int kVec, typename T>
+template <typename Pair, int kVec, typename T>
 __global__ void __launch_bounds__(kThreads)
     PlaneGradients(const T* a, const T* __restrict__ b, const T* dy, T* da, T* db, bool adds_da,
                    bool adds_db, size_t planes, int inner) {
   const size_t plane = static_cast<size_t>(blockIdx.x) * (kThreads / 32) + threadIdx.x / 32;
   if (plane >= planes) return;
-  const float factor = ToFloat(b[plane]);
-  float sum = 0;
+  float factor = 1, sum = 0;
+  if constexpr (!Pair::kIsSum) factor = ToFloat(b[plane]);
 #pragma unroll 2
   for (int p = static_cast<int>(threadIdx.x % 32); p < inner; p += 32) {
     const size_t i = plane * inner + p;
-    const Vec<kVec> values = Unpack(Read<kVec>(a, i));
     Vec<kVec> v = Unpack(Read<kVec>(dy, i));
+    if constexpr (Pair::kIsSum) {
 #pragma unroll
-    for (int k = 0; k < kVec; ++k) {
-      sum += v.v[k] * values.v[k];
-      v.v[k] *= factor;
+      for (int k = 0; k < kVec; ++k) sum += v.v[k];
+    } else {
+      const Vec<kVec> values = Unpack(Read<kVec>(a, i));
+#pragma unroll
+      for (int k = 0; k < kVec; ++k) {
+        sum += v.v[k] * values.v[k];
+        v.v[k] *= factor;
+      }
     }
-    WriteOrAdd<kVec>(da, i, v, adds_da);
+    if (da != nullptr) WriteOrAdd<kVec>(da, i, v, adds_da);
   }
 #pragma unroll
   for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_down_sync(~0U, sum, offset);
@@ -122,7 +138,7 @@ struct RowParts {
   int64_t parts = 1;
 };
 
-template <int kVec, typename T>
+template <typename Pair, int kVec, typename T>
 __global__ void __launch_bounds__(kThreads)
     RowGradients(const T* a, const T* __restrict__ b, const T* dy, T* da, bool adds_da,
                  float* partial, RowParts shape) {
@@ -132,18 +148,25 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t c = tile * shape.width + threadIdx.x;
   Vec<kVec> sum = {};
   if (c < shape.vectors) {
-    const Vec<kVec> factors = Unpack(Read<kVec>(b, static_cast<size_t>(image * shape.vectors + c)));
+    Vec<kVec> factors = {};
+    if constexpr (!Pair::kIsSum)
+      factors = Unpack(Read<kVec>(b, static_cast<size_t>(image * shape.vectors + c)));
     for (int64_t p = part * shape.height + threadIdx.y; p < shape.pixels;
          p += shape.parts * shape.height) {
       const size_t i = static_cast<size_t>((image * shape.pixels + p) * shape.vectors + c);
-      const Vec<kVec> values = Unpack(Read<kVec>(a, i));
       Vec<kVec> v = Unpack(Read<kVec>(dy, i));
+      if constexpr (Pair::kIsSum) {
 #pragma unroll
-      for (int k = 0; k < kVec; ++k) {
-        sum.v[k] += v.v[k] * values.v[k];
-        v.v[k] *= factors.v[k];
+        for (int k = 0; k < kVec; ++k) sum.v[k] += v.v[k];
+      } else {
+        const Vec<kVec> values = Unpack(Read<kVec>(a, i));
+#pragma unroll
+        for (int k = 0; k < kVec; ++k) {
+          sum.v[k] += v.v[k] * values.v[k];
+          v.v[k] *= factors.v[k];
+        }
       }
-      WriteOrAdd<kVec>(da, i, v, adds_da);
+      if (da != nullptr) WriteOrAdd<kVec>(da, i, v, adds_da);
     }
   }
   const unsigned thread = threadIdx.y * shape.width + threadIdx.x;
@@ -181,13 +204,13 @@ int64_t PartsOf(const ChannelShape& s) {
   return std::clamp<int64_t>(kEnough / blocks, 1, CeilDiv(s.inner, kMinPixels));
 }
 
-template <int kVec, typename T>
-cudaError_t ByFactors(const ChannelShape& s, const T* a, const T* b, T* y, cudaStream_t stream) {
+template <typename Pair, int kVec, typename T>
+cudaError_t ByChannel(const ChannelShape& s, const T* a, const T* b, T* y, cudaStream_t stream) {
   const int64_t n = s.outer * s.channels * s.inner / kVec;
   const int64_t vectors = s.channels_last ? s.channels / kVec : 1;
   const int64_t block = s.channels_last ? s.inner * vectors : s.inner / kVec;
   const auto launch = [&]<typename Index>() {
-    MultiplyByFactors<kVec><<<BlocksOf(n), kThreads, 0, stream>>>(
+    PairByChannel<Pair, kVec><<<BlocksOf(n), kThreads, 0, stream>>>(
         a, b, y, static_cast<Index>(n), Divider<Index>(block), Divider<Index>(vectors),
         s.channels_last);
   };
@@ -195,30 +218,54 @@ cudaError_t ByFactors(const ChannelShape& s, const T* a, const T* b, T* y, cudaS
   return cudaGetLastError();
 }
 
-template <int kVec, typename T>
+template <typename Pair, typename T>
+cudaError_t ByChannel(const ChannelShape& s, const T* a, const T* b, T* y, bool aligned,
+                      cudaStream_t stream) {
+  const bool wide = (s.channels_last ? s.channels : s.inner) % kWide<T> == 0 && aligned;
+  return wide ? ByChannel<Pair, kWide<T>>(s, a, b, y, stream)
+              : ByChannel<Pair, 1>(s, a, b, y, stream);
+}
+
+template <typename Pair, int kVec, typename T>
 cudaError_t PlanesBackward(const ChannelShape& s, const T* a, const T* b, const T* dy,
-                           const ProductGradients& g, cudaStream_t stream) {
+                           const PairGradients& g, cudaStream_t stream) {
   const int64_t planes = s.outer * s.channels;
-  PlaneGradients<kVec><<<BlocksOf(planes * 32), kThreads, 0, stream>>>(
+  PlaneGradients<Pair, kVec><<<BlocksOf(planes * 32), kThreads, 0, stream>>>(
       a, b, dy, As<T>(g.da), As<T>(g.db), g.adds_da, g.adds_db, static_cast<size_t>(planes),
       static_cast<int>(s.inner / kVec));
   return cudaGetLastError();
 }
 
-template <int kVec, typename T>
+template <typename Pair, int kVec, typename T>
 cudaError_t RowsBackward(const ChannelShape& s, const T* a, const T* b, const T* dy,
-                         const ProductGradients& g, float* partial, cudaStream_t stream) {
+                         const PairGradients& g, float* partial, cudaStream_t stream) {
   RowParts shape = {s.outer, s.channels / kVec, s.inner, 1, 1, 1, PartsOf(s)};
   while (shape.width < 32 && shape.width < shape.vectors) shape.width *= 2;
   shape.height = kThreads / shape.width;
   shape.tiles = CeilDiv(shape.vectors, shape.width);
-  RowGradients<kVec><<<static_cast<unsigned>(shape.tiles * shape.parts * shape.images),
-                       dim3(shape.width, shape.height), 0, stream>>>(a, b, dy, As<T>(g.da),
-                                                                     g.adds_da, partial, shape);
+  RowGradients<Pair, kVec><<<static_cast<unsigned>(shape.tiles * shape.parts * shape.images),
+                             dim3(shape.width, shape.height), 0, stream>>>(
+      a, b, dy, As<T>(g.da), g.adds_da, partial, shape);
   const int64_t sums = s.outer * s.channels;
   SumParts<<<BlocksOf(sums), kThreads, 0, stream>>>(partial, As<T>(g.db), g.adds_db, sums,
                                                     s.channels, shape.parts);
   return cudaGetLastError();
+}
+
+template <typename Pair, typename T>
+cudaError_t ByChannelBackward(const ChannelShape& s, const T* a, const T* b, const T* dy,
+                              const PairGradients& g, bool aligned, void* scratch,
+                              cudaStream_t stream) {
+  if (!s.channels_last) {
+    const bool wide = s.inner % kWide<T> == 0 && aligned;
+    return wide ? PlanesBackward<Pair, kWide<T>>(s, a, b, dy, g, stream)
+                : PlanesBackward<Pair, 1>(s, a, b, dy, g, stream);
+  }
+  float* const partial = static_cast<float*>(scratch);
+  constexpr int kWord = 4 / static_cast<int>(sizeof(T));
+  const bool wide = s.channels % kWord == 0 && aligned;
+  return wide ? RowsBackward<Pair, kWord>(s, a, b, dy, g, partial, stream)
+              : RowsBackward<Pair, 1>(s, a, b, dy, g, partial, stream);
 }
 
 bool IsElementwise(const ChannelShape& s, int64_t factors) {
@@ -227,7 +274,7 @@ bool IsElementwise(const ChannelShape& s, int64_t factors) {
 
 }  // namespace
 
-int64_t MultiplyScratchBytes(const ChannelShape& s, int64_t factors) {
+int64_t PerChannelScratchBytes(const ChannelShape& s, int64_t factors) {
   if (IsElementwise(s, factors) || !s.channels_last) return 0;
   return s.outer * s.channels * PartsOf(s) * static_cast<int64_t>(sizeof(float));
 }
@@ -238,15 +285,13 @@ cudaError_t Multiply(const ChannelShape& s, ConstArray a, ConstArray b, int64_t 
   const auto run = [&]<typename T>() {
     if (IsElementwise(s, factors))
       return Map<T>(MultiplyOp<T>{As<T>(a), As<T>(b), As<T>(y)}, factors, aligned, stream);
-    const bool wide = (s.channels_last ? s.channels : s.inner) % kWide<T> == 0 && aligned;
-    return wide ? ByFactors<kWide<T>>(s, As<T>(a), As<T>(b), As<T>(y), stream)
-                : ByFactors<1>(s, As<T>(a), As<T>(b), As<T>(y), stream);
+    return ByChannel<Product>(s, As<T>(a), As<T>(b), As<T>(y), aligned, stream);
   };
   return WithElement(run, a, b, y);
 }
 
 cudaError_t MultiplyBackward(const ChannelShape& s, ConstArray a, ConstArray b, int64_t factors,
-                             ConstArray dy, const ProductGradients& g, void* scratch,
+                             ConstArray dy, const PairGradients& g, void* scratch,
                              cudaStream_t stream) {
   const bool aligned = AllAligned16(a, b, dy, g.da, g.db);
   const auto run = [&]<typename T>() {
@@ -256,18 +301,27 @@ cudaError_t MultiplyBackward(const ChannelShape& s, ConstArray a, ConstArray b, 
                                         As<T>(g.db), g.adds_da, g.adds_db};
       return Map<T>(op, factors, aligned, stream);
     }
-    if (!s.channels_last) {
-      const bool wide = s.inner % kWide<T> == 0 && aligned;
-      return wide ? PlanesBackward<kWide<T>>(s, pa, pb, pdy, g, stream)
-                  : PlanesBackward<1>(s, pa, pb, pdy, g, stream);
-    }
-    float* const partial = static_cast<float*>(scratch);
-    constexpr int kWord = 4 / static_cast<int>(sizeof(T));
-    const bool wide = s.channels % kWord == 0 && aligned;
-    return wide ? RowsBackward<kWord>(s, pa, pb, pdy, g, partial, stream)
-                : RowsBackward<1>(s, pa, pb, pdy, g, partial, stream);
+    return ByChannelBackward<Product>(s, pa, pb, pdy, g, aligned, scratch, stream);
   };
   return WithElement(run, a, b, dy, g.da, g.db);
+}
+
+cudaError_t AddPerChannel(const ChannelShape& s, ConstArray a, ConstArray b, Array y,
+                          cudaStream_t stream) {
+  const auto run = [&]<typename T>() {
+    return ByChannel<Sum>(s, As<T>(a), As<T>(b), As<T>(y), AllAligned16(a, b, y), stream);
+  };
+  return WithElement(run, a, b, y);
+}
+
+cudaError_t AddPerChannelBackward(const ChannelShape& s, ConstArray dy, const PairGradients& g,
+                                  void* scratch, cudaStream_t stream) {
+  const auto run = [&]<typename T>() {
+    const bool aligned = AllAligned16(dy, g.da, g.db);
+    const T* const unread = nullptr;
+    return ByChannelBackward<Sum>(s, unread, unread, As<T>(dy), g, aligned, scratch, stream);
+  };
+  return WithElement(run, dy, g.da, g.db);
 }
 
 }  // namespace neap::kernels

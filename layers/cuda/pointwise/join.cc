@@ -4,6 +4,7 @@
 #include <array>
 
 #include "absl/strings/str_cat.h"
+#include "neap/core/base/status_macros.h"
 #include "neap/layers/cuda/candidates.h"
 #include "neap/layers/cuda/pointwise/concatenation.h"
 
@@ -27,6 +28,22 @@ cudaError_t AddForward(const LaunchArgs& a) {
     inputs[static_cast<size_t>(count++)] = a.Array(operand.operand);
   });
   return kernels::Add(inputs.data(), count, a.Array(Y()), a.Elements(Y()), a.stream);
+}
+
+cudaError_t AddPerChannel(const LaunchArgs& a) {
+  return kernels::AddPerChannel(ChannelShapeOf(a.signature.Spec(X(0))), a.Array(X(0)),
+                                a.Array(X(1)), a.Array(Y()), a.stream);
+}
+
+cudaError_t AddPerChannelBackward(const LaunchArgs& a) {
+  kernels::PairGradients gradients = {
+      .da = a.FindArray(Dx(0)),
+      .db = a.Array(Dx(1)),
+      .adds_da = a.signature.Has(Dx(0)) && a.signature.Accumulates(Dx(0)),
+      .adds_db = a.signature.Accumulates(Dx(1))};
+  if (gradients.da.data == a.Array(Dy()).data) gradients.da = {};  // dy is dx_0 already
+  return kernels::AddPerChannelBackward(ChannelShapeOf(a.signature.Spec(Dy())), a.Array(Dy()),
+                                        gradients, a.run.workspace, a.stream);
 }
 
 cudaError_t AddGradientsLaunch(const LaunchArgs& a) {
@@ -73,11 +90,25 @@ cudaError_t ConcatLaunch(const LaunchArgs& a) {
   return error;
 }
 
+absl::StatusOr<Candidates> AddBackwardCandidates(const StepSignature& signature,
+                                                 const SharedRuntime& runtime) {
+  const int64_t of_second = signature.Has(Dx(1)) ? signature.Spec(Dx(1)).elements() : 0;
+  const kernels::ChannelShape shape = ChannelShapeOf(signature.Spec(Dy()));
+  if (of_second == 0 || of_second == shape.outer * shape.channels * shape.inner)
+    return OwnKernel(signature, runtime, AddBackward);
+  RETURN_IF_ERROR(CheckFits32(signature, of_second));
+  RETURN_IF_ERROR(CheckFits32(signature, shape.inner));
+  return OwnKernel(signature, runtime, AddPerChannelBackward,
+                   kernels::PerChannelScratchBytes(shape, of_second));
+}
+
 }  // namespace
 
 absl::StatusOr<Candidates> AddCandidates(const StepSignature& signature,
                                          const SharedRuntime& runtime) {
-  if (signature.phase != Phase::kForward) return OwnKernel(signature, runtime, AddBackward);
+  if (signature.phase != Phase::kForward) return AddBackwardCandidates(signature, runtime);
+  if (signature.Spec(X(1)).elements() != signature.Spec(Y()).elements())
+    return OwnKernel(signature, runtime, AddPerChannel);
   int64_t inputs = 0;
   ForEachOfSlot(signature, Slot::kInput, [&](const OperandSpec&, size_t) { ++inputs; });
   if (inputs <= kernels::kMaxAddends) return OwnKernel(signature, runtime, AddForward);

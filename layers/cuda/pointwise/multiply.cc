@@ -15,10 +15,10 @@ cudaError_t Forward(const LaunchArgs& a) {
 }
 
 cudaError_t Backward(const LaunchArgs& a) {
-  const kernels::ProductGradients gradients = {.da = a.Array(Dx(0)),
-                                               .db = a.Array(Dx(1)),
-                                               .adds_da = a.signature.Accumulates(Dx(0)),
-                                               .adds_db = a.signature.Accumulates(Dx(1))};
+  const kernels::PairGradients gradients = {.da = a.Array(Dx(0)),
+                                            .db = a.Array(Dx(1)),
+                                            .adds_da = a.signature.Accumulates(Dx(0)),
+                                            .adds_db = a.signature.Accumulates(Dx(1))};
   return kernels::MultiplyBackward(ChannelShapeOf(a.signature.Spec(X(0))), a.Array(X(0)),
                                    a.Array(X(1)), a.Elements(X(1)), a.Array(Dy()), gradients,
                                    a.run.workspace, a.stream);
@@ -33,7 +33,7 @@ absl::StatusOr<Candidates> MultiplyCandidates(const StepSignature& signature,
   const int64_t factors = signature.Spec(X(1)).elements();
   RETURN_IF_ERROR(CheckFits32(signature, factors == shape.outer * shape.channels ? factors : 0));
   RETURN_IF_ERROR(CheckFits32(signature, shape.inner));
-  return OwnKernel(signature, runtime, Backward, kernels::MultiplyScratchBytes(shape, factors));
+  return OwnKernel(signature, runtime, Backward, kernels::PerChannelScratchBytes(shape, factors));
 }
 
 }  // namespace neap::cuda

@@ -3,8 +3,8 @@
 #include <doctest/doctest.h>
 
 #include "neap/layers/target_loss.h"
-#include "neap/nets/resnet.h"
-#include "neap/nets/unet.h"
+#include "neap/nets/residual/resnet.h"
+#include "neap/nets/segmentation/unet.h"
 
 namespace neap {
 namespace {

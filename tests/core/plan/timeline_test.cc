@@ -12,7 +12,7 @@
 #include "neap/layers/catalog/default_catalog.h"
 #include "neap/layers/devices/device_description.h"
 #include "neap/memory/planner.h"
-#include "neap/nets/resnet.h"
+#include "neap/nets/residual/resnet.h"
 #include "tests/plan_script.h"
 
 namespace neap {

@@ -18,7 +18,7 @@
 #include "neap/layers/fusion/rules.h"
 #include "neap/layers/join.h"
 #include "neap/layers/softmax_cross_entropy.h"
-#include "neap/nets/resnet.h"
+#include "neap/nets/residual/resnet.h"
 
 namespace neap {
 namespace {

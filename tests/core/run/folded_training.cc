@@ -10,7 +10,7 @@
 #include "neap/core/program/passes.h"
 #include "neap/layers/fusion/folded_convolution.h"
 #include "neap/layers/fusion/rules.h"
-#include "neap/nets/resnet.h"
+#include "neap/nets/residual/resnet.h"
 #include "tests/core/run/random_training.h"
 #include "tests/forwarding_device.h"
 

@@ -11,7 +11,7 @@
 #include "neap/core/checkpoint/safetensors.h"
 #include "neap/core/run/session.h"
 #include "neap/memory/create_session.h"
-#include "neap/nets/unet.h"
+#include "neap/nets/segmentation/unet.h"
 #include "tests/scratch_directory.h"
 #include "tests/small_training.h"
 

@@ -242,6 +242,7 @@ TEST_CASE("layers without windows keep all axes") {
     CHECK(Specify(InstanceNorm{}, {x})->values_per_variance == shape.positions());
     CHECK(OutputOf(LocalResponseNorm{}, {x}) == same);
     CHECK(OutputOf(Add{}, {x, x}) == same);
+    CHECK(OutputOf(Add{}, {x, Floats({2, 6, 1, 1}, Layout::kChannelsLast)}) == same);
     CHECK(OutputOf(Multiply{}, {x, x}) == same);
     CHECK(OutputOf(Multiply{}, {x, Floats({2, 6, 1, 1}, Layout::kChannelsLast)}) == same);
     CHECK(OutputOf(ChannelShuffle{.groups = 3}, {x}) == same);

@@ -105,6 +105,10 @@ TEST_CASE("wrong inputs are refused") {
                "input 0 is 1x1x1x1 int32 nchw, expected a floating-point tensor");
   CheckRefused(Add{}, {x, Image({2, 6, 5, 4})},
                "cannot add input 1 of shape 2x6x5x4 to input 0 of shape 2x6x5x5");
+  CheckRefused(Add{}, {Image({2, 6, 1, 1}), x},
+               "cannot add input 1 of shape 2x6x5x5 to input 0 of shape 2x6x1x1");
+  CheckRefused(Add{}, {x, x, Image({2, 6, 1, 1})},
+               "cannot add input 2 of shape 2x6x1x1 to input 0 of shape 2x6x5x5");
   CheckRefused(Multiply{}, {x, Image({2, 6, 5, 1})},
                "cannot multiply input 0 of shape 2x6x5x5 by input 1 of shape 2x6x5x1: it must be of"
                " that shape or 2x6x1x1");

@@ -224,6 +224,13 @@ TEST_CASE("the other layers declare what their headers say") {
   CHECK(StepsText(add) ==
         "forward: input[0] input[1] -> output[0] output[0] over input[0]\n"
         "backward_data: output_grad[0] -> input_grad[0] input_grad[1] adds to input_grad\n");
+  const LayerSpec per_channel = Specified(Add{}, {x, Image({2, 3, 1, 1})});
+  CHECK(per_channel.output == x);
+  CHECK_FALSE(per_channel.passes_gradient);
+  CHECK(StepsText(per_channel) ==
+        "forward: input[0] input[1] -> output[0] output[0] over input[0]\n"
+        "backward_data: output_grad[0] -> input_grad[0] input_grad[1]"
+        " input_grad[0] over output_grad[0] adds to input_grad\n");
   const LayerSpec concat = Specified(Concat{}, {x, Image({2, 5, 4, 4})});
   CHECK(concat.output.shape == Shape{2, 8, 4, 4});
   CHECK_FALSE(concat.passes_gradient);

@@ -15,7 +15,7 @@
 #include "neap/layers/devices/device_description.h"
 #include "neap/memory/placement/placement_search.h"
 #include "neap/memory/planner.h"
-#include "neap/nets/resnet.h"
+#include "neap/nets/residual/resnet.h"
 #include "tests/memory/placement/separate_stays.h"
 #include "tests/random_graph.h"
 

@@ -72,7 +72,8 @@ TEST_CASE("batch norms, joins, dropout, padding and slices compute what ONNX say
        model.Random("bn.running_mean", {3}), model.RandomPositive("bn.running_var", {3})},
       {{"epsilon", 1e-3F}});
   const std::string sum = model.Node("Sum", {norm, "x", norm});
-  const std::string dropped = model.Node("Dropout", {sum, model.Scalar("ratio", 0.3F)});
+  const std::string raised = model.Node("Add", {model.Node("GlobalAveragePool", {sum}), sum});
+  const std::string dropped = model.Node("Dropout", {raised, model.Scalar("ratio", 0.3F)});
   const std::string both = model.Node("Concat", {dropped, norm}, {{"axis", int64_t{-3}}});
   const std::string padded =
       model.Node("Pad", {both, model.Integers("pads", {0, 0, 1, 2, 0, 0, 1, 2})});

@@ -104,6 +104,7 @@ TEST_CASE("a network that was written and read again has the same plan and the s
   CheckRoundTrip("resnet20", {.batch = 4, .image = 16});
   CheckRoundTrip("densenet-bc-cifar", {.batch = 2, .image = 16, .depth = 16});
   CheckRoundTrip("unet", {.batch = 1, .image = 16});
+  CheckRoundTrip("unet-resnet18", {.batch = 2, .image = 64, .classes = 3});
   CheckRoundTrip("mobilenet_v3_small", {.batch = 2, .image = 32, .classes = 10});
   CheckRoundTrip("efficientnet_b0", {.batch = 2, .image = 32, .classes = 10});
 }
@@ -245,6 +246,23 @@ TEST_CASE("images follow vectors and vectors images") {
   x = net.Add("sum", neap::Add{}, {y, x});
   x = net.Add("fc2", FullyConnected{.out_features = 3, .bias = false}, {x});
   net.Loss(x, SoftmaxCrossEntropy{});
+  const ScratchDirectory directory;
+  const NamedValues weights = RandomWeights(net);
+  REQUIRE(nets::WriteOnnx(directory.File("n.onnx"), net, weights).ok());
+  const absl::StatusOr<OnnxModel> read = nets::ReadOnnx(directory.File("n.onnx"), {.batch = 2});
+  REQUIRE_MESSAGE(read.ok(), read.status().ToString());
+  CHECK(read->weights == weights);
+  const auto device = CpuDevice::Open().value();
+  CHECK(PlanOf(read->graph, *device) == PlanOf(net, *device));
+}
+
+TEST_CASE("a vector is added to images as one value for each channel") {
+  Graph net({.name = "n", .batch = 2});
+  const std::string x = net.Input({2, 4, 4});
+  const std::string y = net.Add("conv", Convolution{.out_channels = 6}, {x});
+  const std::string vector = net.Add("fc1", FullyConnected{.out_features = 6}, {x});
+  const std::string sum = net.Add("sum", neap::Add{}, {y, vector});
+  net.Loss(net.Add("fc2", FullyConnected{.out_features = 3}, {sum}), SoftmaxCrossEntropy{});
   const ScratchDirectory directory;
   const NamedValues weights = RandomWeights(net);
   REQUIRE(nets::WriteOnnx(directory.File("n.onnx"), net, weights).ok());
