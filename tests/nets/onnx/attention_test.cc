@@ -29,7 +29,8 @@ using nets::OnnxModel;
 using nets::ReadOnnx;
 using nets::WriteOnnx;
 
-constexpr int64_t kSize = 8, kPatch = 4, kWidth = 6, kHeads = 2, kDims = 3, kClasses = 5;
+constexpr int64_t kSize = 8, kPatch = 4, kModelWidth = 6, kAttentionHeads = 2, kDims = 3,
+                  kClasses = 5;
 constexpr int64_t kPatches = 4, kTokens = 5;
 
 std::vector<float> Images(int64_t count) {
@@ -62,28 +63,29 @@ class Vit {
     return Node("Add", {model_.Random(name + ".bias", {out}), product});
   }
   std::string Norm(const std::string& name, const std::string& x) {
-    return Node("LayerNormalization", {x, model_.Random(name + ".weight", {kWidth}),
-                                       model_.Random(name + ".bias", {kWidth})});
+    return Node("LayerNormalization", {x, model_.Random(name + ".weight", {kModelWidth}),
+                                       model_.Random(name + ".bias", {kModelWidth})});
   }
   // {1, 4, 6}
   std::string Patches() {
-    const std::string conv = Node("Conv",
-                                  {"x", model_.Random("patch.weight", {kWidth, 3, kPatch, kPatch}),
-                                   model_.Random("patch.bias", {kWidth})},
-                                  {{"strides", Ints{kPatch, kPatch}}});
-    return Transpose(Reshape(conv, {1, kWidth, -1}), {0, 2, 1});
+    const std::string conv =
+        Node("Conv",
+             {"x", model_.Random("patch.weight", {kModelWidth, 3, kPatch, kPatch}),
+              model_.Random("patch.bias", {kModelWidth})},
+             {{"strides", Ints{kPatch, kPatch}}});
+    return Transpose(Reshape(conv, {1, kModelWidth, -1}), {0, 2, 1});
   }
   // {1, 5, 6}
   std::string WithClassToken(const std::string& x) {
-    const std::string token =
-        Node("Expand", {model_.Random("cls_token", {1, 1, kWidth}), Ints64({1, 1, kWidth})});
+    const std::string token = Node(
+        "Expand", {model_.Random("cls_token", {1, 1, kModelWidth}), Ints64({1, 1, kModelWidth})});
     const std::string all = Node("Concat", {token, x}, {{"axis", int64_t{1}}});
-    return Node("Add", {all, model_.Random("pos_embed", {1, kTokens, kWidth})});
+    return Node("Add", {all, model_.Random("pos_embed", {1, kTokens, kModelWidth})});
   }
   // query, key and value {1, 2, T, 3} of one product, each the entry of a Gather.
   std::vector<std::string> HeadsOf(const std::string& x, int64_t tokens) {
-    std::string qkv = Linear("qkv", x, kWidth, 3 * kWidth);
-    qkv = Transpose(Reshape(qkv, {1, tokens, 3, kHeads, kDims}), {2, 0, 3, 1, 4});
+    std::string qkv = Linear("qkv", x, kModelWidth, 3 * kModelWidth);
+    qkv = Transpose(Reshape(qkv, {1, tokens, 3, kAttentionHeads, kDims}), {2, 0, 3, 1, 4});
     std::vector<std::string> parts;
     for (const int64_t i : {0, 1, 2}) {
       const std::string index = absl::StrCat("index", i);
@@ -96,10 +98,11 @@ class Vit {
     return parts;
   }
   std::string Joined(const std::string& y, int64_t tokens) {
-    return Linear("proj", Reshape(Transpose(y, {0, 2, 1, 3}), {1, tokens, kWidth}), kWidth, kWidth);
+    return Linear("proj", Reshape(Transpose(y, {0, 2, 1, 3}), {1, tokens, kModelWidth}),
+                  kModelWidth, kModelWidth);
   }
   void End(const std::string& x) {
-    model_.Output(Node("Gemm", {x, model_.Random("head.weight", {kClasses, kWidth})},
+    model_.Output(Node("Gemm", {x, model_.Random("head.weight", {kClasses, kModelWidth})},
                        {{"transB", int64_t{1}}}));
   }
 
@@ -164,7 +167,7 @@ TEST_CASE("a vision transformer with a class token is read as its layers") {
   const OnnxModel read = ReadVit(vit.model());
   REQUIRE(LayersOf(read, "attention").size() == 1);
   const GraphLayer& attention = *LayersOf(read, "attention")[0];
-  CHECK(attention.layer == Layer(Attention{.heads = kHeads}));
+  CHECK(attention.layer == Layer(Attention{.heads = kAttentionHeads}));
   CHECK(attention.inputs.size() == 1);
   REQUIRE(LayersOf(read, "prepend_token").size() == 1);
   CHECK(LayersOf(read, "position_embedding").size() == 1);
@@ -183,14 +186,14 @@ TEST_CASE("a fused attention with a bias of each head is one layer of the patche
   const std::string query = vit.Node("Mul", {parts[0], root});
   const std::string key = vit.Node("Mul", {vit.Transpose(parts[1], {0, 1, 3, 2}), root});
   std::string y = vit.Node("MatMul", {query, key});
-  y = vit.Node("Add", {y, vit.model().Random("bias", {1, kHeads, kPatches, kPatches})});
+  y = vit.Node("Add", {y, vit.model().Random("bias", {1, kAttentionHeads, kPatches, kPatches})});
   y = vit.Node("MatMul", {vit.Node("Softmax", {y}, {{"axis", int64_t{-1}}}), parts[2]});
   y = vit.Node("Add", {x, vit.Joined(y, kPatches)});
   vit.End(vit.Node("ReduceMean", {y}, {{"axes", Ints{1}}, {"keepdims", int64_t{0}}}));
   const OnnxModel read = ReadVit(vit.model());
   REQUIRE(LayersOf(read, "attention").size() == 1);
   CHECK(LayersOf(read, "attention")[0]->layer ==
-        Layer(Attention{.heads = kHeads, .scale = 0.25F, .learned_bias = true}));
+        Layer(Attention{.heads = kAttentionHeads, .scale = 0.25F, .learned_bias = true}));
   CHECK(LayersOf(read, "reshape").empty());
   CheckImages(vit.model());
 }
@@ -209,7 +212,7 @@ TEST_CASE("a product of two layers' outputs that is no attention is refused by i
   Vit vit;
   const std::vector<std::string> parts = vit.HeadsOf(vit.Patches(), kPatches);
   const std::string y = vit.Node("MatMul", {parts[0], vit.Transpose(parts[1], {0, 1, 3, 2})});
-  vit.End(vit.Reshape(vit.Node("Relu", {y}), {1, kHeads * kPatches * kPatches}));
+  vit.End(vit.Reshape(vit.Node("Relu", {y}), {1, kAttentionHeads * kPatches * kPatches}));
   const ScratchDirectory directory;
   const std::string message(
       ReadOnnx(vit.model().Write(directory), {.batch = 2}).status().message());

@@ -72,7 +72,8 @@ TEST_CASE("rows by ids are an embedding, and constants for each position one of 
 TEST_CASE("networks of ids are read as they were written") {
   Graph net({.name = "words", .batch = 2});
   net.Input("input", {kIds}, DType::kInt32);
-  std::string x = net.Add("wte", Embedding{.vocabulary = kWords, .channels = kTokenWidth}, {"input"});
+  std::string x =
+      net.Add("wte", Embedding{.vocabulary = kWords, .channels = kTokenWidth}, {"input"});
   x = net.Add("wpe", PositionEmbedding{}, {x});
   x = net.Add("norm", LayerNorm{}, {x});
   x = net.Add("head", Convolution{.out_channels = kWords, .bias = false}, {x});
@@ -135,15 +136,16 @@ TEST_CASE("other uses of ids are refused by name, and a token in front is writte
   sum.Output(sum.Node("Add", {sum.Node("Gather", {table, "x"}), "x"}));
   CHECK(RefusalOf(sum).find("has ids, which only a Gather reads") != std::string::npos);
   OnnxBuilder columns = OfIds({2, kIds});
-  columns.Output(
-      columns.Node("Gather", {columns.Random("t", {kWords, kTokenWidth}), "x"}, {{"axis", int64_t{1}}}));
+  columns.Output(columns.Node("Gather", {columns.Random("t", {kWords, kTokenWidth}), "x"},
+                              {{"axis", int64_t{1}}}));
   CHECK(RefusalOf(columns).find("it takes entries along axis 1 of 9x3; rows of a matrix are "
                                 "needed") != std::string::npos);
 
   Graph net({.name = "words", .batch = 2});
   net.Input("input", {kIds}, DType::kInt32);
   net.Input("next", {kIds + 1}, DType::kInt32);
-  std::string x = net.Add("wte", Embedding{.vocabulary = kWords, .channels = kTokenWidth}, {"input"});
+  std::string x =
+      net.Add("wte", Embedding{.vocabulary = kWords, .channels = kTokenWidth}, {"input"});
   x = net.Add("token", PrependToken{}, {x});
   net.Loss("loss", SoftmaxCrossEntropy{}, {x, "next"});
   NamedValues weights;
