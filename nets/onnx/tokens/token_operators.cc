@@ -55,10 +55,11 @@ absl::Status NetworkBuilder::AddIds(const ValueInfo& input) {
   const onnx_schema::Shape& shape = input.type().tensor_type().shape();
   file_batch_ = shape.dim(0).dim_value();
   batch_ = options_.batch.value_or(file_batch_ > 0 ? file_batch_ : kBatchOfAny);
-  neap::Shape::Dims dims = {};
-  for (int axis = 1; axis < shape.dim_size(); ++axis)
-    dims.push_back(options_.image.value_or(shape.dim(axis).dim_value()));
-  const neap::Shape example(std::move(dims));
+  neap::Shape::Dims dims(static_cast<size_t>(shape.dim_size() - 1));
+  for (int axis = 1; axis < shape.dim_size(); ++axis) {
+    dims[static_cast<size_t>(axis - 1)] = options_.image.value_or(shape.dim(axis).dim_value());
+  }
+  const neap::Shape example(dims);
   for (const int64_t extent : example.dims()) {
     if (extent >= 1 && extent <= kMaxExtent && batch_ <= kMaxExtent) continue;
     return absl::InvalidArgumentError(
