@@ -23,9 +23,7 @@ absl::StatusOr<std::optional<int32_t>> IgnoredLabel(const std::string& directory
   const absl::StatusOr<ReadableFile> file = ReadableFile::Open(path);
   if (absl::IsNotFound(file.status())) return std::nullopt;
   RETURN_IF_ERROR(file.status());
-  if (file->size_bytes() > kMaxDatasetBytes)
-    return absl::InvalidArgumentError(absl::StrCat(path, ": is larger than 64 MiB"));
-  ASSIGN_OR_RETURN(const std::string text, file->ReadAll());
+  ASSIGN_OR_RETURN(const std::string text, file->ReadAll(kMaxDatasetBytes));
   ASSIGN_OR_RETURN(const Json dataset, ParseJson(text, path.c_str()));
   const bool has_labels =
       dataset.is_object() && dataset.contains("labels") && dataset.at("labels").is_object();

@@ -124,7 +124,7 @@ Values ReferenceBiasedGelu(const StepSignature& signature, const Values& given) 
   const Function function = GeluFunction(signature.layer.As<BiasedGelu>()->gelu);
   std::vector<double> z = given.at(X());
   for (size_t i = 0; i < z.size(); ++i) z[i] += given.at(Param(0))[ChannelOf(spec.shape, i)];
-  z = Rounded(spec, z);
+  z = AsStored(spec, z);
   if (signature.phase == Phase::kForward) {
     std::transform(z.begin(), z.end(), z.begin(), function.value);
     return {{Y(), z}};
@@ -132,7 +132,7 @@ Values ReferenceBiasedGelu(const StepSignature& signature, const Values& given) 
   std::vector<double> dx = given.at(Dy());
   for (size_t i = 0; i < dx.size(); ++i) dx[i] *= function.slope(z[i]);
   std::vector<double> dbias(static_cast<size_t>(spec.shape.c()));
-  const std::vector<double> stored = Rounded(spec, dx);
+  const std::vector<double> stored = AsStored(spec, dx);
   for (size_t i = 0; i < dx.size(); ++i) dbias[ChannelOf(spec.shape, i)] += stored[i];
   return {{Dx(), dx}, {ParamGrad(0), dbias}};
 }

@@ -7,6 +7,7 @@
 #include "neap/core/program/feeds.h"
 #include "neap/layers/tokens/embedding.h"
 #include "neap/layers/tokens/linear_cross_entropy.h"
+#include "tests/layers/reference_channels.h"
 
 namespace neap::testing {
 namespace {
@@ -67,13 +68,13 @@ TokenLoss TokenLossOf(const StepSignature& signature, const Values& given) {
     Vector logits(classes);
     for (size_t k = 0; k < weight.size(); ++k)
       logits[k / channels] += weight[k] * x[TokenChannelAt(spec.shape, i, k % channels)];
-    logits = Rounded(row, logits);
+    logits = AsStored(row, logits);
     for (size_t v = 0; signature.Has(Param(1)) && v < classes; ++v)
       logits[v] += given.at(Param(1))[v];
     const auto [loss, is_correct] = Score(labels[i], factor, logits);
     result.losses.push_back(loss);
     result.correct += is_correct ? 1 : 0;
-    logits = Rounded(row, logits);
+    logits = AsStored(row, logits);
     for (size_t k = 0; k < weight.size(); ++k) {
       const size_t at = TokenChannelAt(spec.shape, i, k % channels);
       result.dx[at] += logits[k / channels] * weight[k];

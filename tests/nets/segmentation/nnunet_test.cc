@@ -127,7 +127,8 @@ TEST_CASE("each head has nnU-Net's loss, with half the weight of the head above"
   NnUNetOptions options = NnUNet3d(32);  // four resolutions, and three heads
   options.batch_dice = true;
   std::vector<float> weights;
-  for (const ResolvedLayer& layer : Resolved(NnUNet(options)).graph().layers) {
+  const Resolved resolved(NnUNet(options));
+  for (const ResolvedLayer& layer : resolved.graph().layers) {
     if (!IsLoss(layer.role)) continue;
     const DiceLoss& loss = *layer.layer.As<DiceLoss>();
     CHECK((loss.batch && !loss.background && loss.cross_entropy == 1 && loss.smooth == 1e-5F));
