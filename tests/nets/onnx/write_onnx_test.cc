@@ -387,18 +387,5 @@ TEST_CASE("a file has several inputs and outputs, which are not read again") {
   CHECK(refused.message().find("the graph has 2 outputs") != std::string::npos);
 }
 
-TEST_CASE("missing weights are named") {
-  const ScratchDirectory directory;
-  const Graph graph = nets::Build("lenet", {.batch = 1}).value();
-  NamedValues weights = RandomWeights(graph);
-  weights.begin()->second.pop_back();
-  const std::string name = weights.begin()->first;
-  const absl::Status wrong = nets::WriteOnnx(directory.File("n.onnx"), graph, weights);
-  CHECK(std::string(wrong.message()).find("tensor '" + name + "' has ") == 0);
-  weights.erase(name);
-  const absl::Status missing = nets::WriteOnnx(directory.File("n.onnx"), graph, weights);
-  CHECK(missing.message() == "tensor '" + name + "' is missing");
-}
-
 }  // namespace
 }  // namespace neap::testing

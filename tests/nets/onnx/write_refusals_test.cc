@@ -49,5 +49,18 @@ TEST_CASE("layers without an operator are named, and nothing is written") {
   CHECK_FALSE(std::filesystem::exists(directory.File("n.onnx")));
 }
 
+TEST_CASE("weights that are missing, or have another number of values, are named") {
+  Graph net({.name = "n", .batch = 1});
+  net.Loss(net.Add("fc", FullyConnected{.out_features = 2}, {net.Input({3, 1, 1})}),
+           SoftmaxCrossEntropy{});
+  const ScratchDirectory directory;
+  const absl::Status wrong = nets::WriteOnnx(directory.File("n.onnx"), net,
+                                             {{"fc.weight", {1, 2, 3, 4, 5}}, {"fc.bias", {1, 2}}});
+  CHECK(std::string(wrong.message()).find("tensor 'fc.weight' has ") == 0);
+  const absl::Status missing =
+      nets::WriteOnnx(directory.File("n.onnx"), net, {{"fc.bias", {1, 2}}});
+  CHECK(missing.message() == "tensor 'fc.weight' is missing");
+}
+
 }  // namespace
 }  // namespace neap::testing

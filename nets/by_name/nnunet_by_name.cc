@@ -1,4 +1,4 @@
-#include "neap/nets/segmentation/by_name.h"
+#include "neap/nets/by_name/nnunet_by_name.h"
 
 #include <array>
 #include <cstddef>

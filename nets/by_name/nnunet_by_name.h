@@ -1,4 +1,4 @@
-// The networks of this folder with the options that names take (nets/registry.h).
+// nnU-Net's networks with the options that names take (nets/registry.h).
 #pragma once
 
 #include <string_view>
