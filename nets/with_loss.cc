@@ -26,10 +26,12 @@ std::optional<Layer> WeightedAs(const Layer& loss, float weight) {
   weighted.weight = weight;
   return weighted;
 }
-std::optional<Layer> Weighted(const Layer& loss, float weight) {
+std::optional<Layer> WeightedOfTargets(const Layer& loss, float weight) {
   if (auto squared = WeightedAs<MeanSquaredError>(loss, weight)) return squared;
   if (auto binary = WeightedAs<BinaryCrossEntropy>(loss, weight)) return binary;
-  if (auto focal = WeightedAs<FocalLoss>(loss, weight)) return focal;
+  return WeightedAs<FocalLoss>(loss, weight);
+}
+std::optional<Layer> WeightedOfLabels(const Layer& loss, float weight) {
   if (auto softmax = WeightedAs<SoftmaxCrossEntropy>(loss, weight)) return softmax;
   return WeightedAs<DiceLoss>(loss, weight);
 }
@@ -79,7 +81,7 @@ absl::StatusOr<Graph> WithLabelLoss(const Graph& net, const Layer& loss) {
                                                        std::string(layer.layer.type()),
                                                        " has no labels to compare with"));
       }
-      layer.layer = *Weighted(loss, *weight * *given);
+      layer.layer = *WeightedOfLabels(loss, *weight * *given);
     }
     changed.Add(std::move(layer));
   }
@@ -143,7 +145,7 @@ absl::StatusOr<Graph> WithTargetLoss(const Graph& net, const Layer& loss) {
   changed.Loss(main->name, loss, {resolved.NameOf(predictions), wanted});
   for (const ResolvedLayer& layer : resolved.layers) {
     if (layer.role != LayerRole::kAuxiliaryLoss) continue;
-    std::optional<Layer> auxiliary = Weighted(loss, layer.spec.loss_weight);
+    std::optional<Layer> auxiliary = WeightedOfTargets(loss, layer.spec.loss_weight);
     if (!auxiliary.has_value()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "layer '", layer.name, "': an auxiliary loss of type ", std::string(layer.layer.type()),

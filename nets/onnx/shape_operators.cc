@@ -114,9 +114,10 @@ absl::StatusOr<bool> IsWrittenReshape(NodeReader& node, const NetworkBuilder& ne
 }
 
 // Whether the Transpose is a layer that neap wrote. The others of what it writes are called so, or
-// read other axes than a layer's.
+// are parts of a layer whose name their output has.
 bool IsWrittenPermute(const NodeReader& node, const NetworkBuilder& network, const ImageValue& x) {
   return network.written_by_neap() && x.is_image() &&
+         node.proto().name() == node.proto().output(0) &&
          !absl::EndsWith(node.proto().name(), ".channels_last");
 }
 

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -151,7 +152,10 @@ TEST_CASE("a network without logits becomes one with them, of the same parameter
   CHECK(changed == expected);
   changed.Output("head");
   const ResolvedGraph resolved = Resolve(changed, Mode::kInference).value();
-  CHECK(resolved.layers[3].spec.output.shape == Shape({2, 9, 4}));
+  const auto head = std::find_if(resolved.layers.begin(), resolved.layers.end(),
+                                 [](const ResolvedLayer& layer) { return layer.name == "head"; });
+  REQUIRE(head != resolved.layers.end());
+  CHECK(head->spec.output.shape == Shape({2, 9, 4}));
   CHECK(nets::WithLogits(changed).value() == changed);
   net.Output("head");
   CHECK(absl::IsInvalidArgument(nets::WithLogits(net).status()));

@@ -296,6 +296,19 @@ std::vector<Factors> Isolated(const Arrangement& from, size_t axis) {
   return {before, wanted, behind};
 }
 
+// The order of the layer's axes behind N, from 1, if each of `parts` is one of them.
+std::optional<std::vector<int64_t>> OrderOfWholeAxes(const Arrangement& from,
+                                                     const std::vector<Factors>& parts) {
+  if (parts.size() + 1 != from.layer().size()) return std::nullopt;
+  std::vector<int64_t> order;
+  for (const Factors& part : parts) {
+    if (part.size() != 1 || part[0].extent != from.layer()[static_cast<size_t>(part[0].axis)])
+      return std::nullopt;
+    order.push_back(part[0].axis);
+  }
+  return order;
+}
+
 std::optional<Rearrangement> Rearrange(const Arrangement& from, const std::vector<Factors>& wanted,
                                        size_t max_axes) {
   const Factors source = InLayersOrder(WithoutBatch(All(Divided(from.axes(), All(wanted)))));
@@ -310,6 +323,11 @@ std::optional<Rearrangement> Rearrange(const Arrangement& from, const std::vecto
   Rearrangement result;
   result.arrangement = Renamed(from, wanted, std::move(with_batch));
   const Runs runs = RunsOf(source, target);
+  if (const auto order = OrderOfWholeAxes(from, parts);
+      order.has_value() && runs.order.size() > 1) {
+    result.order = *order;
+    return result;
+  }
   std::vector<int64_t> extents = own;  // of the layer that is there so far
   if (runs.order.size() > 1) {
     if (runs.order.size() > max_axes) return std::nullopt;

@@ -20,6 +20,7 @@
 #include "neap/nets/onnx/onnx_file.h"
 #include "tests/nets/onnx/array_reference.h"
 #include "tests/nets/onnx/onnx_builder.h"
+#include "tests/nets/onnx/onnx_checks.h"
 #include "tests/scratch_directory.h"
 
 namespace neap::testing {
@@ -221,28 +222,17 @@ TEST_CASE("a product of two layers' outputs that is no attention is refused by i
   CHECK(message.find("Relu") != std::string::npos);
 }
 
-NamedValues WeightsOf(const Graph& net) {
-  const ResolvedGraph resolved = Resolve(net, Mode::kTraining).value();
-  NamedValues weights;
-  for (const ResolvedLayer& layer : resolved.layers) {
-    for (const ParamSpec& param : layer.spec.params) {
-      std::vector<float>& values = weights[ParamName(layer, param)];
-      for (int64_t i = 0; i < param.tensor.elements(); ++i)
-        values.push_back(static_cast<float>(i % 7) / 4 - 0.5F);
-    }
-  }
-  return weights;
-}
-
 // The network of the layer alone is read as it was written, and computes the same bits.
 void CheckWritten(const Layer& layer, const std::vector<std::string>& inputs, int64_t channels) {
   CAPTURE(layer.Parameters());
   Graph net({.name = "n", .batch = 2});
   const std::string x = net.Input({channels, kTokens});
   for (size_t i = 0; i < inputs.size(); ++i)
-    net.Add(inputs[i], Convolution{.out_channels = channels}, {x});
+    net.Add(inputs[i], LinearOfTokens(channels, /*bias=*/true), {x});
   const std::string y = net.Add("layer", layer, inputs);
-  const TensorSpec spec = Resolve(net, Mode::kInference)->layers.back().spec.output;
+  const TensorSpec input = {.shape = {2, channels, kTokens}};
+  const TensorSpec spec =
+      layer.Specify({.inputs = std::vector<TensorSpec>(inputs.size(), input)}).value().output;
   net.TargetLoss(y, MeanSquaredError{}, {spec.shape[1], spec.shape[2]});
   const NamedValues weights = WeightsOf(net);
   const ScratchDirectory directory;

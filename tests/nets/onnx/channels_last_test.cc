@@ -103,7 +103,7 @@ void CheckBlock(bool scales_last) {
   CHECK(NamesAndTypes(read) ==
         std::vector<std::string>{"input feed", "conv_dw convolution", "norm layer_norm",
                                  "fc1 convolution", "act.Mul gelu", "fc2 convolution",
-                                 "scale convolution", "sum.Add add", "classes fully_connected",
+                                 "scale scale_shift", "sum.Add add", "classes fully_connected",
                                  "labels feed", "loss softmax_cross_entropy"});
   CHECK(read.graph.layers()[3].layer == Layer(Convolution{.out_channels = 8}));
   CheckPredicts(model, {1, kChannels, kHeight, kWidth});
@@ -162,8 +162,9 @@ TEST_CASE("images of both layouts are not combined, and others than channels are
   LastModel width;
   width.End(width.Node("fc", "MatMul", {"x", width.model().Random("w", {kWidth, kWidth})}));
   const std::vector<std::string> moved = NamesAndTypes(ReadLast(width.model()));
-  CHECK(moved[1] == "fc.MatMul_permuted permute");
-  CHECK(moved[2] == "fc convolution");
+  CHECK(moved[1] == "fc.MatMul_divided reshape");  // one spatial axis, of all others
+  CHECK(moved[2] == "fc.MatMul_permuted permute");
+  CHECK(moved[3] == "fc convolution");
   LastModel windows;
   const std::string pooled = windows.Node("pool", "GlobalAveragePool", {windows.Last("x")});
   windows.model().EndWithClasses(pooled, kHeight);

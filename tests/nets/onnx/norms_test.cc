@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "neap/layers/convolution.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
+#include "neap/layers/scale_shift.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/nets/onnx/onnx_file.h"
 #include "tests/nets/onnx/onnx_builder.h"
@@ -207,7 +207,7 @@ TEST_CASE("a bias behind a norm that has a scale alone becomes its own") {
       twice.Transposed(twice.Node("Mul", {scaled, twice.model().Random("more", {6})}), kToSecond));
   const OnnxModel read = ReadNorms(twice.model());
   CHECK(read.graph.layers()[1].layer == Layer(LayerNorm{.bias = false}));
-  CHECK(read.graph.layers()[2].layer.As<Convolution>() != nullptr);
+  CHECK(read.graph.layers()[2].layer == Layer(ScaleShift{.learns_scale = true}));
   CheckPredicts(twice.model(), {1, 6, 4, 3});
 }
 
@@ -253,7 +253,7 @@ TEST_CASE("a norm of which two layers read the result keeps it, and its constant
   const OnnxModel read = ReadNorms(given.model());
   REQUIRE(read.graph.layers().size() == 7);
   CHECK(read.graph.layers()[1].layer == Layer(LayerNorm{.epsilon = 1e-3F, .affine = false}));
-  CHECK(read.graph.layers()[2].layer.As<Convolution>() != nullptr);
+  CHECK(read.graph.layers()[2].layer == Layer(ScaleShift{.learns_scale = true}));
 }
 
 TEST_CASE("norms over other axes, of which neap has none, are refused") {

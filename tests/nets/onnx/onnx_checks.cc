@@ -104,4 +104,26 @@ void CheckOneNode(const OneNode& given) {
   }
 }
 
+NamedValues WeightsOf(const Graph& net) {
+  const ResolvedGraph resolved = Resolve(net, Mode::kInference).value();
+  NamedValues weights;
+  for (const ResolvedLayer& layer : resolved.layers) {
+    for (const ParamSpec& param : layer.spec.params) {
+      std::vector<float>& values = weights[ParamName(layer, param)];
+      for (int64_t i = 0; i < param.tensor.elements(); ++i)
+        values.push_back(static_cast<float>((i + std::ssize(weights)) * 5 % 13) / 8 - 0.5F);
+    }
+  }
+  return weights;
+}
+
+Convolution LinearOfTokens(int64_t channels, bool bias) {
+  return {.out_channels = channels,
+          .kernel = Extents::Of({1}),
+          .stride = Extents::Of({1}),
+          .padding = Extents::Of({0}),
+          .dilation = Extents::Of({1}),
+          .bias = bias};
+}
+
 }  // namespace neap::testing

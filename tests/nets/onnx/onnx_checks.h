@@ -5,7 +5,10 @@
 #include <string>
 
 #include "neap/core/base/tensor.h"
+#include "neap/core/checkpoint/checkpoint.h"
+#include "neap/core/graph/graph.h"
 #include "neap/core/step/layer.h"
+#include "neap/layers/convolution.h"
 #include "tests/nets/onnx/onnx_builder.h"
 
 namespace neap::testing {
@@ -16,6 +19,12 @@ void CheckPredicts(OnnxBuilder& builder, Ints dims, Layout layout = Layout::kCha
 
 // The same with a loss whose predictions are what the file computes.
 void CheckComputes(const OnnxBuilder& builder, Ints dims, const Layer& loss);
+
+// Values for all parameters of the network, each parameter's others than the next one's.
+NamedValues WeightsOf(const Graph& net);
+
+// A linear layer of each token, with the extents that a reader gives it.
+Convolution LinearOfTokens(int64_t channels, bool bias);
 
 // A model that applies one operator to the images and classifies what it computes.
 struct OneNode {

@@ -239,6 +239,7 @@ T RunNode(const Run& run) {
   if (op == "Flatten" || op == "Reshape" || op == "Squeeze") return Flat(run);
   for (const char* const same : {"Identity", "Dropout", "Cast", "Transpose", "Split"})
     if (op == same) return run.in[0];
+  if (op == "Neg") return Map(run, [](double x) { return -x; });
   if (op == "Relu") return Map(run, [](double x) { return std::max(x, 0.0); });
   if (op == "Softmax" || op == "LogSoftmax") return SoftmaxAlong(run, op == "LogSoftmax");
   if (op == "Sigmoid") return Map(run, Sigmoid);

@@ -274,7 +274,7 @@ Written WrittenOf(const Layer& layer, const Shape& image) {
 TEST_CASE("layers that give images other extents are read as they were written") {
   using Mode = Resize::Mode;
   using Coordinates = Resize::Coordinates;
-  const std::vector<Shape> images = {{8, 6}, {8, 6, 4}, {8, 6, 4, 2}};
+  const std::vector<Shape> images = {{8, 6}, {8, 6, 4}, {16, 6, 4, 2}};
   for (const Shape& image : images) {
     CAPTURE(image.ToString());
     const std::vector<int64_t> extents(image.dims().begin() + 1, image.dims().end());

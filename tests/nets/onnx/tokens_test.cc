@@ -15,6 +15,7 @@
 #include "neap/layers/tokens/prepend_token.h"
 #include "neap/nets/onnx/onnx_file.h"
 #include "tests/nets/onnx/onnx_builder.h"
+#include "tests/nets/onnx/onnx_checks.h"
 
 namespace neap::testing {
 namespace {
@@ -76,7 +77,7 @@ TEST_CASE("networks of ids are read as they were written") {
       net.Add("wte", Embedding{.vocabulary = kWords, .channels = kTokenWidth}, {"input"});
   x = net.Add("wpe", PositionEmbedding{}, {x});
   x = net.Add("norm", LayerNorm{}, {x});
-  x = net.Add("head", Convolution{.out_channels = kWords, .bias = false}, {x});
+  x = net.Add("head", LinearOfTokens(kWords, /*bias=*/false), {x});
   net.PixelLoss(x, SoftmaxCrossEntropy{}, {kIds});
   const ResolvedGraph resolved = Resolve(net, Mode::kTraining).value();
   NamedValues weights;
@@ -104,14 +105,14 @@ TEST_CASE("a loss that makes the logits is written as their product, also with a
     net.Add("wte", Embedding{.vocabulary = kWords, .channels = kTokenWidth}, {"input"});
     net.Add("wpe", PositionEmbedding{}, {"wte"});
     const LinearCrossEntropy loss = {.classes = kWords, .bias = !is_tied};
-    net.Loss("loss", loss, {"wpe", "labels"});
-    if (is_tied) net.Share("loss.weight", "wte.weight");
+    net.Loss("head", loss, {"wpe", "labels"});
+    if (is_tied) net.Share("head.weight", "wte.weight");
     NamedValues weights;
     for (const auto& [name, count] : {std::pair("wte.weight", kWords * kTokenWidth),
                                       {"wpe.weight", kTokenWidth * kIds},
-                                      {"loss.weight", kWords * kTokenWidth},
-                                      {"loss.bias", kWords}}) {
-      if (is_tied && std::string(name).find("loss") == 0) continue;
+                                      {"head.weight", kWords * kTokenWidth},
+                                      {"head.bias", kWords}}) {
+      if (is_tied && std::string(name).find("head") == 0) continue;
       for (int64_t i = 0; i < count; ++i)
         weights[name].push_back(static_cast<float>((i + count) % 7) / 4);
     }
@@ -123,9 +124,8 @@ TEST_CASE("a loss that makes the logits is written as their product, also with a
     CHECK(model->weights.at("wte.weight") == weights.at("wte.weight"));
     if (!is_tied) CHECK(model->weights == weights);
     const std::vector<GraphLayer>& layers = model->graph.layers();
-    const GraphLayer logits = {.name = "loss",
-                               .layer = Convolution{.out_channels = kWords, .bias = !is_tied},
-                               .inputs = {"wpe"}};
+    const GraphLayer logits = {
+        .name = "head", .layer = LinearOfTokens(kWords, !is_tied), .inputs = {"wpe"}};
     CHECK(std::count(layers.begin(), layers.end(), logits) == 1);
   }
 }

@@ -23,6 +23,7 @@
 #include "neap/memory/create_session.h"
 #include "neap/nets/onnx/onnx_file.h"
 #include "onnx_schema.pb.h"
+#include "tests/nets/onnx/onnx_checks.h"
 #include "tests/scratch_directory.h"
 
 namespace neap::testing {
@@ -36,8 +37,8 @@ Graph Of(const Layer& layer, const Shape& chw) {
   const std::string x = net.Add("layer", layer, {net.Input(chw)});
   const LayerSpec spec =
       layer.Specify({.inputs = {{.shape = {2, chw[0], chw[1], chw[2]}}}}).value();
-  const Shape& shape = spec.output.shape;
-  net.TargetLoss(x, MeanSquaredError{}, {shape.c(), shape.h(), shape.w()});
+  const Shape::Dims& dims = spec.output.shape.dims();
+  net.TargetLoss(x, MeanSquaredError{}, Shape(Shape::Dims(dims.begin() + 1, dims.end())));
   return net;
 }
 
@@ -49,7 +50,7 @@ struct Written {
 Written WriteAndRead(const Graph& net) {
   const ScratchDirectory directory;
   const std::string path = directory.File("n.onnx");
-  const absl::Status written = nets::WriteOnnx(path, net, {});
+  const absl::Status written = nets::WriteOnnx(path, net, WeightsOf(net));
   REQUIRE_MESSAGE(written.ok(), written.ToString());
   const OnnxOptions options = {.batch = 2, .loss = MeanSquaredError{}};
   absl::StatusOr<OnnxModel> read = nets::ReadOnnx(path, options);
@@ -59,9 +60,10 @@ Written WriteAndRead(const Graph& net) {
   return result;
 }
 
-std::vector<float> Computed(const Graph& net, int64_t elements) {
+std::vector<float> Computed(const Graph& net, const NamedValues& weights, int64_t elements) {
   const std::unique_ptr<CpuDevice> device = CpuDevice::Open().value();
   Session session = CreateSession(net, *device, {}, {.inference_only = true}).value();
+  REQUIRE(session.LoadWeights(weights).ok());
   std::vector<float> images(static_cast<size_t>(elements));
   for (size_t i = 0; i < images.size(); ++i) images[i] = static_cast<float>(i * 37 % 101) / 50 - 1;
   return session.Predict(images).value().probabilities;
@@ -105,7 +107,7 @@ void CheckPool(const Pool& pool, const Shape& chw) {
           output.dim(3).dim_value());
   }
   const int64_t elements = 2 * chw[0] * chw[1] * chw[2];
-  CHECK(Computed(written.read.graph, elements) == Computed(net, elements));
+  CHECK(Computed(written.read.graph, {}, elements) == Computed(net, {}, elements));
 }
 
 TEST_CASE("poolings are written with the sizes that they have, however the last window ends") {
@@ -186,11 +188,11 @@ TEST_CASE("scales, softmaxes, slices and shuffles of channels are read as they w
                              Layer(ChannelShuffle{.groups = 3})}) {
     CAPTURE(layer.type());
     const Graph net = Of(layer, {6, 3, 2});
-    const Graph read = WriteAndRead(net).read.graph;
-    REQUIRE(read.layers().size() == net.layers().size());
-    CHECK(read.layers()[1].name == "layer");
-    CHECK(read.layers()[1].layer == layer);
-    CHECK(Computed(read, 72) == Computed(net, 72));
+    const OnnxModel read = WriteAndRead(net).read;
+    REQUIRE(read.graph.layers().size() == net.layers().size());
+    CHECK(read.graph.layers()[1].name == "layer");
+    CHECK(read.graph.layers()[1].layer == layer);
+    CHECK(Computed(read.graph, read.weights, 72) == Computed(net, WeightsOf(net), 72));
   }
 }
 
@@ -211,7 +213,7 @@ TEST_CASE("a split of channels is one node with several outputs") {
   CHECK(written.model.graph().node(0).op_type() == "Split");
   CHECK(written.model.graph().node(0).output_size() == 3);
   CHECK(written.read.graph.layers() == net.layers());
-  CHECK(Computed(written.read.graph, 72) == Computed(net, 72));
+  CHECK(Computed(written.read.graph, {}, 72) == Computed(net, {}, 72));
 }
 
 TEST_CASE("a split of which one output is read is a slice") {
@@ -220,7 +222,7 @@ TEST_CASE("a split of which one output is read is a slice") {
   net.TargetLoss("parts:2", MeanSquaredError{}, {2, 3, 2});
   const Graph read = WriteAndRead(net).read.graph;
   CHECK(read.layers()[1].layer == Layer(ChannelSlice{.first = 4, .count = 2}));
-  CHECK(Computed(read, 72) == Computed(net, 72));
+  CHECK(Computed(read, {}, 72) == Computed(net, {}, 72));
 }
 
 }  // namespace
