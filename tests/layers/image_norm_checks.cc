@@ -71,7 +71,8 @@ void CheckImageNormsOfNan(Backend& backend, const DeviceAccess& access) {
 
 void CheckLayerNormAddend(Backend& backend, const DeviceAccess& access, DType dtype) {
   for (const LayerNorm& norm : {LayerNorm{}, LayerNorm{.affine = false}}) {
-    for (const Shape& shape : {Shape{2, 5, 9, 33}, Shape{3, 40, 32, 32}, Shape{2, 768, 7}}) {
+    for (const Shape& shape :
+         {Shape{2, 5, 9, 33}, Shape{3, 40, 32, 32}, Shape{2, 768, 7}, Shape{1, 1600, 5}}) {
       for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
         const TensorSpec x = {shape, dtype, layout};
         CAPTURE(x.ToString());
