@@ -23,8 +23,8 @@ void CheckAddend(Backend& backend, const DeviceAccess& access, const Layer& laye
   const SignatureOptions options = {.layer = layer, .spec = spec, .inputs = {x}};
   Values given = RandomValues({.name = "", .layer = layer, .inputs = {x}}, spec, /*seed=*/3);
   const StepSignature forward = SignatureOf(spec.steps[0], options);
-  for (const auto& [operand, values] : RunStep(backend, access, forward, given).value())
-    given[operand] = values;
+  const Values results = RunStep(backend, access, forward, given).value();
+  for (const auto& [operand, values] : results) given[operand] = values;
   StepSignature backward = SignatureOf(spec.steps.back(), options);
   Values apart = RunStep(backend, access, backward, given).value();
   const Values terms = {{Dx(), apart.at(Dx())}, {Addend(), given.at(X())}};

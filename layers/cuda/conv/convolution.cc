@@ -114,8 +114,8 @@ class ConvolutionKernel final : public StreamKernel {
                                     .bias = args.Find<float>(Param(1)),
                                     .addend = args.Find<void>(Addend())},
                                    args.run.workspace));
-    if (plan_is_all_) return absl::OkStatus();
     if (signature().Has(Addend())) return CudaStatus(AddAddend(args), "convolution addend");
+    if (plan_is_all_) return absl::OkStatus();
     if (EndsWithRelu(signature())) return CudaStatus(Relu(args), "convolution bias and ReLU");
     if (signature().phase == Phase::kForward) return CudaStatus(Bias(args), "convolution bias");
     return CudaStatus(BiasGradient(args), "convolution bias gradient");
