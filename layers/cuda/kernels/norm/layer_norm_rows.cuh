@@ -25,7 +25,7 @@ namespace neap::kernels {
 
 // The most vectors of a row that a thread has: two sums for each of their channels take 48
 // registers where elements have 16 bits, or 32.
-inline constexpr int MaxRowVectors(int vec) { return vec == 8 ? 3 : 4; }
+constexpr int MaxRowVectors(int vec) { return vec == 8 ? 3 : 4; }
 
 // How rows of a tensor are divided.
 struct GradientCut {
