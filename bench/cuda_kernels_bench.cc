@@ -1,6 +1,8 @@
-// The CUDA kernels on the machine's GPU: memory-bound layers at ResNet-50's and MobileNetV2's sizes
-// in bytes per second, every engine of a 3x3 convolution, and all steps of a ResNet-50 iteration,
-// timed one by one and summed.
+// The CUDA kernels on the machine's GPU: memory-bound layers at ResNet-50's and MobileNetV2's sizes,
+// and norms of transformers, in bytes per second, every engine of a 3x3 convolution, and all steps
+// of a ResNet-50 iteration, timed one by one and summed.
+//
+//   build/dev/bench/cuda_kernels_bench --benchmark_filter='^layer_norm.*bf16 nhwc'
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -16,12 +18,14 @@
 #include "neap/core/base/units.h"
 #include "neap/core/program/passes.h"
 #include "neap/core/program/program.h"
+#include "neap/core/step/operands.h"
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/cuda/cuda_device.h"
 #include "neap/layers/fusion/norm_pass.h"
 #include "neap/layers/join.h"
+#include "neap/layers/norm/layer_norm.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
@@ -174,6 +178,19 @@ void MemoryBound(benchmark::State& state, const Layer& layer, const Shape& shape
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations()) * OperandBytes(signature));
 }
 
+// Backward of a layer norm that adds the gradient of the residual sum: x, dy and the addend are read
+// once, and dx is written.
+void LayerNormAddend(benchmark::State& state, const Shape& shape, DType dtype) {
+  absl::StatusOr<Bench>& bench = SharedBench();
+  if (!bench.ok()) return state.SkipWithError(std::string(bench.status().message()).c_str());
+  const TensorSpec x = {shape, dtype, Layout::kChannelsLast};
+  StepSignature signature = SignatureOfStep(LayerNorm{}, {x}, 1);
+  signature.operands.push_back({operands::Addend(), x, Access::kRead});
+  const Engine engine = bench->backend().Engines(signature).value().front();
+  for (auto _ : state) Report(state, bench->Time(signature, engine));
+  state.SetBytesProcessed(static_cast<int64_t>(state.iterations()) * OperandBytes(signature));
+}
+
 void ConvolutionEngines(benchmark::State& state, DType dtype, Layout layout, size_t step) {
   absl::StatusOr<Bench>& bench = SharedBench();
   if (!bench.ok()) return state.SkipWithError(std::string(bench.status().message()).c_str());
@@ -260,6 +277,17 @@ void RegisterMemoryBound(const std::string& name, const Layer& layer, const Shap
   }
 }
 
+void RegisterLayerNorm(const Shape& shape) {
+  RegisterMemoryBound("layer_norm", LayerNorm{}, shape);
+  for (const DType dtype : {DType::kFp32, DType::kBf16}) {
+    const std::string name = absl::StrCat("layer_norm_addend ", shape.ToString(), " ",
+                                          std::string(Name(dtype)), " nhwc backward_data");
+    benchmark::RegisterBenchmark(name.c_str(), LayerNormAddend, shape, dtype)
+        ->UseManualTime()
+        ->Iterations(3);
+  }
+}
+
 // A convolution that treats every channel by itself.
 Convolution Depthwise(int64_t channels, int64_t stride) {
   return {.out_channels = channels,
@@ -277,6 +305,12 @@ const bool kRegistered = [] {
   RegisterMemoryBound("batch_norm", BatchNorm{}, {kBatch, 2048, 7, 7});
   RegisterMemoryBound("batch_norm_clip", NormPass{.activation = Clip{0, 6}}, {kBatch, 144, 56, 56});
   RegisterMemoryBound("batch_norm_silu", NormPass{.activation = Silu{}}, {kBatch, 144, 56, 56});
+  RegisterLayerNorm({kBatch, 768, 197});    // ViT-B/16
+  RegisterLayerNorm({16, 768, 1024});       // GPT-2
+  RegisterLayerNorm({kBatch, 96, 56, 56});  // ConvNeXt-T
+  RegisterLayerNorm({kBatch, 192, 28, 28});
+  RegisterLayerNorm({kBatch, 384, 14, 14});
+  RegisterLayerNorm({kBatch, 768, 7, 7});
   RegisterMemoryBound("depthwise", Depthwise(144, 1), {kBatch, 144, 56, 56});
   RegisterMemoryBound("depthwise_stride_2", Depthwise(96, 2), {kBatch, 96, 112, 112});
   RegisterMemoryBound("relu", Relu{}, {kBatch, 64, 112, 112});

@@ -28,6 +28,10 @@ absl::Status CheckChannels(const Convolution& layer, const TensorSpec& input) {
   return absl::OkStatus();
 }
 
+bool IsDepthwise(const Convolution& layer, const TensorSpec& input) {
+  return layer.groups > 1 && layer.groups == input.shape.c() && layer.groups == layer.out_channels;
+}
+
 std::vector<ParamSpec> Params(const Convolution& layer, const TensorSpec& input) {
   const Extents kernel = layer.kernel.Along(input.shape.spatial_axes());
   const Shape weight =
@@ -75,6 +79,9 @@ absl::StatusOr<LayerSpec> Convolution::Specify(const LayerContext& context) cons
   const double flops = 2.0 * static_cast<double>(spec.output.elements()) *
                        Product({x.shape.c() / groups, kernel.Along(axes).product()});
   AddLinearSteps(bias, context.mode, flops, spec);
+  // The gradient of the residual sum that is also the convolution's input.
+  if (context.mode == Mode::kTraining && IsDepthwise(*this, x))
+    spec.steps.back().accumulates_natively = {Slot::kAddend};
   return spec;
 }
 

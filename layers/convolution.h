@@ -4,8 +4,11 @@
 //   step            reads              writes
 //   forward         x, weight, [bias]  y
 //   backward_params x, dy              dweight, [dbias]
-//   backward_data   dy, weight         dx
+//   backward_data   dy, weight,        dx
+//                   [addend]
 //
+// A gradient of x that others have contributed to, the addend, is added to dx, which is rounded
+// first, where every channel has a convolution of its own, as in ConvNeXt's blocks.
 // weight is {out_channels, in_channels / groups, kernel...}, with the extents of the kernel along
 // each axis, in the network's layout, bias {out_channels}.
 #pragma once

@@ -16,6 +16,7 @@
 #include "neap/layers/channel_slice.h"
 #include "neap/layers/channel_split.h"
 #include "neap/layers/convolution.h"
+#include "neap/layers/cpu/addend.h"
 #include "neap/layers/cpu/candidates.h"
 #include "neap/layers/cpu/converted.h"
 #include "neap/layers/crop.h"
@@ -197,7 +198,9 @@ KernelTable Table() {
   add(Rows(), cpu::Converted);
   add(RoundingRows(), cpu::ConvertedAndRounded);
   add(AnyTypeRows(), [](cpu::ListCandidates list) { return list; });
-  add(OnednnRows(), cpu::ConvertedOrBf16);
+  add(OnednnRows(), [](cpu::ListCandidates list) {
+    return cpu::WithAddend(cpu::ConvertedOrBf16(std::move(list)));
+  });
   return table;
 }
 

@@ -69,30 +69,6 @@ void CheckImageNormsOfNan(Backend& backend, const DeviceAccess& access) {
   });
 }
 
-void CheckLayerNormAddend(Backend& backend, const DeviceAccess& access, DType dtype) {
-  for (const LayerNorm& norm : {LayerNorm{}, LayerNorm{.affine = false}}) {
-    for (const Shape& shape : {Shape{2, 5, 9, 33}, Shape{3, 40, 32, 32}, Shape{2, 768, 7}}) {
-      for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
-        const TensorSpec x = {shape, dtype, layout};
-        CAPTURE(x.ToString());
-        CAPTURE(norm.Parameters());
-        const LayerSpec spec = Layer(norm).Specify({.inputs = {x}}).value();
-        NormStep step = ForwardOfNorm(norm, x);
-        const Values forward = RunStep(backend, access, step.signature, step.values).value();
-        for (const auto& [operand, values] : forward) step.values[operand] = values;
-        StepSignature backward =
-            SignatureOf(spec.steps[1], {.layer = norm, .spec = spec, .inputs = {x}});
-        Values apart = RunStep(backend, access, backward, step.values).value();
-        const Values terms = {{Dx(), apart.at(Dx())}, {Addend(), step.values.at(X())}};
-        apart[Dx()] = RunStep(backend, access, AdditionSignature(x), terms).value().at(Dx());
-        backward.operands.push_back({Addend(), x, Access::kRead});
-        step.values[Addend()] = step.values.at(X());
-        CHECK(RunStep(backend, access, backward, step.values).value() == apart);
-      }
-    }
-  }
-}
-
 void CheckLayerNormBitsOfLayouts(Backend& backend, const DeviceAccess& access) {
   for (const LayerNorm& norm :
        {LayerNorm{}, LayerNorm{.bias = false}, LayerNorm{.affine = false}}) {

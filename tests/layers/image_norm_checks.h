@@ -12,9 +12,6 @@ void CheckImageNormsFarFromZero(Backend& backend, const DeviceAccess& access);
 // A NaN makes NaN of the values with which it is normalised, and of no others.
 void CheckImageNormsOfNan(Backend& backend, const DeviceAccess& access);
 
-// Layer norm adds a gradient that others have contributed to with the bits of a sum of its own.
-void CheckLayerNormAddend(Backend& backend, const DeviceAccess& access, DType dtype);
-
 // Layer norm has the same bits in both layouts, which is true of loops that add in the same order.
 void CheckLayerNormBitsOfLayouts(Backend& backend, const DeviceAccess& access);
 

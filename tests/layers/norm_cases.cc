@@ -234,6 +234,8 @@ void CaseList::ImageNorms() {
   Add("layer_norm", LayerNorm{}, {{2, 5, 32, 33}});             // vectors of positions
   Add("layer_norm", LayerNorm{}, {{2, 1024, 2, 1}});            // more channels than a warp holds
   Add("layer_norm", LayerNorm{}, {{1, 1100, 3, 1}});            // a block for each position
+  Add("layer_norm", LayerNorm{}, {{2, 96, 20, 17}});            // several rows of a thread
+  Add("layer_norm", LayerNorm{}, {{3, 3072, 1}});               // rows of all warps of a block
   Add("layer_norm", LayerNorm{}, {{1, 16384, 1, 2}});           // more channels than a block holds
   for (int i = 0; i < kRandomCasesPerLayer / 3; ++i) AddImageNorms(RandomShape());
 }

@@ -1,6 +1,6 @@
-// Convolution and transposed convolution: a plan of cuDNN or of neap, and kernels for the bias and
-// the ReLU as far as the plan does not compute them, which reuse its workspace because they run
-// after it. A transposed convolution runs as
+// Convolution and transposed convolution: a plan of cuDNN or of neap, and kernels for the bias, the
+// ReLU and an addend as far as the plan does not compute them, which reuse its workspace because
+// they run after it. A transposed convolution runs as
 // the convolution from its y to its x, with forward and backward_data swapped. Planes of volumes
 // with channels last are images, if windows have one plane and do not move along D.
 #include "neap/layers/convolution.h"
@@ -111,8 +111,10 @@ class ConvolutionKernel final : public StreamKernel {
     RETURN_IF_ERROR(plan_->Execute({.x = args.Get<void>(roles.x),
                                     .weight = args.Get<void>(roles.weight),
                                     .y = args.Get<void>(roles.y),
-                                    .bias = args.Find<float>(Param(1))},
+                                    .bias = args.Find<float>(Param(1)),
+                                    .addend = args.Find<void>(Addend())},
                                    args.run.workspace));
+    if (signature().Has(Addend())) return CudaStatus(AddAddend(args), "convolution addend");
     if (plan_is_all_) return absl::OkStatus();
     if (EndsWithRelu(signature())) return CudaStatus(Relu(args), "convolution bias and ReLU");
     if (signature().phase == Phase::kForward) return CudaStatus(Bias(args), "convolution bias");
@@ -134,6 +136,13 @@ class ConvolutionKernel final : public StreamKernel {
     if (bias == nullptr) return cudaSuccess;
     return kernels::AddBias(ChannelShapeOf(signature().Spec(Y())), bias, args.Array(Y()),
                             args.stream);
+  }
+
+  cudaError_t AddAddend(const LaunchArgs& args) const {
+    if (plan_->AddsAddend()) return cudaSuccess;
+    const kernels::Array dx = args.Array(Dx());
+    const kernels::ConstArray terms[] = {dx, args.Array(Addend())};
+    return kernels::Add(terms, 2, dx, args.Elements(Dx()), args.stream);
   }
 
   cudaError_t BiasGradient(const LaunchArgs& args) const {

@@ -27,7 +27,8 @@ struct ConvolutionPointers {
   void* x = nullptr;
   void* weight = nullptr;
   void* y = nullptr;
-  void* bias = nullptr;  // {channels of y}, for plans with a ReLU or that add it
+  void* bias = nullptr;    // {channels of y}, for plans with a ReLU or that add it
+  void* addend = nullptr;  // of the shape of x, for plans that add it to the gradient of x
 };
 
 class ConvolutionPlan {
@@ -36,6 +37,8 @@ class ConvolutionPlan {
   virtual absl::Status Execute(const ConvolutionPointers& pointers, void* workspace) = 0;
   // Whether y has the bias, of fp32, without a ReLU.
   virtual bool AddsBias() const { return false; }
+  // Whether the gradient of x, as it would be stored, has the addend.
+  virtual bool AddsAddend() const { return false; }
 };
 
 // *Threads*: Engines() from any number at a time, also while another thread builds or executes

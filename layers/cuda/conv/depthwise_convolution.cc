@@ -48,6 +48,7 @@ class DepthwisePlan final : public ConvolutionPlan {
   DepthwisePlan(SharedRuntime runtime, const ConvolutionProblem& problem)
       : runtime_(std::move(runtime)), problem_(problem), shape_(ShapeOf(problem)) {}
 
+  bool AddsAddend() const override { return shape_.stride == 1; }
   absl::Status Execute(const ConvolutionPointers& p, void* workspace) override {
     return CudaStatus(Launch(p, workspace), "depthwise convolution");
   }
@@ -58,8 +59,10 @@ class DepthwisePlan final : public ConvolutionPlan {
     const kernels::Array x = {p.x, element}, y = {p.y, element}, weight = {p.weight, element};
     if (problem_.phase == Phase::kForward)
       return kernels::DepthwiseForward(shape_, x, weight, y, runtime_->stream);
-    if (problem_.phase == Phase::kBackwardData)
-      return kernels::DepthwiseBackwardData(shape_, y, weight, x, runtime_->stream);
+    if (problem_.phase == Phase::kBackwardData) {
+      const kernels::ConstArray addend = {AddsAddend() ? p.addend : nullptr, element};
+      return kernels::DepthwiseBackwardData(shape_, y, weight, addend, x, runtime_->stream);
+    }
     return kernels::DepthwiseWeightGradient(shape_, x, y, static_cast<float*>(p.weight),
                                             problem_.accumulate, workspace, runtime_->stream);
   }

@@ -17,7 +17,7 @@ template <int kSide, int kStride, int kVec, typename T>
 __global__ void __launch_bounds__(kThreads, kBlocks<kSide, kStride>)
     DepthwiseKernel(Planes in_planes, Planes out_planes, int padding_h, int padding_w, Work work,
                     bool flipped, const T* __restrict__ in, const T* __restrict__ weight,
-                    T* __restrict__ out) {
+                    const T* __restrict__ addend, T* __restrict__ out) {
   constexpr int kColumns = kTileColumns<kVec>;
   const Share share(work);
   const Weights<kSide, kVec> weights(work, share, weight, flipped);
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<kSide, kStride>)
     ForEachProduct<kSide, kStride, kColumns>(x, [&](int a, int b, int tap, const Vec<kVec>& pixel) {
       AddProduct(sums[a][b], pixel, weights.of[tap]);
     });
-    WriteTile(out_planes, out, image, share.vector, row, column, sums);
+    WriteTile(out_planes, out, addend, image, share.vector, row, column, sums);
   });
 }
 
@@ -68,8 +68,9 @@ __global__ void __launch_bounds__(kThreads, kStridedGradientBlocks<kSide>)
         }
       }
     }
-    WriteTile(dx_planes, dx, image, share.vector, tile_row * kTileRows - padding_h % 2,
-              tile_column * 2 - padding_w % 2, sums);
+    WriteTile<2, kVec, T>(dx_planes, dx, nullptr, image, share.vector,
+                          tile_row * kTileRows - padding_h % 2, tile_column * 2 - padding_w % 2,
+                          sums);
   });
 }
 
@@ -171,14 +172,14 @@ bool Aligned(const ConstArray& array) {
 // Calls launch.template operator()<kSide, kVec, T>() for the shape and the arrays' element type.
 template <typename Launch>
 cudaError_t WithWindow(const DepthwiseShape& s, const Launch& launch, const ConstArray& a,
-                       const ConstArray& b, const ConstArray& c) {
+                       const ConstArray& b, const ConstArray& c, const ConstArray& d = {}) {
   const cudaError_t error = WithElement(
       [&]<typename T>() {
         const auto with_side = [&]<int kSide>() {
           constexpr int kVec = kChannels<kSide>;
           constexpr size_t kAlignment = AlignmentOf(sizeof(T) * kVec);
-          const bool aligned =
-              Aligned<kAlignment>(a) && Aligned<kAlignment>(b) && Aligned<kAlignment>(c);
+          const bool aligned = Aligned<kAlignment>(a) && Aligned<kAlignment>(b) &&
+                               Aligned<kAlignment>(c) && Aligned<kAlignment>(d);
           if (s.channels_last && s.channels % kVec == 0 && aligned)
             launch.template operator()<kSide, kVec, T>();
           else
@@ -198,7 +199,7 @@ cudaError_t WithWindow(const DepthwiseShape& s, const Launch& launch, const Cons
             return cudaErrorInvalidValue;
         }
       },
-      a, b, c);
+      a, b, c, d);
   return error != cudaSuccess ? error : cudaGetLastError();
 }
 
@@ -221,7 +222,7 @@ cudaError_t DepthwiseForward(const DepthwiseShape& s, ConstArray x, ConstArray w
           <<<GridOf(work.tile_blocks(), work), kThreads, 0, stream>>>(
               PlanesOf(s, s.h, s.w, kVec), PlanesOf(s, s.out_h, s.out_w, kVec),
               static_cast<int>(s.padding_h), static_cast<int>(s.padding_w), work, false, As<T>(x),
-              As<T>(weight), As<T>(y));
+              As<T>(weight), nullptr, As<T>(y));
     };
     s.stride == 1 ? run.template operator()<1>() : run.template operator()<2>();
   };
@@ -229,7 +230,8 @@ cudaError_t DepthwiseForward(const DepthwiseShape& s, ConstArray x, ConstArray w
 }
 
 cudaError_t DepthwiseBackwardData(const DepthwiseShape& s, ConstArray dy, ConstArray weight,
-                                  Array dx, cudaStream_t stream) {
+                                  ConstArray addend, Array dx, cudaStream_t stream) {
+  if (s.stride != 1 && addend.data != nullptr) return cudaErrorInvalidValue;
   const auto launch = [&]<int kSide, int kVec, typename T>() {
     const Planes dy_planes = PlanesOf(s, s.out_h, s.out_w, kVec);
     const Planes dx_planes = PlanesOf(s, s.h, s.w, kVec);
@@ -238,7 +240,7 @@ cudaError_t DepthwiseBackwardData(const DepthwiseShape& s, ConstArray dy, ConstA
       const Work work = WorkOf(s, s.h, s.w, kTileColumns<kVec>, kVec);
       DepthwiseKernel<kSide, 1, kVec, T><<<GridOf(work.tile_blocks(), work), kThreads, 0, stream>>>(
           dy_planes, dx_planes, kSide - 1 - padding_h, kSide - 1 - padding_w, work, true, As<T>(dy),
-          As<T>(weight), As<T>(dx));
+          As<T>(weight), As<T>(addend), As<T>(dx));
     } else {
       const Work work = WorkOf(s, s.h + padding_h % 2, s.w + padding_w % 2, 2, kVec);
       StridedGradientKernel<kSide, kVec, T>
@@ -247,7 +249,7 @@ cudaError_t DepthwiseBackwardData(const DepthwiseShape& s, ConstArray dy, ConstA
               As<T>(dx));
     }
   };
-  return WithWindow(s, launch, dy, weight, dx);
+  return WithWindow(s, launch, dy, weight, addend, dx);
 }
 
 int64_t DepthwiseScratchBytes(const DepthwiseShape& s) {

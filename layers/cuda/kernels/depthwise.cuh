@@ -204,10 +204,12 @@ __device__ __forceinline__ void ForEachProduct(const Window<kCount, kVec, T>& x,
   }
 }
 
-// Writes the pixels of a tile that are inside the image.
+// Writes the pixels of a tile that are inside the image, or their sum with those of `addend` as if
+// they had been stored before, unless that is null.
 template <int kColumns, int kVec, typename T>
-__device__ __forceinline__ void WriteTile(const Planes& planes, T* data, uint32_t image,
-                                          uint32_t vector, int first_row, int first_column,
+__device__ __forceinline__ void WriteTile(const Planes& planes, T* data, const T* addend,
+                                          uint32_t image, uint32_t vector, int first_row,
+                                          int first_column,
                                           const Vec<kVec> (&tile)[kTileRows][kColumns]) {
   const ptrdiff_t begin = image * planes.image + vector * planes.channel;
 #pragma unroll
@@ -215,9 +217,15 @@ __device__ __forceinline__ void WriteTile(const Planes& planes, T* data, uint32_
 #pragma unroll
     for (int c = 0; c < kColumns; ++c) {
       const int row = first_row + r, column = first_column + c;
-      if (row >= 0 && row < planes.h && column >= 0 && column < planes.w)
-        Write<kVec>(data, static_cast<size_t>(begin + row * planes.row + column * planes.pixel),
-                    tile[r][c]);
+      if (row < 0 || row >= planes.h || column < 0 || column >= planes.w) continue;
+      const auto i = static_cast<size_t>(begin + row * planes.row + column * planes.pixel);
+      Vec<kVec> v = tile[r][c];
+      if (addend != nullptr) {
+        const Vec<kVec> other = Unpack(Read<kVec>(addend, i));
+#pragma unroll
+        for (int k = 0; k < kVec; ++k) v.v[k] = __fadd_rn(Rounded<T>(v.v[k]), other.v[k]);
+      }
+      Write<kVec>(data, i, v);
     }
   }
 }

@@ -29,8 +29,9 @@ struct DepthwiseShape {
 cudaError_t DepthwiseForward(const DepthwiseShape& shape, ConstArray x, ConstArray weight, Array y,
                              cudaStream_t stream);
 
+// Adds `addend`, unless that is null, to dx as it would be stored. It is null if the stride is 2.
 cudaError_t DepthwiseBackwardData(const DepthwiseShape& shape, ConstArray dy, ConstArray weight,
-                                  Array dx, cudaStream_t stream);
+                                  ConstArray addend, Array dx, cudaStream_t stream);
 
 // Writes dweight, or adds to it. The scratch memory is DepthwiseScratchBytes().
 int64_t DepthwiseScratchBytes(const DepthwiseShape& shape);

@@ -46,8 +46,10 @@ TEST_CASE("norms of each image are run in sub-batches, and later ones add to the
   }
 }
 
-TEST_CASE("the kernel of a layer norm adds the gradient of the residual sum") {
-  for (const Layer& norm : {Layer(LayerNorm{}), Layer(GroupNorm{})}) {
+TEST_CASE(
+    "kernels of layer norms and depthwise convolutions add the gradient of the residual sum") {
+  const Convolution depthwise = {.out_channels = 6, .kernel = 3, .padding = 1, .groups = 6};
+  for (const Layer& norm : {Layer(LayerNorm{}), Layer(depthwise), Layer(GroupNorm{})}) {
     CAPTURE(norm.type());
     Graph net({.name = "residual", .batch = 2});
     const std::string x = net.Add("stem", Convolution{.out_channels = 6}, {net.Input({6, 4, 4})});
@@ -57,7 +59,7 @@ TEST_CASE("the kernel of a layer norm adds the gradient of the residual sum") {
     net.Loss(net.Add("fc", FullyConnected{.out_features = 4}, {sum}), SoftmaxCrossEntropy{});
     const Program program = BuildProgram(net, {}).value();
     const Step& step = StepOfPart(program, "norm backward_data");
-    const bool adds = norm.As<LayerNorm>() != nullptr;
+    const bool adds = norm.As<GroupNorm>() == nullptr;
     CHECK(std::count_if(step.reads.begin(), step.reads.end(),
                         [](const Use& use) { return use.operand.slot == Slot::kAddend; }) == 1);
     CHECK(KernelAddsAddends(step) == adds);

@@ -57,8 +57,9 @@ TEST_CASE("convolution declares x and dy for its parameters, dy and weight for i
         "backward_data: output_grad[0] param[0] -> input_grad[0]\n");
   CHECK(spec.steps[0].flops == 2.0 * 4 * 8 * 4 * 3 * 3 * 3 * 3);
   const Convolution depthwise = {.out_channels = 8, .kernel = 3, .padding = 1, .groups = 8};
-  for (const StepSpec& step : Specified(depthwise, {Image({4, 8, 6, 6})}).steps)
-    CHECK(step.flops == 2.0 * 4 * 8 * 6 * 6 * 3 * 3);
+  const LayerSpec of_channels = Specified(depthwise, {Image({4, 8, 6, 6})});
+  for (const StepSpec& step : of_channels.steps) CHECK(step.flops == 2.0 * 4 * 8 * 6 * 6 * 3 * 3);
+  CHECK(StepsText(of_channels).ends_with("-> input_grad[0] adds to addend\n"));
 }
 
 TEST_CASE("convolution without bias neither reads nor writes one") {

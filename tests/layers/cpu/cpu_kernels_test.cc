@@ -18,6 +18,7 @@
 #include "neap/layers/pooling.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "tests/layers/activation_checks.h"
+#include "tests/layers/addend_checks.h"
 #include "tests/layers/conformance.h"
 #include "tests/layers/fusion/activated_group_norm_checks.h"
 #include "tests/layers/fusion/biased_gelu_checks.h"
@@ -252,8 +253,11 @@ TEST_CASE("attention computes the same in sub-batches, and adds up the gradients
 TEST_CASE("norms of each image are accurate far from zero, and NaN spreads in its set alone") {
   CheckImageNormsFarFromZero(*MakeCpuBackend(), HostAccess());
   CheckImageNormsOfNan(*MakeCpuBackend(), HostAccess());
+}
+
+TEST_CASE("layers add what others have contributed to a gradient with the bits of a sum") {
   for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
-    CheckLayerNormAddend(*MakeCpuBackend(), HostAccess(), dtype);
+    CheckAddends(*MakeCpuBackend(), HostAccess(), dtype);
 }
 
 TEST_CASE("a layer norm has the same bits in both layouts on a CPU") {

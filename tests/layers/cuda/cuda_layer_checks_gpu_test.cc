@@ -9,6 +9,7 @@
 #include "neap/layers/softmax_cross_entropy.h"
 #include "tests/gpu_test.h"
 #include "tests/layers/activation_checks.h"
+#include "tests/layers/addend_checks.h"
 #include "tests/layers/cuda/device_arena.h"
 #include "tests/layers/fusion/activated_group_norm_checks.h"
 #include "tests/layers/fusion/biased_gelu_checks.h"
@@ -133,8 +134,14 @@ TEST_CASE("norms of each image are accurate far from zero, and NaN stays in its 
   DeviceArena arena(*gpu);
   CheckImageNormsFarFromZero(gpu->backend(), arena.Access());
   CheckImageNormsOfNan(gpu->backend(), arena.Access());
+}
+
+TEST_CASE("on the GPU too, layers add what others have contributed to a gradient") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  DeviceArena arena(*gpu);
   for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
-    CheckLayerNormAddend(gpu->backend(), arena.Access(), dtype);
+    CheckAddends(gpu->backend(), arena.Access(), dtype);
 }
 
 TEST_CASE("on the GPU too, the optimizer's steps take the tensors of many layers") {

@@ -1,5 +1,9 @@
-// Layer norm: one pass forward, which computes the statistics of each position and applies them;
-// backward, sums per channel (layer_norm_sums.cuh), and a pass like that forward.
+// Layer norm: one pass forward, which computes the statistics of each position and applies them.
+// Backward is one pass, too, where the channels of a position fit a block's registers
+// (layer_norm_rows.cuh); otherwise sums per channel (layer_norm_sums.cuh), and a pass like that
+// forward.
+#include <algorithm>
+
 #include "neap/layers/cuda/kernels/channel_map.cuh"
 #include "neap/layers/cuda/kernels/channel_position.cuh"
 #include "neap/layers/cuda/kernels/channel_reduce.cuh"
@@ -9,6 +13,7 @@
 #include "neap/layers/cuda/kernels/norm/image_norm.cuh"
 #include "neap/layers/cuda/kernels/norm/image_norm.h"
 #include "neap/layers/cuda/kernels/norm/layer_norm.cuh"
+#include "neap/layers/cuda/kernels/norm/layer_norm_rows.cuh"
 #include "neap/layers/cuda/kernels/norm/layer_norm_sums.cuh"
 
 namespace neap::kernels {
@@ -79,18 +84,21 @@ struct LayerNormBackwardOp {
   const T* addend;  // or null
   T* dx;
   template <int kVec>
-  using Registers = LoadedPair<T, kVec>;
+  using Registers = LoadedGradient<T, kVec>;
   template <int kVec>
-  __device__ LoadedPair<T, kVec> Load(size_t i) const {
-    return {Read<kVec>(As<T>(in.x), i), Read<kVec>(dy, i)};
+  __device__ LoadedGradient<T, kVec> Load(size_t i) const {
+    LoadedGradient<T, kVec> loaded = {Read<kVec>(As<T>(in.x), i), Read<kVec>(dy, i), {}};
+    if (addend != nullptr) loaded.sum = Read<kVec>(addend, i);
+    return loaded;
   }
   template <bool kLast, int kVec>
-  __device__ Centred<kVec> Begin(size_t row, const LoadedPair<T, kVec>&) const {
+  __device__ Centred<kVec> Begin(size_t row, const LoadedGradient<T, kVec>&) const {
     return {PerPosition<kLast, kVec>(of.mean, row), PerPosition<kLast, kVec>(of.invstd, row)};
   }
   template <bool kLast, int kVec>
   __device__ void Accumulate(const Centred<kVec>& centred, size_t c,
-                             const LoadedPair<T, kVec>& loaded, Accumulators<2, kVec>& sums) const {
+                             const LoadedGradient<T, kVec>& loaded,
+                             Accumulators<2, kVec>& sums) const {
     const Vec<kVec> gamma = PerChannelOr<kLast, kVec>(in.gamma, c, 1);
     const Vec<kVec> x = Unpack(loaded.x), d = Unpack(loaded.dy);
 #pragma unroll
@@ -108,15 +116,11 @@ struct LayerNormBackwardOp {
   template <bool kLast, int kVec>
   __device__ void Store(const Centred<kVec>& centred, const Vec<kVec>& mean_dy,
                         const Vec<kVec>& mean_dy_xhat, size_t c, size_t i,
-                        const LoadedPair<T, kVec>& loaded) const {
+                        const LoadedGradient<T, kVec>& loaded) const {
     const Vec<kVec> gamma = PerChannelOr<kLast, kVec>(in.gamma, c, 1);
     Vec<kVec> v = ImageNormGradient(centred, gamma, mean_dy, mean_dy_xhat, Unpack(loaded.x),
                                     Unpack(loaded.dy));
-    if (addend != nullptr) {
-      const Vec<kVec> other = Unpack(Read<kVec>(addend, i));
-#pragma unroll
-      for (int k = 0; k < kVec; ++k) v.v[k] = __fadd_rn(Rounded<T>(v.v[k]), other.v[k]);
-    }
+    if (addend != nullptr) AddSum<T>(loaded, v);
     Write<kVec>(dx, i, v);
   }
 };
@@ -124,7 +128,8 @@ struct LayerNormBackwardOp {
 }  // namespace
 
 int64_t LayerNormScratchBytes(const ChannelShape& s, Element type) {
-  return PositionSumsScratchBytes(s, type);
+  // Which way is taken depends on the addresses, too.
+  return std::max(PositionSumsScratchBytes(s, type), GradientRowsScratchBytes(s, type));
 }
 
 cudaError_t LayerNorm(const ChannelShape& s, const ImageNormOperands& in, float epsilon,
@@ -147,14 +152,14 @@ cudaError_t LayerNormBackward(const ChannelShape& s, const ImageNormOperands& in
   const bool aligned = AllAligned16(in.x, dy, addend, dx) && HasAlignedParameters(s, in) &&
                        (s.channels_last || AllAligned16(statistics.mean, statistics.invstd));
   const auto run = [&]<typename T>() {
-    if (sums.dgamma != nullptr) {
-      const PositionSums<T> op = {As<T>(in.x), As<T>(dy), statistics};
-      const cudaError_t error = SumPositions(s, aligned, op, sums, memory, stream);
-      if (error != cudaSuccess) return error;
-    }
     const LayerNormBackwardOp<T> op = {in,        statistics,    static_cast<float>(s.channels),
                                        As<T>(dy), As<T>(addend), As<T>(dx)};
-    return NormPositions<T>(s, aligned, op, stream);
+    if (sums.dgamma == nullptr) return NormPositions<T>(s, aligned, op, stream);
+    if (aligned && CutGradientRows(s, kWide<T>).width > 0)
+      return LaunchGradientRows<T>(s, op, sums, memory.scratch, stream);
+    const PositionSums<T> sums_op = {As<T>(in.x), As<T>(dy), statistics};
+    const cudaError_t error = SumPositions(s, aligned, sums_op, sums, memory, stream);
+    return error == cudaSuccess ? NormPositions<T>(s, aligned, op, stream) : error;
   };
   return WithElement(run, in.x, dy, addend, dx);
 }

@@ -196,9 +196,9 @@ template <typename Op, int kVec>
 cudaError_t LaunchNormRows(const ChannelShape& s, const Op& op, cudaStream_t stream) {
   const int64_t vectors = s.channels / kVec, rows = s.outer * s.inner;
   constexpr int64_t kMaxOfWarp = 2 * kWarp * kHeldVectors;
-  // As many threads as hold the row, but enough to read a cache line at once.
+  // As many threads as hold the row, but enough to read two sectors of a cache line at once.
   const int64_t held = TileWidth(CeilDiv(vectors, kHeldVectors), kWarp);
-  const int64_t width = vectors > kMaxOfWarp ? kThreads : std::max(held, TileWidth(vectors, 8));
+  const int64_t width = vectors > kMaxOfWarp ? kThreads : std::max(held, TileWidth(vectors, 4));
   return LaunchDependent(rows * vectors, NormRows<Op, kVec>,
                          static_cast<unsigned>(CeilDiv(rows, kThreads / width)), kThreads, stream,
                          op, static_cast<size_t>(rows), static_cast<uint32_t>(vectors),
