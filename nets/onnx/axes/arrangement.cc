@@ -153,6 +153,19 @@ std::vector<Factors> RenamedFactors(std::vector<Factors> axes, const std::vector
   return axes;
 }
 
+// The order of the layer's axes behind N, from 1, if each of `parts` is one of them.
+std::optional<std::vector<int64_t>> OrderOfWholeAxes(const Arrangement& from,
+                                                     const std::vector<Factors>& parts) {
+  if (parts.size() + 1 != from.layer().size()) return std::nullopt;
+  std::vector<int64_t> order;
+  for (const Factors& part : parts) {
+    if (part.size() != 1 || part[0].extent != from.layer()[static_cast<size_t>(part[0].axis)])
+      return std::nullopt;
+    order.push_back(part[0].axis);
+  }
+  return order;
+}
+
 }  // namespace
 
 int64_t ExtentOf(const Factors& factors) {
@@ -294,19 +307,6 @@ std::vector<Factors> Isolated(const Arrangement& from, size_t axis) {
   const Factors before(source.begin(), found), behind(found + std::ssize(wanted), source.end());
   if (before.empty()) return {wanted, behind};
   return {before, wanted, behind};
-}
-
-// The order of the layer's axes behind N, from 1, if each of `parts` is one of them.
-std::optional<std::vector<int64_t>> OrderOfWholeAxes(const Arrangement& from,
-                                                     const std::vector<Factors>& parts) {
-  if (parts.size() + 1 != from.layer().size()) return std::nullopt;
-  std::vector<int64_t> order;
-  for (const Factors& part : parts) {
-    if (part.size() != 1 || part[0].extent != from.layer()[static_cast<size_t>(part[0].axis)])
-      return std::nullopt;
-    order.push_back(part[0].axis);
-  }
-  return order;
 }
 
 std::optional<Rearrangement> Rearrange(const Arrangement& from, const std::vector<Factors>& wanted,
