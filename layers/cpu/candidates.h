@@ -38,6 +38,7 @@ absl::StatusOr<Candidates> MaxPoolForward(const StepSignature& signature);
 absl::StatusOr<Candidates> MaxPoolBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> ActivationSteps(const StepSignature& signature);
 absl::StatusOr<Candidates> BiasedGeluSteps(const StepSignature& signature);
+absl::StatusOr<Candidates> ResidualTailSteps(const StepSignature& signature);
 absl::StatusOr<Candidates> PreluSteps(const StepSignature& signature);
 absl::StatusOr<Candidates> EmbeddingSteps(const StepSignature& signature);
 absl::StatusOr<Candidates> PositionEmbeddingSteps(const StepSignature& signature);

@@ -28,6 +28,7 @@
 #include "neap/layers/fusion/fused_convolution.h"
 #include "neap/layers/fusion/fused_relu.h"
 #include "neap/layers/fusion/norm_pass.h"
+#include "neap/layers/fusion/residual_tail.h"
 #include "neap/layers/fusion/sync_batch_norm.h"
 #include "neap/layers/join.h"
 #include "neap/layers/loss/dice_loss.h"
@@ -154,6 +155,7 @@ std::vector<KernelRow> RoundingRows() {
       {kLayer<ConcatBatchNorms>, Phase::kForward, cpu::ConcatBatchNormsForward},
       {kLayer<ConcatBatchNorms>, Phase::kBackwardData, cpu::ConcatBatchNormsBackward},
       {kLayer<BiasedGelu>, std::nullopt, cpu::BiasedGeluSteps},
+      {kLayer<ResidualTail>, std::nullopt, cpu::ResidualTailSteps},
       {kLayer<FusedRelu>, Phase::kForward, cpu::FusedReluForward},
       {kLayer<FusedRelu>, Phase::kBackwardData, cpu::FusedReluBackward},
   };

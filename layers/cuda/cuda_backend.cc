@@ -30,6 +30,7 @@
 #include "neap/layers/fusion/fused_convolution.h"
 #include "neap/layers/fusion/fused_relu.h"
 #include "neap/layers/fusion/norm_pass.h"
+#include "neap/layers/fusion/residual_tail.h"
 #include "neap/layers/fusion/sync_batch_norm.h"
 #include "neap/layers/join.h"
 #include "neap/layers/loss/dice_loss.h"
@@ -88,6 +89,7 @@ constexpr TableEntry kTable[] = {
     {kLayer<ConcatBatchNorms>, ConcatBatchNormsCandidates},
     {kLayer<FusedRelu>, FusedReluCandidates},
     {kLayer<BiasedGelu>, BiasedGeluCandidates},
+    {kLayer<ResidualTail>, ResidualTailCandidates},
     {kLayer<Relu>, ActivationCandidates},
     {kLayer<LeakyRelu>, ActivationCandidates},
     {kLayer<Prelu>, PreluCandidates},
