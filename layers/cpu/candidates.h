@@ -59,6 +59,9 @@ absl::StatusOr<Candidates> FusedConvolutionForward(const StepSignature& signatur
 absl::StatusOr<Candidates> FusedConvolutionBackwardActivation(const StepSignature& signature);
 absl::StatusOr<Candidates> FusedConvolutionBackwardData(const StepSignature& signature);
 absl::StatusOr<Candidates> FusedConvolutionBackwardParams(const StepSignature& signature);
+absl::StatusOr<Candidates> ResidualConvolutionForward(const StepSignature& signature);
+absl::StatusOr<Candidates> ResidualConvolutionBackwardData(const StepSignature& signature);
+absl::StatusOr<Candidates> ResidualConvolutionBackwardParams(const StepSignature& signature);
 absl::StatusOr<Candidates> FoldedConvolutionForward(const StepSignature& signature);
 absl::StatusOr<Candidates> FoldedConvolutionBackwardActivation(const StepSignature& signature);
 absl::StatusOr<Candidates> FoldedConvolutionBackwardParams(const StepSignature& signature);

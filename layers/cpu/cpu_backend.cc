@@ -28,6 +28,7 @@
 #include "neap/layers/fusion/fused_convolution.h"
 #include "neap/layers/fusion/fused_relu.h"
 #include "neap/layers/fusion/norm_pass.h"
+#include "neap/layers/fusion/residual_convolution.h"
 #include "neap/layers/fusion/residual_tail.h"
 #include "neap/layers/fusion/sync_batch_norm.h"
 #include "neap/layers/join.h"
@@ -175,6 +176,9 @@ std::vector<KernelRow> OnednnRows() {
       {kLayer<FusedConvolution>, Phase::kForward, cpu::FusedConvolutionForward},
       {kLayer<FusedConvolution>, Phase::kBackwardData, cpu::FusedConvolutionBackwardData},
       {kLayer<FusedConvolution>, Phase::kBackwardParams, cpu::FusedConvolutionBackwardParams},
+      {kLayer<ResidualConvolution>, Phase::kForward, cpu::ResidualConvolutionForward},
+      {kLayer<ResidualConvolution>, Phase::kBackwardData, cpu::ResidualConvolutionBackwardData},
+      {kLayer<ResidualConvolution>, Phase::kBackwardParams, cpu::ResidualConvolutionBackwardParams},
       {kLayer<FullyConnected>, Phase::kForward, cpu::FullyConnectedForward},
       {kLayer<FullyConnected>, Phase::kBackwardData, cpu::FullyConnectedBackwardData},
       {kLayer<FullyConnected>, Phase::kBackwardParams, cpu::FullyConnectedBackwardParams},

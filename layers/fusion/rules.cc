@@ -17,6 +17,7 @@
 #include "neap/layers/fusion/fused_convolution.h"
 #include "neap/layers/fusion/fused_relu.h"
 #include "neap/layers/fusion/norm_pass.h"
+#include "neap/layers/fusion/residual_convolution.h"
 #include "neap/layers/fusion/residual_tail.h"
 #include "neap/layers/fusion/sync_batch_norm.h"
 #include "neap/layers/join.h"
@@ -174,6 +175,12 @@ MaybeLayer ConvolutionRelu(const Convolution& convolution, const Relu& /*relu*/,
   return FusedConvolution{convolution};
 }
 
+// The other input of the sum is added in the product.
+MaybeLayer ConvolutionSum(const Convolution& convolution, const Add& /*sum*/, int /*input*/) {
+  if (!IsPointwise(convolution)) return std::nullopt;
+  return ResidualConvolution{.out_channels = convolution.out_channels, .bias = convolution.bias};
+}
+
 MaybePair MoveBias(const Convolution& convolution, const FusedRelu& relu) {
   if (!convolution.bias || relu.bias) return std::nullopt;
   Convolution without_bias = convolution;
@@ -245,7 +252,8 @@ RewriteRules CpuRules() { return {.fusions = FoldsAndPasses(), .ranks = {RankOf<
 
 RewriteRules GpuRules() {
   RewriteRules rules = CpuRules();
-  rules.Append({.fusions = {FusionOf<&ConvolutionRelu>(FusionStage::kEpilogue)},
+  rules.Append({.fusions = {FusionOf<&ConvolutionRelu>(FusionStage::kEpilogue),
+                            FusionOf<&ConvolutionSum>(FusionStage::kEpilogue)},
                 .moves = {MoveOf<&MoveBias>(), MoveOf<&MoveBiasToGelu>(), MoveOf<&MoveBiasToNorm>(),
                           MoveOf<&MoveBiasToNormAlone>()}});
   return rules;

@@ -27,7 +27,8 @@ struct ConvolutionPointers {
   void* x = nullptr;
   void* weight = nullptr;
   void* y = nullptr;
-  void* bias = nullptr;  // {channels of y}, for plans with a ReLU or that add it
+  void* bias = nullptr;          // {channels of y}, for plans with a ReLU or that add it
+  const void* addend = nullptr;  // like y, if ConvolutionProblem::adds
 };
 
 class ConvolutionPlan {
