@@ -164,7 +164,8 @@ std::vector<KernelRow> RoundingRows() {
 
 // Kernels for tensors of all types, without copies.
 std::vector<KernelRow> AnyTypeRows() {
-  return {{kLayer<Embedding>, std::nullopt, cpu::EmbeddingSteps}};
+  return {{kLayer<Embedding>, std::nullopt, cpu::EmbeddingSteps},
+          {kLayer<ResidualConvolution>, Phase::kForward, cpu::ResidualConvolutionForward}};
 }
 
 // Kernels that are oneDNN's alone.
@@ -176,7 +177,6 @@ std::vector<KernelRow> OnednnRows() {
       {kLayer<FusedConvolution>, Phase::kForward, cpu::FusedConvolutionForward},
       {kLayer<FusedConvolution>, Phase::kBackwardData, cpu::FusedConvolutionBackwardData},
       {kLayer<FusedConvolution>, Phase::kBackwardParams, cpu::FusedConvolutionBackwardParams},
-      {kLayer<ResidualConvolution>, Phase::kForward, cpu::ResidualConvolutionForward},
       {kLayer<ResidualConvolution>, Phase::kBackwardData, cpu::ResidualConvolutionBackwardData},
       {kLayer<ResidualConvolution>, Phase::kBackwardParams, cpu::ResidualConvolutionBackwardParams},
       {kLayer<FullyConnected>, Phase::kForward, cpu::FullyConnectedForward},

@@ -1,4 +1,5 @@
-// A convolution and the sum behind it: oneDNN's convolution, and a loop over its result.
+// A convolution and the sum behind it: oneDNN's convolution, and a loop over its result, which has
+// the type of y. So y has the bits of the two layers.
 #include "neap/layers/fusion/residual_convolution.h"
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 
 #include "neap/core/base/float16.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/layers/cpu/converted.h"
 #include "neap/layers/cpu/convolution.h"
 
 namespace neap::cpu {
@@ -34,8 +36,13 @@ class SumAfter final : public Kernel {
     const TensorSpec& y = signature_.Spec(Y());
     const void* const addend = args.operands[*signature_.Find(X(1))];
     void* const sums = args.operands[*signature_.Find(Y())];
-    y.dtype == DType::kBf16 ? AddTo<Bf16>(addend, y.elements(), sums)
-                            : AddTo<float>(addend, y.elements(), sums);
+    if (y.dtype == DType::kBf16) {
+      AddTo<Bf16>(addend, y.elements(), sums);
+    } else if (y.dtype == DType::kFp16) {
+      AddTo<Fp16>(addend, y.elements(), sums);
+    } else {
+      AddTo<float>(addend, y.elements(), sums);
+    }
     return absl::OkStatus();
   }
 
@@ -47,8 +54,10 @@ class SumAfter final : public Kernel {
 }  // namespace
 
 absl::StatusOr<Candidates> ResidualConvolutionForward(const StepSignature& signature) {
-  ASSIGN_OR_RETURN(Candidates candidates,
-                   ListForward(signature, {BranchOf(signature), X(0), Param(0), Y(), Param(1)}));
+  const ListCandidates list = ConvertedOrBf16([](const StepSignature& of) {
+    return ListForward(of, {BranchOf(of), X(0), Param(0), Y(), Param(1)});
+  });
+  ASSIGN_OR_RETURN(Candidates candidates, list(signature));
   for (Candidate& candidate : candidates) {
     candidate.make =
         [signature, make = std::move(candidate.make)]() -> absl::StatusOr<std::unique_ptr<Kernel>> {

@@ -7,7 +7,7 @@
 // (layers/cuda/conv/position_convolution.h). The sum is rounded once, when it is stored, where the
 // two layers round the product, too. So y can differ from theirs by that rounding, and in fp32 and
 // tf32 in its last bits, by the order in which the bias is added and if cuBLAS takes another
-// algorithm.
+// algorithm. A CPU's kernels, which its rules do not use, have the bits of the two layers.
 //
 //   step             reads                     writes
 //   forward          x_0, x_1, weight, [bias]  y

@@ -12,6 +12,7 @@
 #include "tests/layers/cuda/device_arena.h"
 #include "tests/layers/fusion/activated_group_norm_checks.h"
 #include "tests/layers/fusion/biased_gelu_checks.h"
+#include "tests/layers/fusion/residual_tail_checks.h"
 #include "tests/layers/fusion_checks.h"
 #include "tests/layers/image_norm_checks.h"
 #include "tests/layers/loss_checks.h"
@@ -86,6 +87,14 @@ TEST_CASE("a GELU with the bias before it has the bits of both layers on a GPU")
   DeviceArena arena(*gpu);
   for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
     CheckBiasedGelu(gpu->backend(), arena.Access(), dtype);
+}
+
+TEST_CASE("the end of a residual branch has the bits of its layers and the sum on a GPU") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  DeviceArena arena(*gpu);
+  for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
+    CheckResidualTail(gpu->backend(), arena.Access(), dtype);
 }
 
 TEST_CASE("a label outside the classes makes the loss NaN on the GPU too") {
