@@ -231,6 +231,7 @@ TEST_CASE("an image without a label adds nothing to the loss and is not correct"
 
 TEST_CASE("dropout and the loss compute in sub-batches what they compute for the whole batch") {
   CheckDropoutInSubBatches(*MakeCpuBackend(), HostAccess(), DType::kFp32);
+  CheckResidualTailInSubBatches(*MakeCpuBackend(), HostAccess(), DType::kFp32);
   CheckLossInSubBatches(*MakeCpuBackend(), HostAccess());
 }
 

@@ -120,6 +120,7 @@ TEST_CASE("on the GPU too, sub-batches compute together what the whole batch doe
   DeviceArena arena(*gpu);
   for (const DType dtype : {DType::kFp32, DType::kBf16}) {
     CheckDropoutInSubBatches(gpu->backend(), arena.Access(), dtype);
+    CheckResidualTailInSubBatches(gpu->backend(), arena.Access(), dtype);
     CheckFullyConnectedInSubBatches(gpu->backend(), arena.Access(), dtype);
     CheckNormsInSubBatches(gpu->backend(), arena.Access(), dtype);
     CheckAttentionInSubBatches(gpu->backend(), arena.Access(), dtype);
