@@ -1,9 +1,9 @@
 // A 1x1 convolution and the sum behind it in one matrix product: y = convolution(x_0) + bias + x_1.
 //
 // Networks do not contain it. On a GPU, the fusion pass (core/program/fuse.h) makes it of a
-// Convolution with a kernel and a stride of 1, without padding or groups, and the Add of two tensors
-// behind it, if they have the channels last: the output of such a convolution is a product of
-// matrices, to which cuBLASLt adds a third one for the time of reading it
+// Convolution with a kernel and a stride of 1, without padding or groups, and the Add of two
+// tensors behind it, if they have the channels last: the output of such a convolution is a product
+// of matrices, to which cuBLASLt adds a third one for the time of reading it
 // (layers/cuda/conv/position_convolution.h). The sum is rounded once, when it is stored, where the
 // two layers round the product, too. So y can differ from theirs by that rounding, and in fp32 and
 // tf32 in its last bits, by the order in which the bias is added and if cuBLAS takes another
