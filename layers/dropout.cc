@@ -35,6 +35,11 @@ absl::StatusOr<LayerSpec> SpecifyDropping(const LayerContext& context, std::stri
   return spec;
 }
 
+// What a step of a layer that drops reads.
+const TensorSpec& ReadSpec(const StepSignature& signature) {
+  return signature.Spec(signature.phase == Phase::kForward ? X() : Dy());
+}
+
 }  // namespace
 
 // Texts from before `per_channel` stay valid.
@@ -54,18 +59,23 @@ absl::StatusOr<LayerSpec> StochasticDepth::Specify(const LayerContext& context) 
 }
 
 DroppedUnits DroppedUnitsOf(const StepSignature& signature) {
-  const TensorSpec& read = signature.Spec(signature.phase == Phase::kForward ? X() : Dy());
-  const int64_t images = read.shape.n(), of_image = read.elements() / images;
   const auto* const dropout = signature.layer.As<Dropout>();
-  DroppedUnits dropped = {.units = read};
-  dropped.probability =
-      dropout != nullptr ? dropout->probability : signature.layer.As<StochasticDepth>()->rate;
-  if (dropout == nullptr || !dropout->per_channel) {
-    const int64_t units = dropout == nullptr ? 1 : of_image;
-    dropped.units = {.shape = {images, units, of_image / units}, .dtype = read.dtype};
-  }
+  if (dropout == nullptr)
+    return DroppedImagesOf(signature, signature.layer.As<StochasticDepth>()->rate);
+  const TensorSpec& read = ReadSpec(signature);
+  const int64_t images = read.shape.n(), of_image = read.elements() / images;
+  DroppedUnits dropped = {.units = read, .probability = dropout->probability};
+  if (!dropout->per_channel) dropped.units = {.shape = {images, of_image, 1}, .dtype = read.dtype};
   dropped.first = signature.part.CountBefore(images * dropped.units.shape.c(), images);
   return dropped;
+}
+
+DroppedUnits DroppedImagesOf(const StepSignature& signature, float rate) {
+  const TensorSpec& read = ReadSpec(signature);
+  const int64_t images = read.shape.n();
+  return {.units = {.shape = {images, 1, read.elements() / images}, .dtype = read.dtype},
+          .first = signature.part.CountBefore(images, images),
+          .probability = rate};
 }
 
 }  // namespace neap

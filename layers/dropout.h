@@ -54,5 +54,7 @@ struct DroppedUnits {
   float probability = 0;
 };
 DroppedUnits DroppedUnitsOf(const StepSignature& signature);
+// The same for a step of another layer that drops images: of x_0 forward, otherwise of dy.
+DroppedUnits DroppedImagesOf(const StepSignature& signature, float rate);
 
 }  // namespace neap

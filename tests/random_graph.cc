@@ -194,9 +194,10 @@ class Generator {
     y = Activated(Normalised(Same("depthwise", depthwise, y)));
     if (Chance(2)) y = Weighted(y);
     y = Normalised(Conv(y, x.channels));
-    if (count_ % 2 == 0) y = LayerScale(y);
     if (count_ % 4 == 1) y = Moved(y);
     if (count_ % 5 == 0) y = Same("softmax", Softmax{count_ % 2 + 1, count_ % 3 == 0}, y);
+    if (count_ % 2 == 0) y = LayerScale(y);
+    if (options_.dropout && count_ % 3 == 0) y = Same("drop", StochasticDepth{.rate = 0.3F}, y);
     if (Chance(3)) return y;
     return {net_.Add(Named("add"), Add{}, {y.name, x.name}), x.channels, x.size};
   }

@@ -254,6 +254,8 @@ struct ResolvedLayer {
   bool is_target = false;
   // Only auxiliary losses depend on it. Inference has its parameters and states, but no steps.
   bool training_only = false;
+  // The layer whose random numbers it draws; empty: this one.
+  std::string seed_name = {};
 };
 // The role of the layer's outputs in training: input, label or activation.
 Role OutputRole(const ResolvedLayer& layer);

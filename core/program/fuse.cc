@@ -17,6 +17,12 @@ bool HasParamsOrStates(const ResolvedLayer& layer) {
   return !layer.spec.params.empty() || !layer.spec.states.empty();
 }
 
+bool DrawsRandomNumbers(const LayerSpec& spec) {
+  return std::any_of(spec.steps.begin(), spec.steps.end(), [](const StepSpec& step) {
+    return std::count(step.reads.begin(), step.reads.end(), Operand{Slot::kIteration}) > 0;
+  });
+}
+
 // The layers that have the parameters and states, if there are any.
 std::vector<std::string> OwnersOf(const ResolvedLayer& layer) {
   if (!HasParamsOrStates(layer)) return {};
@@ -203,6 +209,11 @@ class Fusion {
     ResolvedLayer fused = reader;  // where it ran, and its role
     fused.name = producer.name;
     fused.layer = layer;
+    if (!DrawsRandomNumbers(reader.spec)) {
+      fused.seed_name = producer.seed_name;
+    } else if (reader.seed_name.empty()) {
+      fused.seed_name = reader.name;
+    }
     fused.inputs = producer.inputs;
     fused.owners = OwnersOf(producer);
     fused.shared.insert(fused.shared.end(), producer.shared.begin(), producer.shared.end());

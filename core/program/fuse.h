@@ -14,13 +14,15 @@
 // channel. Means of windows stay apart: where windows overlap, elements would be computed again.
 // Batch norms that are concatenated become one layer in which each writes its part of the result.
 // The activations of mobile networks behind a batch norm become a part of it, as a ReLU does, and
-// so do those behind a group norm or an instance norm.
+// so do those behind a group norm or an instance norm. The scale of a residual branch, and what
+// drops it, are a part of the sum behind it.
 //
 // A convolution takes most of its time to compute, and an addition or a ReLU of what it is about to
 // store costs it nothing. It therefore comes last: it computes the ReLU behind it, unless that has
 // become part of a pooling. Its bias moves into such a pooling, where the convolution's kernels
 // would add it in a pass of their own, and into a GELU, which sums the bias's gradient in the pass
-// that computes it.
+// that computes it. Where it is a product of matrices, it adds the other tensor of the sum behind
+// it.
 //
 // A 1x1 convolution behind which a batch norm follows is the exception: with that, a sum and a ReLU
 // it becomes matrix products that never hold its result, if the layer has enough channels and
@@ -30,8 +32,10 @@
 // layers/fusion/rules.h for neap's own layers). A fused layer is like others, with the steps,
 // operands and traits that its Specify() returns, so planners and kernels treat it as any other. It
 // has the name of the first layer, and runs where the last one ran. Its parameters keep the names
-// that they have in the layers that it replaces, and its results their bits, unless its header says
-// where they differ (layers/fusion/fused_convolution.h, layers/fusion/folded_convolution.h).
+// that they have in the layers that it replaces, it draws the random numbers of the one that drew
+// some, and its results have their bits, unless its header says where they differ
+// (layers/fusion/fused_convolution.h, layers/fusion/folded_convolution.h,
+// layers/fusion/residual_convolution.h).
 //
 //   ASSIGN_OR_RETURN(ResolvedGraph graph, Resolve(net, Mode::kTraining));
 //   graph = Fuse(std::move(graph), Mode::kTraining, device.description().rules);

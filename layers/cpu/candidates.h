@@ -38,6 +38,7 @@ absl::StatusOr<Candidates> MaxPoolForward(const StepSignature& signature);
 absl::StatusOr<Candidates> MaxPoolBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> ActivationSteps(const StepSignature& signature);
 absl::StatusOr<Candidates> BiasedGeluSteps(const StepSignature& signature);
+absl::StatusOr<Candidates> ResidualTailSteps(const StepSignature& signature);
 absl::StatusOr<Candidates> PreluSteps(const StepSignature& signature);
 absl::StatusOr<Candidates> EmbeddingSteps(const StepSignature& signature);
 absl::StatusOr<Candidates> PositionEmbeddingSteps(const StepSignature& signature);
@@ -58,6 +59,9 @@ absl::StatusOr<Candidates> FusedConvolutionForward(const StepSignature& signatur
 absl::StatusOr<Candidates> FusedConvolutionBackwardActivation(const StepSignature& signature);
 absl::StatusOr<Candidates> FusedConvolutionBackwardData(const StepSignature& signature);
 absl::StatusOr<Candidates> FusedConvolutionBackwardParams(const StepSignature& signature);
+absl::StatusOr<Candidates> ResidualConvolutionForward(const StepSignature& signature);
+absl::StatusOr<Candidates> ResidualConvolutionBackwardData(const StepSignature& signature);
+absl::StatusOr<Candidates> ResidualConvolutionBackwardParams(const StepSignature& signature);
 absl::StatusOr<Candidates> FoldedConvolutionForward(const StepSignature& signature);
 absl::StatusOr<Candidates> FoldedConvolutionBackwardActivation(const StepSignature& signature);
 absl::StatusOr<Candidates> FoldedConvolutionBackwardParams(const StepSignature& signature);

@@ -29,6 +29,8 @@
 #include "neap/layers/fusion/fused_convolution.h"
 #include "neap/layers/fusion/fused_relu.h"
 #include "neap/layers/fusion/norm_pass.h"
+#include "neap/layers/fusion/residual_convolution.h"
+#include "neap/layers/fusion/residual_tail.h"
 #include "neap/layers/fusion/sync_batch_norm.h"
 #include "neap/layers/join.h"
 #include "neap/layers/loss/dice_loss.h"
@@ -155,6 +157,7 @@ std::vector<KernelRow> RoundingRows() {
       {kLayer<ConcatBatchNorms>, Phase::kForward, cpu::ConcatBatchNormsForward},
       {kLayer<ConcatBatchNorms>, Phase::kBackwardData, cpu::ConcatBatchNormsBackward},
       {kLayer<BiasedGelu>, std::nullopt, cpu::BiasedGeluSteps},
+      {kLayer<ResidualTail>, std::nullopt, cpu::ResidualTailSteps},
       {kLayer<FusedRelu>, Phase::kForward, cpu::FusedReluForward},
       {kLayer<FusedRelu>, Phase::kBackwardData, cpu::FusedReluBackward},
   };
@@ -162,7 +165,8 @@ std::vector<KernelRow> RoundingRows() {
 
 // Kernels for tensors of all types, without copies.
 std::vector<KernelRow> AnyTypeRows() {
-  return {{kLayer<Embedding>, std::nullopt, cpu::EmbeddingSteps}};
+  return {{kLayer<Embedding>, std::nullopt, cpu::EmbeddingSteps},
+          {kLayer<ResidualConvolution>, Phase::kForward, cpu::ResidualConvolutionForward}};
 }
 
 // Kernels that are oneDNN's alone.
@@ -174,6 +178,8 @@ std::vector<KernelRow> OnednnRows() {
       {kLayer<FusedConvolution>, Phase::kForward, cpu::FusedConvolutionForward},
       {kLayer<FusedConvolution>, Phase::kBackwardData, cpu::FusedConvolutionBackwardData},
       {kLayer<FusedConvolution>, Phase::kBackwardParams, cpu::FusedConvolutionBackwardParams},
+      {kLayer<ResidualConvolution>, Phase::kBackwardData, cpu::ResidualConvolutionBackwardData},
+      {kLayer<ResidualConvolution>, Phase::kBackwardParams, cpu::ResidualConvolutionBackwardParams},
       {kLayer<FullyConnected>, Phase::kForward, cpu::FullyConnectedForward},
       {kLayer<FullyConnected>, Phase::kBackwardData, cpu::FullyConnectedBackwardData},
       {kLayer<FullyConnected>, Phase::kBackwardParams, cpu::FullyConnectedBackwardParams},

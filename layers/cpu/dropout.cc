@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "neap/core/base/philox.h"
 #include "neap/layers/cpu/candidates.h"
+#include "neap/layers/cpu/dropout_mask.h"
 #include "neap/layers/cpu/norm/channel_rows.h"
 
 namespace neap::cpu {
@@ -11,32 +11,7 @@ namespace {
 
 using namespace operands;
 
-// The mask of units that have the numbers first, first + 1, ...
-struct Mask {
-  Mask(const LoopArgs& args, const DroppedUnits& dropped)
-      : iteration(*args.Get<IterationScalars>(Iteration())),
-        layer_seed(args.signature.layer_seed),
-        first(dropped.first),
-        probability(dropped.probability) {}
-  PhiloxBlock Block(int64_t block) const {
-    return DropoutBlock(iteration.seed, layer_seed, iteration.step, static_cast<uint64_t>(block));
-  }
-  float FactorOf(uint32_t random) const {
-    return ToUnitFloat(random) >= probability ? 1.0F / (1.0F - probability) : 0.0F;
-  }
-  float Factor(int64_t unit) const {
-    const int64_t i = first + unit;
-    return FactorOf(Block(i / 4)[static_cast<size_t>(i % 4)]);
-  }
-  IterationScalars iteration;
-  uint64_t layer_seed;
-  int64_t first;
-  float probability;
-};
-
-float Masked(float value, float factor) { return factor == 0 ? 0 : value * factor; }
-
-void MaskElements(const Mask& mask, int64_t elements, const float* from, float* to) {
+void MaskElements(const DropoutMask& mask, int64_t elements, const float* from, float* to) {
   const int64_t end = mask.first + elements;
   for (int64_t block = mask.first / 4; 4 * block < end; ++block) {
     const PhiloxBlock random = mask.Block(block);
@@ -47,7 +22,7 @@ void MaskElements(const Mask& mask, int64_t elements, const float* from, float* 
   }
 }
 
-void MaskPlanes(const Mask& mask, const ChannelRows& rows, const float* from, float* to) {
+void MaskPlanes(const DropoutMask& mask, const ChannelRows& rows, const float* from, float* to) {
   for (int64_t r = 0; r < rows.images * rows.channels; ++r) {
     const float factor = mask.Factor(r);
     for (int64_t i = r * rows.pixels; i < (r + 1) * rows.pixels; ++i)
@@ -56,7 +31,7 @@ void MaskPlanes(const Mask& mask, const ChannelRows& rows, const float* from, fl
 }
 
 // `factors` has room for the channels of an image.
-void MaskPixels(const Mask& mask, const ChannelRows& rows, const float* from, float* to,
+void MaskPixels(const DropoutMask& mask, const ChannelRows& rows, const float* from, float* to,
                 float* factors) {
   for (int64_t n = 0; n < rows.images; ++n) {
     for (int64_t c = 0; c < rows.channels; ++c) factors[c] = mask.Factor(n * rows.channels + c);
@@ -71,7 +46,7 @@ void ApplyMask(const LoopArgs& args) {
   const bool forward = args.signature.phase == Phase::kForward;
   const DroppedUnits dropped = DroppedUnitsOf(args.signature);
   const ChannelRows rows = ChannelRowsOf(dropped.units);
-  const Mask mask(args, dropped);
+  const DropoutMask mask(args, dropped);
   const float* const from = args.Get<float>(forward ? X() : Dy());
   float* const to = args.Get<float>(forward ? Y() : Dx());
   if (rows.pixels == 1) return MaskElements(mask, dropped.units.elements(), from, to);

@@ -146,6 +146,8 @@ absl::StatusOr<Candidates> FusedReluCandidates(const StepSignature& signature,
                                                const SharedRuntime& runtime);
 absl::StatusOr<Candidates> BiasedGeluCandidates(const StepSignature& signature,
                                                 const SharedRuntime& runtime);
+absl::StatusOr<Candidates> ResidualTailCandidates(const StepSignature& signature,
+                                                  const SharedRuntime& runtime);
 absl::StatusOr<Candidates> ActivationCandidates(const StepSignature& signature,
                                                 const SharedRuntime& runtime);
 absl::StatusOr<Candidates> PreluCandidates(const StepSignature& signature,

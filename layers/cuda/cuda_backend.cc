@@ -30,6 +30,8 @@
 #include "neap/layers/fusion/fused_convolution.h"
 #include "neap/layers/fusion/fused_relu.h"
 #include "neap/layers/fusion/norm_pass.h"
+#include "neap/layers/fusion/residual_convolution.h"
+#include "neap/layers/fusion/residual_tail.h"
 #include "neap/layers/fusion/sync_batch_norm.h"
 #include "neap/layers/join.h"
 #include "neap/layers/loss/dice_loss.h"
@@ -75,6 +77,7 @@ constexpr TableEntry kTable[] = {
     {kLayer<Convolution>, ConvolutionCandidates, std::nullopt, HalfConvolutionCandidates},
     {kLayer<FusedConvolution>, ConvolutionCandidates, std::nullopt, HalfConvolutionCandidates},
     {kLayer<TransposedConvolution>, ConvolutionCandidates, std::nullopt, HalfConvolutionCandidates},
+    {kLayer<ResidualConvolution>, ConvolutionCandidates, std::nullopt, HalfConvolutionCandidates},
     {kLayer<FoldedConvolution>, FoldedConvolutionCandidates},
     {kLayer<FullyConnected>, FullyConnectedCandidates},
     {kLayer<BatchNorm>, NormPassCandidates},
@@ -88,6 +91,7 @@ constexpr TableEntry kTable[] = {
     {kLayer<ConcatBatchNorms>, ConcatBatchNormsCandidates},
     {kLayer<FusedRelu>, FusedReluCandidates},
     {kLayer<BiasedGelu>, BiasedGeluCandidates},
+    {kLayer<ResidualTail>, ResidualTailCandidates},
     {kLayer<Relu>, ActivationCandidates},
     {kLayer<LeakyRelu>, ActivationCandidates},
     {kLayer<Prelu>, PreluCandidates},

@@ -9,6 +9,7 @@
 #include "neap/layers/activation.h"
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/convolution.h"
+#include "neap/layers/dropout.h"
 #include "neap/layers/fusion/activated_group_norm.h"
 #include "neap/layers/fusion/biased_gelu.h"
 #include "neap/layers/fusion/concat_batch_norms.h"
@@ -16,10 +17,13 @@
 #include "neap/layers/fusion/fused_convolution.h"
 #include "neap/layers/fusion/fused_relu.h"
 #include "neap/layers/fusion/norm_pass.h"
+#include "neap/layers/fusion/residual_convolution.h"
+#include "neap/layers/fusion/residual_tail.h"
 #include "neap/layers/fusion/sync_batch_norm.h"
 #include "neap/layers/join.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/scale_shift.h"
 
 namespace neap {
 namespace {
@@ -153,8 +157,28 @@ MaybeLayer ReluMaxPool(const Relu& /*relu*/, const MaxPool& pool, int /*input*/)
   return FusedRelu{.pool = pool};
 }
 
+// Ends of residual branches. The other input of the sum is what the branch bypasses.
+
+MaybeLayer ScaleSum(const ScaleShift& scale, const Add& /*sum*/, int /*input*/) {
+  if (scale.learns_shift) return std::nullopt;
+  return ResidualTail{.scale = scale};
+}
+MaybeLayer DropSum(const StochasticDepth& drop, const Add& /*sum*/, int /*input*/) {
+  return ResidualTail{.drop = drop};
+}
+MaybeLayer ScaleTail(const ScaleShift& scale, const ResidualTail& tail, int input) {
+  if (scale.learns_shift || tail.scale.has_value() || input != 0) return std::nullopt;
+  return ResidualTail{.scale = scale, .drop = tail.drop};
+}
+
 MaybeLayer ConvolutionRelu(const Convolution& convolution, const Relu& /*relu*/, int /*input*/) {
   return FusedConvolution{convolution};
+}
+
+// The other input of the sum is added in the product.
+MaybeLayer ConvolutionSum(const Convolution& convolution, const Add& /*sum*/, int /*input*/) {
+  if (!IsPointwise(convolution)) return std::nullopt;
+  return ResidualConvolution{.out_channels = convolution.out_channels, .bias = convolution.bias};
 }
 
 MaybePair MoveBias(const Convolution& convolution, const FusedRelu& relu) {
@@ -213,8 +237,10 @@ std::vector<FusionRule> FoldsAndPasses() {
   AddNormRows<&NormAverage, GlobalAveragePool>(rows);
   AddNormRows<&NormConcat, Concat>(rows);
   AddNormRows<&NormPart, ConcatBatchNorms>(rows);
-  for (const FusionRule& row : {FusionOf<&NormMaxPool>(), FusionOf<&ConcatNorm>(),
-                                FusionOf<&ConcatNormAlone>(), FusionOf<&ReluMaxPool>()}) {
+  for (const FusionRule& row :
+       {FusionOf<&NormMaxPool>(), FusionOf<&ConcatNorm>(), FusionOf<&ConcatNormAlone>(),
+        FusionOf<&ReluMaxPool>(), FusionOf<&ScaleSum>(), FusionOf<&DropSum>(),
+        FusionOf<&ScaleTail>()}) {
     rows.push_back(row);
   }
   return rows;
@@ -226,9 +252,10 @@ RewriteRules CpuRules() { return {.fusions = FoldsAndPasses(), .ranks = {RankOf<
 
 RewriteRules GpuRules() {
   RewriteRules rules = CpuRules();
-  rules.Append({.fusions = {FusionOf<&ConvolutionRelu>(FusionStage::kEpilogue)},
-                .moves = {MoveOf<&MoveBias>(), MoveOf<&MoveBiasToGelu>(),
-                          MoveOf<&MoveBiasToNorm>(), MoveOf<&MoveBiasToNormAlone>()}});
+  rules.Append({.fusions = {FusionOf<&ConvolutionRelu>(FusionStage::kEpilogue),
+                            FusionOf<&ConvolutionSum>(FusionStage::kEpilogue)},
+                .moves = {MoveOf<&MoveBias>(), MoveOf<&MoveBiasToGelu>(), MoveOf<&MoveBiasToNorm>(),
+                          MoveOf<&MoveBiasToNormAlone>()}});
   return rules;
 }
 

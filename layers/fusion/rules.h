@@ -9,7 +9,9 @@
 //              group norm or instance norm, relu | leaky_relu |  activated_group_norm
 //              silu | gelu
 //              relu, max_pool                                    fused_relu
+//              [scale_shift], [stochastic_depth], add            residual_tail
 //   epilogue   convolution, relu                                 fused_convolution
+//              1x1 convolution, add, with channels last          residual_convolution
 //              convolution with a bias, fused_relu               the bias moves into fused_relu
 //              convolution with a bias, gelu                     the bias moves into biased_gelu
 //              convolution with a bias, instance norm            the bias moves into

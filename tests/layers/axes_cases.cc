@@ -38,6 +38,7 @@ void CaseList::AddPointwise(const Shape& shape) {
   AddLearnedScales(shape);
   Add("dropout", Dropout{0.3F}, {shape});
   AddDroppedUnits(0.3F, shape);
+  AddResidualTails(shape);
   Add("lrn", LocalResponseNorm{.size = 3}, {shape});
   Add("batch_norm", BatchNorm{}, {shape});
   AddFusedNorms(shape);

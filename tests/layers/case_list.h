@@ -44,6 +44,7 @@ class CaseList {
 
   // window_cases.cc
   void Convolutions();
+  void ResidualConvolutions();
   void Upsampling();
   void Pools();
   void RoundedUpAverages();
@@ -120,6 +121,10 @@ class CaseList {
   void AddLearnedScales(const Shape& shape);
   // Dropout of channels and of images.
   void AddDroppedUnits(float probability, const Shape& shape);
+  // Ends of residual branches that scale, drop or do both.
+  void AddResidualTails(const Shape& shape);
+  // With channels last only, with and without a bias.
+  void AddResidualConvolution(int64_t out_channels, const Shape& shape);
   // In both layouts of the network.
   void AddEmbedding(const Embedding& layer, const Shape& ids);
   void AddTokenLoss(const LinearCrossEntropy& layer, const Shape& x);

@@ -6,6 +6,7 @@
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
 #include "neap/layers/fusion/biased_gelu.h"
+#include "neap/layers/fusion/residual_tail.h"
 #include "neap/layers/join.h"
 #include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/multiply.h"
@@ -79,6 +80,15 @@ void CaseList::AddLearnedScales(const Shape& shape) {
 void CaseList::AddDroppedUnits(float probability, const Shape& shape) {
   Add(absl::StrCat("dropout of channels ", probability), Dropout{probability, true}, {shape});
   Add(absl::StrCat("stochastic_depth ", probability), StochasticDepth{probability}, {shape});
+}
+
+void CaseList::AddResidualTails(const Shape& shape) {
+  constexpr ScaleShift kLearned = {.learns_scale = true}, kFixed = {.scale = -0.7F, .shift = 0.3F};
+  constexpr StochasticDepth kDrop = {.rate = 0.4F};
+  for (const ResidualTail& tail : {ResidualTail{.scale = kLearned, .drop = kDrop},
+                                   ResidualTail{.scale = kFixed, .drop = kDrop},
+                                   ResidualTail{.scale = kLearned}, ResidualTail{.drop = kDrop}})
+    Add("residual_tail " + tail.Parameters(), tail, {shape, shape});
 }
 
 void CaseList::Dense() {
@@ -155,11 +165,15 @@ void CaseList::Joins() {
   add_multiply({1, 1, 1, 1});
   add_multiply({2, 16, 8, 8});    // vectors, whatever the type
   add_multiply({2, 40, 24, 24});  // several blocks, whatever the type
+  AddResidualTails({1, 1, 1, 1});
+  AddResidualTails({5, 16, 8, 8});
+  AddResidualTails({3, 40, 24, 24});
   for (int i = 0; i < kRandomCasesPerLayer; ++i) {
     const Shape shape = RandomShape();
     const size_t count = static_cast<size_t>(dice_.Between(2, 4));
     Add(absl::StrCat("add of ", count), neap::Add{}, std::vector<Shape>(count, shape));
     add_multiply(shape);
+    AddResidualTails(shape);
     std::vector<Shape> parts;
     for (size_t k = 0; k < count; ++k) {
       parts.push_back({shape.n(), dice_.Between(1, 8), shape.h(), shape.w()});
@@ -194,6 +208,7 @@ std::vector<LayerCase> AllLayerCases(uint32_t seed) {
   list.Losses();
   list.Joins();
   list.FoldedConvolutions();
+  list.ResidualConvolutions();
   list.ConcatNorms();
   list.SyncNorms();
   list.RoundedUpAverages();

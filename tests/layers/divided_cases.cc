@@ -9,8 +9,10 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/step/divided_kernel.h"
 #include "neap/core/step/signature_text.h"
+#include "neap/core/step/specify.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/fusion/fused_convolution.h"
+#include "neap/layers/fusion/residual_convolution.h"
 #include "neap/layers/transposed_convolution.h"
 #include "tests/layers/cases.h"
 #include "tests/layers/conformance.h"
@@ -93,6 +95,10 @@ class DividedCase {
                                              .padding = padding,
                                              .bias = bias},
               .inputs = {x}};
+    }
+    if (layout == Layout::kChannelsLast && Between(0, 5) == 0) {
+      const TensorSpec y = WithShape(x, SpatialShape(images, channels, x.shape.spatial()));
+      return {.layer = ResidualConvolution{channels, bias}, .inputs = {x, y}};
     }
     return {.layer = WithOrWithoutRelu({.out_channels = channels,
                                         .kernel = kernel,

@@ -20,6 +20,7 @@
 #include "tests/layers/reference_folded_convolution.h"
 #include "tests/layers/reference_image_norms.h"
 #include "tests/layers/reference_loss.h"
+#include "tests/layers/reference_residual.h"
 #include "tests/layers/reference_resize.h"
 #include "tests/layers/reference_shapes.h"
 #include "tests/layers/reference_sync_batch_norm.h"
@@ -306,6 +307,8 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"mish", ReferenceActivation},
                               {"fused_relu", FusedReluStep},
                               {"biased_gelu", ReferenceBiasedGelu},
+                              {"residual_tail", ReferenceResidualTail},
+                              {"residual_convolution", ReferenceResidualConvolution},
                               {"lrn", Lrn},
                               {"batch_norm", ReferenceBatchNorm},
                               {"norm_pass", ReferenceBatchNorm},

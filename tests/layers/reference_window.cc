@@ -6,6 +6,7 @@
 
 #include "neap/layers/convolution.h"
 #include "neap/layers/fusion/fused_convolution.h"
+#include "neap/layers/fusion/residual_convolution.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/transposed_convolution.h"
 
@@ -206,6 +207,15 @@ Values ReferenceFusedConvolution(const StepSignature& signature, const Values& g
   if (signature.phase == Phase::kForward) {
     for (double& y : result.at(Y())) y = std::max(0.0, y);
   }
+  return result;
+}
+
+Values ReferenceResidualConvolution(const StepSignature& signature, const Values& given) {
+  const Convolution layer = signature.layer.As<ResidualConvolution>()->convolution();
+  Values result = RunConvolution(signature, layer, given);
+  if (signature.phase != Phase::kForward) return result;
+  Vector& y = result.at(Y());
+  for (size_t i = 0; i < y.size(); ++i) y[i] += given.at(X(1))[i];
   return result;
 }
 

@@ -12,6 +12,7 @@ namespace neap::testing {
 
 Values ReferenceConvolution(const StepSignature& signature, const Values& given);
 Values ReferenceFusedConvolution(const StepSignature& signature, const Values& given);
+Values ReferenceResidualConvolution(const StepSignature& signature, const Values& given);
 Values ReferenceTransposedConvolution(const StepSignature& signature, const Values& given);
 Values ReferenceFullyConnected(const StepSignature& signature, const Values& given);
 Values ReferenceMaxPool(const StepSignature& signature, const Values& given);

@@ -11,6 +11,7 @@
 #include "neap/layers/attention/attention.h"
 #include "neap/layers/dropout.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/fusion/residual_tail.h"
 #include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/norm/group_norm.h"
 #include "neap/layers/norm/layer_norm.h"
@@ -109,14 +110,16 @@ void CheckLoss(Backend& backend, const DeviceAccess& access, const Layer& loss, 
   }
 }
 
-// Of a layer of one input that does not couple images.
+// Of a layer of so many inputs like x that does not couple images.
 void CheckImages(Backend& backend, const DeviceAccess& access, const Layer& layer,
-                 const TensorSpec& x) {
+                 const TensorSpec& x, int input_count = 1) {
   CAPTURE(layer.type());
   CAPTURE(x.ToString());
-  const LayerSpec spec = layer.Specify({.inputs = {x}}).value();
-  const SignatureOptions options = {.layer = layer, .spec = spec, .inputs = {x}};
-  Values given = {{X(), Rounded(x, Waves(x.elements()))}};
+  const std::vector<TensorSpec> inputs(static_cast<size_t>(input_count), x);
+  const LayerSpec spec = layer.Specify({.inputs = inputs}).value();
+  const SignatureOptions options = {.layer = layer, .spec = spec, .inputs = inputs};
+  Values given = {{Iteration(), {0, 3, 17}}};
+  for (int i = 0; i < input_count; ++i) given[X(i)] = Rounded(x, Waves(x.elements()));
   for (size_t i = 0; i < spec.params.size(); ++i)
     given[Param(static_cast<int>(i))] = Waves(spec.params[i].tensor.elements());
   const StepSignature forward = SignatureOf(spec.steps[0], options);
@@ -173,6 +176,15 @@ void CheckAttentionInSubBatches(Backend& backend, const DeviceAccess& access, DT
   for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
     for (const Shape& shape : {Shape{5, 12, 7}, Shape{5, 32, 40}})
       CheckImages(backend, access, attention, {shape, dtype, layout});
+  }
+}
+
+void CheckResidualTailInSubBatches(Backend& backend, const DeviceAccess& access, DType dtype) {
+  const ResidualTail tail = {.scale = ScaleShift{.learns_scale = true},
+                             .drop = StochasticDepth{.rate = 0.5F}};
+  for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
+    for (const Shape& shape : {Shape{5, 5, 3, 2}, Shape{5, 32, 40}})
+      CheckImages(backend, access, tail, {shape, dtype, layout}, 2);
   }
 }
 

@@ -12,6 +12,9 @@ namespace neap::testing {
 // `dtype` is that of its tensors.
 void CheckDropoutInSubBatches(Backend& backend, const DeviceAccess& access, DType dtype);
 
+// The end of a residual branch drops the same images, and adds up the gradient of its scale.
+void CheckResidualTailInSubBatches(Backend& backend, const DeviceAccess& access, DType dtype);
+
 // Fully connected layers add up the gradients of their parameters.
 void CheckFullyConnectedInSubBatches(Backend& backend, const DeviceAccess& access, DType dtype);
 

@@ -9,6 +9,7 @@
 #include "neap/layers/fusion/fused_convolution.h"
 #include "neap/layers/fusion/fused_relu.h"
 #include "neap/layers/fusion/norm_pass.h"
+#include "neap/layers/fusion/residual_convolution.h"
 #include "neap/layers/pooling.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
@@ -32,6 +33,25 @@ void CaseList::AddConvolution(const Convolution& c, const Shape& shape) {
                    " groups ", c.groups, c.bias ? " bias" : "");
   Add(name, c, {shape});
   Add(name + ", relu", FusedConvolution{c}, {shape});
+}
+
+void CaseList::AddResidualConvolution(int64_t out_channels, const Shape& shape) {
+  for (const bool bias : {true, false}) {
+    const TensorSpec x = {.shape = shape, .layout = Layout::kChannelsLast};
+    const TensorSpec y = WithShape(x, SpatialShape(shape.n(), out_channels, shape.spatial()));
+    cases_.push_back({absl::StrCat("convolution to ", out_channels, bias ? " bias" : "",
+                                   ", add on ", x.ToString()),
+                      ResidualConvolution{out_channels, bias},
+                      {x, y}});
+  }
+}
+
+void CaseList::ResidualConvolutions() {
+  AddResidualConvolution(1, {1, 1, 1, 1});
+  AddResidualConvolution(16, {2, 32, 8, 8});
+  AddResidualConvolution(7, {3, 5, 9, 4});
+  AddResidualConvolution(40, {2, 24, 33});
+  AddResidualConvolution(6, {2, 4, 3, 5, 2});
 }
 
 void CaseList::AddMaxPool(const MaxPool& pool, const Shape& shape) {

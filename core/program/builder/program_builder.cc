@@ -56,8 +56,9 @@ Program ProgramBuilder::Build() {
 void ProgramBuilder::AddLayers() {
   const auto add_all = [this](const SubBatch& sub_batch) {
     for (const ResolvedLayer& layer : graph_.layers) {
-      program_.layers.push_back({NameInSubBatch(layer.name, sub_batch), layer.layer,
-                                 StableHash(layer.name), layer.spec.traits, sub_batch});
+      const uint64_t seed = StableHash(layer.seed_name.empty() ? layer.name : layer.seed_name);
+      program_.layers.push_back(
+          {NameInSubBatch(layer.name, sub_batch), layer.layer, seed, layer.spec.traits, sub_batch});
     }
   };
   for (int64_t i = 0; i < sizes_.count; ++i) add_all(sizes_.Part(i));

@@ -21,6 +21,7 @@
 #include "neap/layers/cuda/conv/weight_gradient.h"
 #include "neap/layers/cuda/device/cuda_status.h"
 #include "neap/layers/fusion/fused_convolution.h"
+#include "neap/layers/fusion/residual_convolution.h"
 #include "neap/layers/transposed_convolution.h"
 
 namespace neap::cuda {
@@ -49,6 +50,7 @@ Roles RolesOf(const StepSignature& signature) {
 Convolution LayerOf(const StepSignature& signature, const Roles& roles) {
   if (const Convolution* layer = signature.layer.As<Convolution>()) return *layer;
   if (const auto* fused = signature.layer.As<FusedConvolution>()) return fused->convolution;
+  if (const auto* sum = signature.layer.As<ResidualConvolution>()) return sum->convolution();
   return signature.layer.As<TransposedConvolution>()->Transposed(signature.Spec(roles.y).shape.c());
 }
 
@@ -69,10 +71,15 @@ ConvolutionProblem OfImages(ConvolutionProblem problem) {
   return problem;
 }
 
+// Whether the step is the forward step of a convolution and the sum behind it.
+bool EndsWithSum(const StepSignature& signature) {
+  return signature.phase == Phase::kForward && signature.layer.As<ResidualConvolution>() != nullptr;
+}
+
 // Whether the step is the forward step of a convolution with a bias and no ReLU.
 bool AddsBiasAlone(const StepSignature& signature) {
-  return signature.phase == Phase::kForward && signature.layer.As<Convolution>() != nullptr &&
-         signature.Has(Param(1));
+  const bool is_plain = signature.layer.As<Convolution>() != nullptr || EndsWithSum(signature);
+  return signature.phase == Phase::kForward && is_plain && signature.Has(Param(1));
 }
 
 ConvolutionProblem ProblemOf(const StepSignature& signature) {
@@ -86,7 +93,8 @@ ConvolutionProblem ProblemOf(const StepSignature& signature) {
                                 .padding = layer.padding,
                                 .dilation = layer.dilation,
                                 .accumulate = signature.Accumulates(roles.weight),
-                                .bias = AddsBiasAlone(signature)};
+                                .bias = AddsBiasAlone(signature),
+                                .adds = EndsWithSum(signature)};
   return HasPlanesAsImages(problem) ? OfImages(std::move(problem)) : problem;
 }
 
@@ -108,12 +116,13 @@ class ConvolutionKernel final : public StreamKernel {
  protected:
   absl::Status Launch(const LaunchArgs& args) override {
     const Roles roles = RolesOf(signature());
-    RETURN_IF_ERROR(plan_->Execute({.x = args.Get<void>(roles.x),
-                                    .weight = args.Get<void>(roles.weight),
-                                    .y = args.Get<void>(roles.y),
-                                    .bias = args.Find<float>(Param(1)),
-                                    .addend = args.Find<void>(Addend())},
-                                   args.run.workspace));
+    RETURN_IF_ERROR(
+        plan_->Execute({.x = args.Get<void>(roles.x),
+                        .weight = args.Get<void>(roles.weight),
+                        .y = args.Get<void>(roles.y),
+                        .bias = args.Find<float>(Param(1)),
+                        .addend = args.Find<void>(EndsWithSum(signature()) ? X(1) : Addend())},
+                       args.run.workspace));
     if (signature().Has(Addend())) return CudaStatus(AddAddend(args), "convolution addend");
     if (plan_is_all_) return absl::OkStatus();
     if (EndsWithRelu(signature())) return CudaStatus(Relu(args), "convolution bias and ReLU");
@@ -234,6 +243,19 @@ absl::StatusOr<OrderedCandidates> CandidatesFor(const ConvolutionProblem& proble
   return candidates;
 }
 
+// Candidates that add x_1 in the product.
+absl::StatusOr<Candidates> SumCandidates(const ConvolutionProblem& problem,
+                                         const StepSignature& signature,
+                                         const SharedRuntime& runtime) {
+  if (signature.Has(Param(1)))
+    RETURN_IF_ERROR(CheckPlanesFit32(signature, ChannelShapeOf(signature.Spec(Y()))));
+  const auto shared = std::make_shared<const StepSignature>(signature);
+  Candidates candidates;
+  for (const Engine& engine : PositionEngines(problem))
+    candidates.push_back(ConvolutionCandidate(engine, problem, shared, runtime, BuildPosition));
+  return candidates;
+}
+
 // Adds cuDNN's engines that add the bias and compute the ReLU, too. They come before its other
 // engines if they use tensor cores, and no more workspace than the first of all engines, apart from
 // the bias. Larger workspaces are for measured times only.
@@ -281,6 +303,7 @@ absl::StatusOr<Candidates> ConvolutionCandidates(const StepSignature& signature,
   if (signature.phase == Phase::kBackwardActivation)
     return BackwardActivationCandidates(signature, runtime);
   const ConvolutionProblem problem = ProblemOf(signature);
+  if (problem.adds) return SumCandidates(problem, signature, runtime);
   ASSIGN_OR_RETURN(OrderedCandidates candidates, CandidatesFor(problem, signature, runtime));
   if (EndsWithRelu(signature))
     RETURN_IF_ERROR(AddReluCandidates(problem, signature, runtime, candidates));
@@ -291,7 +314,7 @@ absl::StatusOr<Candidates> HalfConvolutionCandidates(const StepSignature& signat
                                                      const SharedRuntime& runtime) {
   if (signature.phase == Phase::kBackwardActivation) return Candidates{};
   ConvolutionProblem problem = ProblemOf(signature);
-  if (problem.x.dtype != DType::kFp16) return Candidates{};
+  if (problem.x.dtype != DType::kFp16 || problem.adds) return Candidates{};
   problem.half_accumulation = true;
   absl::StatusOr<OrderedCandidates> candidates = CandidatesFor(problem, signature, runtime);
   if (absl::IsUnimplemented(candidates.status())) return Candidates{};

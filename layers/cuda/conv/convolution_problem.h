@@ -27,12 +27,13 @@ struct ConvolutionProblem {
   Extents dilation = 1;
   bool accumulate = false;  // backward_params: add to the gradient in `weight`
   bool bias = false;        // forward: plans may add it (ConvolutionPlan::AddsBias())
+  bool adds = false;        // forward: plans add a tensor like y (PositionEngines() only)
   bool relu = false;        // forward: y = relu(y + bias), rounded once; the bias has the type of y
   // For fp16 tensors: add products in fp16 (u-cuDNN's true half) instead of fp32 (pseudo half).
   bool half_accumulation = false;
 
   int axes() const { return x.shape.spatial_axes(); }  // 2 of images, 3 of volumes
-  std::string ToString() const;  // without `bias`, which does not change cuDNN's engines
+  std::string ToString() const;  // without `bias` and `adds`, which do not change cuDNN's engines
 };
 
 }  // namespace neap

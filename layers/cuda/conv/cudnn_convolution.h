@@ -27,8 +27,10 @@ struct ConvolutionPointers {
   void* x = nullptr;
   void* weight = nullptr;
   void* y = nullptr;
-  void* bias = nullptr;    // {channels of y}, for plans with a ReLU or that add it
-  void* addend = nullptr;  // of the shape of x, for plans that add it to the gradient of x
+  void* bias = nullptr;  // {channels of y}, for plans with a ReLU or that add it
+  // Forward, if ConvolutionProblem::adds: like y, added to it. For plans that add it to the
+  // gradient of x: like x.
+  const void* addend = nullptr;
 };
 
 class ConvolutionPlan {

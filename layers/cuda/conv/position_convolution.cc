@@ -45,7 +45,8 @@ class PositionPlan final : public ConvolutionPlan {
 
   absl::Status Execute(const ConvolutionPointers& p, void* workspace) override {
     if (problem_.phase == Phase::kForward)
-      return matmul_->Run({.a = p.weight, .b = p.x, .c = p.y, .workspace = workspace});
+      return matmul_->Run(
+          {.a = p.weight, .b = p.x, .c = p.y, .workspace = workspace, .addend = p.addend});
     if (problem_.phase == Phase::kBackwardData)
       return matmul_->Run({.a = p.weight, .b = p.y, .c = p.x, .workspace = workspace});
     return matmul_->Run({.a = p.x,
@@ -75,7 +76,8 @@ class BiasedPositionPlan final : public ConvolutionPlan {
     const MatmulPointers pointers = {.a = p.weight,
                                      .b = p.x,
                                      .c = p.y,
-                                     .workspace = static_cast<std::byte*>(workspace) + bias_bytes_};
+                                     .workspace = static_cast<std::byte*>(workspace) + bias_bytes_,
+                                     .addend = p.addend};
     return matmul_.RunRounding(pointers, static_cast<const float*>(p.bias), workspace,
                                runtime_->stream);
   }

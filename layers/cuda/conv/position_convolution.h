@@ -8,6 +8,9 @@
 // once, where a pass would round the product, too; in fp32 both have the same bits, unless cuBLAS
 // takes another algorithm.
 //
+// Forward also adds a tensor like y, such as what a residual branch bypasses
+// (layers/fusion/residual_convolution.h).
+//
 // The gradient of the bias is not summed in the product of the weight's gradient, although cuBLASLt
 // could: that costs 64 to 76 us there and 475 us for 96 to 384 channels at 802,816 positions,
 // where a pass takes 37 and 147.

@@ -27,6 +27,12 @@ __device__ __forceinline__ Vec<kVec> PerChannel(const float* p, size_t c) {
   }
 }
 
+// The same, or `of_all` where there are no numbers of channels.
+template <bool kLast, int kVec>
+__device__ __forceinline__ Vec<kVec> NumbersOf(const float* of_channels, float of_all, size_t c) {
+  return of_channels != nullptr ? PerChannel<kLast, kVec>(of_channels, c) : Broadcast<kVec>(of_all);
+}
+
 template <typename V>
 struct Two {
   V a, b;

@@ -15,13 +15,14 @@ struct RowPosition {
 
 // Most operations load by the number. Those with `parts`, which are concatenated along the
 // channels, or with a `slice` of such a concatenation, find the address from what they prepared for
-// the channel, and those with `statistics` of positions read these, too.
+// the channel, and those with `statistics` of positions or factors of `images` read these, too.
 template <typename Op>
 inline constexpr bool kReadsByRow = requires(Op op) {
   op.parts;
 }
 || requires(Op op) { op.slice; }
-|| requires(Op op) { op.statistics; };
+|| requires(Op op) { op.statistics; }
+|| requires(Op op) { op.images; };
 template <bool kLast, int kVec, typename Op>
 __device__ __forceinline__ auto PrepareAt(const Op& op, size_t c, const RowPosition& at) {
   if constexpr (kReadsByRow<Op>) {

@@ -12,11 +12,6 @@ struct ScaleShiftFunction {
   __device__ float Value(float x) const { return x * scale + shift; }
 };
 
-template <bool kLast, int kVec>
-__device__ __forceinline__ Vec<kVec> NumbersOf(const float* of_channels, float of_all, size_t c) {
-  return of_channels != nullptr ? PerChannel<kLast, kVec>(of_channels, c) : Broadcast<kVec>(of_all);
-}
-
 template <typename T>
 struct ScaleShiftOp {
   const T* x;

@@ -277,7 +277,10 @@ TEST_CASE("random networks, whose training is compared with and without fusion, 
   int with_other_grad = 0;
   for (uint32_t seed = 0; seed < 500; ++seed) {
     const Graph graph = testing::RandomGraph(
-        seed, {.residual = seed / 7 % 3 == 1, .dense = seed / 7 % 3 == 2, .mobile = seed % 4 == 3});
+        seed, {.layout = seed % 2 == 0 ? Layout::kChannelsFirst : Layout::kChannelsLast,
+               .residual = seed / 7 % 3 == 1,
+               .dense = seed / 7 % 3 == 2,
+               .mobile = seed % 4 == 3});
     const ResolvedGraph fused =
         Fuse(Resolve(graph, Mode::kTraining).value(), Mode::kTraining, GpuRules());
     for (const ResolvedLayer& layer : fused.layers) ++kinds[testing::FusedParts(layer.layer)];
@@ -289,10 +292,28 @@ TEST_CASE("random networks, whose training is compared with and without fusion, 
     });
   }
   CHECK(with_other_grad >= 50);
-  for (const std::string kind :
-       {"+relu", "+add", "+add+relu", "+bn+add", "+bn+add+relu", "+relu+pool", "+pool",
-        "convolution+relu", "+bias+pool", "+concat", "+concat+relu", "+average", "+relu+average",
-        "+add+relu+average", "+bn+add+relu+average", "+clip", "+hard_swish", "+silu"}) {
+  for (const std::string kind : {"+relu",
+                                 "+add",
+                                 "+add+relu",
+                                 "+bn+add",
+                                 "+bn+add+relu",
+                                 "+relu+pool",
+                                 "+pool",
+                                 "convolution+relu",
+                                 "+bias+pool",
+                                 "+concat",
+                                 "+concat+relu",
+                                 "+average",
+                                 "+relu+average",
+                                 "+add+relu+average",
+                                 "+bn+add+relu+average",
+                                 "+clip",
+                                 "+hard_swish",
+                                 "+silu",
+                                 "+scale+add",
+                                 "+drop+add",
+                                 "+scale+drop+add",
+                                 "convolution+add"}) {
     CAPTURE(kind);
     CHECK(kinds[kind] > 0);
   }

@@ -18,6 +18,8 @@
 #include "neap/layers/fusion/fused_convolution.h"
 #include "neap/layers/fusion/fused_relu.h"
 #include "neap/layers/fusion/norm_pass.h"
+#include "neap/layers/fusion/residual_convolution.h"
+#include "neap/layers/fusion/residual_tail.h"
 #include "neap/layers/fusion/rules.h"
 #include "neap/layers/softmax_cross_entropy.h"
 
@@ -28,6 +30,11 @@ inline constexpr Convolution kConvolution = {.out_channels = 3, .kernel = 1, .bi
 // The parts that a fused layer has: "+add+relu".
 inline std::string FusedParts(const Layer& layer) {
   if (layer.As<FusedConvolution>() != nullptr) return "convolution+relu";
+  if (layer.As<ResidualConvolution>() != nullptr) return "convolution+add";
+  if (const auto* const tail = layer.As<ResidualTail>()) {
+    return absl::StrCat(tail->scale.has_value() ? "+scale" : "",
+                        tail->drop.has_value() ? "+drop" : "", "+add");
+  }
   if (const auto* const relu = layer.As<FusedRelu>()) return relu->bias ? "+bias+pool" : "+pool";
   if (const auto* const concat = layer.As<ConcatBatchNorms>()) {
     std::string parts = "+concat";

@@ -22,6 +22,7 @@
 #include "tests/layers/conformance.h"
 #include "tests/layers/fusion/activated_group_norm_checks.h"
 #include "tests/layers/fusion/biased_gelu_checks.h"
+#include "tests/layers/fusion/residual_tail_checks.h"
 #include "tests/layers/fusion_checks.h"
 #include "tests/layers/image_norm_checks.h"
 #include "tests/layers/loss_checks.h"
@@ -117,6 +118,11 @@ TEST_CASE("a group norm with an activation has the bits of both layers on a CPU"
 TEST_CASE("a GELU with the bias before it has the bits of both layers on a CPU") {
   for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
     CheckBiasedGelu(*MakeCpuBackend(), HostAccess(), dtype);
+}
+
+TEST_CASE("the end of a residual branch has the bits of its layers and the sum on a CPU") {
+  for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
+    CheckResidualTail(*MakeCpuBackend(), HostAccess(), dtype);
 }
 
 TEST_CASE("every engine computes the gradients of strided weights with the same bits each time") {
@@ -226,6 +232,7 @@ TEST_CASE("an image without a label adds nothing to the loss and is not correct"
 
 TEST_CASE("dropout and the loss compute in sub-batches what they compute for the whole batch") {
   CheckDropoutInSubBatches(*MakeCpuBackend(), HostAccess(), DType::kFp32);
+  CheckResidualTailInSubBatches(*MakeCpuBackend(), HostAccess(), DType::kFp32);
   CheckLossInSubBatches(*MakeCpuBackend(), HostAccess());
 }
 

@@ -13,6 +13,7 @@
 #include "tests/layers/cuda/device_arena.h"
 #include "tests/layers/fusion/activated_group_norm_checks.h"
 #include "tests/layers/fusion/biased_gelu_checks.h"
+#include "tests/layers/fusion/residual_tail_checks.h"
 #include "tests/layers/fusion_checks.h"
 #include "tests/layers/image_norm_checks.h"
 #include "tests/layers/loss_checks.h"
@@ -89,6 +90,14 @@ TEST_CASE("a GELU with the bias before it has the bits of both layers on a GPU")
     CheckBiasedGelu(gpu->backend(), arena.Access(), dtype);
 }
 
+TEST_CASE("the end of a residual branch has the bits of its layers and the sum on a GPU") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  DeviceArena arena(*gpu);
+  for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16})
+    CheckResidualTail(gpu->backend(), arena.Access(), dtype);
+}
+
 TEST_CASE("a label outside the classes makes the loss NaN on the GPU too") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;
@@ -112,6 +121,7 @@ TEST_CASE("on the GPU too, sub-batches compute together what the whole batch doe
   DeviceArena arena(*gpu);
   for (const DType dtype : {DType::kFp32, DType::kBf16}) {
     CheckDropoutInSubBatches(gpu->backend(), arena.Access(), dtype);
+    CheckResidualTailInSubBatches(gpu->backend(), arena.Access(), dtype);
     CheckFullyConnectedInSubBatches(gpu->backend(), arena.Access(), dtype);
     CheckNormsInSubBatches(gpu->backend(), arena.Access(), dtype);
     CheckAttentionInSubBatches(gpu->backend(), arena.Access(), dtype);
