@@ -8,8 +8,9 @@
 //   dweight dW'{C, V} = x' {C, P}    g^T {P, V}     added to that of the chunks before
 //   dx      dx'{C, P} = W' {C, V}    g {V, P}
 //
-// A column of the logits begins at a multiple of kLogitAlignment bytes, because a vocabulary is
-// seldom a number of classes that tensor cores like.
+// A column of the logits begins at a multiple of kLogitAlignment bytes, and classes that are left
+// over by kVectorBytes have products of their own: a vocabulary is seldom a number of classes that
+// tensor cores like, and for an odd one cuBLAS has slow kernels only.
 #include "neap/layers/tokens/linear_cross_entropy.h"
 
 #include <algorithm>
@@ -39,6 +40,7 @@ constexpr int64_t kLogitAlignment = 128;
 // multiprocessors idle, so more are faster.
 constexpr int64_t kChunks[] = {4096, 1024, 256};
 constexpr std::string_view kByExample = "examples";
+constexpr int64_t kVectorBytes = 16;
 
 // The parts of x and of the workspace.
 struct TokenChunks {
@@ -65,17 +67,34 @@ struct TokenChunks {
   }
 };
 
-// The products of chunks of one size.
+// Some of the classes.
+struct ClassRange {
+  int64_t first, count;
+};
+
+// The fewest last classes first, because their share of dx, to which that of the others is added,
+// is the one that is rounded twice.
+std::vector<ClassRange> RangesOf(const TokenChunks& chunks) {
+  const int64_t left = chunks.classes % (kVectorBytes / SizeOf(chunks.dtype));
+  const int64_t even = chunks.classes - left;
+  std::vector<ClassRange> ranges;
+  if (left > 0) ranges.push_back({even, left});
+  if (even > 0) ranges.push_back({0, even});
+  return ranges;
+}
+
+// The products of chunks of one size with some of the classes.
 struct TokenProducts {
+  ClassRange classes;
   std::unique_ptr<Matmul> logits, dweight, dx;
 
   static absl::StatusOr<TokenProducts> Build(const Runtime& runtime, const TokenChunks& c,
-                                             int64_t size, bool trains) {
-    TokenProducts products;
+                                             const ClassRange& classes, int64_t size, bool trains) {
+    TokenProducts products = {.classes = classes, .logits = {}, .dweight = {}, .dx = {}};
     const MatmulOptions options = {.workspace_bytes = c.blas_bytes()};
     const MatmulShape logits = {.transpose_a = true,
                                 .transpose_b = c.by_example,
-                                .m = c.classes,
+                                .m = classes.count,
                                 .n = size,
                                 .k = c.channels,
                                 .alignment = c.alignment(),
@@ -85,7 +104,7 @@ struct TokenProducts {
     const MatmulShape dweight = {.transpose_a = c.by_example,
                                  .transpose_b = true,
                                  .m = c.channels,
-                                 .n = c.classes,
+                                 .n = classes.count,
                                  .k = size,
                                  .alignment = c.alignment(),
                                  .leading_b = c.apart()};
@@ -93,7 +112,7 @@ struct TokenProducts {
     ASSIGN_OR_RETURN(products.dweight, Matmul::Build(runtime, dweight, to_fp32, options));
     MatmulShape dx = {.m = c.channels,
                       .n = size,
-                      .k = c.classes,
+                      .k = classes.count,
                       .alignment_c = c.alignment(),
                       .leading_b = c.apart()};
     if (c.by_example) {  // {P, C} = g^T W'^T
@@ -112,13 +131,8 @@ class TokenLossStep final : public StreamKernel {
       : StreamKernel(std::move(runtime), signature), chunks_(chunks) {}
 
   absl::Status Build() {
-    for (const int64_t size : {chunks_.size, chunks_.last()}) {
-      if (size == 0) continue;
-      ASSIGN_OR_RETURN(TokenProducts products,
-                       TokenProducts::Build(runtime(), chunks_, size, trains()));
-      products_.push_back(std::move(products));
-    }
-    return absl::OkStatus();
+    RETURN_IF_ERROR(BuildProducts(chunks_.size, of_chunk_));
+    return chunks_.last() > 0 ? BuildProducts(chunks_.last(), of_last_) : absl::OkStatus();
   }
 
  protected:
@@ -148,18 +162,34 @@ class TokenLossStep final : public StreamKernel {
     return At(args, chunks_.logits_bytes() + chunks_.scores_bytes());
   }
 
+  absl::Status BuildProducts(int64_t size, std::vector<TokenProducts>& all) const {
+    for (const ClassRange& range : RangesOf(chunks_)) {
+      ASSIGN_OR_RETURN(TokenProducts products,
+                       TokenProducts::Build(runtime(), chunks_, range, size, trains()));
+      all.push_back(std::move(products));
+    }
+    return absl::OkStatus();
+  }
+  // The rows of the weight that these classes have.
+  const void* WeightOf(const LaunchArgs& args, const ClassRange& classes) const {
+    return kernels::After(args.Array(Param(0)), classes.first * chunks_.channels).data;
+  }
+
   absl::Status RunChunk(const LaunchArgs& args, int64_t first, int64_t size) const {
-    const TokenProducts& products = size == chunks_.size ? products_.front() : products_.back();
+    const std::vector<TokenProducts>& all = size == chunks_.size ? of_chunk_ : of_last_;
     const void* const x = kernels::After(args.Array(X(0)), first * chunks_.channels).data;
     const kernels::Array logits = {args.run.workspace, ElementOf(chunks_.dtype)};
     const kernels::LogitRows rows = {.rows = size,
                                      .classes = chunks_.classes,
                                      .apart = chunks_.apart(),
                                      .bias = args.Find<float>(Param(1))};
-    RETURN_IF_ERROR(products.logits->Run({.a = args.Get<void>(Param(0)),
-                                          .b = x,
-                                          .c = logits.data,
-                                          .workspace = BlasWorkspace(args)}));
+    for (const TokenProducts& products : all) {
+      RETURN_IF_ERROR(
+          products.logits->Run({.a = WeightOf(args, products.classes),
+                                .b = x,
+                                .c = kernels::After(logits, products.classes.first).data,
+                                .workspace = BlasWorkspace(args)}));
+    }
     const int32_t* const labels = args.Get<int32_t>(X(1)) + first;
     float* const scores = Scores(args) + 2 * first;
     if (!trains()) {
@@ -174,36 +204,44 @@ class TokenLossStep final : public StreamKernel {
     RETURN_IF_ERROR(
         CudaStatus(kernels::TokenGradients(rows, scale, logits, labels, scores, args.stream),
                    "gradient of linear cross-entropy"));
-    return AddGradients(args, products, rows, first);
+    return AddGradients(args, all, rows, first);
   }
 
   // dx, which may take the place of x, comes last.
-  absl::Status AddGradients(const LaunchArgs& args, const TokenProducts& products,
+  absl::Status AddGradients(const LaunchArgs& args, const std::vector<TokenProducts>& all,
                             const kernels::LogitRows& rows, int64_t first) const {
-    const kernels::ConstArray gradient = {args.run.workspace, ElementOf(chunks_.dtype)};
+    const kernels::Array gradient = {args.run.workspace, ElementOf(chunks_.dtype)};
     if (float* const dbias = args.Find<float>(ParamGrad(1)); dbias != nullptr) {
       const bool add = first > 0 || signature().Accumulates(ParamGrad(1));
       RETURN_IF_ERROR(CudaStatus(kernels::SumRows(rows, gradient, dbias, add, args.stream),
                                  "bias gradient of linear cross-entropy"));
     }
-    float* const dweight = args.Get<float>(ParamGrad(0));
+    const void* const x = kernels::After(args.Array(X(0)), first * chunks_.channels).data;
     const bool add = first > 0 || signature().Accumulates(ParamGrad(0));
-    RETURN_IF_ERROR(
-        products.dweight->Run({.a = kernels::After(args.Array(X(0)), first * chunks_.channels).data,
-                               .b = gradient.data,
-                               .c = dweight,
-                               .workspace = BlasWorkspace(args),
-                               .addend = add ? dweight : nullptr}));
-    MatmulPointers dx = {.a = args.Get<void>(Param(0)),
-                         .b = gradient.data,
-                         .c = kernels::After(args.Array(Dx(0)), first * chunks_.channels).data,
-                         .workspace = BlasWorkspace(args)};
-    if (chunks_.by_example) std::swap(dx.a, dx.b);
-    return products.dx->Run(dx);
+    for (const TokenProducts& products : all) {
+      const int64_t row = products.classes.first;
+      float* const dweight = args.Get<float>(ParamGrad(0)) + row * chunks_.channels;
+      RETURN_IF_ERROR(products.dweight->Run({.a = x,
+                                             .b = kernels::After(gradient, row).data,
+                                             .c = dweight,
+                                             .workspace = BlasWorkspace(args),
+                                             .addend = add ? dweight : nullptr}));
+    }
+    void* const dx = kernels::After(args.Array(Dx(0)), first * chunks_.channels).data;
+    for (const TokenProducts& products : all) {
+      MatmulPointers pointers = {.a = WeightOf(args, products.classes),
+                                 .b = kernels::After(gradient, products.classes.first).data,
+                                 .c = dx,
+                                 .workspace = BlasWorkspace(args),
+                                 .addend = &products == &all.front() ? nullptr : dx};
+      if (chunks_.by_example) std::swap(pointers.a, pointers.b);
+      RETURN_IF_ERROR(products.dx->Run(pointers));
+    }
+    return absl::OkStatus();
   }
 
   TokenChunks chunks_;
-  std::vector<TokenProducts> products_;  // of a chunk, and of a smaller last one
+  std::vector<TokenProducts> of_chunk_, of_last_;  // for each range of classes; a smaller last one
 };
 
 // How much longer than its products a step takes that reads and writes the 4 bytes of a gradient of
