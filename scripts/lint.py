@@ -5,6 +5,7 @@
     scripts/lint.py --changed              what has changed since the last commit that .ci/run passed on this machine, or
                                            else since yesterday's last commit
     scripts/lint.py --changed --since REV  what has changed since this commit
+    scripts/lint.py --limit SECONDS        begins no source after that time, and names those that are left; the last committed are first
     scripts/lint.py --passed               records that .ci/run has passed the current commit
 
 A changed header is checked in one source that includes it. What has been found in order once is not looked at again while the
@@ -20,6 +21,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "neap" / "lint"
@@ -111,7 +113,16 @@ def touched(all_sources, headers, commit):
     return sorted(chosen)
 
 
-def check(commands, source):
+def last_committed_first(names):
+    """Those that are not committed come first of all."""
+    when = {name: int((git("log", "-1", "--format=%ct", "--", name) or [2**62])[0]) for name in names}
+    return sorted(names, key=lambda name: (-when[name], name))
+
+
+def check(commands, source, end):
+    """The exit code and output of clang-tidy; None after the time `end`."""
+    if end is not None and time.monotonic() > end:
+        return None
     done = subprocess.run([TIDY, "--quiet", "-p", str(commands), str(ROOT / source)], capture_output=True, text=True)
     return done.returncode, done.stdout
 
@@ -123,6 +134,7 @@ def main():
     parser.add_argument("--since", metavar="REV")
     parser.add_argument("--passed", action="store_true")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--limit", type=float, metavar="SECONDS")
     options = parser.parse_args()
 
     CACHE.mkdir(parents=True, exist_ok=True)
@@ -139,14 +151,23 @@ def main():
     commands = write_commands(options.build)
     open_ones = [source for source in todo if not (CACHE / keys[source]).exists()]
     print(f"lint: {len(open_ones)} of {len(todo)} sources to check" + (f", changed since {commit[:10]}" if commit else ""), flush=True)
-    failed = 0
+    end = time.monotonic() + options.limit if options.limit is not None else None
+    if end is not None:
+        open_ones = last_committed_first(open_ones)
+    failed, left = 0, []
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for source, (status, output) in zip(open_ones, pool.map(lambda s: check(commands, s), open_ones)):
+        for source, result in zip(open_ones, pool.map(lambda s: check(commands, s, end), open_ones)):
+            if result is None:
+                left.append(source)
+                continue
+            status, output = result
             if status == 0:
                 (CACHE / keys[source]).touch()
             else:
                 failed += 1
                 print(f"{source}:\n{output}", flush=True)
+    if left:
+        print(f"lint: {len(left)} sources were not checked within {options.limit:.0f} s: {' '.join(left)}", flush=True)
     return 1 if failed else 0
 
 

@@ -83,6 +83,10 @@ class LintTest(unittest.TestCase):
         self.commit()
         self.assertEqual(self.lint("--changed", "--since", "HEAD~1"), (0, ["core/b.cc"]))
 
+    def test_no_source_is_begun_after_the_limit_and_a_later_run_checks_those_that_are_left(self):
+        self.assertEqual(self.lint("--limit", "-1"), (0, []))
+        self.assertEqual(self.lint("--limit", "60"), (0, ["core/a.cc", "core/b.cc"]))
+
     def test_each_source_has_a_compile_command_which_does_without_the_precompiled_header(self):
         self.lint()
         commands = json.loads((self.root / "build/dev/lint/compile_commands.json").read_text())
