@@ -169,7 +169,26 @@ class SharedHeads {
       m_.scores[j] = s_.scale * DotProduct(m_.query, m_.key + j * s_.key.dims, s_.key.dims);
     if (!s_.bias.has_value()) return;
     const float* const bias = args_.Get<float>(s_.bias->value) + s_.bias->At(image_, head, i);
+    if (s_.bias->windows.has_value()) {
+      ForEachOffset(i, keys, [&](int64_t j, int64_t row, bool is_masked) {
+        m_.scores[j] += bias[row * s_.bias->key_step] + (is_masked ? kOtherRegion : 0);
+      });
+      return;
+    }
     for (int64_t j = 0; j < keys; ++j) m_.scores[j] += bias[j * s_.bias->key_step];
+  }
+
+  // Calls visit(key position, row of the table, whether the positions are of other regions).
+  template <typename Visit>
+  void ForEachOffset(int64_t i, int64_t keys, const Visit& visit) const {
+    const WindowPlaces& windows = *s_.bias->windows;
+    const unsigned cut = windows.CutAxes(static_cast<int>(image_ % windows.windows()));
+    const WindowPlace query = windows.At(static_cast<int>(i));
+    const int first = query.row + windows.center();
+    for (int64_t j = 0; j < keys; ++j) {
+      const WindowPlace key = windows.At(static_cast<int>(j));
+      visit(j, first - key.row, ((query.wrapped ^ key.wrapped) & cut) != 0);
+    }
   }
 
   // Of the scores, which become their softmax; returns the logarithm of the sum of exponentials.
@@ -218,6 +237,12 @@ class SharedHeads {
     float* const gradient = args_.Find<float>(s_.bias->gradient);
     if (gradient == nullptr) return;
     float* const row = gradient + s_.bias->At(image_, head, i);
+    if (s_.bias->windows.has_value()) {
+      ForEachOffset(i, keys, [&](int64_t j, int64_t offset, bool) {
+        row[offset * s_.bias->key_step] += m_.scores[j];
+      });
+      return;
+    }
     for (int64_t j = 0; j < keys; ++j) row[j * s_.bias->key_step] += m_.scores[j];
   }
 

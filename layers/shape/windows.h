@@ -16,8 +16,11 @@
 //   x = net.Add("merged", WindowMerge{.window = 7, .size = 56}, {x});
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
+#include "absl/types/span.h"
 #include "neap/core/step/layer.h"
 #include "neap/core/step/window.h"
 
@@ -43,5 +46,10 @@ struct WindowMerge {
   std::string Parameters() const;
   friend bool operator==(const WindowMerge&, const WindowMerge&) = default;
 };
+
+// {windows, positions} of an image of these extents. Errors: INVALID_ARGUMENT if the windows do not
+// fill it.
+absl::StatusOr<std::vector<int64_t>> WindowsOf(const Extents& window,
+                                               absl::Span<const int64_t> image);
 
 }  // namespace neap

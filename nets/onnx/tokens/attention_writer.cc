@@ -55,6 +55,8 @@ std::vector<int64_t> LastSwapped(size_t rank) {
 absl::Status NodeWriter::WriteAttention(const ResolvedLayer& layer, const Attention& attention) {
   if (attention.rotary_dims != 0)
     return absl::UnimplementedError("rotated queries and keys, which ONNX has no nodes for");
+  if (attention.window_bias.has_value())
+    return absl::UnimplementedError("a bias of the offsets in a window");
   const std::vector<TensorSpec> specs = network_.InputSpecs(layer);
   const bool is_one = specs.size() < 3;
   std::vector<std::string> inputs;
