@@ -25,4 +25,15 @@ Graph VisionTransformerOf(const VisionTransformerVariant& variant, const NetOpti
                             .layout = options.layout});
 }
 
+Graph SwinOf(const SwinVariant& variant, const NetOptions& options) {
+  const SwinOptions base;
+  return Swin({.variant = variant,
+               .image = options.image.value_or(base.image),
+               .classes = options.classes.value_or(base.classes),
+               .batch = options.batch.value_or(base.batch),
+               .channels = options.channels.value_or(base.channels),
+               .dtype = options.dtype,
+               .layout = options.layout});
+}
+
 }  // namespace neap::nets

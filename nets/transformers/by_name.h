@@ -4,6 +4,7 @@
 #include "neap/core/graph/graph.h"
 #include "neap/nets/registry.h"
 #include "neap/nets/transformers/gpt2.h"
+#include "neap/nets/transformers/swin.h"
 #include "neap/nets/transformers/vision_transformer.h"
 
 namespace neap::nets {
@@ -20,6 +21,12 @@ Graph VisionTransformerOf(const VisionTransformerVariant& variant, const NetOpti
 template <const VisionTransformerVariant& kVariant>
 Graph VisionTransformerByName(const NetOptions& options) {
   return VisionTransformerOf(kVariant, options);
+}
+
+Graph SwinOf(const SwinVariant& variant, const NetOptions& options);
+template <const SwinVariant& kVariant>
+Graph SwinByName(const NetOptions& options) {
+  return SwinOf(kVariant, options);
 }
 
 }  // namespace neap::nets
