@@ -10,7 +10,7 @@
 #include "neap/core/step/operands.h"
 #include "neap/core/step/step_signature.h"
 #include "neap/layers/attention/attention.h"
-#include "neap/layers/attention/window_places.h"
+#include "neap/layers/steps/window_places.h"
 
 namespace neap {
 

@@ -12,7 +12,8 @@
 //
 //   x = net.Add("rolled", Roll{.shift = -3}, {x});
 //   x = net.Add("windows", WindowPartition{.window = 7}, {x});  // {N, C, 64, 49} of 56 x 56
-//   x = net.Add("attention", Attention{.heads = 3, .learned_bias = true, .axes = 1}, {x});
+//   const WindowBias bias = {.window = 7, .size = 56, .shift = 3};
+//   x = net.Add("attention", Attention{.heads = 3, .axes = 1, .window_bias = bias}, {x});
 //   x = net.Add("merged", WindowMerge{.window = 7, .size = 56}, {x});
 #pragma once
 

@@ -13,8 +13,8 @@
 
 #include <cstdint>
 
-#include "neap/layers/attention/window_places.h"
 #include "neap/layers/cuda/kernels/array.h"
+#include "neap/layers/steps/window_places.h"
 
 namespace neap::kernels {
 

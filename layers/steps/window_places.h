@@ -2,8 +2,8 @@
 // position of a window and of each window of an image. Kernels of every backend compute it anew:
 //
 //   const WindowPlace query = places.At(i), key = places.At(j);
-//   table[(query.row - key.row + places.center()) * heads + head]
-//   (query.wrapped ^ key.wrapped) & places.CutAxes(window)  // not 0: kOtherRegion is added
+//   const int row = query.row - key.row + places.center();  // of the table
+//   const bool is_masked = ((query.wrapped ^ key.wrapped) & places.CutAxes(window)) != 0;
 //
 // A window that is the last along a shifted axis is cut: its last positions were the image's first.
 //
