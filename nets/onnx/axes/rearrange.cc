@@ -76,18 +76,22 @@ bool IsBefore(const Factor& a, const Factor& b) {
 
 // What may come before a permutation that has too many axes by itself: the channels stay first, and
 // all else is in the wanted order; or what is wanted first comes first, as the channels of the
-// windows of an image whose channels are last, and all else stays in the order of the layer.
+// windows of an image whose channels are last, and all else stays in the order of the layer; or
+// what is wanted first comes last, as the channels of four positions that become one.
 std::vector<std::vector<Factors>> FirstSteps(const std::vector<Factors>& wanted) {
   std::vector<Factors> channels_first(2), wanted_first = {wanted[0], {}};
+  std::vector<Factors> wanted_last = {{}, wanted[0]};
   for (size_t i = 0; i < wanted.size(); ++i) {
     for (const Factor& factor : wanted[i]) {
       channels_first[factor.axis == 1 ? 0 : 1].push_back(factor);
-      if (i > 0) wanted_first[1].push_back(factor);
+      if (i == 0) continue;
+      wanted_first[1].push_back(factor);
+      wanted_last[0].push_back(factor);
     }
   }
   std::sort(channels_first[0].begin(), channels_first[0].end(), IsBefore);
   std::sort(wanted_first[1].begin(), wanted_first[1].end(), IsBefore);
-  return {channels_first, wanted_first};
+  return {channels_first, wanted_first, wanted_last};
 }
 
 // Where one permutation has too many axes, another one comes before it.

@@ -198,18 +198,18 @@ TEST_CASE("a fused attention with a bias of each head is one layer of the patche
   CheckImages(vit.model());
 }
 
-// A stage of a Swin transformer, as exporters write it: windows as images, a bias of each head and
-// a mask of each window, and four slices that are joined.
-TEST_CASE("windows of an image are heads of one attention, and slices with steps are read") {
-  constexpr int64_t kGrid = 4, kWindow = 2, kWindows = 4, kInWindow = 4;
-  Vit vit;
+constexpr int64_t kGrid = 4, kWindow = 2, kWindows = 4, kInWindow = 4;  // windows of 2x2 of 4x4
+const Ints kDividedGrid = {1, kGrid / kWindow, kWindow, kGrid / kWindow, kWindow, kModelWidth};
+const Ints kSwappedAxes = {0, 1, 3, 2, 4, 5};
+
+// A block of a Swin transformer, as exporters write it: windows as images, a bias of each head and
+// a mask of each window. {1, 4, 4, 6}
+std::string SwinBlock(Vit& vit) {
   const std::string conv =
       vit.Node("Conv", {"x", vit.model().Random("patch.weight", {kModelWidth, 3, 2, 2})},
                {{"strides", Ints{2, 2}}});
   const std::string x = vit.Transpose(conv, {0, 2, 3, 1});
-  const Ints divided = {1, kGrid / kWindow, kWindow, kGrid / kWindow, kWindow, kModelWidth};
-  const Ints windows_first = {0, 1, 3, 2, 4, 5};
-  std::string y = vit.Transpose(vit.Reshape(x, divided), windows_first);
+  std::string y = vit.Transpose(vit.Reshape(x, kDividedGrid), kSwappedAxes);
   y = vit.Reshape(y, {kWindows, kInWindow, kModelWidth});
   const std::vector<std::string> parts = vit.HeadsOf(y, kInWindow, kWindows);
   y = vit.Node("Mul", {parts[0], vit.Number(1 / std::sqrt(3.0F))});
@@ -221,23 +221,39 @@ TEST_CASE("windows of an image are heads of one attention, and slices with steps
   y = vit.Node("MatMul", {vit.Node("Softmax", {y}, {{"axis", int64_t{-1}}}), parts[2]});
   y = vit.Joined(y, kInWindow, kWindows);
   y = vit.Reshape(y, {1, kGrid / kWindow, kGrid / kWindow, kWindow, kWindow, kModelWidth});
-  y = vit.Reshape(vit.Transpose(y, windows_first), {1, kGrid, kGrid, kModelWidth});
-  y = vit.Node("Add", {x, y});
+  y = vit.Reshape(vit.Transpose(y, kSwappedAxes), {1, kGrid, kGrid, kModelWidth});
+  return vit.Node("Add", {x, y});
+}
+
+// Four positions as channels of one, {1, 2, 2, 24}: slices that are joined, as in torchvision.
+std::string MergedBySlices(Vit& vit, const std::string& x) {
+  const std::string end = vit.Ints64({kGrid}), two = vit.Ints64({2});
   std::vector<std::string> slices;
   for (const auto& [row, column] : {std::pair{0, 0}, {1, 0}, {0, 1}, {1, 1}}) {
-    const std::string rows = vit.Node(
-        "Slice", {y, vit.Ints64({row}), vit.Ints64({kGrid}), vit.Ints64({1}), vit.Ints64({2})});
-    slices.push_back(vit.Node("Slice", {rows, vit.Ints64({column}), vit.Ints64({kGrid}),
-                                        vit.Ints64({2}), vit.Ints64({2})}));
+    const std::string rows = vit.Node("Slice", {x, vit.Ints64({row}), end, vit.Ints64({1}), two});
+    slices.push_back(vit.Node("Slice", {rows, vit.Ints64({column}), end, vit.Ints64({2}), two}));
   }
-  y = vit.Node("Concat", slices, {{"axis", int64_t{3}}});
-  y = vit.Linear("reduction", y, 4 * kModelWidth, kModelWidth);
-  vit.End(vit.Node("ReduceMean", {y}, {{"axes", Ints{1, 2}}, {"keepdims", int64_t{0}}}));
-  const OnnxModel read = ReadVit(vit.model());
-  REQUIRE(LayersOf(read, "attention").size() == 1);
-  CHECK(LayersOf(read, "attention")[0]->layer ==
-        Layer(Attention{.heads = kWindows * kAttentionHeads, .learned_bias = true}));
-  CheckImages(vit.model());
+  return vit.Node("Concat", slices, {{"axis", int64_t{3}}});
+}
+
+// The same by a transpose, as in timm.
+std::string MergedByTranspose(Vit& vit, const std::string& x) {
+  const std::string divided = vit.Reshape(x, kDividedGrid);
+  return vit.Reshape(vit.Transpose(divided, {0, 1, 3, 4, 2, 5}), {1, 2, 2, 4 * kModelWidth});
+}
+
+TEST_CASE("windows of an image are heads of one attention, and positions merge into channels") {
+  for (const auto merged : {MergedBySlices, MergedByTranspose}) {
+    Vit vit;
+    std::string y = merged(vit, SwinBlock(vit));
+    y = vit.Linear("reduction", y, 4 * kModelWidth, kModelWidth);
+    vit.End(vit.Node("ReduceMean", {y}, {{"axes", Ints{1, 2}}, {"keepdims", int64_t{0}}}));
+    const OnnxModel read = ReadVit(vit.model());
+    REQUIRE(LayersOf(read, "attention").size() == 1);
+    CHECK(LayersOf(read, "attention")[0]->layer ==
+          Layer(Attention{.heads = kWindows * kAttentionHeads, .learned_bias = true}));
+    CheckImages(vit.model());
+  }
 }
 
 TEST_CASE("layers between tokens move them, and back") {
