@@ -75,6 +75,7 @@
 #include "neap/nets/segmentation/resnet_decoders.h"
 #include "neap/nets/segmentation/unet.h"
 #include "neap/nets/transformers/gpt2.h"
+#include "neap/nets/transformers/swin.h"
 #include "neap/nets/transformers/vision_transformer.h"
 #include "neap/nets/vgg.h"
 #include "neap/nets/with_loss.h"

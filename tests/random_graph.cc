@@ -155,6 +155,8 @@ class Generator {
     std::vector<std::string> inputs;
     if (Chance(2)) {
       inputs = {Conv(x, 3 * x.channels).name};
+      const auto size = Extents(x.size).Along(static_cast<int>(options_.axes));
+      if (layer.axes == 0 && count_ % 3 == 0) layer.window_bias = WindowBias{x.size, size, 0};
     } else {
       layer.kv_heads = 1;
       const int64_t shared = x.channels / layer.heads;

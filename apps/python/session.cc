@@ -213,6 +213,7 @@ void BindFiles(nb::class_<HeldSession>& session) {
       .def("load", Load, "path"_a, "Reads either kind of file.")
       .def("_load_weights", LoadWeights, "weights"_a)
       .def("_shared", SharedOf)
+      .def("_ignored", [](HeldSession& held) { return held.net().options().other_files.ignored; })
       .def(
           "exchange_averages",
           [](HeldSession& held) {

@@ -11,6 +11,7 @@
 #include "neap/core/step/parameter_text.h"
 #include "neap/core/step/specify.h"
 #include "neap/layers/attention/attention_shape.h"
+#include "neap/layers/shape/windows.h"
 
 namespace neap {
 namespace {
@@ -36,6 +37,10 @@ absl::Status CheckFields(const Attention& layer) {
 // The number of inputs without a bias.
 size_t CountOfTensors(const LayerContext& context) { return context.inputs.size() < 3 ? 1 : 3; }
 
+bool HasParameter(const Attention& layer) {
+  return layer.learned_bias || layer.window_bias.has_value();
+}
+
 absl::Status CheckCount(const Attention& layer, const LayerContext& context) {
   const size_t count = context.inputs.size();
   if (count < 1 || count > 4) {
@@ -43,8 +48,10 @@ absl::Status CheckCount(const Attention& layer, const LayerContext& context) {
         "takes query, key and value, or one tensor that has all three, and a bias, got ", count,
         " inputs"));
   }
-  if (layer.learned_bias && count != CountOfTensors(context))
+  if (HasParameter(layer) && count != CountOfTensors(context))
     return Bad("has a learned bias, and takes no other");
+  if (layer.learned_bias && layer.window_bias.has_value())
+    return Bad("has a bias of windows, and learned_bias, too");
   return CheckSpatialInputs(context, count);
 }
 
@@ -126,6 +133,42 @@ absl::Status CheckBias(const Attention& layer, const LayerContext& context) {
                           wanted.ToString(), ", or with one head"));
 }
 
+// Whether the sequences are the windows of the image, and the positions those of a window.
+absl::Status CheckWindowBias(const Attention& layer, const LayerContext& context) {
+  if (!layer.window_bias.has_value()) return absl::OkStatus();
+  const auto& [window, size, shift] = *layer.window_bias;
+  const Extents image = size.is_one_number() ? size.Along(2) : size;
+  RETURN_IF_ERROR(CheckSuits("shift", shift, image.axes()));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> windows, WindowsOf(window, image.values()));
+  for (int i = 0; i < image.axes(); ++i) {
+    if (shift[i] >= 0 && shift[i] < window[i]) continue;
+    return Bad(absl::StrCat("shift ", shift.ToString(), " must be from 0 to less than the window ",
+                            window.ToString()));
+  }
+  const TensorSpec& x = context.inputs[0];
+  const int64_t queries = QueriesOfInputs(layer, context), keys = KeysOfInputs(layer, context);
+  if (SequencesOf(layer, x.shape) == windows[0] && queries == windows[1] && keys == windows[1])
+    return absl::OkStatus();
+  return Bad(absl::StrCat("input 0 is ", x.ToString(), ", but ", image.ToString(), " has ",
+                          windows[0], " windows of ", windows[1], " positions"));
+}
+
+// The pairs of positions in a window with other distances.
+int64_t OffsetsOf(const WindowBias& bias) {
+  int64_t offsets = 1;
+  for (int i = 0; i < bias.size.axes(); ++i) offsets *= 2 * bias.window[i] - 1;
+  return offsets;
+}
+
+ParamSpec ParameterOf(const Attention& layer, int64_t queries, int64_t keys) {
+  constexpr float kTableDeviation = 0.02F;
+  if (!layer.window_bias.has_value())
+    return {"bias", {.shape = {layer.heads, queries, keys}}, {Init::Kind::kConstant, 0}};
+  return {"relative_position_bias_table",
+          {.shape = {OffsetsOf(*layer.window_bias), layer.heads}},
+          {Init::Kind::kNormal, kTableDeviation}};
+}
+
 absl::Status CheckRotary(const Attention& layer, const LayerContext& context) {
   const int64_t dims = HeadDimOf(layer, context);
   if (layer.rotary_dims <= dims) return absl::OkStatus();
@@ -148,7 +191,7 @@ int64_t ValueDimOf(const Attention& layer, const LayerContext& context) {
 std::vector<Operand> ForwardReads(const Attention& layer, const LayerContext& context) {
   std::vector<Operand> reads;
   for (size_t i = 0; i < context.inputs.size(); ++i) reads.push_back(X(static_cast<int>(i)));
-  if (layer.learned_bias) reads.push_back(Param(0));
+  if (HasParameter(layer)) reads.push_back(Param(0));
   return reads;
 }
 
@@ -159,7 +202,7 @@ StepSpec Backward(const Attention& layer, const LayerContext& context) {
     backward.writes.push_back(Dx(static_cast<int>(i)));
   if (context.inputs.size() != CountOfTensors(context))
     backward.optional_writes = {backward.writes.back()};
-  if (layer.learned_bias) {
+  if (HasParameter(layer)) {
     backward.writes.push_back(ParamGrad(0));
     backward.accumulates_natively = {Slot::kParamGrad};
   }
@@ -169,14 +212,19 @@ StepSpec Backward(const Attention& layer, const LayerContext& context) {
 }  // namespace
 
 std::string Attention::Parameters() const {
-  return ParameterText({{"heads", heads},
-                        {"kv_heads", kv_heads},
-                        {"causal", causal},
-                        {"scale", scale},
-                        {"learned_bias", learned_bias},
-                        {"rotary_dims", rotary_dims},
-                        {"rotary_base", rotary_base},
-                        {"axes", axes}});
+  const std::string text = ParameterText({{"heads", heads},
+                                          {"kv_heads", kv_heads},
+                                          {"causal", causal},
+                                          {"scale", scale},
+                                          {"learned_bias", learned_bias},
+                                          {"rotary_dims", rotary_dims},
+                                          {"rotary_base", rotary_base},
+                                          {"axes", axes}});
+  if (!window_bias.has_value()) return text;
+  return absl::StrCat(text, " ",
+                      ParameterText({{"window", window_bias->window},
+                                     {"size", window_bias->size},
+                                     {"shift", window_bias->shift}}));
 }
 
 absl::StatusOr<LayerSpec> Attention::Specify(const LayerContext& context) const {
@@ -186,6 +234,7 @@ absl::StatusOr<LayerSpec> Attention::Specify(const LayerContext& context) const 
   RETURN_IF_ERROR(CheckTensors(*this, context));
   RETURN_IF_ERROR(CheckSequences(*this, context));
   RETURN_IF_ERROR(CheckBias(*this, context));
+  RETURN_IF_ERROR(CheckWindowBias(*this, context));
   RETURN_IF_ERROR(CheckRotary(*this, context));
   const TensorSpec& x = context.inputs[0];
   const int64_t sequences = SequencesOf(*this, x.shape);
@@ -198,8 +247,7 @@ absl::StatusOr<LayerSpec> Attention::Specify(const LayerContext& context) const 
   const double pairs = PairsOf(*this, queries, keys) * Product({x.shape.n(), sequences, heads});
   const double of_query = 2 * pairs * static_cast<double>(dims);
   const double of_value = 2 * pairs * static_cast<double>(value_dims);
-  if (learned_bias)
-    spec.params = {{"bias", {.shape = {heads, queries, keys}}, {Init::Kind::kConstant, 0}}};
+  if (HasParameter(*this)) spec.params = {ParameterOf(*this, queries, keys)};
   spec.steps = {
       {.reads = ForwardReads(*this, context), .writes = {Y()}, .flops = of_query + of_value}};
   if (context.mode == Mode::kInference) return spec;

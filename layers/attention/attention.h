@@ -25,8 +25,18 @@
 // value_dim and the positions of the query. Where no layer needs dbias, backward does not write it.
 //
 // params, with `learned_bias`: 0 bias {heads, Tq, Tk}, fp32, which begins at 0 and is added to S of
-// every image and sequence. saved: 0 lse {N, S * heads, Tq}, fp32. Images are independent, and the
-// gradient of the parameter is a sum over them, to which kernels of backward_data can add.
+// every image and sequence; with `window_bias`: 0 relative_position_bias_table {offsets, heads},
+// fp32, which begins with a standard deviation of 0.02. saved: 0 lse {N, S * heads, Tq}, fp32.
+// Images are independent, and the gradient of the parameter is a sum over them, to which kernels of
+// backward_data can add.
+//
+// A window_bias is that of a Swin transformer (Liu et al., 2021), of which sequences are the
+// windows of an image and positions those in a window, both row by row (WindowPartition). What a
+// head adds to the score of a query and a key is an element of the table, which depends on how far
+// the query is from the key: row (dy + window.h - 1) * (2 window.w - 1) + dx + window.w - 1. If the
+// image is rolled by -shift, its last windows along an axis hold positions of its end and, in their
+// last `shift`, of its beginning. -100 is added to the score of two that are not of the same, as
+// torchvision does: kernels know the windows by their place in the image, and no mask is stored.
 //
 // A query whose S are all -infinity has y NaN, as a softmax of them, and backward makes NaN of dkey
 // and dvalue of all positions of its head. So padding is masked by a bias that is finite, such as
@@ -37,11 +47,23 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "neap/core/step/layer.h"
+#include "neap/core/step/window.h"
 
 namespace neap {
+
+// See above. INVALID_ARGUMENT unless the windows fill an image of this size, of which there are as
+// many extents as it has numbers, or two, and shifts are not negative and less than the windows.
+struct WindowBias {
+  Extents window = 1;
+  Extents size = 1;   // of the image, as WindowMerge::size
+  Extents shift = 0;  // by which positions were moved towards the image's beginning
+  friend bool operator==(const WindowBias&, const WindowBias&) = default;
+};
 
 // Errors: INVALID_ARGUMENT unless the inputs are as above and the fields suit them.
 struct Attention {
@@ -60,6 +82,7 @@ struct Attention {
   int64_t rotary_dims = 0;
   float rotary_base = 10000;
   int64_t axes = 0;  // the spatial axes along which positions lie, the last ones; 0: all
+  std::optional<WindowBias> window_bias = std::nullopt;  // without any other bias
 
   int64_t kv_heads_or_heads() const { return kv_heads == 0 ? heads : kv_heads; }
   absl::StatusOr<LayerSpec> Specify(const LayerContext& context) const;

@@ -35,6 +35,26 @@ AttentionBias ParameterBias(const AttentionShape& s) {
           .key_step = 1};
 }
 
+WindowPlaces PlacesOf(const WindowBias& bias) {
+  WindowPlaces places;
+  const int axes = bias.size.axes();
+  for (int i = 0; i < axes; ++i) {
+    const int at = kMaxSpatialAxes - axes + i;
+    places.window[at] = static_cast<int>(bias.window[i]);
+    places.shift[at] = static_cast<int>(bias.shift[i]);
+    places.grid[at] = static_cast<int>(bias.size[i] / bias.window[i]);
+  }
+  return places;
+}
+
+AttentionBias TableBias(const Attention& layer) {
+  return {.value = Param(0),
+          .gradient = ParamGrad(0),
+          .head_step = 1,
+          .key_step = layer.heads,
+          .windows = PlacesOf(*layer.window_bias)};
+}
+
 AttentionBias InputBias(const StepSignature& signature, int input, int64_t sequences) {
   const TensorSpec& spec = signature.Spec(X(input));
   const Shape& shape = spec.shape;
@@ -95,7 +115,9 @@ AttentionShape AttentionShapeOf(const StepSignature& signature) {
                                        kv_heads, value_dims),
                       .output = HeadsOf(signature, Y(), 0, heads, value_dims)};
   const int last = is_packed ? 1 : 3;
-  if (layer.learned_bias) {
+  if (layer.window_bias.has_value()) {
+    s.bias = TableBias(layer);
+  } else if (layer.learned_bias) {
     s.bias = ParameterBias(s);
   } else if (signature.Has(X(last))) {
     s.bias = InputBias(signature, last, sequences);

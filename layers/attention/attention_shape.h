@@ -10,6 +10,7 @@
 #include "neap/core/step/operands.h"
 #include "neap/core/step/step_signature.h"
 #include "neap/layers/attention/attention.h"
+#include "neap/layers/steps/window_places.h"
 
 namespace neap {
 
@@ -39,6 +40,8 @@ struct AttentionBias {
   Operand value, gradient;
   int64_t image_step = 0, head_step = 0, query_step = 0, key_step = 0;
   int64_t sets = 1, set_step = 0;  // as of heads
+  // Of a table {offsets, heads}, whose steps are those of its heads and rows: head_step, key_step.
+  std::optional<WindowPlaces> windows = std::nullopt;
 
   int64_t At(int64_t image, int64_t head, int64_t query) const {
     return image / sets * image_step + image % sets * set_step + head * head_step +

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <vector>
 
 #include "neap/core/base/parallel.h"
 #include "neap/layers/attention/attention_shape.h"
@@ -106,8 +107,15 @@ struct PartMemory {
 class SharedHeads {
  public:
   SharedHeads(const LoopArgs& args, const AttentionShape& s, const Rotation& rotation,
-              const PartMemory& memory, int64_t image, int64_t kv_head)
-      : args_(args), s_(s), rotation_(rotation), m_(memory), image_(image), kv_head_(kv_head) {
+              const std::vector<WindowPlace>& places, const PartMemory& memory, int64_t image,
+              int64_t kv_head)
+      : args_(args),
+        s_(s),
+        rotation_(rotation),
+        places_(places),
+        m_(memory),
+        image_(image),
+        kv_head_(kv_head) {
     const float* const key = args.Get<float>(s.key.tensor);
     const float* const value = args.Get<float>(s.value.tensor);
     for (int64_t t = 0; t < s.keys; ++t) {
@@ -169,7 +177,26 @@ class SharedHeads {
       m_.scores[j] = s_.scale * DotProduct(m_.query, m_.key + j * s_.key.dims, s_.key.dims);
     if (!s_.bias.has_value()) return;
     const float* const bias = args_.Get<float>(s_.bias->value) + s_.bias->At(image_, head, i);
+    if (s_.bias->windows.has_value()) {
+      ForEachOffset(i, keys, [&](int64_t j, int64_t row, bool is_masked) {
+        m_.scores[j] += bias[row * s_.bias->key_step] + (is_masked ? kOtherRegion : 0);
+      });
+      return;
+    }
     for (int64_t j = 0; j < keys; ++j) m_.scores[j] += bias[j * s_.bias->key_step];
+  }
+
+  // Calls visit(key position, row of the table, whether the positions are of other regions).
+  template <typename Visit>
+  void ForEachOffset(int64_t i, int64_t keys, const Visit& visit) const {
+    const WindowPlaces& windows = *s_.bias->windows;
+    const unsigned cut = windows.CutAxes(static_cast<int>(image_ % windows.windows()));
+    const WindowPlace query = places_[static_cast<size_t>(i)];
+    const int first = query.row + windows.center();
+    for (int64_t j = 0; j < keys; ++j) {
+      const WindowPlace key = places_[static_cast<size_t>(j)];
+      visit(j, first - key.row, ((query.wrapped ^ key.wrapped) & cut) != 0);
+    }
   }
 
   // Of the scores, which become their softmax; returns the logarithm of the sum of exponentials.
@@ -218,12 +245,19 @@ class SharedHeads {
     float* const gradient = args_.Find<float>(s_.bias->gradient);
     if (gradient == nullptr) return;
     float* const row = gradient + s_.bias->At(image_, head, i);
+    if (s_.bias->windows.has_value()) {
+      ForEachOffset(i, keys, [&](int64_t j, int64_t offset, bool) {
+        row[offset * s_.bias->key_step] += m_.scores[j];
+      });
+      return;
+    }
     for (int64_t j = 0; j < keys; ++j) row[j * s_.bias->key_step] += m_.scores[j];
   }
 
   const LoopArgs& args_;
   const AttentionShape& s_;
   const Rotation& rotation_;
+  const std::vector<WindowPlace>& places_;
   const PartMemory& m_;
   int64_t image_, kv_head_;
 };
@@ -269,12 +303,22 @@ void ClearBiasGradient(const LoopArgs& args, const AttentionShape& s) {
   std::fill_n(args.Get<float>(s.bias->gradient), args.Elements(s.bias->gradient), 0.0F);
 }
 
+// Of the positions of a window, if the bias is one of windows.
+std::vector<WindowPlace> PlacesInWindow(const AttentionShape& s) {
+  std::vector<WindowPlace> places;
+  const bool has_windows = s.bias.has_value() && s.bias->windows.has_value();
+  for (int64_t i = 0; has_windows && i < s.queries; ++i)
+    places.push_back(s.bias->windows->At(static_cast<int>(i)));
+  return places;
+}
+
 void AttentionLoop(const LoopArgs& args) {
   const AttentionShape s = AttentionShapeOf(args.signature);
   const bool is_forward = args.signature.phase == Phase::kForward;
   const Rotation rotation(s, args.Workspace<float>());
   rotation.Fill(s);
   if (!is_forward) ClearBiasGradient(args, s);
+  const std::vector<WindowPlace> places = PlacesInWindow(s);
   float* const memory = args.Workspace<float>() + Rotation::Floats(s);
   const UnitSets sets(args.signature, s);
   const int64_t parts = PartsOf(sets, s);
@@ -282,7 +326,7 @@ void AttentionLoop(const LoopArgs& args) {
     const PartMemory of_part(s, is_forward, memory + part * PartMemory::Floats(s, is_forward));
     for (int64_t i = sets.count * part / parts; i < sets.count * (part + 1) / parts; ++i) {
       sets.ForEachUnit(i, s.key.count, [&](int64_t image, int64_t kv_head) {
-        const SharedHeads heads(args, s, rotation, of_part, image, kv_head);
+        const SharedHeads heads(args, s, rotation, places, of_part, image, kv_head);
         is_forward ? heads.Forward() : heads.Backward();
       });
     }

@@ -10,10 +10,6 @@
 #include "neap/layers/steps/copy_steps.h"
 
 namespace neap {
-namespace {
-
-// {windows, positions} of an image of these extents. Errors: INVALID_ARGUMENT if the windows do not
-// fill it.
 absl::StatusOr<std::vector<int64_t>> WindowsOf(const Extents& window,
                                                absl::Span<const int64_t> image) {
   const int axes = static_cast<int>(image.size());
@@ -31,8 +27,6 @@ absl::StatusOr<std::vector<int64_t>> WindowsOf(const Extents& window,
   }
   return windows;
 }
-
-}  // namespace
 
 std::string WindowPartition::Parameters() const { return ParameterText({{"window", window}}); }
 

@@ -12,12 +12,16 @@
 //
 //   x = net.Add("rolled", Roll{.shift = -3}, {x});
 //   x = net.Add("windows", WindowPartition{.window = 7}, {x});  // {N, C, 64, 49} of 56 x 56
-//   x = net.Add("attention", Attention{.heads = 3, .learned_bias = true, .axes = 1}, {x});
+//   const WindowBias bias = {.window = 7, .size = 56, .shift = 3};
+//   x = net.Add("attention", Attention{.heads = 3, .axes = 1, .window_bias = bias}, {x});
 //   x = net.Add("merged", WindowMerge{.window = 7, .size = 56}, {x});
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
+#include "absl/types/span.h"
 #include "neap/core/step/layer.h"
 #include "neap/core/step/window.h"
 
@@ -43,5 +47,10 @@ struct WindowMerge {
   std::string Parameters() const;
   friend bool operator==(const WindowMerge&, const WindowMerge&) = default;
 };
+
+// {windows, positions} of an image of these extents. Errors: INVALID_ARGUMENT if the windows do not
+// fill it.
+absl::StatusOr<std::vector<int64_t>> WindowsOf(const Extents& window,
+                                               absl::Span<const int64_t> image);
 
 }  // namespace neap

@@ -1,5 +1,6 @@
 #include "neap/nets/by_name/entry.h"
 #include "neap/nets/transformers/gpt2.h"
+#include "neap/nets/transformers/swin.h"
 #include "neap/nets/transformers/vision_transformer.h"
 
 namespace neap::nets {
@@ -7,8 +8,10 @@ namespace {
 
 // The image is the number of tokens, the classes are the vocabulary, and the depth is the number of
 // blocks.
-Graph Gpt2Of(Gpt2Variant variant, const NetOptions& options) {
+template <const Gpt2Variant& kVariant>
+Graph Gpt2ByName(const NetOptions& options) {
   const Gpt2Options base;
+  Gpt2Variant variant = kVariant;
   variant.blocks = options.depth.value_or(variant.blocks);
   return Gpt2({.variant = variant,
                .tokens = options.image.value_or(base.tokens),
@@ -18,24 +21,14 @@ Graph Gpt2Of(Gpt2Variant variant, const NetOptions& options) {
                .layout = options.layout,
                .dropout = options.dropout.value_or(base.dropout)});
 }
-template <const Gpt2Variant& kVariant>
-Graph Gpt2ByName(const NetOptions& options) {
-  return Gpt2Of(kVariant, options);
-}
 
-Graph VisionTransformerOf(const VisionTransformerVariant& variant, const NetOptions& options) {
-  const VisionTransformerOptions base;
-  return VisionTransformer({.variant = variant,
-                            .image = options.image.value_or(base.image),
-                            .classes = options.classes.value_or(base.classes),
-                            .batch = options.batch.value_or(base.batch),
-                            .channels = options.channels.value_or(base.channels),
-                            .dtype = options.dtype,
-                            .layout = options.layout});
-}
 template <const VisionTransformerVariant& kVariant>
 Graph VisionTransformerByName(const NetOptions& options) {
-  return VisionTransformerOf(kVariant, options);
+  return VisionTransformer(WithOverrides(VisionTransformerOptions{.variant = kVariant}, options));
+}
+template <const SwinVariant& kVariant>
+Graph SwinByName(const NetOptions& options) {
+  return Swin(WithOverrides(SwinOptions{.variant = kVariant}, options));
 }
 
 constexpr Takes kText = {.dropout = true, .depths = {.step = 1}};
@@ -52,6 +45,9 @@ constexpr Entry kTransformers[] = {
      kPatches},
     {ForImageNet("vit_l_16", "ViT-L/16 as in torchvision"), VisionTransformerByName<kVitL16>,
      kPatches},
+    {ForImageNet("swin_t", "Swin-T as in torchvision"), SwinByName<kSwinT>},
+    {ForImageNet("swin_s", "Swin-S as in torchvision"), SwinByName<kSwinS>},
+    {ForImageNet("swin_b", "Swin-B as in torchvision"), SwinByName<kSwinB>},
     {ForText("gpt2", "GPT-2 of 124M parameters as in Hugging Face's transformers"),
      Gpt2ByName<kGpt2>, kText},
     {ForText("gpt2-medium", "GPT-2 of 355M parameters"), Gpt2ByName<kGpt2Medium>, kText},

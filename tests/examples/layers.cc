@@ -17,6 +17,7 @@
 #include "neap/layers/shape/reshape.h"
 #include "neap/layers/shape/roll.h"
 #include "neap/layers/shape/windows.h"
+#include "neap/layers/steps/window_places.h"
 #include "neap/layers/tokens/embedding.h"
 #include "neap/layers/tokens/linear_cross_entropy.h"
 #include "neap/layers/tokens/position_embedding.h"
@@ -78,8 +79,17 @@ void AddPermute(Graph& net, std::string x) {
 void AddWindows(Graph& net, std::string x) {
   x = net.Add("rolled", Roll{.shift = -3}, {x});
   x = net.Add("windows", WindowPartition{.window = 7}, {x});  // {N, C, 64, 49} of 56 x 56
-  x = net.Add("attention", Attention{.heads = 3, .learned_bias = true, .axes = 1}, {x});
+  const WindowBias bias = {.window = 7, .size = 56, .shift = 3};
+  x = net.Add("attention", Attention{.heads = 3, .axes = 1, .window_bias = bias}, {x});
   x = net.Add("merged", WindowMerge{.window = 7, .size = 56}, {x});
+}
+
+// layers/steps/window_places.h
+float WindowBiasOf(const WindowPlaces& places, int window, int i, int j, const float* table) {
+  const WindowPlace query = places.At(i), key = places.At(j);
+  const int row = query.row - key.row + places.center();  // of the table
+  const bool is_masked = ((query.wrapped ^ key.wrapped) & places.CutAxes(window)) != 0;
+  return table[row] + (is_masked ? kOtherRegion : 0);
 }
 
 // layers/scale_shift.h

@@ -35,6 +35,7 @@
 #include "neap/nets/segmentation/unet.h"
 #include "neap/nets/segmentation/unet3d.h"
 #include "neap/nets/transformers/gpt2.h"
+#include "neap/nets/transformers/swin.h"
 #include "neap/nets/transformers/vision_transformer.h"
 #include "neap/nets/vgg.h"
 #include "neap/nets/with_loss.h"
@@ -57,6 +58,9 @@ void BuildGpt2() { Graph net = nets::Gpt2({.variant = nets::kGpt2Medium, .batch 
 void BuildVisionTransformer() {
   Graph net = nets::VisionTransformer({.variant = nets::kVitB16, .batch = 128});
 }
+
+// nets/transformers/swin.h
+void BuildSwin() { Graph net = nets::Swin({.variant = nets::kSwinT, .batch = 128}); }
 
 // nets/densenet.h
 void BuildDenseNets() {

@@ -57,6 +57,37 @@ void CaseList::Attentions() {
   AddAttention({.heads = 2, .axes = 1}, {{2, 48, 4, 6}, {2, 1, 4, 6, 6}});
   AddAttention({.heads = 2, .axes = 1}, {{1, 16, 3, 2, 4}, {1, 16, 6, 5}, {1, 16, 6, 5}});
   AddAttention({.heads = 2, .axes = 2}, {{2, 48, 3, 2, 4}});
+  // Windows of images, sequences and volumes with a bias of offsets, shifted along all axes, some or
+  // none; the last ones with many images and with several tiles.
+  AddAttention({.heads = 3, .axes = 1, .window_bias = WindowBias{.window = {2, 3}, .size = {4, 9}}},
+               {{2, 3 * 12, 6, 6}});
+  AddAttention({.heads = 2,
+                .kv_heads = 1,
+                .axes = 1,
+                .window_bias = WindowBias{.window = 4, .size = 8, .shift = 2}},
+               {{2, 4 * 8, 4, 16}});
+  AddAttention({.heads = 2,
+                .causal = true,
+                .axes = 1,
+                .window_bias = WindowBias{.window = 3, .size = {3, 6}, .shift = {0, 1}}},
+               {{1, 16, 2, 9}, {1, 16, 2, 9}, {1, 8, 2, 9}});
+  AddAttention({.heads = 2, .window_bias = WindowBias{.window = {3, 4}, .size = {3, 4}}},
+               {{2, 3 * 16, 3, 4}});
+  AddAttention({.heads = 2,
+                .axes = 1,
+                .window_bias = WindowBias{.window = 5, .size = Extents::Of({15}), .shift = 4}},
+               {{3, 3 * 10, 3, 5}});
+  AddAttention(
+      {.heads = 1,
+       .axes = 1,
+       .window_bias = WindowBias{.window = {2, 3, 2}, .size = {4, 3, 4}, .shift = {1, 2, 1}}},
+      {{2, 3 * 4, 4, 12}});
+  AddAttention(
+      {.heads = 3, .axes = 1, .window_bias = WindowBias{.window = 7, .size = 14, .shift = 3}},
+      {{5, 3 * 3 * 32, 4, 49}});
+  AddAttention(
+      {.heads = 8, .axes = 1, .window_bias = WindowBias{.window = 8, .size = 8, .shift = 0}},
+      {{1, 3 * 8 * 16, 1, 64}});
   // Gradients of a bias that images or heads share, of so much work that a CPU uses several
   // threads.
   AddAttention({.heads = 4, .kv_heads = 2, .learned_bias = true}, {{5, 8 * 32, 50}});

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "neap/layers/attention/attention.h"
@@ -102,6 +103,7 @@ class AttentionReference {
     } else {
       result = {{Dx(0), Channels(dquery)}, {Dx(1), Channels(dkey)}, {Dx(2), Channels(dvalue)}};
     }
+    if (layer_.window_bias.has_value()) result[ParamGrad(0)] = SumOverWindows(ds);
     if (layer_.learned_bias) result[ParamGrad(0)] = SumOverImages(ds);
     if (const Operand bias = Dx(is_packed_ ? 1 : 3); signature_.Has(bias))
       result[bias] = BiasGradient(ds, signature_.Spec(bias).shape.c());
@@ -191,8 +193,50 @@ class AttentionReference {
     return (n / sets_ * heads + h % heads) * sets_ + n % sets_;
   }
 
+  // The place along each axis of an element of an array of these extents.
+  static std::vector<int64_t> Places(const std::vector<int64_t>& extents, size_t number) {
+    std::vector<int64_t> places(extents.size());
+    auto rest = static_cast<int64_t>(number);
+    for (size_t axis = extents.size(); axis-- > 0; rest /= extents[axis])
+      places[axis] = rest % extents[axis];
+    return places;
+  }
+
+  // Of a window's bias: the row of the table, and what hides positions of other regions from each
+  // other.
+  std::pair<size_t, double> OfWindow(size_t n, size_t i, size_t j) const {
+    const WindowBias& bias = *layer_.window_bias;
+    const auto axes = static_cast<size_t>(bias.size.axes());
+    std::vector<int64_t> window, grid;
+    for (int axis = 0; axis < bias.size.axes(); ++axis) {
+      window.push_back(bias.window[axis]);
+      grid.push_back(bias.size[axis] / bias.window[axis]);
+    }
+    const std::vector<int64_t> query = Places(window, i), key = Places(window, j);
+    const std::vector<int64_t> place = Places(grid, n % sets_);
+    size_t row = 0;
+    double mask = 0;
+    for (size_t axis = 0; axis < axes; ++axis) {
+      const int64_t shift = bias.shift[static_cast<int>(axis)];
+      const int64_t size = bias.size[static_cast<int>(axis)];
+      row = row * static_cast<size_t>(2 * window[axis] - 1) +
+            static_cast<size_t>(query[axis] - key[axis] + window[axis] - 1);
+      // torchvision's regions: before the last window, in it, and what has come from the beginning.
+      const auto region = [&](int64_t at) {
+        const int64_t position = place[axis] * window[axis] + at;
+        return position < size - window[axis] ? 0 : position < size - shift ? 1 : 2;
+      };
+      if (region(query[axis]) != region(key[axis])) mask = -100;
+    }
+    return {row, mask};
+  }
+
   double Bias(size_t n, size_t h, size_t i, size_t j) const {
     const size_t pair = i * key_.rows + j, pairs = query_.rows * key_.rows;
+    if (layer_.window_bias.has_value()) {
+      const auto [row, mask] = OfWindow(n, i, j);
+      return given_.at(Param(0))[row * heads_ + h] + mask;
+    }
     if (layer_.learned_bias) return given_.at(Param(0))[h * pairs + pair];
     const Operand bias = X(is_packed_ ? 1 : 3);
     if (!signature_.Has(bias)) return 0;
@@ -212,6 +256,15 @@ class AttentionReference {
       }
     });
     return s;
+  }
+
+  Vector SumOverWindows(Matrices& ds) const {
+    Vector sums(static_cast<size_t>(signature_.Spec(Param(0)).elements()));
+    ForEachRow([&](size_t n, size_t h, size_t i) {
+      for (size_t j = 0; j < ds.columns; ++j)
+        sums[OfWindow(n, i, j).first * heads_ + h] += ds.At(n, h, i, j);
+    });
+    return sums;
   }
 
   Vector SumOverImages(const Matrices& ds) const {

@@ -176,6 +176,9 @@ void CheckAttentionInSubBatches(Backend& backend, const DeviceAccess& access, DT
   for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
     for (const Shape& shape : {Shape{5, 12, 7}, Shape{5, 32, 40}})
       CheckImages(backend, access, attention, {shape, dtype, layout});
+    const WindowBias bias = {.window = {2, 3}, .size = {4, 6}, .shift = 1};
+    CheckImages(backend, access, Attention{.heads = 2, .axes = 1, .window_bias = bias},
+                {{5, 12, 4, 6}, dtype, layout});
   }
 }
 

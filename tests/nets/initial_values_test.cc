@@ -134,6 +134,18 @@ TEST_CASE("weights begin as those of PyTorch's layers, or by the rules of torchv
              {"encoder.layers.encoder_layer_3.mlp.3.weight", Uniform(std::sqrt(6.0 / (5 * 768)))},
              {"heads.head.weight", Normal(0)},
              {"heads.head.bias", kZero}}});
+  CheckRow({"swin_t",
+            32,
+            {{"features.0.0.weight", Uniform(1 / std::sqrt(48.0))},
+             {"features.0.0.bias", Uniform(1 / std::sqrt(48.0))},
+             {"features.1.1.attn.relative_position_bias_table", Normal(0.02)},
+             {"features.1.1.attn.qkv.weight", Normal(0.02)},
+             {"features.1.1.attn.qkv.bias", kZero},
+             {"features.2.reduction.weight", Normal(0.02)},
+             {"features.5.5.mlp.3.weight", Normal(0.02)},
+             {"features.7.1.mlp.0.bias", kZero},
+             {"head.weight", Normal(0.02)},
+             {"head.bias", kZero}}});
   CheckRow({"gpt2",
             32,
             {{"wte.weight", Normal(0.02)},

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "apps/python/bindings.h"
+#include "apps/python/layers/extent.h"
 #include "neap/core/step/layer.h"
 #include "neap/layers/attention/attention.h"
 #include "neap/layers/initial_weights.h"
@@ -31,12 +32,21 @@ void BindLearnedVectors(nb::module_& module, const char* name, const char* text)
       "deviation"_a = Definition{}.init.scale, text);
 }
 
+std::optional<WindowBias> WindowBiasOf(const std::optional<Extent>& window,
+                                       const std::optional<Extent>& size, const Extent& shift) {
+  if (window.has_value() != size.has_value())
+    throw nb::type_error("an attention of windows takes their window and the image's size");
+  if (!window.has_value()) return std::nullopt;
+  return WindowBias{.window = ToExtent(*window), .size = ToExtent(*size), .shift = ToExtent(shift)};
+}
+
 void BindAttention(nb::module_& module) {
   const Attention usual;
   module.def(
       "Attention",
       [](int64_t heads, int64_t kv_heads, bool causal, float scale, bool learned_bias,
-         int64_t rotary_dims, float rotary_base, int64_t axes) {
+         int64_t rotary_dims, float rotary_base, int64_t axes, const std::optional<Extent>& window,
+         const std::optional<Extent>& size, const Extent& shift) {
         return Layer(Attention{.heads = heads,
                                .kv_heads = kv_heads,
                                .causal = causal,
@@ -44,15 +54,18 @@ void BindAttention(nb::module_& module) {
                                .learned_bias = learned_bias,
                                .rotary_dims = rotary_dims,
                                .rotary_base = rotary_base,
-                               .axes = axes});
+                               .axes = axes,
+                               .window_bias = WindowBiasOf(window, size, shift)});
       },
       "heads"_a, "kv_heads"_a = usual.kv_heads, "causal"_a = usual.causal, "scale"_a = usual.scale,
       "learned_bias"_a = usual.learned_bias, "rotary_dims"_a = usual.rotary_dims,
-      "rotary_base"_a = usual.rotary_base, "axes"_a = usual.axes,
+      "rotary_base"_a = usual.rotary_base, "axes"_a = usual.axes, "window"_a = nb::none(),
+      "size"_a = nb::none(), "shift"_a = 0,
       "As torch.nn.functional.scaled_dot_product_attention, of query, key and value, or of one "
       "tensor with all three in its channels, and of a bias, if there is one; along the last "
       "`axes` "
-      "spatial axes, or all.");
+      "spatial axes, or all. With `window`, as in torchvision's ShiftedWindowAttention: a learned "
+      "bias of the offsets in a window of an image of `size`, which has been rolled by -`shift`.");
 }
 
 }  // namespace

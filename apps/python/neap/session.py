@@ -303,7 +303,8 @@ class Session(_neap.Session):
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> LoadedKeys:
         """Takes parameters and running statistics from arrays, or tensors of any type, by PyTorch's names.
 
-        Extents of 1 at the end make no difference: the weight of a torch.nn.Linear is that of a convolution of one pixel.
+        Extents of 1 at the end make no difference: the weight of a torch.nn.Linear is that of a convolution of one pixel. Buffers
+        that are no weights, such as the position indices of a Swin transformer, are left out.
 
         Training then starts at step 0, with the same learning rate. With strict=False, tensors that the state lacks keep their
         values, and those that the network lacks are left out; both are returned. A parameter that layers share may be there under
@@ -311,7 +312,7 @@ class Session(_neap.Session):
         if `strict`, all that are missing or unexpected, and a shared parameter that has other values under one of its names.
         """
         own = without_counts(self.state_dict())
-        given = without_counts(state)
+        given = without_counts(state, self._ignored())
         shared = [name for name, owner in self._shared().items() if name in given and owner in given]
         loaded = LoadedKeys([name for name in own if name not in given],
                             [name for name in given if name not in own and name not in shared])

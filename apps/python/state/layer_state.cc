@@ -69,6 +69,10 @@ nb::object ToPython(const Extents& value) {
 nb::object ToPython(const std::optional<Extents>& value) {
   return value.has_value() ? ToPython(*value) : nb::none();
 }
+nb::object ToPython(const std::optional<WindowBias>& value) {
+  if (!value.has_value()) return nb::none();
+  return nb::make_tuple(ToPython(value->window), ToPython(value->size), ToPython(value->shift));
+}
 // Values of enumerations by their names.
 nb::object ToPython(Resize::Mode value) { return nb::cast(std::string(Name(value))); }
 nb::object ToPython(Resize::Coordinates value) { return nb::cast(std::string(Name(value))); }
@@ -99,6 +103,14 @@ void Read(nb::handle given, Extents& value) {
 void Read(nb::handle given, std::optional<Extents>& value) {
   value.reset();
   if (!given.is_none()) Read(given, value.emplace(1));
+}
+void Read(nb::handle given, std::optional<WindowBias>& value) {
+  value.reset();
+  if (given.is_none()) return;
+  WindowBias& bias = value.emplace();
+  Read(given[0], bias.window);
+  Read(given[1], bias.size);
+  Read(given[2], bias.shift);
 }
 void Read(nb::handle given, Resize::Mode& value) {
   value = Checked(ParseResizeMode(nb::cast<std::string>(given)));
@@ -222,7 +234,7 @@ constexpr std::array kRows = {
     RowOf<Multiply>(),
     RowOf<Attention, &Attention::heads, &Attention::kv_heads, &Attention::causal, &Attention::scale,
           &Attention::learned_bias, &Attention::rotary_dims, &Attention::rotary_base,
-          &Attention::axes>(),
+          &Attention::axes, &Attention::window_bias>(),
     RowOf<SoftmaxCrossEntropy, &SoftmaxCrossEntropy::label_smoothing, &SoftmaxCrossEntropy::weight,
           &SoftmaxCrossEntropy::class_weights>(),
     RowOf<LinearCrossEntropy, &LinearCrossEntropy::classes, &LinearCrossEntropy::bias,

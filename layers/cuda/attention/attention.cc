@@ -63,6 +63,8 @@ kernels::AttentionProblem AttentionProblemOf(const LaunchArgs& a, const Attentio
                         .query = s.bias->query_step,
                         .key = s.bias->key_step,
                         .set = s.bias->set_step};
+  problem.has_windows = s.bias->windows.has_value();
+  problem.windows = s.bias->windows.value_or(WindowPlaces());
   problem.adds_to_bias_gradient = a.signature.Accumulates(s.bias->gradient);
   return problem;
 }
@@ -113,8 +115,8 @@ absl::StatusOr<Candidates> AttentionCandidates(const StepSignature& signature,
   if (signature.phase != Phase::kForward) {
     workspace_bytes += kernels::AttentionScratchBytes(s.images, s.query.count, s.queries);
     if (s.bias.has_value() && s.bias->image_step == 0) {
-      workspace_bytes +=
-          kernels::AttentionBiasScratchBytes(s.images, s.query.count, s.queries, s.keys, dims);
+      workspace_bytes += kernels::AttentionBiasScratchBytes(
+          s.images, s.query.count, s.queries, s.keys, dims, s.bias->windows.has_value());
     }
   }
   ASSIGN_OR_RETURN(Candidates candidates, SdpaCandidates(signature, s, runtime));

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/attention/attention.h"
+#include "neap/layers/attention/attention_shape.h"
 #include "neap/nets/onnx/node_attributes.h"
 #include "neap/nets/onnx/node_writer.h"
 
@@ -55,7 +56,11 @@ std::vector<int64_t> LastSwapped(size_t rank) {
 absl::Status NodeWriter::WriteAttention(const ResolvedLayer& layer, const Attention& attention) {
   if (attention.rotary_dims != 0)
     return absl::UnimplementedError("rotated queries and keys, which ONNX has no nodes for");
+  if (attention.window_bias.has_value())
+    return absl::UnimplementedError("a bias of the offsets in a window");
   const std::vector<TensorSpec> specs = network_.InputSpecs(layer);
+  if (SequencesOf(attention, specs[0].shape) != 1)
+    return absl::UnimplementedError("sequences beside each other in an image");
   const bool is_one = specs.size() < 3;
   std::vector<std::string> inputs;
   for (const LayerOutput input : layer.inputs) inputs.push_back(As(false, input, layer.name));

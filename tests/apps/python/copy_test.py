@@ -40,7 +40,7 @@ def test_layers_are_copied_with_their_fields():
             neap.Resize(scales=(1, 1.5), mode="cubic", cubic_coefficient=-0.5), neap.Resize(scales=0.7, rounding="floor"),
             neap.Dropout(0.1, per_channel=True), neap.ScaleShift(1e-6, learns_scale=True), neap.ScaleShift(learns_shift=True),
             neap.SoftmaxCrossEntropy(class_weights=[1, 0.5]), neap.BinaryCrossEntropy(positive_weight=3),
-            neap.DiceLoss(batch=True, smooth=1, weight=0.25)]
+            neap.DiceLoss(batch=True, smooth=1, weight=0.25), neap.Attention(2, axes=1, window=(2, 3), size=(4, 6), shift=1)]
     for layer in layers + more:
         assert all(other == layer for other in copies(layer)), layer
 

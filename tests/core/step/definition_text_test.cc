@@ -157,8 +157,8 @@ auto Fields(Softmax& d) {
   return std::tie(a, b);
 }
 auto Fields(Attention& d) {
-  auto& [a, b, c, e, f, g, h, i] = d;
-  return std::tie(a, b, c, e, f, g, h, i);
+  auto& [a, b, c, e, f, g, h, i, j] = d;
+  return std::tie(a, b, c, e, f, g, h, i, j);
 }
 auto Fields(LayerNorm& d) {
   auto& [a, b, c] = d;
@@ -242,6 +242,10 @@ std::vector<Extents> Others(Extents v) {
 std::vector<std::optional<int64_t>> Others(const std::optional<int64_t>&) { return {0, 1, 10}; }
 std::vector<std::optional<Extents>> Others(const std::optional<Extents>&) {
   return {Extents(1), Extents(11), Extents(1, 11), Extents(1, 1, 1)};
+}
+std::vector<std::optional<WindowBias>> Others(const std::optional<WindowBias>&) {
+  return {WindowBias{}, WindowBias{.window = 11}, WindowBias{.size = 11}, WindowBias{.shift = 11},
+          WindowBias{.window = {1, 11}}};
 }
 std::vector<std::vector<float>> Others(const std::vector<float>&) {
   return {{1}, {2}, {1.5F}, {std::nextafter(1.5F, 2.0F)}, {1, 1}, {1, 1.5F}, {1, 1, 1}};

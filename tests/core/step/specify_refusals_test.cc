@@ -147,6 +147,17 @@ TEST_CASE("wrong inputs are refused") {
                "the bias is 2x1x25x5 fp32 nchw, expected 2x2x25x25, or with one head");
   CheckRefused(Attention{.heads = 1, .learned_bias = true}, {x, Image({2, 1, 25, 25})},
                "has a learned bias, and takes no other");
+  const auto windows = [](const WindowBias& bias) { return Attention{.window_bias = bias}; };
+  CheckRefused(windows({.window = 5, .size = 5}), {x, x, x, Image({2, 1, 25, 25})},
+               "has a learned bias, and takes no other");
+  CheckRefused(Attention{.learned_bias = true, .window_bias = WindowBias{.window = 5, .size = 5}},
+               {x}, "has a bias of windows, and learned_bias, too");
+  CheckRefused(windows({.window = 2, .size = 5}), {x},
+               "the image 5x5 is not filled by windows 2x2");
+  CheckRefused(windows({.window = 5, .size = 5, .shift = 5}), {x},
+               "shift 5x5 must be from 0 to less than the window 5x5");
+  CheckRefused(windows({.window = 5, .size = 10}), {x},
+               "input 0 is 2x6x5x5 fp32 nchw, but 10x10 has 4 windows of 25 positions");
   CheckRefused(Concat{}, {x, Image({2, 6, 5, 4})},
                "cannot concatenate input 1 of shape 2x6x5x4 with input 0 of shape 2x6x5x5: all"
                " but the channels must agree");

@@ -291,6 +291,13 @@ TEST_CASE("attention keeps its inputs, its output and a number for each query po
   CHECK(apart.params[0].tensor.shape == Shape{2, 3, 3});
   CHECK(apart.saved[0].tensor.shape == Shape{2, 8, 3});
   CHECK(apart.steps[0].flops == packed.steps[0].flops / 4);
+  // Of windows, a number for each of 3 x 5 offsets.
+  const WindowBias windows = {.window = {2, 3}, .size = {4, 9}, .shift = 1};
+  const LayerSpec shifted =
+      Specified(Attention{.heads = 2, .axes = 1, .window_bias = windows}, {Image({2, 12, 6, 6})});
+  CHECK(StepsText(shifted) == StepsText(packed));
+  CHECK(shifted.params[0].name == "relative_position_bias_table");
+  CHECK(shifted.params[0].tensor.shape == Shape{15, 2});
 }
 
 TEST_CASE("layers declare the traits that the papers' policies and accounting use") {

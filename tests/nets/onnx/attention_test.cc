@@ -83,10 +83,10 @@ class Vit {
     const std::string all = Node("Concat", {token, x}, {{"axis", int64_t{1}}});
     return Node("Add", {all, model_.Random("pos_embed", {1, kTokens, kModelWidth})});
   }
-  // query, key and value {1, 2, T, 3} of one product, each the entry of a Gather.
-  std::vector<std::string> HeadsOf(const std::string& x, int64_t tokens) {
+  // query, key and value {windows, 2, T, 3} of one product, each the entry of a Gather.
+  std::vector<std::string> HeadsOf(const std::string& x, int64_t tokens, int64_t windows = 1) {
     std::string qkv = Linear("qkv", x, kModelWidth, 3 * kModelWidth);
-    qkv = Transpose(Reshape(qkv, {1, tokens, 3, kAttentionHeads, kDims}), {2, 0, 3, 1, 4});
+    qkv = Transpose(Reshape(qkv, {windows, tokens, 3, kAttentionHeads, kDims}), {2, 0, 3, 1, 4});
     std::vector<std::string> parts;
     for (const int64_t i : {0, 1, 2}) {
       const std::string index = absl::StrCat("index", i);
@@ -98,8 +98,8 @@ class Vit {
     }
     return parts;
   }
-  std::string Joined(const std::string& y, int64_t tokens) {
-    return Linear("proj", Reshape(Transpose(y, {0, 2, 1, 3}), {1, tokens, kModelWidth}),
+  std::string Joined(const std::string& y, int64_t tokens, int64_t windows = 1) {
+    return Linear("proj", Reshape(Transpose(y, {0, 2, 1, 3}), {windows, tokens, kModelWidth}),
                   kModelWidth, kModelWidth);
   }
   void End(const std::string& x) {
@@ -197,6 +197,64 @@ TEST_CASE("a fused attention with a bias of each head is one layer of the patche
         Layer(Attention{.heads = kAttentionHeads, .scale = 0.25F, .learned_bias = true}));
   CHECK(LayersOf(read, "reshape").empty());
   CheckImages(vit.model());
+}
+
+constexpr int64_t kGrid = 4, kWindow = 2, kWindows = 4, kInWindow = 4;  // windows of 2x2 of 4x4
+const Ints kDividedGrid = {1, kGrid / kWindow, kWindow, kGrid / kWindow, kWindow, kModelWidth};
+const Ints kSwappedAxes = {0, 1, 3, 2, 4, 5};
+
+// A block of a Swin transformer, as exporters write it: windows as images, a bias of each head and
+// a mask of each window. {1, 4, 4, 6}
+std::string SwinBlock(Vit& vit) {
+  const std::string conv =
+      vit.Node("Conv", {"x", vit.model().Random("patch.weight", {kModelWidth, 3, 2, 2})},
+               {{"strides", Ints{2, 2}}});
+  const std::string x = vit.Transpose(conv, {0, 2, 3, 1});
+  std::string y = vit.Transpose(vit.Reshape(x, kDividedGrid), kSwappedAxes);
+  y = vit.Reshape(y, {kWindows, kInWindow, kModelWidth});
+  const std::vector<std::string> parts = vit.HeadsOf(y, kInWindow, kWindows);
+  y = vit.Node("Mul", {parts[0], vit.Number(1 / std::sqrt(3.0F))});
+  y = vit.Node("MatMul", {y, vit.Transpose(parts[1], {0, 1, 3, 2})});
+  y = vit.Node("Add", {y, vit.model().Random("bias", {1, kAttentionHeads, kInWindow, kInWindow})});
+  y = vit.Reshape(y, {1, kWindows, kAttentionHeads, kInWindow, kInWindow});
+  y = vit.Node("Add", {y, vit.model().Random("mask", {1, kWindows, 1, kInWindow, kInWindow})});
+  y = vit.Reshape(y, {kWindows, kAttentionHeads, kInWindow, kInWindow});
+  y = vit.Node("MatMul", {vit.Node("Softmax", {y}, {{"axis", int64_t{-1}}}), parts[2]});
+  y = vit.Joined(y, kInWindow, kWindows);
+  y = vit.Reshape(y, {1, kGrid / kWindow, kGrid / kWindow, kWindow, kWindow, kModelWidth});
+  y = vit.Reshape(vit.Transpose(y, kSwappedAxes), {1, kGrid, kGrid, kModelWidth});
+  return vit.Node("Add", {x, y});
+}
+
+// Four positions as channels of one, {1, 2, 2, 24}: slices that are joined, as in torchvision.
+std::string MergedBySlices(Vit& vit, const std::string& x) {
+  const std::string end = vit.Ints64({kGrid}), two = vit.Ints64({2});
+  std::vector<std::string> slices;
+  for (const auto& [row, column] : {std::pair{0, 0}, {1, 0}, {0, 1}, {1, 1}}) {
+    const std::string rows = vit.Node("Slice", {x, vit.Ints64({row}), end, vit.Ints64({1}), two});
+    slices.push_back(vit.Node("Slice", {rows, vit.Ints64({column}), end, vit.Ints64({2}), two}));
+  }
+  return vit.Node("Concat", slices, {{"axis", int64_t{3}}});
+}
+
+// The same by a transpose, as in timm.
+std::string MergedByTranspose(Vit& vit, const std::string& x) {
+  const std::string divided = vit.Reshape(x, kDividedGrid);
+  return vit.Reshape(vit.Transpose(divided, {0, 1, 3, 4, 2, 5}), {1, 2, 2, 4 * kModelWidth});
+}
+
+TEST_CASE("windows of an image are heads of one attention, and positions merge into channels") {
+  for (const auto merged : {MergedBySlices, MergedByTranspose}) {
+    Vit vit;
+    std::string y = merged(vit, SwinBlock(vit));
+    y = vit.Linear("reduction", y, 4 * kModelWidth, kModelWidth);
+    vit.End(vit.Node("ReduceMean", {y}, {{"axes", Ints{1, 2}}, {"keepdims", int64_t{0}}}));
+    const OnnxModel read = ReadVit(vit.model());
+    REQUIRE(LayersOf(read, "attention").size() == 1);
+    CHECK(LayersOf(read, "attention")[0]->layer ==
+          Layer(Attention{.heads = kWindows * kAttentionHeads, .learned_bias = true}));
+    CheckImages(vit.model());
+  }
 }
 
 TEST_CASE("layers between tokens move them, and back") {

@@ -228,6 +228,35 @@ TEST_CASE("weights may be computed: reshaped, transposed, sliced, scaled") {
         CHECK(values[(o * 3 + c) * 4 + k] == 2 * given[k * 12 + c * 4 + o]);
 }
 
+TEST_CASE("remainders of constants have the sign of the divisor") {
+  CHECK(Computed("Mod", {{5, -5, 5}, {3, 3, -3}}) == std::vector<float>{2, 1, -1});
+  OnnxBuilder model({1, 3});
+  const std::string rest = model.Node(
+      "Mod", {model.Random("a", {3}), model.RandomPositive("b", {3})}, {{"fmod", int64_t{1}}});
+  model.Output(model.Node("Gemm", {"x", model.Random("w", {3, 3}), rest}));
+  const ScratchDirectory directory;
+  CHECK(ReadOnnx(model.Write(directory), {}).status().message().find("the sign of what is") !=
+        std::string::npos);
+}
+
+TEST_CASE("entries of constants are replaced where a ScatterND says") {
+  const auto scattered = [](int64_t place) {
+    OnnxBuilder model({1, 3});
+    const std::string places = model.Node(
+        "Reshape", {model.Integers("places", {2, place}), model.Integers("shape", {2, 1})});
+    const std::string constant = model.Node("ScatterND", {model.Floats("c", {3}, {1, 2, 3}), places,
+                                                          model.Floats("updates", {2}, {7, 8})});
+    model.Output(model.Node("Gemm", {"x", model.Random("w", {3, 3}), constant}));
+    return model;
+  };
+  CHECK(Read(scattered(-3)).weights.at("Gemm_3.bias") == std::vector<float>{8, 2, 7});
+  const ScratchDirectory directory;
+  CHECK(ReadOnnx(scattered(3).Write(directory), {})
+            .status()
+            .message()
+            .find("it scatters to element 3 of 3") != std::string::npos);
+}
+
 TEST_CASE("small files cannot make large constants") {
   OnnxBuilder model({1, 3});
   const std::string large =

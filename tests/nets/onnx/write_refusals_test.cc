@@ -7,8 +7,13 @@
 
 #include "neap/core/graph/graph.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/fully_connected.h"
+#include "neap/layers/join.h"
+#include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/windows.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/target_loss.h"
 #include "neap/nets/onnx/onnx_file.h"
 #include "tests/scratch_directory.h"
 
@@ -60,6 +65,25 @@ TEST_CASE("weights that are missing, or have another number of values, are named
   const absl::Status missing =
       nets::WriteOnnx(directory.File("n.onnx"), net, {{"fc.bias", {1, 2}}});
   CHECK(missing.message() == "tensor 'fc.weight' is missing");
+}
+
+TEST_CASE("windows of an image and what reads them are named, and nothing is written") {
+  Graph net({.name = "n", .batch = 2});
+  std::string x = net.Input({12, 4, 4});
+  x = net.Add("rolled", Roll{.shift = -1}, {x});
+  x = net.Add("windows", WindowPartition{.window = 2}, {x});
+  net.Add("apart", Attention{.heads = 1, .axes = 1}, {x});
+  const WindowBias bias = {.window = 2, .size = 4, .shift = 1};
+  net.Add("shifted", Attention{.heads = 1, .axes = 1, .window_bias = bias}, {x});
+  x = net.Add("sum", Add{}, {"apart", "shifted"});
+  net.TargetLoss(x, MeanSquaredError{}, {4, 4, 4});
+  const ScratchDirectory directory;
+  const absl::Status refused = nets::WriteOnnx(directory.File("n.onnx"), net, {});
+  CHECK(absl::IsUnimplemented(refused));
+  CHECK(refused.message() ==
+        "ONNX has no operator for: 'rolled' (roll), 'windows' (window_partition), 'apart'"
+        " (attention), 'shifted' (attention)");
+  CHECK_FALSE(std::filesystem::exists(directory.File("n.onnx")));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "neap/core/vision/synthetic.h"
 #include "neap/memory/create_session.h"
 #include "neap/nets/transformers/gpt2.h"
+#include "neap/nets/transformers/swin.h"
 #include "neap/nets/transformers/vision_transformer.h"
 #include "tests/small_training.h"
 #include "tests/source_tree.h"
@@ -55,6 +56,19 @@ std::vector<TransformerCase> Cases() {
                                    .batch = kExamples,
                                    .dtype = dtype,
                                    .layout = layout});
+       },
+       SyntheticDataset::Create(
+           {.shape = {.c = 3, .h = kViewed, .w = kViewed}, .classes = kKinds, .size = 8})
+           .value()});
+  cases.push_back(
+      {"swin",
+       [](DType dtype, Layout layout) {
+         return Swin({.variant = {"tiny", {1, 2, 1, 1}, {1, 2, 2, 4}, 8, 0.1F},
+                      .image = kViewed,
+                      .classes = kKinds,
+                      .batch = kExamples,
+                      .dtype = dtype,
+                      .layout = layout});
        },
        SyntheticDataset::Create(
            {.shape = {.c = 3, .h = kViewed, .w = kViewed}, .classes = kKinds, .size = 8})

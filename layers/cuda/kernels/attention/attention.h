@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "neap/layers/cuda/kernels/array.h"
+#include "neap/layers/steps/window_places.h"
 
 namespace neap::kernels {
 
@@ -46,6 +47,9 @@ struct AttentionProblem {
   HeadsArray query, key, value, output;
   Array bias, bias_gradient;  // or null
   BiasSteps bias_steps;
+  // Whether the bias is a table {offsets, heads}, of these windows.
+  bool has_windows = false;
+  WindowPlaces windows;
   bool adds_to_bias_gradient = false;
   float* lse = nullptr;  // {images, heads, queries}; null in a forward step that does not store it
   // Rotated dimensions, and the cosine and sine of the angle of each position and pair of them:
@@ -83,7 +87,7 @@ cudaError_t AttentionBackward(const AttentionProblem& problem, void* scratch, cu
 // memory follow those of AttentionScratchBytes(); `dims` are those of query or value, whichever has
 // more.
 int64_t AttentionBiasScratchBytes(int64_t images, int64_t heads, int64_t queries, int64_t keys,
-                                  int64_t dims);
+                                  int64_t dims, bool has_windows);
 cudaError_t AttentionBiasGradient(const AttentionProblem& problem, void* scratch,
                                   cudaStream_t stream);
 

@@ -1,6 +1,7 @@
 // The gradient of the bias of attention, dS (attention_backward.cu): a block takes a tile of pairs
 // of positions, and sums over the images and heads that have the same bias. Where that would be few
-// blocks with many images each, every block has some of the images, and another kernel adds up.
+// blocks with many images each, every block has some of the images, and another kernel adds up. So
+// it is with the bias of windows, of which another kernel also sums the pairs of each offset.
 #include <algorithm>
 
 #include "neap/layers/cuda/kernels/attention/attention_gradient.cuh"
@@ -71,11 +72,11 @@ __global__ void __launch_bounds__(kTileThreads)
   sums.ForEach([&](int k, int l, int target, int source) {
     const int i = first_query + target, j = first_key + source;
     if (i >= p.queries || j >= p.keys) return;
-    const int64_t at = BiasAt(p, bias_image, bias_head, i, j);
     if (partial != nullptr) {
-      const int64_t pairs = static_cast<int64_t>(p.queries) * p.keys;
-      partial[part * counts.heads * pairs + at] = sums.v[k][l];
+      const int64_t row = (static_cast<int64_t>(part) * counts.heads + bias_head) * p.queries + i;
+      partial[row * p.keys + j] = sums.v[k][l];
     } else {
+      const int64_t at = BiasAt(p, bias_image, bias_head, i, j);
       WriteOrAdd<1>(gradient, static_cast<size_t>(at), Vec<1>{{sums.v[k][l]}},
                     p.adds_to_bias_gradient);
     }
@@ -92,6 +93,30 @@ __global__ void __launch_bounds__(kThreads)
   gradient[i] = adds ? gradient[i] + sum : sum;
 }
 
+// The sums of the parts and of the pairs of an offset: a warp for each element of the table, whose
+// threads take every 32nd part and pair.
+__global__ void __launch_bounds__(kThreads)
+    AddOffsets(const __grid_constant__ AttentionProblem p, const float* partial, int parts) {
+  constexpr int kWarp = 32;
+  const int64_t at = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) / kWarp;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  if (at >= static_cast<int64_t>(p.windows.offsets()) * p.heads) return;
+  const auto head = static_cast<int>(at % p.heads);
+  const WindowOffset offset = p.windows.Offset(static_cast<int>(at / p.heads));
+  const int pairs = offset.pairs();
+  float sum = 0;
+  for (int64_t i = lane; i < static_cast<int64_t>(pairs) * parts; i += kWarp) {
+    const int64_t row = i / pairs * p.heads + head;
+    const WindowPair pair = p.windows.Pair(offset, static_cast<int>(i % pairs));
+    sum += partial[(row * p.queries + pair.query) * p.keys + pair.key];
+  }
+#pragma unroll
+  for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(~0U, sum, lanes);
+  if (lane != 0) return;
+  float& gradient = As<float>(p.bias_gradient)[at];
+  gradient = p.adds_to_bias_gradient ? gradient + sum : sum;
+}
+
 template <int kDims>
 int PartsOfImages(int64_t images, int64_t heads, int64_t queries, int64_t keys) {
   constexpr int kRows = AttentionTile<kDims>::kRows;
@@ -100,16 +125,24 @@ int PartsOfImages(int64_t images, int64_t heads, int64_t queries, int64_t keys) 
   return static_cast<int>(std::clamp<int64_t>(kEnoughBiasBlocks / tiles, 1, images));
 }
 
+cudaError_t AddOffsetsOf(const AttentionProblem& p, const float* partial, int parts,
+                         cudaStream_t stream) {
+  constexpr int64_t kOfElement = 32;  // threads
+  const int64_t threads = kOfElement * p.windows.offsets() * p.heads;
+  AddOffsets<<<BlocksOf(threads), kThreads, 0, stream>>>(p, partial, parts);
+  return cudaGetLastError();
+}
+
 }  // namespace
 
 int64_t AttentionBiasScratchBytes(int64_t images, int64_t heads, int64_t queries, int64_t keys,
-                                  int64_t dims) {
+                                  int64_t dims, bool has_windows) {
   int64_t parts = 1;
   WithDims(static_cast<int>(dims), [&]<int kDims>() {
     parts = PartsOfImages<kDims>(images, heads, queries, keys);
     return cudaSuccess;
   });
-  if (parts == 1) return 0;
+  if (parts == 1 && !has_windows) return 0;
   return parts * heads * queries * keys * static_cast<int64_t>(sizeof(float));
 }
 
@@ -122,7 +155,8 @@ cudaError_t AttentionBiasGradient(const AttentionProblem& p, void* scratch, cuda
       constexpr int kRows = AttentionTile<kDims>::kRows;
       if (p.bias_steps.image == 0)
         counts.parts = PartsOfImages<kDims>(p.images, p.heads, p.queries, p.keys);
-      float* const partial = counts.parts == 1 ? nullptr : means + p.images * p.heads * p.queries;
+      float* const partial =
+          counts.parts == 1 && !p.has_windows ? nullptr : means + p.images * p.heads * p.queries;
       const auto blocks =
           static_cast<unsigned>(counts.images * counts.heads * TilesOf(p.queries, kRows) *
                                 TilesOf(p.keys, kRows) * counts.parts);
@@ -134,6 +168,7 @@ cudaError_t AttentionBiasGradient(const AttentionProblem& p, void* scratch, cuda
             <<<blocks, kTileThreads, 0, stream>>>(p, counts, means, partial);
       }
       if (partial == nullptr) return cudaGetLastError();
+      if (p.has_windows) return AddOffsetsOf(p, partial, counts.parts, stream);
       const int64_t count = static_cast<int64_t>(p.heads) * p.queries * p.keys;
       AddBiasParts<<<BlocksOf(count), kThreads, 0, stream>>>(
           partial, count, counts.parts, p.adds_to_bias_gradient, As<float>(p.bias_gradient));

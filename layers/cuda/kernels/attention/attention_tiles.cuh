@@ -275,9 +275,18 @@ struct AttentionBlock {
   __device__ __forceinline__ float Score(float product, int query, int key) const {
     const float score = p.scale * product;
     if (p.bias.data == nullptr) return score;
+    if (p.has_windows) return score + OfWindow(query, key);
     const int64_t at = BiasAt(p, image, head, query, key);
     return score +
            (p.bias.type == Element::kFp32 ? As<float>(p.bias)[at] : ToFloat(As<T>(p.bias)[at]));
+  }
+  // What a window adds to the score of a pair.
+  __device__ __forceinline__ float OfWindow(int query, int key) const {
+    const WindowPlace of_query = p.windows.At(query), of_key = p.windows.At(key);
+    const int row = of_query.row - of_key.row + p.windows.center();
+    const unsigned cut = p.windows.CutAxes(static_cast<int>(image % p.windows.windows()));
+    const bool is_masked = ((of_query.wrapped ^ of_key.wrapped) & cut) != 0;
+    return As<float>(p.bias)[row * p.bias_steps.key + head] + (is_masked ? kOtherRegion : 0.0F);
   }
   // The place of a query position's lse.
   __device__ __forceinline__ int64_t RowAt(int query) const {
