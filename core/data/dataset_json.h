@@ -1,6 +1,5 @@
-// What nnU-Net's file dataset.json says of the labels of the folder that it is in.
-//
-//   {"labels": {"background": 0, "liver": 1, "tumour": 2, "ignore": 3}, ...}
+// What nnU-Net's file dataset.json says of the labels of the folder that it is in: its field
+// "labels" has their names and numbers, such as "background" 0, "liver" 1 and "ignore" 2.
 #pragma once
 
 #include <cstdint>

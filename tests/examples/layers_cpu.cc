@@ -8,6 +8,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/core/base/units.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/cpu/addend.h"
 #include "neap/layers/cpu/converted.h"
 #include "neap/layers/cpu/cpu_backend.h"
 #include "neap/layers/cpu/cpu_device.h"
@@ -19,6 +20,13 @@ namespace neap::examples {
 KernelRow ConvertedRow() {
   KernelRow row = {kLayer<Relu>, std::nullopt, cpu::ActivationSteps};
   row.list = cpu::Converted(row.list);  // now also for fp16 and bf16
+  return row;
+}
+
+// layers/cpu/addend.h
+KernelRow RowWithAddend() {
+  KernelRow row = {kLayer<Relu>, std::nullopt, cpu::ActivationSteps};
+  row.list = cpu::WithAddend(row.list);  // now also for signatures with an addend
   return row;
 }
 

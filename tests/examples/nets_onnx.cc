@@ -7,6 +7,8 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/activation.h"
 #include "neap/memory/create_session.h"
+#include "neap/nets/onnx/axes/arrangement.h"
+#include "neap/nets/onnx/axes/rearrange.h"
 #include "neap/nets/onnx/constants/constant_arrays.h"
 #include "neap/nets/onnx/constants/constant_folding.h"
 #include "neap/nets/onnx/constants/constant_math.h"
@@ -55,6 +57,20 @@ absl::Status Read(const onnx_schema::Node& proto, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(const ImageValue x, node.Image(0));
   const std::vector<int64_t> strides = node.Ints("strides", {1, 1});
   RETURN_IF_ERROR(node.Attributes());  // an attribute of another type
+  return absl::OkStatus();
+}
+
+// nets/onnx/axes/arrangement.h
+void MakeTokens() {
+  const Arrangement images = Arrangement::OfLayer({1, 768, 14, 14});
+  const Arrangement tokens = images.Reshaped({1, 768, 196})->Transposed({0, 2, 1});
+  tokens.dims();         // {1, 196, 768}
+  tokens.IsWhole(2, 1);  // the channels
+}
+
+// nets/onnx/axes/rearrange.h
+absl::Status MakeImages(const NodeReader& node, NetworkBuilder& network, const ImageValue& tokens) {
+  ASSIGN_OR_RETURN(const ImageValue x, AsImage(node.proto(), network, tokens));
   return absl::OkStatus();
 }
 
