@@ -10,6 +10,7 @@
 #include "neap/core/step/specify.h"
 #include "neap/core/step/step_signature.h"
 #include "neap/core/vision/batch.h"
+#include "neap/layers/fusion/biased_gelu.h"
 #include "neap/layers/tokens/embedding.h"
 #include "neap/layers/tokens/linear_cross_entropy.h"
 #include "tests/layers/reference.h"
@@ -204,9 +205,10 @@ class Conformance {
     std::vector<std::string> differences;
     for (const auto& [operand, vector] : want) {
       // What is between a batch norm and an activation is rounded, too, and part of all results,
-      // and so are logits.
+      // and so are logits, and the gradient whose sums are those of a bias before a GELU.
       const bool rounds = signature.Has(X()) && (IsActivatedNorm(signature.layer) ||
-                                                 signature.layer.As<LinearCrossEntropy>());
+                                                 signature.layer.As<LinearCrossEntropy>() ||
+                                                 signature.layer.As<BiasedGelu>());
       const DType rounded = signature.Spec(rounds ? X() : operand).dtype;
       const double tolerance = options_.tolerance + RoundingOf(rounded);
       const std::string difference =

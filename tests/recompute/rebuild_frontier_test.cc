@@ -108,8 +108,9 @@ TEST_CASE("random networks: peaks fall, and peaks and seconds are those of the r
 }
 
 TEST_CASE("random networks with a link: no point but one is as good as another in every respect") {
+  constexpr uint32_t kFewest = 12;  // some of them have equal peaks
   int moving = 0, equal_peaks = 0;
-  for (uint32_t seed = 0; seed < testing::RandomSeeds(60); ++seed) {
+  for (uint32_t seed = 0; seed < std::max(testing::RandomSeeds(60), kFewest); ++seed) {
     CAPTURE(seed);
     const Graph graph =
         testing::RandomGraph(seed, {.residual = seed % 3 == 0, .ports = seed % 2 == 1});
