@@ -15,7 +15,7 @@ import sys
 EDGE = 32
 VOLUMES = {"train": 30, "test": 10}
 BACKGROUND, BALL, BOX = 0, 1, 2
-BRIGHTNESS = {BACKGROUND: 100, BALL: 110, BOX: 116}
+BRIGHTNESS = {BACKGROUND: 100, BALL: 112, BOX: 120}
 NOISE_BITS = 64  # as many coins are thrown for a voxel: the noise's standard deviation is half of the root, 4
 OBJECTS = 8  # that are tried; one that touches another is left out
 HALF_EXTENTS = (4, 6)  # of balls in all directions the same one, of boxes along each axis another

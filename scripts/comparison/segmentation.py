@@ -12,7 +12,7 @@ from .seeds import evaluations, print_table
 
 ASKED = 0.95
 ROWS = [("nnU-Net, AdamW", ["nnunet3d", "--image", "24", "--batch", "2", "--optimizer", "adamw", "--lr", "0.005",
-                            "--lr-schedule", "cosine", "--warmup", "10", "--steps", "150"])]
+                            "--lr-schedule", "cosine", "--warmup", "10", "--steps", "250"])]
 
 
 def train(neap, device):
@@ -23,5 +23,6 @@ def train(neap, device):
         found = evaluations(neap, device, [(name, [*arguments, *data]) for name, arguments in ROWS])
     scores = {training: measured["mean_foreground_dice"] or 0.0 for training, measured in found.items()}  # null: no class has one
     print_table({training: f"{score:.3f}" for training, score in scores.items()})
-    print(f"\nThe best two thresholds of brightness, for balls and for boxes: {example_volumes.threshold_dice(tests):.3f}")
+    thresholds = example_volumes.threshold_dice(tests)
+    print(f"\nThe best two thresholds of brightness, for balls and for boxes, on the whole volumes: {thresholds:.3f}")
     return 0 if min(scores.values()) >= ASKED else 1

@@ -11,7 +11,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import example_volumes  # noqa: E402
 
-DIGEST = "ed431988e055f3ecf2ebb1620b5f433dc687824732bd22d37668f4df16177185"  # of all files, in the order of their names
+DIGEST = "96a703d08acb8eb72f8b9c92f6a11bdd3387c6d6f9de527f7b0ec74db77f069f"  # of all files, in the order of their names
 
 
 def read_npy(path):
@@ -46,7 +46,7 @@ class ExampleVolumesTest(unittest.TestCase):
         for _, labels in volumes["train"] + volumes["test"]:
             self.assertGreater(sum(label > 0 for label in labels), 200)
             self.assertLessEqual(max(labels), 2)
-        self.assertLess(example_volumes.threshold_dice(volumes["test"]), 0.6)
+        self.assertLess(example_volumes.threshold_dice(volumes["test"]), 0.7)
 
     def test_thresholds_find_what_has_no_noise(self):
         _, labels = example_volumes.draw_volumes()["test"][0]
