@@ -21,6 +21,8 @@ import tempfile
 import time
 import zlib
 
+import example_volumes
+
 # (what the command contains as whole words, what replaces it, what is appended, why). All rows that match are applied, in
 # this order, to the command as the rows before left it. If a flag is given twice, the last one counts.
 SUBSTITUTIONS = [
@@ -38,6 +40,7 @@ SUBSTITUTIONS = [
      "a folder with a few images and masks; a fraction of the work"),
     ("--augment --epochs 50", "--augment --epochs 1", "", "two steps"),
     ("--data masks:camvid", "--data masks:masks", "", "a folder with a few images and masks"),
+    ("train nnunet3d --image 24", "train nnunet3d --image 8", "--steps 15", "an epoch; a fraction of the work"),
     ("--augment --epochs 90", "--augment", "", "one step"),
     ("--lr-schedule cosine --warmup 25000 --warmup-start 0.01", "", "", "which ends after the only step"),
     ("--val imagenet/val", "", "--image 32", "after one step, running statistics are not those of the images; a fiftieth of the work"),
@@ -214,6 +217,8 @@ def command_faults(runner, commands, text, used):
         make_cifar(folder / "cifar")
         make_images(folder / "images")
         make_masks(folder / "masks")
+        if "volumes:volumes" in text:
+            example_volumes.write_volumes(folder / "volumes")
         for index, (part, command) in enumerate(PREPARATIONS):
             if part in text:
                 used.add(("PREPARATIONS", index))

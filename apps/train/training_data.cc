@@ -55,12 +55,18 @@ bool AreForOtherClasses(const TrainingStart& start, const Dataset& dataset) {
          });
 }
 
-// The images of `dataset`, the same classes, in each of --sizes.
+// The images of `dataset`, the same classes, in each of --sizes. Errors: INVALID_ARGUMENT for
+// volumes.
 absl::StatusOr<std::vector<std::unique_ptr<Dataset>>> OpenSizes(const TrainFlags& flags,
                                                                 const NetInput& input,
                                                                 const Dataset& dataset,
                                                                 BadFiles* bad_files) {
   std::vector<std::unique_ptr<Dataset>> sized;
+  if (!flags.batches.sizes.empty() && input.image.d > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--sizes are heights and widths of images; the network takes volumes of ",
+                     ToString(input.image)));
+  }
   for (const int64_t size : flags.batches.sizes) {
     const NetInput scaled = input.Scaled(size);
     ASSIGN_OR_RETURN(

@@ -155,7 +155,8 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(std::string_view given,
   }
   if (options.label_pixels) {
     return absl::InvalidArgumentError(absl::StrFormat(
-        "'%s' has no labels for pixels, which the network needs; masks:DIR and synthetic have them",
+        "'%s' has no labels for pixels or voxels, which the network needs; masks:DIR has those of "
+        "pixels, volumes:DIR those of voxels, and synthetic both",
         spec));
   }
   if (!directory.empty()) {

@@ -15,6 +15,8 @@
   step_check      one training step of both sides against PyTorch in float64
   step_rule       which errors pass the step check
   text            training of a small GPT-2 by both sides
+  seeds           trainings by neap with several seeds in several types, as a table
+  segmentation    the Dice of nnU-Net on volumes that are made for it
   loading         the speed of reading photographs, and of training on them
   pytorch_loading PyTorch's reading of photographs (in a process of its own)
 

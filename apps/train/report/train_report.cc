@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -30,8 +31,8 @@ std::string DurationText(double seconds) {
   return absl::StrFormat("%d:%02d:%02d", minutes / 60, minutes % 60, whole % 60);
 }
 
-// "epoch 2/90, step 10008: top-1 41.20% (20600 of 50000 images), top-5 67.11%, loss 2.6", and the
-// files that were skipped, one per line.
+// "epoch 2/90, step 10008: top-1 41.20% (20600 of 50000 images), top-5 67.11%, loss 2.6", of what
+// is no image "accuracy 41.20% (...", and the files that were skipped, one per line.
 std::string EpochText(const EpochResult& result, std::optional<int64_t> epoch,
                       std::optional<int64_t> last_epoch) {
   const std::string at =
@@ -39,8 +40,9 @@ std::string EpochText(const EpochResult& result, std::optional<int64_t> epoch,
                         : absl::StrFormat("step %d", result.step);
   std::string text;
   if (result.validation.has_value()) {
-    absl::StrAppendFormat(&text, "%s: top-1 %s%s\n", at, ToText(*result.validation),
-                          result.is_best ? ", the best so far" : "");
+    const bool is_of_images = std::string_view(result.validation->unit) == "images";
+    absl::StrAppendFormat(&text, "%s: %s %s%s\n", at, is_of_images ? "top-1" : "accuracy",
+                          ToText(*result.validation), result.is_best ? ", the best so far" : "");
   }
   if (!result.failure.ok())
     absl::StrAppend(&text, at, ": the validation has failed: ", result.failure.message(), "\n");

@@ -1,0 +1,93 @@
+// neap train and eval on volumes, whose files are those of a folder.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/apps/command.h"
+#include "tests/apps/train/tiny_training.h"
+#include "tests/core/data/data_files.h"
+
+namespace neap::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kVolumeEdge = 10;
+
+// Volumes whose upper slices are bright, which are class 1.
+void WriteSlices(const ScratchDirectory& root, const std::string& split, int volumes) {
+  for (int i = 0; i < volumes; ++i) {
+    std::vector<uint8_t> voxels, classes;
+    for (int v = 0; v < kVolumeEdge * kVolumeEdge * kVolumeEdge; ++v) {
+      const bool is_bright = v / (kVolumeEdge * kVolumeEdge) >= 3 + i % 3;
+      classes.push_back(is_bright ? 1 : 0);
+      voxels.push_back(static_cast<uint8_t>((is_bright ? 150 : 50) + v * 7 % 11));
+    }
+    const std::string name = std::to_string(i) + ".npy";
+    WriteWithin(root, split + "/images/" + name,
+                NpyBytes("|u1", "(10, 10, 10)", LittleEndian(voxels)));
+    WriteWithin(root, split + "/labels/" + name,
+                NpyBytes("|u1", "(10, 10, 10)", LittleEndian(classes)));
+  }
+}
+
+struct SlicedVolumes {
+  SlicedVolumes() {
+    WriteSlices(root, "train", 8);
+    WriteSlices(root, "test", 3);
+  }
+  std::string data() const { return "volumes:" + root.path(); }
+  Args Train(const Args& more) const {
+    return Joined(
+        {"train", "nnunet3d", "--image", "8", "--batch", "2", "--device", "cpu", "--data", data()},
+        more);
+  }
+  ScratchDirectory root;
+};
+
+TEST_CASE("volumes train a network, and the best weights are those of the highest mean Dice") {
+  const SlicedVolumes files;
+  const std::string best = files.root.File("best.safetensors");
+  const std::vector<Json> lines = RunForJson(
+      files.Train({"--epochs", "3", "--eval", "--val", files.data(), "--save-best", best}));
+  CHECK(lines.back().at("peaks_equal") == true);
+  const Json evaluation = lines.back().at("evaluation");
+  CHECK(evaluation.at("images") == 3);
+  CHECK(evaluation.at("labels") == 3 * 8 * 8 * 8);
+  CHECK(evaluation.at("class_dice").size() == 2);
+  double highest = 0;
+  for (const Json& line : lines) {
+    if (line.at("event") != "epoch") continue;
+    highest = std::max(highest, line.at("validation").at("mean_foreground_dice").get<double>());
+  }
+  CHECK(highest > 0.5);
+  const Json evaluated =
+      RunForJson({"eval", "--weights", best, "--data", files.data(), "--device", "cpu"}).back();
+  CHECK(evaluated.at("mean_foreground_dice") == highest);
+}
+
+TEST_CASE("a validation of voxels is told as accuracy and mean Dice, not as top-1") {
+  const SlicedVolumes files;
+  const Outcome text = RunNeap(files.Train({"--steps", "4", "--val", files.data()}));
+  CHECK(text.exit_code == 0);
+  CHECK(text.out.find("epoch 1/1, step 4: accuracy ") != std::string::npos);
+  CHECK(text.out.find(" voxels), mean Dice ") != std::string::npos);
+  CHECK(text.out.find("top-1") == std::string::npos);
+}
+
+TEST_CASE("volumes and networks that do not fit each other are refused") {
+  const SlicedVolumes files;
+  CheckRefused(files.Train({"--data", files.root.path()}), 1,
+               {"has no labels for pixels or voxels", "volumes:DIR those of voxels"});
+  CheckRefused(files.Train({"--sizes", "8,12"}), 1,
+               {"--sizes are heights and widths of images", "volumes of 1x8x8x8"});
+  CheckRefused({"train", "unet3d", "--image", "16", "--device", "cpu", "--data", files.data()}, 2,
+               {"image must be a multiple of 32, not 16"});
+}
+
+}  // namespace
+}  // namespace neap::testing
