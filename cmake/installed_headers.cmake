@@ -142,6 +142,7 @@ set(NEAP_INSTALLED_HEADERS
   nets/segmentation/resnet_decoders.h
   nets/segmentation/unet.h
   nets/transformers/gpt2.h
+  nets/transformers/swin.h
   nets/transformers/vision_transformer.h
   nets/vgg.h
   nets/with_loss.h
