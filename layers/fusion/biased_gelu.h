@@ -5,8 +5,9 @@
 // its output. Forward reads and writes what the Gelu alone does; backward, which writes the
 // gradient of the convolution's output, sums it, too. It computes the same bits as AddBias and Gelu
 // one after another: x + bias is rounded to the type of x, and so is the gradient before it is
-// summed. A convolution that adds its bias before it rounds (layers/cuda/conv/
-// position_convolution.h) rounds once less.
+// summed. On a GPU the sums of large tensors have more parts than those of a bias alone, and may
+// differ from them in their last bits. A convolution that adds its bias before it rounds
+// (layers/cuda/conv/position_convolution.h) rounds once less.
 //
 //   step           reads        writes     in place
 //   forward        x, bias      y          y over x

@@ -4,10 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "neap/layers/activation.h"
+#include "tests/layers/reference_activation.h"
 
 namespace neap::testing {
 namespace {
@@ -145,6 +149,58 @@ void CheckCorners(Backend& backend, const DeviceAccess& access, const Corners& o
   CHECK(std::isnan(values.at(Y()).back()));
 }
 
+// All finite numbers of the type.
+std::vector<double> FiniteNumbers(DType dtype) {
+  const TensorSpec all = {{1, 1, 1, 1 << 16}, dtype};
+  std::vector<std::byte> bytes;
+  for (int bits = 0; bits < 1 << 16; ++bits) {
+    const auto number = static_cast<uint16_t>(bits);
+    const auto* const at = reinterpret_cast<const std::byte*>(&number);
+    bytes.insert(bytes.end(), at, at + sizeof(number));
+  }
+  std::vector<double> numbers = FromBytes(all, bytes.data());
+  std::erase_if(numbers, [](double number) { return !std::isfinite(number); });
+  return numbers;
+}
+
+// The distance of numbers of the type at `value`.
+double UnitInLastPlace(double value, DType dtype) {
+  const bool is_bf16 = dtype == DType::kBf16;
+  const int least = is_bf16 ? -126 : -14;
+  const int exponent = value == 0 ? least : std::max(std::ilogb(value), least);
+  return std::ldexp(1, exponent - (is_bf16 ? 7 : 10));
+}
+
+void CheckAccuracy(Backend& backend, const DeviceAccess& access, const Layer& layer, DType dtype) {
+  Values values = {{X(), FiniteNumbers(dtype)}};
+  const size_t count = values.at(X()).size();
+  values[Dy()].assign(count, 1);
+  const TensorSpec x = {{1, 1, 1, static_cast<int64_t>(count)}, dtype};
+  const LayerSpec spec = layer.Specify({.inputs = {x}}).value();
+  for (const StepSpec& step : spec.steps) {
+    const StepSignature signature =
+        SignatureOf(step, {.layer = layer, .spec = spec, .inputs = {x}});
+    const absl::StatusOr<Values> results = RunStep(backend, access, signature, values);
+    REQUIRE_MESSAGE(results.ok(), results.status().ToString());
+    const bool is_forward = step.phase == Phase::kForward;
+    const Operand result = is_forward ? Y() : Dx();
+    const std::vector<double>& got = results->at(result);
+    const std::vector<double> want = ReferenceActivation(signature, values).at(result);
+    size_t wrong = 0, last_wrong = 0;
+    for (size_t i = 0; i < count; ++i) {
+      const double cancelled = !is_forward && std::abs(values.at(X())[i]) <= 2 ? 0x1p-20 : 0;
+      const double allowed = 0.51 * UnitInLastPlace(want[i], dtype) + cancelled;
+      if (std::abs(got[i] - want[i]) <= allowed) continue;
+      ++wrong;
+      last_wrong = i;
+    }
+    CAPTURE(is_forward);
+    CHECK_MESSAGE(wrong == 0, wrong, " numbers, the last for ", values.at(X())[last_wrong], ": ",
+                  got[last_wrong], ", not ", want[last_wrong]);
+    for (const auto& [operand, of] : *results) values[operand] = of;
+  }
+}
+
 }  // namespace
 
 void CheckActivationCorners(Backend& backend, const DeviceAccess& access, DType dtype) {
@@ -153,6 +209,23 @@ void CheckActivationCorners(Backend& backend, const DeviceAccess& access, DType 
     CAPTURE(std::string(of.layer.type()));
     for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast})
       CheckCorners(backend, access, of, {{1, 1, 1, count}, dtype, layout});
+  }
+}
+
+void CheckActivationAccuracy(Backend& backend, const DeviceAccess& access, DType dtype) {
+  const Layer layers[] = {Sigmoid{},
+                          Tanh{},
+                          Silu{},
+                          Gelu{},
+                          Gelu{Gelu::Approximation::kTanh},
+                          Elu{0.75F},
+                          Elu{1.0F},
+                          Softplus{},
+                          Softplus{.beta = 2},
+                          Mish{}};
+  for (const Layer& layer : layers) {
+    CAPTURE(std::string(layer.type()));
+    CheckAccuracy(backend, access, layer, dtype);
   }
 }
 

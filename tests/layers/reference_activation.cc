@@ -45,16 +45,16 @@ Function SiluFunction() {
 Function GeluFunction(const Gelu& layer) {
   const double pi = std::acos(-1.0);
   if (layer.approximation == Gelu::Approximation::kNone) {
-    const auto phi = [](double x) { return (1 + std::erf(x / std::sqrt(2.0))) / 2; };
+    const auto phi = [](double x) { return std::erfc(-x / std::sqrt(2.0)) / 2; };
     return {[=](double x) { return x * phi(x); },
             [=](double x) { return phi(x) + x * std::exp(-x * x / 2) / std::sqrt(2 * pi); }};
   }
-  const double factor = std::sqrt(2 / pi);
+  const double factor = 2 * std::sqrt(2 / pi);  // (1 + tanh(u)) / 2 is the sigmoid of 2 u
   const auto inner = [=](double x) { return factor * (x + 0.044715 * x * x * x); };
-  return {[=](double x) { return x * (1 + std::tanh(inner(x))) / 2; },
+  return {[=](double x) { return x * SigmoidOf(inner(x)); },
           [=](double x) {
-            const double t = std::tanh(inner(x));
-            return (1 + t) / 2 + x * (1 - t * t) / 2 * factor * (1 + 3 * 0.044715 * x * x);
+            const double s = SigmoidOf(inner(x)), rest = SigmoidOf(-inner(x));
+            return s + x * s * rest * factor * (1 + 3 * 0.044715 * x * x);
           }};
 }
 

@@ -33,8 +33,8 @@ struct ActivationBackwardOp {
   }
 };
 
-// Calls run(function).
-template <typename Run>
+// Calls run(function) with the function for tensors of type T.
+template <typename T, typename Run>
 cudaError_t WithActivation(const Activation& of, const Run& run) {
   using Function = Activation::Function;
   switch (of.function) {
@@ -45,25 +45,25 @@ cudaError_t WithActivation(const Activation& of, const Run& run) {
     case Function::kClip:
       return run(ClipFunction{of.a, of.b});
     case Function::kSigmoid:
-      return run(SigmoidFunction{});
+      return run(SigmoidFunction<T>{});
     case Function::kTanh:
-      return run(TanhFunction{});
+      return run(TanhFunction<T>{});
     case Function::kHardSigmoid:
       return run(HardSigmoidFunction{});
     case Function::kHardSwish:
       return run(HardSwishFunction{});
     case Function::kSilu:
-      return run(SiluFunction{});
+      return run(SiluFunction<T>{});
     case Function::kGelu:
-      return run(GeluFunction{});
+      return run(GeluFunction<T>{});
     case Function::kTanhGelu:
-      return run(TanhGeluFunction{});
+      return run(TanhGeluFunction<T>{});
     case Function::kElu:
-      return run(EluFunction{of.a});
+      return run(EluFunction<T>{of.a});
     case Function::kSoftplus:
-      return run(SoftplusFunction{of.a, of.b});
+      return run(SoftplusFunction<T>{of.a, of.b});
     case Function::kMish:
-      return run(MishFunction{});
+      return run(MishFunction<T>{});
   }
   return cudaErrorInvalidValue;
 }
@@ -72,24 +72,24 @@ cudaError_t WithActivation(const Activation& of, const Run& run) {
 
 cudaError_t Activate(const Activation& activation, ConstArray x, Array y, int64_t n,
                      cudaStream_t stream) {
-  return WithActivation(activation, [&]<typename Function>(const Function& function) {
-    const auto run = [&]<typename T>() {
+  const auto run = [&]<typename T>() {
+    return WithActivation<T>(activation, [&]<typename Function>(const Function& function) {
       return Map<T>(FunctionOp<Function, T>{As<T>(x), As<T>(y), function}, n, AllAligned16(x, y),
                     stream);
-    };
-    return WithElement(run, x, y);
-  });
+    });
+  };
+  return WithElement(run, x, y);
 }
 
 cudaError_t ActivateBackward(const Activation& activation, ConstArray value, ConstArray dy,
                              Array dx, int64_t n, cudaStream_t stream) {
-  return WithActivation(activation, [&]<typename Function>(const Function& function) {
-    const auto run = [&]<typename T>() {
+  const auto run = [&]<typename T>() {
+    return WithActivation<T>(activation, [&]<typename Function>(const Function& function) {
       return Map<T>(ActivationBackwardOp<Function, T>{As<T>(value), As<T>(dy), As<T>(dx), function},
                     n, AllAligned16(value, dy, dx), stream);
-    };
-    return WithElement(run, value, dy, dx);
-  });
+    });
+  };
+  return WithElement(run, value, dy, dx);
 }
 
 }  // namespace neap::kernels

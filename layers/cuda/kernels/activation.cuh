@@ -4,9 +4,13 @@
 // exponentials of -|x| do not overflow. Functions that can take part in a norm's pass end
 // their gradients with no product or with __fmul_rn, which the compiler does not contract with the
 // sum that follows; of two products in a sum, fmaf says which one is contracted.
+//
+// Functions with exponentials are those of tensors of type T (tensor_math.cuh). Fused kernels take
+// the same ones.
 #pragma once
 
 #include "neap/layers/cuda/kernels/device_math.cuh"
+#include "neap/layers/cuda/kernels/tensor_math.cuh"
 
 namespace neap::kernels {
 
@@ -29,12 +33,14 @@ struct ClipFunction {
   }
   __device__ float Gradient(float y, float dy) const { return y <= low || y >= high ? 0.0F : dy; }
 };
+template <typename T>
 struct SigmoidFunction {
-  __device__ float Value(float x) const { return 1.0F / (1.0F + expf(-x)); }
+  __device__ float Value(float x) const { return Logistic<T>(x).value; }
   __device__ float Gradient(float y, float dy) const { return dy * (1.0F - y) * y; }
 };
+template <typename T>
 struct TanhFunction {
-  __device__ float Value(float x) const { return tanhf(x); }
+  __device__ float Value(float x) const { return TanhOf<T>(x); }
   __device__ float Gradient(float y, float dy) const { return dy * (1.0F - y * y); }
 };
 struct HardSigmoidFunction {
@@ -56,61 +62,60 @@ struct HardSwishFunction {
     return x >= 3.0F ? dy : __fmul_rn(dy, x * (1.0F / 3.0F) + 0.5F);
   }
 };
+template <typename T>
 struct SiluFunction {
-  __device__ float Value(float x) const { return x / (1.0F + expf(-x)); }
+  __device__ float Value(float x) const { return x * Logistic<T>(x).value; }
   __device__ float Gradient(float x, float dy) const {
-    const float s = 1.0F / (1.0F + expf(-x));
-    return __fmul_rn(dy * s, 1.0F + x * (1.0F - s));
+    const Logistic<T> s(x);
+    return __fmul_rn(dy, fmaf(x, s.slope, s.value));
   }
 };
-
-// The sigmoid of x and its derivative.
-struct Logistic {
-  __device__ explicit Logistic(float x) {
-    e = expf(-fabsf(x));
-    value = (x < 0.0F ? e : 1.0F) / (1.0F + e);
-    slope = e / ((1.0F + e) * (1.0F + e));
-  }
-  float e, value, slope;
-};
+template <typename T>
 struct GeluFunction {
-  __device__ float Phi(float x) const { return 0.5F * erfcf(x * -0.70710678F); }
-  __device__ float Value(float x) const { return x * Phi(x); }
+  __device__ float Value(float x) const { return x * Normal<T>(x).value; }
   __device__ float Gradient(float x, float dy) const {
-    return __fmul_rn(dy, fmaf(x, 0.39894228F * expf(-0.5F * x * x), Phi(x)));
+    const Normal<T> p(x);
+    return __fmul_rn(dy, fmaf(x, p.slope, p.value));
   }
 };
 // (1 + tanh(u)) / 2 is the sigmoid of 2 u.
+template <typename T>
 struct TanhGeluFunction {
   static constexpr float kTwice = 1.59576912F;  // 2 sqrt(2 / pi)
-  static constexpr float kCubic = 0.044715F;
-  __device__ float Argument(float x) const { return kTwice * x * (1.0F + kCubic * x * x); }
-  __device__ float Value(float x) const { return x * Logistic(Argument(x)).value; }
+  static constexpr float kCubic = 0.044715F * kTwice;
+  static constexpr float kMaxSquare = 1e4F;  // the sigmoid is flat there; larger ones may overflow
+  __device__ float Square(float x) const { return fminf(x * x, kMaxSquare); }
+  __device__ float Argument(float x, float square) const {
+    return x * fmaf(square, kCubic, kTwice);
+  }
+  __device__ float Value(float x) const { return x * Logistic<T>(Argument(x, Square(x))).value; }
   __device__ float Gradient(float x, float dy) const {
-    const Logistic p(Argument(x));
-    // The argument's derivative may overflow where the sigmoid is flat.
-    const float inner = p.e > 0.0F ? kTwice * (1.0F + 3.0F * kCubic * x * x) : 1.0F;
-    return __fmul_rn(dy, p.value + x * p.slope * inner);
+    const float square = Square(x);
+    const Logistic<T> p(Argument(x, square));
+    return __fmul_rn(dy, fmaf(x * p.slope, fmaf(square, 3.0F * kCubic, kTwice), p.value));
   }
 };
+template <typename T>
 struct EluFunction {
   float alpha = 1;
-  __device__ float Value(float x) const { return x > 0.0F ? x : alpha * expm1f(x); }
+  __device__ float Value(float x) const { return x > 0.0F ? x : alpha * ExpMinusOne<T>(x); }
   __device__ float Gradient(float x, float dy) const {
-    return x > 0.0F ? dy : __fmul_rn(dy, alpha * expf(x));
+    return x > 0.0F ? dy : __fmul_rn(dy, alpha * Decay<T>(x));
   }
 };
+template <typename T>
 struct SoftplusFunction {
   float beta = 1, threshold = 0;
   __device__ float Value(float x) const {
     const float t = __fmul_rn(beta, x), above = t > 0.0F ? t : 0.0F;
-    return t > threshold ? x : (above + log1pf(expf(-fabsf(t)))) / beta;
+    return t > threshold ? x : (above + LogOnePlus<T>(Decay<T>(t))) / beta;
   }
   __device__ float Gradient(float x, float dy) const {
     const float t = __fmul_rn(beta, x);
-    return t > threshold ? dy : __fmul_rn(dy, Logistic(t).value);
+    return t > threshold ? dy : __fmul_rn(dy, Logistic<T>(t).value);
   }
 };
+template <typename T>
 struct MishFunction {
   // t = tanh(log(1 + exp(x))) is numerator / denominator, and 1 - t is complement / denominator.
   // All are polynomials in e = exp(-|x|).
@@ -123,14 +128,15 @@ struct MishFunction {
     float numerator, complement, denominator;
   };
   __device__ float Value(float x) const {
-    const Gate gate(expf(-fabsf(x)), x < 0.0F);
-    return x * (gate.numerator / gate.denominator);
+    const Gate gate(Decay<T>(x), x < 0.0F);
+    return x * Quotient<T>(gate.numerator, gate.denominator);
   }
   __device__ float Gradient(float x, float dy) const {
-    const Logistic s(x);
+    const Logistic<T> s(x);
     const Gate gate(s.e, x < 0.0F);
-    const float t = gate.numerator / gate.denominator;
-    return __fmul_rn(dy, t + x * s.value * (gate.complement / gate.denominator) * (1.0F + t));
+    const float t = Quotient<T>(gate.numerator, gate.denominator);
+    const float rest = Quotient<T>(gate.complement, gate.denominator);
+    return __fmul_rn(dy, t + x * s.value * rest * (1.0F + t));
   }
 };
 

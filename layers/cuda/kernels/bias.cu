@@ -143,10 +143,7 @@ struct BiasOp {
 }  // namespace
 
 int64_t ChannelScratchBytes(const ChannelShape& s, Element type) {
-  const auto cut_of = [&](int vec) {
-    return s.channels_last ? CutRows(s, vec, kMinRowThreads) : CutPlanes(s, vec);
-  };
-  return MostSplits(s, type, cut_of) * s.channels * kPartBytes;
+  return PartialBytes(s, type, kPartBytes, kWantedBlocks);
 }
 
 cudaError_t AddBias(const ChannelShape& s, const float* bias, Array y, cudaStream_t stream) {

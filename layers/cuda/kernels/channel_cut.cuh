@@ -45,8 +45,7 @@ inline int64_t TileWidth(int64_t vectors, int64_t most) {
 // A block of `threads` reads whole cache lines of each row: 128 bytes are 8 wide vectors. There are
 // few large blocks, about one per multiprocessor, where one block merges all splits of its
 // channels.
-inline Cut CutRows(const ChannelShape& s, int vec, int threads,
-                   int64_t wanted_blocks = kWantedBlocks) {
+inline Cut CutRows(const ChannelShape& s, int vec, int threads, int64_t wanted_blocks) {
   const int64_t vectors = s.channels / vec;
   const int64_t width = TileWidth(vectors, vec == 1 ? kWarp : 8);
   const int64_t height = threads / width;
@@ -66,6 +65,15 @@ int64_t MostSplits(const ChannelShape& s, Element type, const CutOf& cut_of) {
     if (Vectorised(s, vec)) splits = std::max(splits, cut_of(vec).splits);
   }
   return splits;
+}
+
+// The partial results of a reduction.
+inline int64_t PartialBytes(const ChannelShape& s, Element type, int64_t part_bytes,
+                            int64_t row_blocks) {
+  const auto cut_of = [&](int vec) {
+    return s.channels_last ? CutRows(s, vec, kMinRowThreads, row_blocks) : CutPlanes(s, vec);
+  };
+  return MostSplits(s, type, cut_of) * s.channels * part_bytes;
 }
 
 }  // namespace neap::kernels

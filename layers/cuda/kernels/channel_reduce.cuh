@@ -45,6 +45,8 @@ struct Sums {
   static constexpr int kSums = kCount;
   static constexpr int kResident = 0;      // blocks that registers must allow per multiprocessor
   static constexpr int kRowThreads = 512;  // of a block that reduces rows
+  static constexpr int kResidentRows = 0;  // such blocks that registers must allow
+  static constexpr int64_t kRowBlocks = kWantedBlocks;
   template <typename T>
   struct Of {
     struct Share {};
@@ -312,7 +314,7 @@ __device__ __forceinline__ void MergeTile(uint32_t thread, Part (&parts)[kVec], 
 // partial[split * channels + channel], block (channel vectors, rows), grid (tiles of channels,
 // splits). A tile has a ticket. Without tickets, Finish() must follow.
 template <typename Op, int kVec, typename Final>
-__global__ void __launch_bounds__(RowThreadsOf<Op>())
+__global__ void __launch_bounds__(RowThreadsOf<Op>(), Op::Total::kResidentRows)
     ReduceRows(Op op, Final final, uint32_t channel_vectors, size_t rows,
                typename Op::Total::template Of<float>* partial, uint32_t* tickets) {
   AwaitKernelBefore();
@@ -360,7 +362,8 @@ template <typename Op, typename Final, int kVec, bool kLast>
   using Part = typename Op::Total::template Of<float>;
   static_assert(sizeof(Part) <= kPartBytes && RowThreadsOf<Op>() >= kMinRowThreads);
   Part* const partial = static_cast<Part*>(memory.scratch);
-  const Cut cut = kLast ? CutRows(s, kVec, RowThreadsOf<Op>()) : CutPlanes(s, kVec);
+  const Cut cut =
+      kLast ? CutRows(s, kVec, RowThreadsOf<Op>(), Op::Total::kRowBlocks) : CutPlanes(s, kVec);
   uint32_t* const tickets = cut.grid.x <= kTickets ? memory.tickets : nullptr;
   const unsigned channels = static_cast<unsigned>(s.channels);
   const int64_t rows = s.outer * s.inner, all = rows * s.channels / kVec;

@@ -115,7 +115,7 @@ struct ReductionMemory {
   uint32_t* tickets = nullptr;
 };
 
-// The scratch memory of every reduction per channel of a tensor.
+// The scratch memory of a reduction per channel of a tensor, unless it has a function of its own.
 int64_t ChannelScratchBytes(const ChannelShape& shape, Element type);
 
 // bias.cu
@@ -135,7 +135,8 @@ cudaError_t BiasGradient(const ChannelShape& shape, ConstArray dy, float* dbias,
 cudaError_t BiasGelu(const ChannelShape& shape, const Activation& gelu, ConstArray x,
                      const float* bias, Array y, cudaStream_t stream);
 // dx is the gradient of x; dbias = (or, if it adds, +=) the sum of dx over the channel. dx may be
-// dy.
+// dy. The scratch memory is BiasGeluScratchBytes().
+int64_t BiasGeluScratchBytes(const ChannelShape& shape, Element type);
 struct BiasGradientSum {
   float* dbias = nullptr;
   bool adds = false;

@@ -35,7 +35,7 @@ absl::StatusOr<Candidates> BiasedGeluCandidates(const StepSignature& signature,
   }
   RETURN_IF_ERROR(CheckFits32(signature, shape.outer * shape.inner));
   return OwnKernel(signature, runtime, LaunchBiasedGelu,
-                   kernels::ChannelScratchBytes(shape, ElementOf(x.dtype)));
+                   kernels::BiasGeluScratchBytes(shape, ElementOf(x.dtype)));
 }
 
 }  // namespace neap::cuda

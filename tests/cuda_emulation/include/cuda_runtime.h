@@ -133,6 +133,20 @@ inline void Assembly(const char* text, uint32_t& old, uint32_t* address, uint32_
     Fail("no emulation of the instruction", text);
   }
 }
+// Approximations of floats, which read and write 0 for subnormal numbers.
+inline void Assembly(const char* text, float& result, float operand) {
+  const auto normal = [](float f) { return fabsf(f) < 0x1p-126F ? copysignf(0, f) : f; };
+  const float f = normal(operand);
+  if (strcmp(text, "ex2.approx.ftz.f32 %0, %1;") == 0) {
+    result = normal(exp2f(f));
+  } else if (strcmp(text, "lg2.approx.ftz.f32 %0, %1;") == 0) {
+    result = normal(log2f(f));
+  } else if (strcmp(text, "rcp.approx.ftz.f32 %0, %1;") == 0) {
+    result = normal(1.0F / f);
+  } else {
+    Fail("no emulation of the instruction", text);
+  }
+}
 
 }  // namespace neap::emulation
 

@@ -34,6 +34,14 @@ TEST_CASE("activations have PyTorch's values and gradients at their corners on a
     CheckActivationCorners(gpu->backend(), arena.Access(), dtype);
 }
 
+TEST_CASE("activations of all numbers of 16 bits are rounded from accurate values on a GPU") {
+  const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
+  if (!gpu) return;
+  DeviceArena arena(*gpu);
+  for (const DType dtype : {DType::kFp16, DType::kBf16})
+    CheckActivationAccuracy(gpu->backend(), arena.Access(), dtype);
+}
+
 TEST_CASE("a batch norm of parts has the bits of a concatenation and a batch norm on a GPU") {
   const std::unique_ptr<CudaDevice> gpu = OpenGpuOrSkip();
   if (!gpu) return;

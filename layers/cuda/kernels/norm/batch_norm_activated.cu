@@ -19,15 +19,15 @@ struct SwishFunction {
   bool is_silu;
 };
 
-// Calls run(function). All threads take the same case.
-template <typename Run>
+// Calls run(function), for tensors of type T. All threads take the same case.
+template <typename T, typename Run>
 __device__ __forceinline__ void WithCase(const ClipFunction& clip, const Run& run) {
   run(clip);
 }
-template <typename Run>
+template <typename T, typename Run>
 __device__ __forceinline__ void WithCase(const SwishFunction& swish, const Run& run) {
   if (swish.is_silu) {
-    run(SiluFunction{});
+    run(SiluFunction<T>{});
   } else {
     run(HardSwishFunction{});
   }
@@ -67,7 +67,7 @@ struct ActivatedApplyOp {
     Vec<kVec> v = Unpack(loaded);
 #pragma unroll
     for (int k = 0; k < kVec; ++k) v.v[k] = of.template Of<T>(v.v[k], k);
-    WithCase(function, [&](const auto& f) {
+    WithCase<T>(function, [&](const auto& f) {
 #pragma unroll
       for (float& value : v.v) value = f.Value(value);
     });
@@ -94,7 +94,7 @@ struct ActivatedGradient {
     Vec<kVec> dz = Unpack(loaded.dy), y;
 #pragma unroll
     for (int k = 0; k < kVec; ++k) y.v[k] = Normalised<T>(x.v[k], mean.v[k], scale.v[k], beta.v[k]);
-    WithCase(function, [&](const auto& f) {
+    WithCase<T>(function, [&](const auto& f) {
 #pragma unroll
       for (int k = 0; k < kVec; ++k) dz.v[k] = f.Gradient(y.v[k], dz.v[k]);
     });

@@ -20,6 +20,8 @@ struct Moments {
   static constexpr int kSums = 2;
   static constexpr int kResident = 4;
   static constexpr int kRowThreads = 1024;
+  static constexpr int kResidentRows = 0;
+  static constexpr int64_t kRowBlocks = kWantedBlocks;
   template <typename>
   struct Of {
     using Share = float;

@@ -50,8 +50,8 @@ struct GroupIndex {
   }
 };
 
-// Stands for no activation. An activation also has With(run), which calls run(f) with its function f
-// of activation.cuh, the same one in all threads.
+// Stands for no activation. An activation also has With<T>(run), which calls run(f) with its
+// function f of activation.cuh for tensors of type T, the same one in all threads.
 struct NoActivation {
   static constexpr bool kActivates = false;
 };
@@ -86,7 +86,7 @@ __device__ __forceinline__ void BeforeActivation(const Function& function,
       z.v[k] = Normalised<T>(x.v[k], of.centred.mean.v[k],
                              __fmul_rn(of.centred.invstd.v[k], of.gamma.v[k]), of.beta.v[k]);
     }
-    function.With([&](const auto& f) {
+    function.template With<T>([&](const auto& f) {
 #pragma unroll
       for (int k = 0; k < kVec; ++k) d.v[k] = Rounded<T>(f.Gradient(z.v[k], d.v[k]));
     });
@@ -124,7 +124,7 @@ struct GroupNormOp {
 #pragma unroll
     for (int k = 0; k < kVec; ++k) v.v[k] = normalisation.template Of<T>(v.v[k], k);
     if constexpr (Function::kActivates) {
-      function.With([&](const auto& f) {
+      function.template With<T>([&](const auto& f) {
 #pragma unroll
         for (float& value : v.v) value = f.Value(value);
       });

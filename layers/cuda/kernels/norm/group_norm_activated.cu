@@ -13,7 +13,7 @@ struct Rectifier {
   static constexpr bool kActivates = true;
   bool is_relu;
   float slope;
-  template <typename Run>
+  template <typename T, typename Run>
   __device__ __forceinline__ void With(const Run& run) const {
     if (is_relu) {
       run(ReluFunction{});
@@ -27,15 +27,15 @@ struct Rectifier {
 struct SmoothActivation {
   static constexpr bool kActivates = true;
   Activation::Function function;
-  template <typename Run>
+  template <typename T, typename Run>
   __device__ __forceinline__ void With(const Run& run) const {
     switch (function) {
       case Activation::Function::kGelu:
-        return run(GeluFunction{});
+        return run(GeluFunction<T>{});
       case Activation::Function::kTanhGelu:
-        return run(TanhGeluFunction{});
+        return run(TanhGeluFunction<T>{});
       default:
-        return run(SiluFunction{});
+        return run(SiluFunction<T>{});
     }
   }
 };
