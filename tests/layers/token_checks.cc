@@ -89,7 +89,9 @@ void CheckTokenLossInParts(Backend& backend, const DeviceAccess& access, DType d
   }
   sums[Dx(0)] = dx;
   const double epsilon = Is16Bit(dtype) ? 0.02 : 1e-5;  // products of other sizes round otherwise
-  for (const auto& [operand, values] : sums) {
+  for (const auto& sum : sums) {
+    const Operand operand = sum.first;
+    const std::vector<double>& values = sum.second;
     CAPTURE(ToString(operand));
     REQUIRE(values.size() == want.at(operand).size());
     for (size_t i = 0; i < values.size(); ++i)

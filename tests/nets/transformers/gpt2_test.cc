@@ -33,12 +33,16 @@ std::set<std::string> ParamNames(const Resolved& net) {
 }
 
 TEST_CASE("GPT-2s have the numbers of parameters that Hugging Face's have") {
-  for (const auto& [variant, count] : {std::pair{kGpt2, int64_t{124'439'808}},
-                                       {kGpt2Medium, 354'823'168},
-                                       {kGpt2Large, 774'030'080},
-                                       {kGpt2Xl, 1'557'611'200}}) {
-    CAPTURE(variant.name);
-    CHECK(Parameters(Gpt2({.variant = variant})) == count);
+  struct Row {
+    Gpt2Variant variant;
+    int64_t parameters;
+  };
+  for (const Row& row : {Row{kGpt2, 124'439'808},
+                         {kGpt2Medium, 354'823'168},
+                         {kGpt2Large, 774'030'080},
+                         {kGpt2Xl, 1'557'611'200}}) {
+    CAPTURE(row.variant.name);
+    CHECK(Parameters(Gpt2({.variant = row.variant})) == row.parameters);
   }
 }
 
