@@ -1,8 +1,10 @@
 #include "neap/layers/cuda/attention/cudnn_attention.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
+#include "neap/core/base/units.h"
 #include "neap/layers/cuda/device/cudnn_frontend.h"
 
 namespace neap {
@@ -17,6 +19,8 @@ using SdpaNode = std::shared_ptr<fe::graph::Tensor_attributes>;
 // That neap is tested with. A device that is present is not opened with an older one
 // (CudnnConvolutions::ForDevice), so this is for descriptions.
 constexpr size_t kOldestVersion = 91900;
+constexpr int kHopper = 90;
+constexpr int64_t kMaxDescribedDims = 128;  // of a head, for which cuDNN has deterministic engines
 
 enum SdpaUid : int64_t {
   kQuery = 1,
@@ -39,15 +43,7 @@ std::string SdpaText(const SdpaTensor& t) {
 // The graph of a problem, which exposes the configuration of the engine before it is built.
 class SdpaGraph : public fe::graph::Graph {
  public:
-  // Of a device that is not present, `properties` are its description, and `sm_version` is its
-  // compute capability: 90.
-  SdpaGraph(const SdpaProblem& problem, std::shared_ptr<const fe::DeviceProperties> properties,
-            int sm_version)
-      : problem_(problem) {
-    if (properties != nullptr) {
-      set_device_properties(std::move(properties));
-      set_sm_version(sm_version);  // before nodes, which copy it
-    }
+  explicit SdpaGraph(const SdpaProblem& problem) : problem_(problem) {
     set_io_data_type(cudnn::DataTypeOf(problem.dtype));
     set_intermediate_data_type(fe::DataType_t::FLOAT);
     set_compute_data_type(fe::DataType_t::FLOAT);
@@ -219,34 +215,28 @@ class BuiltSdpa final : public SdpaPlan {
   std::unique_ptr<SdpaGraph> graph_;
 };
 
-class CudnnAttentionImpl final : public CudnnAttention {
+Engine EngineOf(const SdpaProblem& problem, int64_t workspace_bytes) {
+  return {.id = problem.deterministic ? "cudnn-sdpa-deterministic" : "cudnn-sdpa",
+          .workspace_bytes = workspace_bytes,
+          .deterministic = problem.phase == Phase::kForward || problem.deterministic,
+          .notes = "tensor-core",
+          .uses_tensor_cores = true};
+}
+
+class PresentAttention final : public CudnnAttention {
  public:
-  // `plans` builds and executes plans on `device`. Both are absent for a device that is not
-  // present, whose compute capability is `sm_version`: 90.
-  CudnnAttentionImpl(Handle plans, std::optional<int> device,
-                     std::shared_ptr<const fe::DeviceProperties> properties, int sm_version)
-      : plans_(std::move(plans)),
-        listing_(device),
-        properties_(std::move(properties)),
-        sm_version_(sm_version) {}
+  // `plans` builds and executes plans on `device`.
+  PresentAttention(Handle plans, int device) : plans_(std::move(plans)), listing_(device) {}
 
   absl::StatusOr<Engine> Find(const SdpaProblem& problem) override {
-    if (cudnnGetVersion() < kOldestVersion)
-      return absl::UnimplementedError("attention by cuDNN needs version 9.19 or newer");
     ASSIGN_OR_RETURN(Handle handle, listing_.Take());
     const absl::StatusOr<int64_t> bytes = ListWith(problem, handle);
     listing_.Return(std::move(handle));
     RETURN_IF_ERROR(bytes.status());
-    const bool is_forward = problem.phase == Phase::kForward;
-    return Engine{.id = problem.deterministic ? "cudnn-sdpa-deterministic" : "cudnn-sdpa",
-                  .workspace_bytes = *bytes,
-                  .deterministic = is_forward || problem.deterministic,
-                  .notes = "tensor-core",
-                  .uses_tensor_cores = true};
+    return EngineOf(problem, *bytes);
   }
 
   absl::StatusOr<std::unique_ptr<SdpaPlan>> Build(const SdpaProblem& problem) override {
-    if (plans_ == nullptr) return absl::FailedPreconditionError("a described device cannot run");
     ASSIGN_OR_RETURN(std::unique_ptr<SdpaGraph> graph, Lowered(problem, plans_));
     ASSIGN_OR_RETURN(const int64_t listed_bytes, graph->WorkspaceBytes());
     RETURN_IF_ERROR(graph->Build(listed_bytes));
@@ -261,14 +251,45 @@ class CudnnAttentionImpl final : public CudnnAttention {
 
   absl::StatusOr<std::unique_ptr<SdpaGraph>> Lowered(const SdpaProblem& problem,
                                                      const Handle& handle) const {
-    auto graph = std::make_unique<SdpaGraph>(problem, properties_, sm_version_);
+    auto graph = std::make_unique<SdpaGraph>(problem);
     RETURN_IF_ERROR(graph->Lower(handle.get()));
     return graph;
   }
 
   const Handle plans_;
   cudnn::ListingHandles listing_;
-  std::shared_ptr<const fe::DeviceProperties> properties_;
+};
+
+// What cuDNN 9.19 lists on an H200 for heads of 64 dimensions, 197 and 1,024 positions, and 3 to
+// 128 images: 16 bits for each pair of positions, in tiles, and a number of fp32 for each query.
+int64_t WorkspaceOnHopper(const SdpaProblem& problem) {
+  constexpr int64_t kTile = 128, kUnit = 1024;
+  if (problem.phase == Phase::kForward) return kUnit;
+  const int64_t heads = problem.images * problem.query.heads;
+  const int64_t pairs =
+      RoundUp(problem.query.positions, kTile) * RoundUp(problem.key.positions, kTile);
+  const int64_t sums = heads * problem.query.positions * int64_t{sizeof(float)};
+  return heads * pairs * 2 + (sums / kUnit + 1) * kUnit;
+}
+
+class DescribedAttention final : public CudnnAttention {
+ public:
+  explicit DescribedAttention(int sm_version) : sm_version_(sm_version) {}
+
+  absl::StatusOr<Engine> Find(const SdpaProblem& problem) override {
+    const bool is_known = cudnnGetVersion() >= kOldestVersion && sm_version_ == kHopper &&
+                          !problem.bias.has_value() &&
+                          (problem.phase == Phase::kForward || problem.deterministic) &&
+                          std::max(problem.query.dims, problem.value.dims) <= kMaxDescribedDims;
+    if (is_known) return EngineOf(problem, WorkspaceOnHopper(problem));
+    return absl::UnimplementedError(absl::StrCat(
+        "it is not known what cuDNN has on a described device for ", problem.ToString()));
+  }
+  absl::StatusOr<std::unique_ptr<SdpaPlan>> Build(const SdpaProblem& /*problem*/) override {
+    return absl::FailedPreconditionError("a described device cannot run");
+  }
+
+ private:
   const int sm_version_;
 };
 
@@ -290,23 +311,17 @@ absl::StatusOr<std::unique_ptr<CudnnAttention>> CudnnAttention::ForDevice(void* 
                               "cudnnSetStream"));
   int device = 0;
   RETURN_IF_ERROR(CudaStatus(cudaGetDevice(&device), "cudaGetDevice"));
-  return std::make_unique<CudnnAttentionImpl>(std::move(plans), device, nullptr, 0);
+  return std::make_unique<PresentAttention>(std::move(plans), device);
 }
 
 absl::StatusOr<std::unique_ptr<CudnnAttention>> CudnnAttention::ForDescribedDevice(
     std::string_view properties_json) {
   RETURN_IF_ERROR(LoadCudnn());
-  auto properties = std::make_shared<fe::DeviceProperties>();
   const nlohmann::json json = nlohmann::json::parse(properties_json, nullptr, false);
-  const bool is_read =
-      properties->deserialize({properties_json.begin(), properties_json.end()}).is_good();
   // cuDNN's deviceVer is 900 for compute capability 9.0.
-  if (!is_read || !json.is_object() || !json.contains("deviceVer") ||
-      !json["deviceVer"].is_number_integer())
-    return absl::InvalidArgumentError("cuDNN rejects the device description");
-  const int sm_version = json["deviceVer"].get<int>() / 10;
-  return std::make_unique<CudnnAttentionImpl>(Handle(), std::nullopt, std::move(properties),
-                                              sm_version);
+  if (!json.is_object() || !json.contains("deviceVer") || !json["deviceVer"].is_number_integer())
+    return absl::InvalidArgumentError("the device description has no number 'deviceVer'");
+  return std::make_unique<DescribedAttention>(json["deviceVer"].get<int>() / 10);
 }
 
 }  // namespace neap

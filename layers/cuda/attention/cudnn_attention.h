@@ -3,9 +3,9 @@
 //
 // cuDNN's heuristics name the engine without running it, and a plan has the first of their
 // configurations that can be built in the workspace of the best; if there is none, the caller plans
-// again without cuDNN (EngineCatalog::Engines). On a machine without a GPU they have named
-// none (cuDNN 9.19, for the description of an H200), so plans that are made there for a described
-// GPU have attention by neap's own kernels. The engine reads and writes 16-bit heads whose
+// again without cuDNN (EngineCatalog::Engines). For a description of a device they name none
+// (cuDNN 9.19), so of Hopper neap knows what they name there: deterministic engines without a bias,
+// for heads of up to 128 dimensions, and their workspace. The engine reads and writes 16-bit heads whose
 // dimensions lie next to each other, whatever the steps between positions, heads and images, so a
 // tensor with query, key and value is read as it is.
 //

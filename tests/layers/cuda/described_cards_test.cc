@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "neap/layers/attention/attention.h"
 #include "neap/layers/catalog/default_catalog.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/cuda/cuda_backend.h"
@@ -76,6 +77,30 @@ TEST_CASE("cards of different generations have different engines") {
     CHECK(std::find(first.begin(), first.end(), ids) == first.end());
     first.push_back(ids);
   }
+}
+
+TEST_CASE("attention on Hopper has the workspace that cuDNN lists on a real H200") {
+  if (CatalogOrSkip() == nullptr) return;
+  struct Row {
+    int64_t heads, images, positions, backward_bytes;
+  };
+  const std::unique_ptr<EngineCatalog> h200 = DescribedCatalog("h200").value();
+  for (const Row& row : {Row{12, 16, 1024, 403'440'640}, Row{16, 8, 1024, 268'960'768},
+                         Row{12, 128, 197, 202'537'984}, Row{12, 3, 197, 4'747'264}}) {
+    const TensorSpec qkv = {
+        {row.images, 3 * 64 * row.heads, row.positions}, DType::kBf16, Layout::kChannelsLast};
+    const std::vector<StepSignature> steps = Signatures(Attention{.heads = row.heads}, qkv);
+    const Engine forward = h200->Engines(steps[0]).value().front();
+    CHECK(forward.id == "cudnn-sdpa");
+    CHECK(forward.workspace_bytes == 1024);
+    const Engine backward = h200->Engines(steps[1]).value().front();
+    CHECK(backward.id == "cudnn-sdpa-deterministic");
+    CHECK(backward.workspace_bytes == row.backward_bytes);
+  }
+  // Of other generations it is not known.
+  const std::unique_ptr<EngineCatalog> a100 = DescribedCatalog("a100-80gb").value();
+  const TensorSpec qkv = {{16, 2304, 1024}, DType::kBf16, Layout::kChannelsLast};
+  CHECK(a100->Engines(Signatures(Attention{.heads = 12}, qkv)[0]).value().front().id == "neap");
 }
 
 TEST_CASE("a card that cuDNN does not support has placeholders, and a reason for them") {
