@@ -3,17 +3,17 @@
 //
 // With channels last, x and y of all examples are matrices, and so is the weight. cuBLASLt's
 // products of these are as fast as any, and their choice does not need a GPU to be listed. Forward
-// adds the bias in the product, which costs 3 us where a pass of its own takes 74 (H200, bf16, 768
-// to 3072 channels at 25,216 positions). In 16 bits the bias is rounded to the type, and the sum
-// once, where a pass would round the product, too; in fp32 both have the same bits, unless cuBLAS
-// takes another algorithm.
+// adds the bias in the product, which costs 3 us where a pass of its own would take 74 at the
+// memory's speed (H200, bf16, 768 to 3072 channels at 25,216 positions). In 16 bits the bias is
+// rounded to the type, and the sum once, where a pass would round the product, too; in fp32 both
+// have the same bits, unless cuBLAS takes another algorithm.
 //
 // Forward also adds a tensor like y, such as what a residual branch bypasses
 // (layers/fusion/residual_convolution.h).
 //
 // The gradient of the bias is not summed in the product of the weight's gradient, although cuBLASLt
 // could: that costs 64 to 76 us there and 475 us for 96 to 384 channels at 802,816 positions,
-// where a pass takes 37 and 147.
+// where a pass would take 37 and 147 at the memory's speed.
 #pragma once
 
 #include <memory>
