@@ -79,6 +79,8 @@ def outcome(case, found, wanted):
     if found is None:
         return False
     assert found.size == wanted.size, case.name
+    if found.ndim == wanted.ndim > 2 and found.shape != wanted.shape and found.shape == numpy.moveaxis(wanted, -1, 1).shape:
+        wanted = numpy.moveaxis(wanted, -1, 1)  # the channels are the last axis, and the second one of the layer
     numpy.testing.assert_allclose(found.reshape(wanted.shape), wanted.astype("f4"), rtol=max(case.rtol, 1e-4), atol=1e-5,
                                   err_msg=case.name)
     return True

@@ -434,8 +434,12 @@ def documented_operators():
     return {name for name in re.findall(r"`(\w+)`", text) if onnx.defs.has(name)}
 
 
+# Those that tests/nets/onnx compares, in networks that have them: attention, and the masks of windows.
+COMPARED_IN_NETWORKS = {"Attention", "Mod", "ScatterND"}
+
+
 def test_every_operator_of_the_document_is_compared():
-    assert documented_operators() == CASES.keys()
+    assert documented_operators() == CASES.keys() | COMPARED_IN_NETWORKS
 
 
 @pytest.mark.parametrize("operator", sorted(CASES))
