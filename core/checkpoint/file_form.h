@@ -48,7 +48,7 @@ absl::StatusOr<std::vector<float>> ReadValues(const Tensor& tensor, const Safete
 
 // The network's name for an entry of a file: without the prefix of other programs.
 std::string_view OwnName(const Program& program, std::string_view in_file);
-// Whether the entry is no weight, as other programs' files have some.
+// Whether the entry is not a weight: files of other programs also have constants.
 bool IsIgnored(const Program& program, std::string_view in_file);
 // The entry of the tensor of this name, with or without the prefix. Errors: NOT_FOUND.
 absl::StatusOr<SafetensorsEntry> FindEntry(const Program& program, const SafetensorsReader& reader,

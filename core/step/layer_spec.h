@@ -144,7 +144,7 @@ struct Init {
 
 // How files of weights have a parameter, if not as its layer says (Graph::StoreAs()).
 struct FileForm {
-  std::string name = {};  // which it has everywhere, instead of LAYER.weight; empty: none
+  std::string name = {};  // used everywhere in the place of LAYER.weight, unless empty
   Shape shape = {};       // in files; rank 0: as without this
   // Files have the transpose of the matrix that its extents other than 1 make: {in, out} for a
   // weight {out, in, 1}. `shape` is that of the transpose.

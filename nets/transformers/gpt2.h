@@ -46,8 +46,8 @@ struct Gpt2Options {
 // GPT2LMHeadModel, whose names begin with "transformer.", with lm_head.weight and the constants
 // attn.bias. nanoGPT's have linear weights {out, in}, and do not.
 //
-// Weights begin with a deviation of 0.02, those of each c_proj with 0.02 / sqrt(2 L) as the paper
-// says, and biases at 0.
+// The initial weights have a standard deviation of 0.02, or 0.02 / sqrt(2 L) in each c_proj, as in
+// the paper. Biases begin at 0.
 Graph Gpt2(const Gpt2Options& options);
 
 }  // namespace neap::nets

@@ -48,7 +48,7 @@ struct SwinOptions {
 // Names and shapes in files are torchvision's: features.0.0.weight, features.1.0.norm1.weight, of
 // each block so attn.qkv.weight, attn.relative_position_bias_table, attn.proj.weight, norm2.weight,
 // mlp.0.weight and mlp.3.weight, features.2.norm.weight and features.2.reduction.weight between
-// stages, norm.weight, head.weight. attn.relative_position_index, which is no weight, is ignored.
+// stages, norm.weight, head.weight. attn.relative_position_index is not a weight and is ignored.
 Graph Swin(const SwinOptions& options);
 
 }  // namespace neap::nets

@@ -15,19 +15,25 @@ namespace {
 
 using namespace operands;
 
+// What a step of the loss computes, of which 0 is forward.
+Values ResultsOf(Backend& backend, const DeviceAccess& access, const Layer& loss,
+                 const std::vector<TensorSpec>& inputs, size_t step, const Values& given) {
+  const LayerSpec spec = loss.Specify({.inputs = inputs}).value();
+  const absl::StatusOr<Values> results = RunStep(
+      backend, access,
+      SignatureOf(spec.steps[step], {.layer = loss, .spec = spec, .inputs = inputs}), given);
+  REQUIRE_MESSAGE(results.ok(), results.status().ToString());
+  return *results;
+}
+
 // The mean loss and the number of correct labels of two images of three classes, for both of which
 // class 2 has the largest output.
 std::vector<double> Metrics(Backend& backend, const DeviceAccess& access, double first,
                             double second) {
   const std::vector<TensorSpec> inputs = {{.shape = {2, 3, 1, 1}},
                                           {.shape = {2}, .dtype = DType::kInt32}};
-  const LayerSpec spec = SoftmaxCrossEntropy{}.Specify({.inputs = inputs}).value();
-  const StepSignature signature =
-      SignatureOf(spec.steps[0], {.layer = SoftmaxCrossEntropy{}, .spec = spec, .inputs = inputs});
-  const absl::StatusOr<Values> y =
-      RunStep(backend, access, signature, {{X(0), {1, 2, 3, 1, 2, 3}}, {X(1), {first, second}}});
-  REQUIRE_MESSAGE(y.ok(), y.status().ToString());
-  return y->at(State(0));
+  const Values given = {{X(0), {1, 2, 3, 1, 2, 3}}, {X(1), {first, second}}};
+  return ResultsOf(backend, access, SoftmaxCrossEntropy{}, inputs, 0, given).at(State(0));
 }
 
 }  // namespace
@@ -52,13 +58,8 @@ void CheckElementsWithoutTargets(Backend& backend, const DeviceAccess& access) {
   for (const Shape& shape : {Shape{3, 2, 1, 1}, Shape{1, 2, 1, 3}}) {
     const std::vector<TensorSpec> inputs(2, {.shape = shape});
     for (const Layer& loss : std::vector<Layer>{MeanSquaredError{}, BinaryCrossEntropy{}}) {
-      const LayerSpec spec = loss.Specify({.inputs = inputs}).value();
       const auto run = [&](size_t step, const Values& given) {
-        const absl::StatusOr<Values> results = RunStep(
-            backend, access,
-            SignatureOf(spec.steps[step], {.layer = loss, .spec = spec, .inputs = inputs}), given);
-        REQUIRE_MESSAGE(results.ok(), results.status().ToString());
-        return *results;
+        return ResultsOf(backend, access, loss, inputs, step, given);
       };
       const std::vector<double> x = {1000, -1000, 0.5, -0.5, 0.25, 3};
       std::vector<double> targets = {1, 0, 1, 0, 1, 0};
@@ -88,13 +89,8 @@ void CheckCertainFocalLoss(Backend& backend, const DeviceAccess& access) {
   for (const float gamma : {0.0F, 0.05F, 2.0F}) {
     CAPTURE(gamma);
     const FocalLoss loss = {.alpha = 0.5F, .gamma = gamma};
-    const LayerSpec spec = loss.Specify({.inputs = inputs}).value();
     const auto run = [&](size_t step, const Values& given) {
-      const absl::StatusOr<Values> results = RunStep(
-          backend, access,
-          SignatureOf(spec.steps[step], {.layer = loss, .spec = spec, .inputs = inputs}), given);
-      REQUIRE_MESSAGE(results.ok(), results.status().ToString());
-      return *results;
+      return ResultsOf(backend, access, loss, inputs, step, given);
     };
     const std::vector<double> y = run(0, {{X(0), x}, {X(1), targets}}).at(Y());
     const std::vector<double> dx = run(1, {{Y(), y}, {X(1), targets}}).at(Dx());
@@ -117,13 +113,8 @@ void CheckDiceOfKnownLabels(Backend& backend, const DeviceAccess& access) {
   for (const bool batch : {false, true}) {
     CAPTURE(batch);
     const DiceLoss dice = {.batch = batch, .cross_entropy = 1};
-    const LayerSpec spec = dice.Specify({.inputs = inputs}).value();
     const auto run = [&](size_t step, const Values& given) {
-      const absl::StatusOr<Values> results = RunStep(
-          backend, access,
-          SignatureOf(spec.steps[step], {.layer = dice, .spec = spec, .inputs = inputs}), given);
-      REQUIRE_MESSAGE(results.ok(), results.status().ToString());
-      return *results;
+      return ResultsOf(backend, access, dice, inputs, step, given);
     };
     const auto loss_of = [&](const std::vector<double>& labels) {
       return run(0, {{X(0), logits}, {X(1), labels}}).at(State(0));

@@ -92,7 +92,7 @@ Graph TinySwin(Layout layout = Layout::kChannelsFirst) {
                .layout = layout});
 }
 
-// Numbers between -0.5 and 0.5, those of swin_values.py.
+// The numbers between -0.5 and 0.5 that swin_values.py makes, too.
 std::vector<float> Scattered(size_t count, size_t start) {
   std::vector<float> values;
   for (size_t k = 0; k < count; ++k) {

@@ -33,6 +33,12 @@ struct TransformerCase {
   std::unique_ptr<Dataset> dataset;
 };
 
+std::unique_ptr<Dataset> Images() {
+  return SyntheticDataset::Create(
+             {.shape = {.c = 3, .h = kViewed, .w = kViewed}, .classes = kKinds, .size = 8})
+      .value();
+}
+
 std::vector<TransformerCase> Cases() {
   std::vector<TransformerCase> cases;
   cases.push_back(
@@ -47,32 +53,26 @@ std::vector<TransformerCase> Cases() {
                       .dropout = 0.1F});
        },
        SyntheticTokens::Create({.tokens = kWords, .classes = kVocabularySize}).value()});
-  cases.push_back(
-      {"vit",
-       [](DType dtype, Layout layout) {
-         return VisionTransformer({.variant = {"tiny", 2, 2, 16},
-                                   .image = kViewed,
-                                   .classes = kKinds,
-                                   .batch = kExamples,
-                                   .dtype = dtype,
-                                   .layout = layout});
-       },
-       SyntheticDataset::Create(
-           {.shape = {.c = 3, .h = kViewed, .w = kViewed}, .classes = kKinds, .size = 8})
-           .value()});
-  cases.push_back(
-      {"swin",
-       [](DType dtype, Layout layout) {
-         return Swin({.variant = {"tiny", {1, 2, 1, 1}, {1, 2, 2, 4}, 8, 0.1F},
-                      .image = kViewed,
-                      .classes = kKinds,
-                      .batch = kExamples,
-                      .dtype = dtype,
-                      .layout = layout});
-       },
-       SyntheticDataset::Create(
-           {.shape = {.c = 3, .h = kViewed, .w = kViewed}, .classes = kKinds, .size = 8})
-           .value()});
+  cases.push_back({"vit",
+                   [](DType dtype, Layout layout) {
+                     return VisionTransformer({.variant = {"tiny", 2, 2, 16},
+                                               .image = kViewed,
+                                               .classes = kKinds,
+                                               .batch = kExamples,
+                                               .dtype = dtype,
+                                               .layout = layout});
+                   },
+                   Images()});
+  cases.push_back({"swin",
+                   [](DType dtype, Layout layout) {
+                     return Swin({.variant = {"tiny", {1, 2, 1, 1}, {1, 2, 2, 4}, 8, 0.1F},
+                                  .image = kViewed,
+                                  .classes = kKinds,
+                                  .batch = kExamples,
+                                  .dtype = dtype,
+                                  .layout = layout});
+                   },
+                   Images()});
   return cases;
 }
 

@@ -59,8 +59,8 @@ struct DiceShape {
   float share = 1;      // of a set in the mean over those of the whole batch
 };
 int64_t DiceScratchBytes(const DiceShape& shape);
-// The largest number that the kernels count to: of positions, blocks and sums, not of elements. It
-// must fit in 32 bits.
+// The largest of the kernels' 32-bit counts, which are of positions, blocks and sums, not of
+// elements. It must fit in 32 bits.
 int64_t DiceCount(const DiceShape& shape);
 // `saved` may be null; without it and metrics, only y is computed.
 cudaError_t DiceLoss(const DiceShape& shape, float smooth, float cross_entropy, ConstArray logits,

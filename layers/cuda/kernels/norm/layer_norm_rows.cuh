@@ -37,7 +37,7 @@ struct GradientCut {
 // There are as many blocks as a large GPU runs at the same time, unless they had too few rows:
 // more of them would take more memory for sums.
 inline GradientCut CutGradientRows(const ChannelShape& s, int vec) {
-  constexpr int64_t kMostBlocks = 2 * kWantedBlocks, kMinRounds = 2;
+  constexpr int64_t kMaxBlocks = 2 * kWantedBlocks, kMinRounds = 2;
   const int64_t vectors = s.channels / vec;
   const int most = MaxRowVectors(vec);
   if (!s.channels_last || !Vectorised(s, vec) || vectors > kThreads * most) return {};
@@ -45,7 +45,7 @@ inline GradientCut CutGradientRows(const ChannelShape& s, int vec) {
   const int64_t blocks = CeilDiv(s.outer * s.inner, kThreads / width * kMinRounds);
   return {.width = static_cast<uint32_t>(width),
           .held = std::max(static_cast<int>(CeilDiv(vectors, width)), most - 1),
-          .blocks = static_cast<uint32_t>(std::min(blocks, kMostBlocks))};
+          .blocks = static_cast<uint32_t>(std::min(blocks, kMaxBlocks))};
 }
 
 inline int64_t GradientRowsScratchBytes(const ChannelShape& s, Element type) {
