@@ -1,6 +1,6 @@
-// The CUDA kernels on the machine's GPU: memory-bound layers at ResNet-50's and MobileNetV2's sizes,
-// and norms of transformers, in bytes per second, every engine of a 3x3 convolution, and all steps
-// of a ResNet-50 iteration, timed one by one and summed.
+// The CUDA kernels on the machine's GPU: memory-bound layers at ResNet-50's and MobileNetV2's
+// sizes, and norms of transformers, in bytes per second, every engine of a 3x3 convolution, and all
+// steps of a ResNet-50 iteration, timed one by one and summed.
 //
 //   build/dev/bench/cuda_kernels_bench --benchmark_filter='^layer_norm.*bf16 nhwc'
 #include <benchmark/benchmark.h>
@@ -178,8 +178,8 @@ void MemoryBound(benchmark::State& state, const Layer& layer, const Shape& shape
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations()) * OperandBytes(signature));
 }
 
-// Backward of a layer norm that adds the gradient of the residual sum: x, dy and the addend are read
-// once, and dx is written.
+// Backward of a layer norm that adds the gradient of the residual sum: x, dy and the addend are
+// read once, and dx is written.
 void LayerNormAddend(benchmark::State& state, const Shape& shape, DType dtype) {
   absl::StatusOr<Bench>& bench = SharedBench();
   if (!bench.ok()) return state.SkipWithError(std::string(bench.status().message()).c_str());

@@ -57,8 +57,8 @@ void CaseList::Attentions() {
   AddAttention({.heads = 2, .axes = 1}, {{2, 48, 4, 6}, {2, 1, 4, 6, 6}});
   AddAttention({.heads = 2, .axes = 1}, {{1, 16, 3, 2, 4}, {1, 16, 6, 5}, {1, 16, 6, 5}});
   AddAttention({.heads = 2, .axes = 2}, {{2, 48, 3, 2, 4}});
-  // Windows of images, sequences and volumes with a bias of offsets, shifted along all axes, some or
-  // none; the last ones with many images and with several tiles.
+  // Windows of images, sequences and volumes with a bias of offsets, shifted along all axes, some
+  // or none; the last ones with many images and with several tiles.
   AddAttention({.heads = 3, .axes = 1, .window_bias = WindowBias{.window = {2, 3}, .size = {4, 9}}},
                {{2, 3 * 12, 6, 6}});
   AddAttention({.heads = 2,

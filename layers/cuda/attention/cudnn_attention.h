@@ -5,9 +5,9 @@
 // configurations that can be built in the workspace of the best; if there is none, the caller plans
 // again without cuDNN (EngineCatalog::Engines). For a description of a device they name none
 // (cuDNN 9.19), so of Hopper neap knows what they name there: deterministic engines without a bias,
-// for heads of up to 128 dimensions, and their workspace. The engine reads and writes 16-bit heads whose
-// dimensions lie next to each other, whatever the steps between positions, heads and images, so a
-// tensor with query, key and value is read as it is.
+// for heads of up to 128 dimensions, and their workspace. The engine reads and writes 16-bit heads
+// whose dimensions lie next to each other, whatever the steps between positions, heads and images,
+// so a tensor with query, key and value is read as it is.
 //
 //   ASSIGN_OR_RETURN(auto cudnn, CudnnAttention::ForDevice(stream));
 //   ASSIGN_OR_RETURN(const Engine engine, cudnn->Find(problem));

@@ -12,9 +12,9 @@
 //
 // Volumes are rearranged in the same way: with a stride of 2, a 7x7x7 convolution of one channel
 // becomes a 4x4x4 convolution of 8 channels. Without a stride, only padded channels would remain,
-// which make no engine faster on an H200, and which cuDNN adds itself. For volumes without a stride,
-// the elements of a window along W become channels instead. Blocks then overlap, and there are fewer
-// products. These engines are listed behind cuDNN's.
+// which make no engine faster on an H200, and which cuDNN adds itself. For volumes without a
+// stride, the elements of a window along W become channels instead. Blocks then overlap, and there
+// are fewer products. These engines are listed behind cuDNN's.
 //
 //   a U-Net's first   x 1x96x96x96, 3x3x3, padding 1   ->   x 8x98x98x96, 3x3x1   instead of 3x3x3
 //

@@ -42,9 +42,9 @@ struct BiasGeluOp {
   }
 };
 
-// Sums what it stores. Unlike other reductions it has almost as much arithmetic as the memory leaves
-// time for, which takes twice the warps, and all multiprocessors where channels are many: two blocks
-// are on each at a time, of fewer loads.
+// Sums what it stores. Unlike other reductions it has almost as much arithmetic as the memory
+// leaves time for, which takes twice the warps, and all multiprocessors where channels are many:
+// two blocks are on each at a time, of fewer loads.
 struct BiasGeluSums : Sums<1> {
   static constexpr int kResidentRows = 2;
   static constexpr int64_t kRowBlocks = 4 * kWantedBlocks;

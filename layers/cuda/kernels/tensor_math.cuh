@@ -3,8 +3,8 @@
 // Those of fp32 take CUDA's functions. In passes over tensors of 16 bits these, and divisions,
 // would take longer than the memory does, so results that are rounded to 16 bits are made of single
 // instructions of the GPU for 2^x, 1 / x and log2(x), and of polynomials. Their relative errors are
-// below 4e-6, under a hundredth of fp16's last place; in the tail of a normal distribution beyond 6,
-// where fp16 has no results, below 3e-5, which is a hundredth of bf16's.
+// below 4e-6, under a hundredth of fp16's last place; in the tail of a normal distribution beyond
+// 6, where fp16 has no results, below 3e-5, which is a hundredth of bf16's.
 //
 //   Decay<T>(x)        exp(-|x|)
 //   Quotient<T>(a, b)  a / b, b and 1 / b being normal numbers

@@ -27,8 +27,8 @@ DeviceAccess Shifted(DeviceAccess access, int64_t bytes) {
   return access;
 }
 
-// Calls check(shifted, aligned) with the results of each step of the layer, with and without tensors
-// smaller than `bytes` shifted.
+// Calls check(shifted, aligned) with the results of each step of the layer, with and without
+// tensors smaller than `bytes` shifted.
 template <typename Check>
 void CompareShifted(CudaDevice& gpu, const Layer& layer, const TensorSpec& x, int64_t bytes,
                     const Check& check) {
