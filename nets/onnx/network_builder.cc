@@ -274,9 +274,10 @@ absl::Status NetworkBuilder::AddLayer(const Node& node, Layer layer,
 absl::StatusOr<ImageValue> NetworkBuilder::AddExtra(const Node& node,
                                                     const std::vector<Weight>& weights,
                                                     std::string_view suffix, Layer layer,
-                                                    const ImageValue& x) {
+                                                    const std::vector<ImageValue>& inputs) {
   const std::string wished = Wished(node, weights, !weights.empty(), written_by_neap());
-  return Append(absl::StrCat(wished, std::string(suffix)), std::move(layer), {x}, {}, std::nullopt);
+  return Append(absl::StrCat(wished, std::string(suffix)), std::move(layer), inputs, {},
+                std::nullopt);
 }
 
 absl::StatusOr<ImageValue> NetworkBuilder::Append(const std::string& wished, Layer layer,

@@ -116,6 +116,7 @@ struct AttentionPart {
   int64_t kv_heads = 1;
   double scale = 1;
   bool causal = false;
+  bool is_transposed = false;                      // the weights are {..., Tk, Tq}
   std::optional<Constant> bias = std::nullopt;     // {heads, query positions, key positions}
   std::string bias_name = "";                      // in the graph
   std::optional<ImageValue> added = std::nullopt;  // a bias of each image
@@ -199,7 +200,7 @@ class NetworkBuilder {
   // called like the node's layer with these weights, followed by `suffix`.
   absl::StatusOr<ImageValue> AddExtra(const onnx_schema::Node& node,
                                       const std::vector<Weight>& weights, std::string_view suffix,
-                                      Layer layer, const ImageValue& x);
+                                      Layer layer, const std::vector<ImageValue>& inputs);
 
   // Adds the layer of a node that adds or multiplies by a constant for each channel, which the
   // graph calls `value`, and which may be the tensor `stored` of the file.

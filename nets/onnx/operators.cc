@@ -34,6 +34,7 @@ constexpr OperatorEntry kOperators[] = {
     {"Dropout", Dropout},
     {"Elu", Elu},
     {"Erf", Erf},
+    {"Expand", Expand, true},
     {"Flatten", ChangeAxes, true},
     {"Gather", Gather},
     {"Gelu", Gelu},

@@ -51,10 +51,14 @@ Operator Sum, Sub, Mul, Div, Neg, HardSigmoid, PRelu;
 // nets/onnx/formula_operators.cc. A Step reads a formula (NodeReader::ReadsFormula), or twice the
 // same value.
 Operator Step, Erf, Pow;
+// The value of a formula without functions as the layers of a polynomial, called after the node that
+// reads it. Errors: UNIMPLEMENTED, "is ...", for any other formula.
+absl::StatusOr<ImageValue> AsLayers(const onnx_schema::Node& node, NetworkBuilder& network,
+                                    const ImageValue& x);
 // nets/onnx/shape_operators.cc
 Operator ChangeAxes, Transpose, ReduceMean, Same, Shape;
 // nets/onnx/resize_operators.cc
-Operator Resize, DepthToSpace, SpaceToDepth;
+Operator Resize, Expand, DepthToSpace, SpaceToDepth;
 
 }  // namespace operators
 }  // namespace neap::nets

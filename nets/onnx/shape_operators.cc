@@ -25,7 +25,7 @@ namespace {
 // A value whose axes the node changes, in any order of them.
 absl::StatusOr<ImageValue> AnyImage(NodeReader& node) {
   ASSIGN_OR_RETURN(ImageValue x, node.FormulaImage(0));
-  if (x.formula.has_value()) return node.Image(0);  // the error
+  if (x.formula.has_value()) return node.ImageOfAnyLayout(0);  // layers compute it
   return x;
 }
 

@@ -126,7 +126,7 @@ absl::StatusOr<Placed> PlaceWindow(NodeReader& node, NetworkBuilder& network, co
   const auto even = fit(inner, pad, true);
   if (!even.has_value()) return NoSuchWindow(window, x.spec.shape.spatial().size());
   ASSIGN_OR_RETURN(ImageValue padded,
-                   network.AddExtra(node.proto(), weights, "_pad", even->zeros, inner));
+                   network.AddExtra(node.proto(), weights, "_pad", even->zeros, {inner}));
   return Placed{std::move(padded), *even};
 }
 
@@ -143,7 +143,8 @@ absl::Status CutOff(NodeReader& node, NetworkBuilder& network, const std::vector
                     const Crop& crop) {
   const std::string& output = node.proto().output(0);
   const ImageValue whole = std::get<ImageValue>(*network.Find(output));
-  ASSIGN_OR_RETURN(ImageValue part, network.AddExtra(node.proto(), weights, "_crop", crop, whole));
+  ASSIGN_OR_RETURN(ImageValue part,
+                   network.AddExtra(node.proto(), weights, "_crop", crop, {whole}));
   network.Set(output, std::move(part));
   return absl::OkStatus();
 }
@@ -375,7 +376,7 @@ absl::Status Pad(NodeReader& node, NetworkBuilder& network) {
   }
   if (cut != Padding{}) {  // negative pads
     const Crop crop = CropOf(x.spec.shape, cut);
-    ASSIGN_OR_RETURN(x, network.AddExtra(node.proto(), {}, "_crop", crop, x));
+    ASSIGN_OR_RETURN(x, network.AddExtra(node.proto(), {}, "_crop", crop, {x}));
   }
   return AddZeros(node, network, x, ZerosOf(zeros, x.spec.shape.spatial_axes()));
 }

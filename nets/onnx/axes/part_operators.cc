@@ -78,8 +78,30 @@ absl::Status TakeRange(const NodeReader& node, NetworkBuilder& network, const Ra
   const Layer part = PartOf(x, range);
   Arrangement arrangement = ArrangementOfPart(x, range);
   x.arrangement = Arrangement::OfLayer(x.arrangement.layer());
-  ASSIGN_OR_RETURN(x, network.AddExtra(node.proto(), {}, suffix, part, x));
+  ASSIGN_OR_RETURN(x, network.AddExtra(node.proto(), {}, suffix, part, {x}));
   x.arrangement = std::move(arrangement);
+  return absl::OkStatus();
+}
+
+// Every `step`-th entry of an axis from `first` on. An axis that is divisible so is seen as two, of
+// which the inner one has the entries of one step.
+absl::Status TakeSteps(const NodeReader& node, NetworkBuilder& network, const Range& range,
+                       int64_t step, ImageValue& x) {
+  std::vector<int64_t> dims = x.dims();
+  const int64_t extent = dims[range.axis];
+  const bool is_whole = range.first < step && range.last > extent - step + range.first;
+  if (step < 1 || extent % step != 0 || !is_whole)
+    return absl::UnimplementedError(absl::StrCat("it has a step of ", step));
+  const auto inner = static_cast<std::ptrdiff_t>(range.axis) + 1;
+  dims[range.axis] = extent / step;
+  dims.insert(dims.begin() + inner, step);
+  const std::optional<Arrangement> divided = x.arrangement.Reshaped(dims);
+  if (!divided.has_value())
+    return absl::UnimplementedError(absl::StrCat("it has a step of ", step));
+  x.arrangement = *divided;
+  const Range of_step = {range.axis + 1, range.first, range.first + 1};
+  RETURN_IF_ERROR(TakeRange(node, network, of_step, "", x));
+  x.arrangement = x.arrangement.Removed(range.axis + 1);
   return absl::OkStatus();
 }
 
@@ -139,11 +161,13 @@ absl::Status Slice(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(const Slices slices, ReadSlices(node, std::ssize(x.dims())));
   std::vector<Range> ranges;
   for (size_t i = 0; i < slices.axes.size(); ++i) {
-    if (slices.steps[i] != 1)
-      return absl::UnimplementedError(absl::StrCat("it has a step of ", slices.steps[i]));
     const auto axis = static_cast<size_t>(slices.axes[i]);
     const auto [first, last] = ClampedRange(slices.starts[i], slices.ends[i], x.dims()[axis]);
-    ranges.push_back({axis, first, last});
+    if (slices.steps[i] == 1) {
+      ranges.push_back({axis, first, last});
+    } else {
+      RETURN_IF_ERROR(TakeSteps(node, network, {axis, first, last}, slices.steps[i], x));
+    }
   }
   std::sort(ranges.begin(), ranges.end(),
             [](const Range& a, const Range& b) { return a.axis < b.axis; });

@@ -120,7 +120,7 @@ absl::StatusOr<ImageValue> WithAxes(const Node& node, NetworkBuilder& network, c
   const Node& named = x.transpose == nullptr ? node : *x.transpose;
   ImageValue made = Plain(x);
   const auto add = [&](const char* suffix, const Layer& layer) -> absl::Status {
-    ASSIGN_OR_RETURN(made, network.AddExtra(named, {}, suffix, layer, made));
+    ASSIGN_OR_RETURN(made, network.AddExtra(named, {}, suffix, layer, {made}));
     return absl::OkStatus();
   };
   if (const std::optional<Layer> shuffle = ShuffleOf(x, wanted)) {

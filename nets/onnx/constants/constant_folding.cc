@@ -12,6 +12,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/nets/onnx/constants/constant_arrays.h"
 #include "neap/nets/onnx/constants/constant_math.h"
+#include "neap/nets/onnx/constants/constant_sums.h"
 #include "neap/nets/onnx/node_axes.h"
 
 namespace neap::nets {
@@ -163,6 +164,90 @@ absl::StatusOr<Constant> FoldClip(NodeReader& node, NetworkBuilder& network) {
   return data;
 }
 
+absl::StatusOr<Constant> FoldTile(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(Constant data, node.Constant(0));
+  ASSIGN_OR_RETURN(const Constant times, node.Constant(1));
+  if (times.values.size() != data.dims.size())
+    return absl::InvalidArgumentError("it does not say how often each axis is repeated");
+  for (size_t axis = 0; axis < data.dims.size(); ++axis) {
+    const int64_t count = ToInteger(times.values[axis]), extent = data.dims[axis];
+    Dims dims = data.dims;
+    dims[axis] = SaturatingProduct(extent, count);
+    RETURN_IF_ERROR(network.CountConstant(dims));
+    Dims positions(static_cast<size_t>(dims[axis]));
+    for (size_t i = 0; i < positions.size(); ++i) positions[i] = static_cast<int64_t>(i) % extent;
+    if (count != 1) data = Taken(data, axis, positions);
+  }
+  return data;
+}
+
+absl::StatusOr<Constant> FoldReduce(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(const Constant data, node.Constant(0));
+  ASSIGN_OR_RETURN(const Dims given, node.IntsOrInput("axes", 1));
+  ASSIGN_OR_RETURN(Dims axes, CheckedAxes(given, std::ssize(data.dims)));
+  const bool keeps = node.Int("keepdims", 1) != 0;
+  if (axes.empty() && node.Int("noop_with_empty_axes", 0) != 0) return data;
+  if (axes.empty()) {
+    axes.resize(data.dims.size());
+    std::iota(axes.begin(), axes.end(), 0);
+  }
+  RETURN_IF_ERROR(network.CountConstant(data.dims));
+  ASSIGN_OR_RETURN(Constant result, Reduced(node.op(), data, axes));
+  for (auto axis = axes.rbegin(); !keeps && axis != axes.rend(); ++axis)
+    result.dims.erase(result.dims.begin() + *axis);
+  return result;
+}
+
+absl::StatusOr<Constant> FoldMatMul(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(const Constant a, node.Constant(0));
+  ASSIGN_OR_RETURN(const Constant b, node.Constant(1));
+  Dims dims = a.dims;
+  if (!dims.empty() && !b.dims.empty()) dims.back() = b.dims.back();
+  RETURN_IF_ERROR(network.CountConstant(dims));
+  return MatrixProduct(a, b);
+}
+
+absl::StatusOr<Constant> FoldCumSum(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(const Constant data, node.Constant(0));
+  ASSIGN_OR_RETURN(const double given, node.Scalar(1, 0));
+  ASSIGN_OR_RETURN(const size_t axis, CheckedAxis(ToInteger(given), std::ssize(data.dims)));
+  if (node.Int("reverse", 0) != 0) return NotComputed("by sums from the end");
+  RETURN_IF_ERROR(network.CountConstant(data.dims));
+  return RunningSums(data, axis, node.Int("exclusive", 0) != 0);
+}
+
+// With the statistics of the constant itself if the node says that it trains, as exporters write
+// the standardised weights of a convolution.
+absl::StatusOr<Constant> FoldBatchNorm(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(const Constant x, node.Constant(0));
+  BatchStatistics statistics;
+  statistics.epsilon = static_cast<double>(node.Float("epsilon", 1e-5F));
+  node.Float("momentum", 0.9F);  // of running statistics, which nothing reads
+  ASSIGN_OR_RETURN(statistics.scale, node.Constant(1));
+  ASSIGN_OR_RETURN(statistics.bias, node.Constant(2));
+  ASSIGN_OR_RETURN(statistics.mean, node.Constant(3));
+  ASSIGN_OR_RETURN(statistics.variance, node.Constant(4));
+  RETURN_IF_ERROR(network.CountConstant(x.dims));
+  if (node.Int("training_mode", 0) == 0 || x.dims.size() < 2) return Normalised(x, statistics);
+  Dims axes;
+  for (int64_t axis = 0; axis < std::ssize(x.dims); ++axis) {
+    if (axis != 1) axes.push_back(axis);
+  }
+  ASSIGN_OR_RETURN(statistics.mean, Reduced("ReduceMean", x, axes));
+  ASSIGN_OR_RETURN(const Constant centred, Elementwise("Sub", {x, statistics.mean}));
+  ASSIGN_OR_RETURN(const Constant squares, Elementwise("Mul", {centred, centred}));
+  ASSIGN_OR_RETURN(statistics.variance, Reduced("ReduceMean", squares, axes));
+  return Normalised(x, statistics);
+}
+
+absl::StatusOr<Constant> FoldMod(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(const Constant a, node.Constant(0));
+  ASSIGN_OR_RETURN(const Constant b, node.Constant(1));
+  if (node.Int("fmod", 0) != 0) return NotComputed("with the sign of what is divided");
+  RETURN_IF_ERROR(network.CountConstant(BroadcastDims(a.dims, b.dims).value_or(a.dims)));
+  return Elementwise("Mod", {a, b});
+}
+
 absl::StatusOr<Constant> OfElements(NodeReader& node, NetworkBuilder& network) {
   std::vector<Constant> arguments;
   Dims dims;
@@ -192,11 +277,21 @@ struct Folded {
   absl::StatusOr<Constant> (*compute)(NodeReader& node, NetworkBuilder& network);
 };
 constexpr Folded kFolded[] = {
-    {"Cast", FoldCast},           {"Clip", FoldClip},
-    {"Concat", FoldConcat},       {"ConstantOfShape", FoldConstantOfShape},
-    {"Expand", FoldExpand},       {"Gather", FoldGather},
-    {"Range", FoldRange},         {"Shape", FoldShape},
-    {"Size", FoldSize},           {"Slice", FoldSlice},
+    {"BatchNormalization", FoldBatchNorm},
+    {"Cast", FoldCast},
+    {"Clip", FoldClip},
+    {"Concat", FoldConcat},
+    {"ConstantOfShape", FoldConstantOfShape},
+    {"CumSum", FoldCumSum},
+    {"Expand", FoldExpand},
+    {"Gather", FoldGather},
+    {"MatMul", FoldMatMul},
+    {"Mod", FoldMod},
+    {"Range", FoldRange},
+    {"Shape", FoldShape},
+    {"Size", FoldSize},
+    {"Slice", FoldSlice},
+    {"Tile", FoldTile},
     {"Transpose", FoldTranspose},
 };
 
@@ -266,9 +361,12 @@ absl::StatusOr<Value> FoldOne(NodeReader& node, NetworkBuilder& network) {
     return Value(std::move(data));
   }
   const Folded* const folded = FindFolded(node.op());
-  if (folded == nullptr && !IsElementwise(node.op())) return NotComputed("by this operator");
-  ASSIGN_OR_RETURN(Constant result,
-                   folded == nullptr ? OfElements(node, network) : folded->compute(node, network));
+  const bool reduces = IsReduction(node.op());
+  if (folded == nullptr && !reduces && !IsElementwise(node.op()))
+    return NotComputed("by this operator");
+  ASSIGN_OR_RETURN(Constant result, folded != nullptr ? folded->compute(node, network)
+                                    : reduces         ? FoldReduce(node, network)
+                                                      : OfElements(node, network));
   return Value(std::move(result));
 }
 
@@ -276,7 +374,7 @@ absl::StatusOr<Value> FoldOne(NodeReader& node, NetworkBuilder& network) {
 
 bool CanFold(std::string_view op) {
   return op == "Constant" || op == "Identity" || op == "Split" || ChangesAxes(op) ||
-         FindFolded(op) != nullptr || IsElementwise(op);
+         FindFolded(op) != nullptr || IsReduction(op) || IsElementwise(op);
 }
 
 absl::Status Fold(NodeReader& node, NetworkBuilder& network) {

@@ -88,6 +88,8 @@ struct Unary {
 constexpr Unary kUnary[] = {
     {"Abs", [](double x) { return std::abs(x); }},
     {"Ceil", [](double x) { return std::ceil(x); }},
+    {"Cos", [](double x) { return std::cos(x); }},
+    {"Erf", [](double x) { return std::erf(x); }},
     {"Exp", [](double x) { return std::exp(x); }},
     {"Floor", [](double x) { return std::floor(x); }},
     {"Log", [](double x) { return std::log(x); }},
@@ -100,12 +102,19 @@ constexpr Unary kUnary[] = {
     {"Sign", [](double x) { return x > 0   ? 1.0
                                    : x < 0 ? -1.0
                                            : x; }},
+    {"Sin", [](double x) { return std::sin(x); }},
     {"Sqrt", [](double x) { return std::sqrt(x); }},
     {"Tanh", [](double x) { return std::tanh(x); }},
 };
 
 double Least(double a, double b) { return std::isnan(a) || a < b ? a : b; }
 double Greatest(double a, double b) { return std::isnan(a) || a > b ? a : b; }
+
+// With the sign of the divisor.
+double Modulo(double a, double b) {
+  const double rest = std::fmod(a, b);
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
 
 struct Binary {
   std::string_view op;
@@ -124,6 +133,7 @@ constexpr Binary kBinary[] = {
     {"LessOrEqual", [](double a, double b) { return a <= b ? 1.0 : 0.0; }, true},
     {"Max", Greatest, false, true},
     {"Min", Least, false, true},
+    {"Mod", Modulo},
     {"Mul", [](double a, double b) { return a * b; }},
     {"Or", [](double a, double b) { return a != 0 || b != 0 ? 1.0 : 0.0; }, true},
     {"Pow", [](double a, double b) { return std::pow(a, b); }},
@@ -159,7 +169,7 @@ absl::StatusOr<Constant> ComputeBinary(const Binary& binary, const Constant& a, 
   ASSIGN_OR_RETURN(const Dims dims, CommonDims({a, b}));
   Constant result = BroadcastTo(a, dims);
   const Constant other = BroadcastTo(b, dims);
-  const bool divides = binary.op == "Div" && IsInteger(a.type);
+  const bool divides = (binary.op == "Div" || binary.op == "Mod") && IsInteger(a.type);
   if (binary.is_comparison) result.type = Tensor::BOOL;
   for (size_t i = 0; i < result.values.size(); ++i) {
     if (divides && other.values[i] == 0) return absl::InvalidArgumentError("it divides by 0");

@@ -129,11 +129,13 @@ T Reshape(const Run& run) {
   return y;
 }
 
-// Entries [first, first + count) along the axis.
-T Range(const T& x, size_t axis, int64_t first, int64_t count) {
-  Dims dims = x.dims;
+// `count` entries along the axis from `first` on, each `step` behind the one before it.
+T Range(const T& x, size_t axis, int64_t first, int64_t count, int64_t step = 1) {
+  Dims dims = x.dims, steps = Strides(x.dims);
   dims[axis] = count;
-  return Taken(x, dims, Strides(x.dims), first * Strides(x.dims)[axis]);
+  const int64_t offset = first * steps[axis];
+  steps[axis] *= step;
+  return Taken(x, dims, steps, offset);
 }
 
 T Slice(const Run& run) {
@@ -142,7 +144,8 @@ T Slice(const Run& run) {
     const auto axis = static_cast<size_t>(run.in[3].values[i]);
     const auto first = static_cast<int64_t>(run.in[1].values[i]);
     const int64_t last = std::min<int64_t>(static_cast<int64_t>(run.in[2].values[i]), y.dims[axis]);
-    y = Range(y, axis, first, last - first);
+    const int64_t step = run.in.size() > 4 ? static_cast<int64_t>(run.in[4].values[i]) : 1;
+    y = Range(y, axis, first, (last - first + step - 1) / step, step);
   }
   return y;
 }
@@ -283,6 +286,7 @@ T RunNode(const Run& run) {
   if (op == "Add") return Both(run, std::plus<>());
   if (op == "Mul") return Both(run, std::multiplies<>());
   if (op == "Div") return Both(run, std::divides<>());
+  if (op == "Neg") return Each(run.in[0], [](double x) { return -x; });
   if (op == "Relu") return Each(run.in[0], [](double x) { return std::max(x, 0.0); });
   FAIL("the reference of arrays does not know " << op);
   return {};

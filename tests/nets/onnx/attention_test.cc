@@ -199,6 +199,49 @@ TEST_CASE("a fused attention with a bias of each head is one layer of the patche
   CheckImages(vit.model());
 }
 
+TEST_CASE("an attention of values before the transposed weights is one layer") {
+  Vit vit;
+  const std::string x = vit.Patches();
+  std::vector<std::string> parts = vit.HeadsOf(x, kPatches);
+  for (std::string& part : parts) part = vit.Transpose(part, {0, 1, 3, 2});
+  std::string y = vit.Node("MatMul", {vit.Transpose(parts[0], {0, 1, 3, 2}), parts[1]});
+  y = vit.Node("Softmax", {y}, {{"axis", int64_t{-1}}});
+  y = vit.Node("MatMul", {parts[2], vit.Transpose(y, {0, 1, 3, 2})});
+  y = vit.Node("Add", {x, vit.Joined(vit.Transpose(y, {0, 1, 3, 2}), kPatches)});
+  vit.End(vit.Node("ReduceMean", {y}, {{"axes", Ints{1}}, {"keepdims", int64_t{0}}}));
+  const OnnxModel read = ReadVit(vit.model());
+  CHECK(LayersOf(read, "attention").size() == 1);
+  CHECK(LayersOf(read, "permute").empty());
+  CheckImages(vit.model());
+}
+
+// x cos + rotated(x) sin for each position and dimension, as timm rotates queries and keys.
+TEST_CASE("constants for each position and dimension of all heads are one layer") {
+  Vit vit;
+  constexpr int64_t kWide = 4;
+  const std::string patches = vit.Patches();
+  const std::string wide = vit.Linear("qkv", patches, kModelWidth, kAttentionHeads * kWide);
+  const std::string heads =
+      vit.Transpose(vit.Reshape(wide, {1, kPatches, kAttentionHeads, kWide}), {0, 2, 1, 3});
+  const auto every_second = [&](int64_t first) {
+    const std::vector<std::string> from = {heads, vit.Ints64({first}), vit.Ints64({1000}),
+                                           vit.Ints64({3}), vit.Ints64({2})};
+    return vit.Reshape(vit.Node("Slice", from), {1, kAttentionHeads, kPatches, kWide / 2, 1});
+  };
+  std::string rotated = vit.Node("Concat", {vit.Node("Neg", {every_second(1)}), every_second(0)},
+                                 {{"axis", int64_t{4}}});
+  rotated = vit.Reshape(rotated, {1, kAttentionHeads, kPatches, kWide});
+  const std::string cos = vit.Node("Mul", {heads, vit.model().Random("cos", {kPatches, kWide})});
+  const std::string sin = vit.Node("Mul", {rotated, vit.model().Random("sin", {kPatches, kWide})});
+  const std::string y = vit.Transpose(vit.Node("Add", {cos, sin}), {0, 2, 1, 3});
+  vit.End(vit.Node("ReduceMean",
+                   {vit.Linear("proj", vit.Reshape(y, {1, kPatches, kAttentionHeads * kWide}),
+                               kAttentionHeads * kWide, kModelWidth)},
+                   {{"axes", Ints{1}}, {"keepdims", int64_t{0}}}));
+  CHECK(LayersOf(ReadVit(vit.model()), "scale_shift").size() == 3);
+  CheckImages(vit.model());
+}
+
 TEST_CASE("layers between tokens move them, and back") {
   Vit vit;
   const std::string x = vit.Patches();

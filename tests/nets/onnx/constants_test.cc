@@ -1,6 +1,7 @@
 // Constants that nodes compute, and those that layers take as their weights.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -226,6 +227,49 @@ TEST_CASE("weights may be computed: reshaped, transposed, sliced, scaled") {
     for (size_t c = 0; c < 3; ++c)
       for (size_t k = 0; k < 4; ++k)
         CHECK(values[(o * 3 + c) * 4 + k] == 2 * given[k * 12 + c * 4 + o]);
+}
+
+TEST_CASE("constants are computed of others: sums, means, matrix products, repetitions") {
+  CHECK(Computed("Mod", {{5, -5, 4}, {3, 3, -3}}) == std::vector<float>{2, 1, -2});
+  CHECK(Computed("Sin", {{0, 1, -1}})[1] == doctest::Approx(std::sin(1.0)));
+  CHECK(Computed("Cos", {{0, 1, -1}})[2] == doctest::Approx(std::cos(1.0)));
+  CHECK(Computed("Erf", {{0, 1, -1}})[1] == doctest::Approx(std::erf(1.0)));
+
+  OnnxBuilder model({1, 3});  // mean {3}, product {1, 6}, running sums {1, 6}
+  const std::string matrix = model.Floats("m", {2, 3}, {1, 2, 3, 5, 6, 7});
+  const std::string means = model.Node("ReduceMean", {matrix}, {{"axes", Ints{0}}});
+  const std::string other = model.Floats("o", {3, 2}, {1, 0, 0, 1, 2, 1});
+  const std::string product = model.Node("MatMul", {means, other});                      // 13, 9
+  const std::string tiled = model.Node("Tile", {product, model.Integers("t", {1, 2})});  // twice
+  const std::string sums = model.Node("CumSum", {tiled, model.Integers("axis", {1})});
+  model.Output(model.Node("Gemm", {"x", model.Random("w", {3, 4}), sums}));
+  const OnnxModel read = Read(model);
+  CHECK(read.weights.at("Gemm_5.bias") == std::vector<float>{13, 22, 35, 44});
+}
+
+TEST_CASE("a convolution has weights that the file standardises") {
+  OnnxBuilder model({1, 3, 4, 4});
+  const std::string given = model.Random("c.weight", {1, 2, 27});
+  const std::string one = model.Floats("one", {2}, {1, 1}),
+                    zero = model.Floats("zero", {2}, {0, 0});
+  const std::string weight =
+      model.Node("BatchNormalization", {given, one, zero, zero, one},
+                 {{"epsilon", 1e-5F}, {"momentum", 1.0F}, {"training_mode", int64_t{1}}});
+  const std::string kernel = model.Node("Reshape", {weight, model.Integers("k", {2, 3, 3, 3})});
+  model.Output(model.Node("Flatten", {model.Node("Conv", {"x", kernel})}));
+  const OnnxModel read = Read(model);
+  const std::vector<float> values = read.weights.at("Conv_3.weight");
+  REQUIRE(values.size() == 54);
+  for (const int64_t filter : {0, 1}) {
+    double mean = 0, squares = 0;
+    for (int64_t i = 0; i < 27; ++i) {
+      const auto value = static_cast<double>(values[static_cast<size_t>(27 * filter + i)]);
+      mean += value / 27;
+      squares += value * value / 27;
+    }
+    CHECK(std::abs(mean) < 1e-6);
+    CHECK(squares == doctest::Approx(1).epsilon(1e-3));
+  }
 }
 
 TEST_CASE("small files cannot make large constants") {
