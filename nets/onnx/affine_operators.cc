@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -168,6 +169,19 @@ absl::StatusOr<std::optional<ImageValue>> WithVaryingAsChannels(const NodeReader
   return WithAxes(node.proto(), network, x, wanted);
 }
 
+absl::Status AddForAxes(NodeReader& node, NetworkBuilder& network, Operands operands) {
+  const std::vector<int64_t> dims = operands.constant.dims;
+  ASSIGN_OR_RETURN(std::optional<ImageValue> by_channel,
+                   WithVaryingAsChannels(node, network, operands.x, dims));
+  if (!by_channel.has_value()) {
+    return absl::UnimplementedError(absl::StrCat("its constant is ", absl::StrJoin(dims, "x"),
+                                                 ", which is not the same for all images of ",
+                                                 absl::StrJoin(operands.x.dims(), "x")));
+  }
+  operands.x = *std::move(by_channel);
+  return AddPerChannel(node, network, std::move(operands));
+}
+
 absl::Status AddConstant(NodeReader& node, NetworkBuilder& network, bool x_is_first) {
   ASSIGN_OR_RETURN(ImageValue x, node.ImageOfAnyLayout(x_is_first ? 0 : 1));
   if (node.op() == "Div" && !x_is_first)
@@ -190,15 +204,7 @@ absl::Status AddConstant(NodeReader& node, NetworkBuilder& network, bool x_is_fi
   const bool is_of_channel = is_of_layer || (is_per_channel && network.written_by_neap());
   if (is_scalar && !is_of_channel) return AddScalar(node, network, std::move(operands));
   if (is_per_channel) return AddPerChannel(node, network, std::move(operands));
-  ASSIGN_OR_RETURN(std::optional<ImageValue> by_channel,
-                   WithVaryingAsChannels(node, network, operands.x, dims));
-  if (!by_channel.has_value()) {
-    return absl::UnimplementedError(absl::StrCat("its constant is ", absl::StrJoin(dims, "x"),
-                                                 ", which is not the same for all images of ",
-                                                 absl::StrJoin(operands.x.dims(), "x")));
-  }
-  operands.x = *std::move(by_channel);
-  return AddPerChannel(node, network, std::move(operands));
+  return AddForAxes(node, network, std::move(operands));
 }
 
 // Whether one of two inputs is a constant.
@@ -215,6 +221,14 @@ absl::Status AddTensors(const NodeReader& node, NetworkBuilder& network,
 }
 
 }  // namespace
+
+absl::StatusOr<ImageValue> AddMultiplied(NodeReader& node, NetworkBuilder& network,
+                                         const ImageValue& x, int constant) {
+  ASSIGN_OR_RETURN(const Constant factors, node.Constant(constant));
+  Operands operands = {x, factors, node.IfStored(constant), constant == 1};
+  RETURN_IF_ERROR(AddForAxes(node, network, std::move(operands)));
+  return std::get<ImageValue>(*network.Find(node.proto().output(0)));
+}
 
 absl::Status Sum(NodeReader& node, NetworkBuilder& network) {
   if (node.ReadsFormula()) return Step(node, network);

@@ -224,6 +224,14 @@ const Value* NetworkBuilder::Find(const std::string& name) const {
   return found == values_.end() ? nullptr : &found->second;
 }
 
+void NetworkBuilder::ForgetRead(const Node& node) {
+  for (const std::string& input : node.input()) {
+    const auto found = values_.find(input);
+    if (++read_[input] < ReaderCount(input) || found == values_.end()) continue;
+    if (std::holds_alternative<Constant>(found->second)) values_.erase(found);
+  }
+}
+
 int64_t NetworkBuilder::ReaderCount(const std::string& name) const {
   const auto found = readers_.find(name);
   return found == readers_.end() ? 0 : found->second;

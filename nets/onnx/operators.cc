@@ -58,6 +58,7 @@ constexpr OperatorEntry kOperators[] = {
     {"Pad", Pad},
     {"Pow", Pow},
     {"ReduceMean", ReduceMean, true},
+    {"ReduceL2", ReduceL2, true},
     {"Relu", Activation},
     {"Reshape", ChangeAxes, true},
     {"Resize", Resize},

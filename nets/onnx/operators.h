@@ -30,6 +30,8 @@ Operator Conv, ConvTranspose, MaxPool, AveragePool, GlobalAveragePool, Pad;
 Operator Gemm, MatMul, BatchNormalization, Lrn;
 // nets/onnx/norms/norm_operators.cc
 Operator GroupNormalization, InstanceNormalization, LayerNormalization, StepOfNorm;
+// nets/onnx/norms/square_norms.cc
+Operator MeanOfSquares, ReduceL2;
 // nets/onnx/element_operators.cc
 Operator Activation, LeakyRelu, Elu, Gelu, Clip, Dropout, Softmax;
 // nets/onnx/axes/part_operators.cc
@@ -48,6 +50,10 @@ absl::Status AddPositions(const NodeReader& node, NetworkBuilder& network, const
                           Constant constant, const std::string& name);
 // nets/onnx/affine_operators.cc
 Operator Sum, Sub, Mul, Div, Neg, HardSigmoid, PRelu;
+// Adds the layer of x and a constant of any axes of it, input `constant` of a node that multiplies
+// them, and returns what it computes.
+absl::StatusOr<ImageValue> AddMultiplied(NodeReader& node, NetworkBuilder& network,
+                                         const ImageValue& x, int constant);
 // nets/onnx/formula_operators.cc. A Step reads a formula (NodeReader::ReadsFormula), or twice the
 // same value.
 Operator Step, Erf, Pow;

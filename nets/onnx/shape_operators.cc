@@ -178,6 +178,8 @@ absl::Status Transpose(NodeReader& node, NetworkBuilder& network) {
 }
 
 absl::Status ReduceMean(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(const bool is_of_squares, IsMeanOfSquares(node));
+  if (is_of_squares) return MeanOfSquares(node, network);
   ASSIGN_OR_RETURN(ImageValue x, AnyImage(node));
   ASSIGN_OR_RETURN(const bool begins_norm, IsChannelMean(node, x));
   if (begins_norm) {

@@ -250,6 +250,13 @@ absl::StatusOr<Padding> ReadPads(NodeReader& node, const neap::Shape& x) {
   return padding;
 }
 
+// Whether a Pad adds and takes nothing, in whatever mode.
+absl::StatusOr<bool> HasNoPads(NodeReader& node, size_t rank) {
+  ASSIGN_OR_RETURN(const std::vector<int64_t> pads, node.IntsOrInput("pads", 1));
+  const bool fits = node.HasInput(3) || pads.size() == 2 * rank;
+  return fits && std::all_of(pads.begin(), pads.end(), [](int64_t pad) { return pad == 0; });
+}
+
 // The output is the image with zeros around it, which a reader may add itself.
 absl::Status AddZeros(NodeReader& node, NetworkBuilder& network, const ImageValue& x,
                       const ZeroPad& zeros) {
@@ -359,10 +366,16 @@ absl::Status GlobalAveragePool(NodeReader& node, NetworkBuilder& network) {
 }
 
 absl::Status Pad(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
-  RETURN_IF_ERROR(CheckIsImage(x));
+  ASSIGN_OR_RETURN(ImageValue x, node.ImageOfAnyLayout(0));
   const std::string mode = node.String("mode", "constant");
   const double stated = node.Float("value", 0);  // before opset 11
+  ASSIGN_OR_RETURN(const bool changes_nothing, HasNoPads(node, x.rank()));
+  if (changes_nothing && !network.written_by_neap()) {  // whatever axes it has
+    network.Set(node.proto().output(0), std::move(x));
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(x, node.Image(0));
+  RETURN_IF_ERROR(CheckIsImage(x));
   ASSIGN_OR_RETURN(const double value, node.Scalar(2, stated));
   if (mode != "constant" || value != 0)
     return absl::UnimplementedError("it pads with other values than 0");

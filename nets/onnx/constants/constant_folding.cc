@@ -13,6 +13,7 @@
 #include "neap/nets/onnx/constants/constant_arrays.h"
 #include "neap/nets/onnx/constants/constant_math.h"
 #include "neap/nets/onnx/constants/constant_sums.h"
+#include "neap/nets/onnx/constants/fold_sums.h"
 #include "neap/nets/onnx/node_axes.h"
 
 namespace neap::nets {
@@ -181,63 +182,33 @@ absl::StatusOr<Constant> FoldTile(NodeReader& node, NetworkBuilder& network) {
   return data;
 }
 
-absl::StatusOr<Constant> FoldReduce(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(const Constant data, node.Constant(0));
-  ASSIGN_OR_RETURN(const Dims given, node.IntsOrInput("axes", 1));
-  ASSIGN_OR_RETURN(Dims axes, CheckedAxes(given, std::ssize(data.dims)));
-  const bool keeps = node.Int("keepdims", 1) != 0;
-  if (axes.empty() && node.Int("noop_with_empty_axes", 0) != 0) return data;
-  if (axes.empty()) {
-    axes.resize(data.dims.size());
-    std::iota(axes.begin(), axes.end(), 0);
+absl::StatusOr<Constant> FoldPad(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(Constant data, node.Constant(0));
+  ASSIGN_OR_RETURN(const Dims pads, node.IntsOrInput("pads", 1));
+  ASSIGN_OR_RETURN(const double value, node.Scalar(2, 0));
+  const size_t rank = data.dims.size();
+  if (node.String("mode", "constant") != "constant" || node.HasInput(3) || pads.size() != 2 * rank)
+    return NotComputed("by other pads than those of one number for all axes");
+  for (size_t axis = 0; axis < rank; ++axis) {
+    std::vector<Constant> parts;
+    Dims dims = data.dims;
+    for (const int64_t pad : {pads[axis], int64_t{-1}, pads[axis + rank]}) {
+      if (pad == -1) {
+        parts.push_back(data);
+        continue;
+      }
+      if (pad < 0) return NotComputed("by negative pads");
+      Dims of_pad = data.dims;
+      of_pad[axis] = pad;
+      dims[axis] += pad;
+      RETURN_IF_ERROR(network.CountConstant(of_pad));
+      const Constant number = {.values = {value}, .type = data.type};
+      parts.push_back(BroadcastTo(number, of_pad));
+    }
+    RETURN_IF_ERROR(network.CountConstant(dims));
+    data = Concatenated(parts, axis);
   }
-  RETURN_IF_ERROR(network.CountConstant(data.dims));
-  ASSIGN_OR_RETURN(Constant result, Reduced(node.op(), data, axes));
-  for (auto axis = axes.rbegin(); !keeps && axis != axes.rend(); ++axis)
-    result.dims.erase(result.dims.begin() + *axis);
-  return result;
-}
-
-absl::StatusOr<Constant> FoldMatMul(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(const Constant a, node.Constant(0));
-  ASSIGN_OR_RETURN(const Constant b, node.Constant(1));
-  Dims dims = a.dims;
-  if (!dims.empty() && !b.dims.empty()) dims.back() = b.dims.back();
-  RETURN_IF_ERROR(network.CountConstant(dims));
-  return MatrixProduct(a, b);
-}
-
-absl::StatusOr<Constant> FoldCumSum(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(const Constant data, node.Constant(0));
-  ASSIGN_OR_RETURN(const double given, node.Scalar(1, 0));
-  ASSIGN_OR_RETURN(const size_t axis, CheckedAxis(ToInteger(given), std::ssize(data.dims)));
-  if (node.Int("reverse", 0) != 0) return NotComputed("by sums from the end");
-  RETURN_IF_ERROR(network.CountConstant(data.dims));
-  return RunningSums(data, axis, node.Int("exclusive", 0) != 0);
-}
-
-// With the statistics of the constant itself if the node says that it trains, as exporters write
-// the standardised weights of a convolution.
-absl::StatusOr<Constant> FoldBatchNorm(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(const Constant x, node.Constant(0));
-  BatchStatistics statistics;
-  statistics.epsilon = static_cast<double>(node.Float("epsilon", 1e-5F));
-  node.Float("momentum", 0.9F);  // of running statistics, which nothing reads
-  ASSIGN_OR_RETURN(statistics.scale, node.Constant(1));
-  ASSIGN_OR_RETURN(statistics.bias, node.Constant(2));
-  ASSIGN_OR_RETURN(statistics.mean, node.Constant(3));
-  ASSIGN_OR_RETURN(statistics.variance, node.Constant(4));
-  RETURN_IF_ERROR(network.CountConstant(x.dims));
-  if (node.Int("training_mode", 0) == 0 || x.dims.size() < 2) return Normalised(x, statistics);
-  Dims axes;
-  for (int64_t axis = 0; axis < std::ssize(x.dims); ++axis) {
-    if (axis != 1) axes.push_back(axis);
-  }
-  ASSIGN_OR_RETURN(statistics.mean, Reduced("ReduceMean", x, axes));
-  ASSIGN_OR_RETURN(const Constant centred, Elementwise("Sub", {x, statistics.mean}));
-  ASSIGN_OR_RETURN(const Constant squares, Elementwise("Mul", {centred, centred}));
-  ASSIGN_OR_RETURN(statistics.variance, Reduced("ReduceMean", squares, axes));
-  return Normalised(x, statistics);
+  return data;
 }
 
 absl::StatusOr<Constant> FoldMod(NodeReader& node, NetworkBuilder& network) {
@@ -282,11 +253,13 @@ constexpr Folded kFolded[] = {
     {"Clip", FoldClip},
     {"Concat", FoldConcat},
     {"ConstantOfShape", FoldConstantOfShape},
+    {"Conv", FoldConv},
     {"CumSum", FoldCumSum},
     {"Expand", FoldExpand},
     {"Gather", FoldGather},
     {"MatMul", FoldMatMul},
     {"Mod", FoldMod},
+    {"Pad", FoldPad},
     {"Range", FoldRange},
     {"Shape", FoldShape},
     {"Size", FoldSize},

@@ -266,6 +266,19 @@ absl::Status DivideScores(NodeReader& node, AttentionPart& part) {
   return absl::OkStatus();
 }
 
+// A number for each head, {heads, 1, 1}, which multiplies the query instead.
+absl::Status ScaleHeads(NodeReader& node, NetworkBuilder& network, int factors,
+                        AttentionPart& part) {
+  ASSIGN_OR_RETURN(const Constant constant, node.Constant(factors));
+  const size_t rank = constant.dims.size();
+  const bool is_of_heads = rank >= 3 && rank <= part.dims.size() &&
+                           constant.dims[rank - 1] * constant.dims[rank - 2] == 1;
+  if (!is_of_heads || part.query.rank() != part.dims.size()) return NoAttention();
+  ASSIGN_OR_RETURN(const ImageValue query, AddMultiplied(node, network, part.query, factors));
+  ASSIGN_OR_RETURN(part.query, WithHeads(node.proto(), network, query));
+  return absl::OkStatus();
+}
+
 // What an operator makes of the scores.
 absl::Status ChangeScores(NodeReader& node, NetworkBuilder& network, int at, AttentionPart& part) {
   const std::string_view op = node.op();
@@ -284,6 +297,8 @@ absl::Status ChangeScores(NodeReader& node, NetworkBuilder& network, int at, Att
   if (!scales || !node.IsConstant(other) || part.bias.has_value() || part.causal ||
       part.added.has_value())
     return NoAttention();
+  ASSIGN_OR_RETURN(const Constant factor, node.Constant(other));
+  if (op == "Mul" && factor.values.size() > 1) return ScaleHeads(node, network, other, part);
   ASSIGN_OR_RETURN(const double number, node.Scalar(other, 1));
   part.scale *= op == "Mul" ? number : 1 / number;
   return absl::OkStatus();
