@@ -19,10 +19,11 @@
 namespace neap::nets::operators {
 namespace {
 
-// Entries [first, last) along an axis of the tensor.
+// Entries [first, last) along an axis of the tensor, or each `step`-th of them.
 struct Range {
   size_t axis;
   int64_t first, last;
+  int64_t step = 1;
 };
 
 // Whether the axis is the outermost part of the layer's axis, so that its entries lie behind each
@@ -83,24 +84,23 @@ absl::Status TakeRange(const NodeReader& node, NetworkBuilder& network, const Ra
   return absl::OkStatus();
 }
 
-// Every `step`-th entry of an axis from `first` on. An axis that is divisible so is seen as two, of
-// which the inner one has the entries of one step.
-absl::Status TakeSteps(const NodeReader& node, NetworkBuilder& network, const Range& range,
-                       int64_t step, ImageValue& x) {
+// The same for a range with a step, which divides the extent, from one end to the other: an entry
+// of an axis of as many entries as the step.
+absl::Status TakeEvery(const NodeReader& node, NetworkBuilder& network, const Range& range,
+                       ImageValue& x) {
   std::vector<int64_t> dims = x.dims();
-  const int64_t extent = dims[range.axis];
-  const bool is_whole = range.first < step && range.last > extent - step + range.first;
-  if (step < 1 || extent % step != 0 || !is_whole)
-    return absl::UnimplementedError(absl::StrCat("it has a step of ", step));
-  const auto inner = static_cast<std::ptrdiff_t>(range.axis) + 1;
-  dims[range.axis] = extent / step;
-  dims.insert(dims.begin() + inner, step);
-  const std::optional<Arrangement> divided = x.arrangement.Reshaped(dims);
+  const int64_t extent = dims[range.axis], step = range.step;
+  std::optional<Arrangement> divided;
+  if (step > 1 && extent % step == 0 && range.first < step &&
+      range.last > extent - step + range.first) {
+    dims[range.axis] = extent / step;
+    dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(range.axis) + 1, step);
+    divided = x.arrangement.Reshaped(dims);
+  }
   if (!divided.has_value())
     return absl::UnimplementedError(absl::StrCat("it has a step of ", step));
-  x.arrangement = *divided;
-  const Range of_step = {range.axis + 1, range.first, range.first + 1};
-  RETURN_IF_ERROR(TakeRange(node, network, of_step, "", x));
+  x.arrangement = *std::move(divided);
+  RETURN_IF_ERROR(TakeRange(node, network, {range.axis + 1, range.first, range.first + 1}, "", x));
   x.arrangement = x.arrangement.Removed(range.axis + 1);
   return absl::OkStatus();
 }
@@ -127,8 +127,9 @@ absl::Status AddWrittenCrop(NodeReader& node, NetworkBuilder& network, const Ima
 
 // Ranges along spatial axes of images alone are one Crop.
 bool AreSpatial(const ImageValue& x, const std::vector<Range>& ranges) {
-  return x.is_image() && std::all_of(ranges.begin(), ranges.end(),
-                                     [](const Range& range) { return range.axis >= 2; });
+  return x.is_image() && std::all_of(ranges.begin(), ranges.end(), [](const Range& range) {
+           return range.axis >= 2 && range.step == 1;
+         });
 }
 
 // Adds one layer with all parts of the axis as its outputs.
@@ -163,22 +164,21 @@ absl::Status Slice(NodeReader& node, NetworkBuilder& network) {
   for (size_t i = 0; i < slices.axes.size(); ++i) {
     const auto axis = static_cast<size_t>(slices.axes[i]);
     const auto [first, last] = ClampedRange(slices.starts[i], slices.ends[i], x.dims()[axis]);
-    if (slices.steps[i] == 1) {
-      ranges.push_back({axis, first, last});
-    } else {
-      RETURN_IF_ERROR(TakeSteps(node, network, {axis, first, last}, slices.steps[i], x));
-    }
+    ranges.push_back({axis, first, last, slices.steps[i]});
   }
   std::sort(ranges.begin(), ranges.end(),
             [](const Range& a, const Range& b) { return a.axis < b.axis; });
   const auto is_whole = [&](const Range& range) {
-    return range.first == 0 && range.last == x.dims()[range.axis];
+    return range.first == 0 && range.last == x.dims()[range.axis] && range.step == 1;
   };
   const bool is_crop = AreSpatial(x, ranges);
   const bool changes = !std::all_of(ranges.begin(), ranges.end(), is_whole);
   if (is_crop && (changes || network.written_by_neap()))
     return AddWrittenCrop(node, network, x, ranges);
-  for (const Range& range : ranges) RETURN_IF_ERROR(TakeRange(node, network, range, "", x));
+  for (const Range& range : ranges) {
+    RETURN_IF_ERROR(range.step == 1 ? TakeRange(node, network, range, "", x)
+                                    : TakeEvery(node, network, range, x));
+  }
   network.Set(node.proto().output(0), std::move(x));
   return absl::OkStatus();
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -70,24 +71,74 @@ std::optional<Layer> ShuffleOf(const ImageValue& x, const std::vector<Factors>& 
   return PixelShuffleOf(target);
 }
 
-// Where one permutation has too many axes, another one before it leaves the channels first and puts
-// all else in the wanted order.
+bool IsBefore(const Factor& a, const Factor& b) {
+  return a.axis != b.axis ? a.axis < b.axis : a.stride > b.stride;
+}
+
+// What may come before a permutation that has too many axes by itself: the channels stay first, and
+// all else is in the wanted order; or what is wanted first comes first, as the channels of the
+// windows of an image whose channels are last, and all else stays in the order of the layer; or
+// what is wanted first comes last, as the channels of four positions that become one.
+std::vector<std::vector<Factors>> FirstSteps(const std::vector<Factors>& wanted) {
+  std::vector<Factors> channels_first(2), wanted_first = {wanted[0], {}};
+  std::vector<Factors> wanted_last = {{}, wanted[0]};
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    for (const Factor& factor : wanted[i]) {
+      channels_first[factor.axis == 1 ? 0 : 1].push_back(factor);
+      if (i == 0) continue;
+      wanted_first[1].push_back(factor);
+      wanted_last[0].push_back(factor);
+    }
+  }
+  std::sort(channels_first[0].begin(), channels_first[0].end(), IsBefore);
+  std::sort(wanted_first[1].begin(), wanted_first[1].end(), IsBefore);
+  return {channels_first, wanted_first, wanted_last};
+}
+
+// All that a permutation of up to kMaxAxes runs of the layer's factors makes.
+std::vector<std::vector<Factors>> AllSteps(const std::vector<Factors>& wanted) {
+  Factors factors;
+  for (const Factors& axis : wanted) factors.insert(factors.end(), axis.begin(), axis.end());
+  std::sort(factors.begin(), factors.end(), IsBefore);
+  constexpr size_t kMaxFactors = 8;
+  std::vector<std::vector<Factors>> steps;
+  if (factors.size() > kMaxFactors || factors.size() < 2) return steps;
+  const size_t places = factors.size() - 1;  // where a run may end
+  for (size_t ends = 1; ends < size_t{1} << places; ++ends) {
+    std::vector<Factors> runs(1);
+    for (size_t i = 0; i <= places; ++i) {
+      runs.back().push_back(factors[i]);
+      if (i < places && (ends >> i & 1) != 0) runs.emplace_back();
+    }
+    if (runs.size() > kMaxAxes) continue;
+    std::vector<size_t> order(runs.size());
+    std::iota(order.begin(), order.end(), 0);
+    while (std::next_permutation(order.begin(), order.end())) {
+      std::vector<Factors> step = {runs[order[0]], {}};
+      for (size_t i = 1; i < order.size(); ++i)
+        step[1].insert(step[1].end(), runs[order[i]].begin(), runs[order[i]].end());
+      steps.push_back(std::move(step));
+    }
+  }
+  return steps;
+}
+
+// Where one permutation has too many axes, another one comes before it.
 absl::StatusOr<ImageValue> InTwoSteps(const Node& node, NetworkBuilder& network,
                                       const ImageValue& x, const std::vector<Factors>& wanted) {
-  std::vector<Factors> first(2);
-  for (const Factors& axis : wanted) {
-    for (const Factor& factor : axis) first[factor.axis == 1 ? 0 : 1].push_back(factor);
+  std::vector<std::vector<Factors>> steps = FirstSteps(wanted);
+  for (std::vector<Factors>& step : AllSteps(wanted)) steps.push_back(std::move(step));
+  for (const std::vector<Factors>& first : steps) {
+    const std::optional<Rearrangement> parts = Rearrange(x.arrangement, first, kMaxAxes);
+    if (!parts.has_value() || parts->IsNothing()) continue;
+    std::vector<int64_t> layer = parts->arrangement.layer();
+    const std::vector<Factors> then =
+        Renamed(Arrangement(x.arrangement.layer(), wanted), first, std::move(layer)).axes();
+    if (!Rearrange(parts->arrangement, then, kMaxAxes).has_value()) continue;
+    ASSIGN_OR_RETURN(const ImageValue moved, WithAxes(node, network, x, first));
+    return WithAxes(node, network, moved, then);
   }
-  std::sort(first[0].begin(), first[0].end(),
-            [](const Factor& a, const Factor& b) { return a.stride > b.stride; });
-  const std::optional<Rearrangement> parts = Rearrange(x.arrangement, first, kMaxAxes);
-  if (!parts.has_value() || parts->IsNothing()) return NoLayers(x);
-  std::vector<int64_t> layer = parts->arrangement.layer();
-  const std::vector<Factors> then =
-      Renamed(Arrangement(x.arrangement.layer(), wanted), first, std::move(layer)).axes();
-  if (!Rearrange(parts->arrangement, then, kMaxAxes).has_value()) return NoLayers(x);
-  ASSIGN_OR_RETURN(const ImageValue moved, WithAxes(node, network, x, first));
-  return WithAxes(node, network, moved, then);
+  return NoLayers(x);
 }
 
 std::string NameSuffix(const ImageValue& x, const char* suffix) {

@@ -24,7 +24,7 @@ class ConstantBudget {
       count = SaturatingProduct(count, extent);
     }
     constexpr int64_t kMaxTimes = 16;
-    constexpr int64_t kAlways = int64_t{1} << 26;
+    constexpr int64_t kAlways = int64_t{1} << 28;
     if (count <= kAlways + kMaxTimes * read_ - used_) {
       used_ += count;
       return absl::OkStatus();

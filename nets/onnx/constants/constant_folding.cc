@@ -211,15 +211,9 @@ absl::StatusOr<Constant> FoldPad(NodeReader& node, NetworkBuilder& network) {
   return data;
 }
 
-absl::StatusOr<Constant> FoldMod(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(const Constant a, node.Constant(0));
-  ASSIGN_OR_RETURN(const Constant b, node.Constant(1));
-  if (node.Int("fmod", 0) != 0) return NotComputed("with the sign of what is divided");
-  RETURN_IF_ERROR(network.CountConstant(BroadcastDims(a.dims, b.dims).value_or(a.dims)));
-  return Elementwise("Mod", {a, b});
-}
-
 absl::StatusOr<Constant> OfElements(NodeReader& node, NetworkBuilder& network) {
+  if (node.op() == "Mod" && node.Int("fmod", 0) != 0)
+    return NotComputed("by a remainder that has the sign of what is divided");
   std::vector<Constant> arguments;
   Dims dims;
   for (int i = 0; i < node.input_count(); ++i) {
@@ -243,6 +237,43 @@ absl::StatusOr<Constant> FoldTranspose(NodeReader& node, NetworkBuilder& network
   return View(data, dims, strides);
 }
 
+// Slices of the data, by the places of their first elements, are replaced by those of the updates.
+absl::StatusOr<Constant> FoldScatterNd(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(Constant data, node.Constant(0));
+  ASSIGN_OR_RETURN(const Constant indices, node.Constant(1));
+  ASSIGN_OR_RETURN(const Constant updates, node.Constant(2));
+  if (node.String("reduction", "none") != "none")
+    return NotComputed("by sums of what is scattered");
+  const absl::Status unfit =
+      absl::InvalidArgumentError("it scatters a constant of extents that do not fit");
+  if (indices.dims.empty()) return unfit;
+  const auto depth = static_cast<size_t>(indices.dims.back());
+  if (depth > data.dims.size()) return unfit;
+  Dims dims(indices.dims.begin(), indices.dims.end() - 1);
+  dims.insert(dims.end(), data.dims.begin() + indices.dims.back(), data.dims.end());
+  if (updates.dims != dims) return unfit;
+  RETURN_IF_ERROR(network.CountConstant(data.dims));
+  RETURN_IF_ERROR(network.CountConstant(dims));
+  const Dims strides = StridesOf(data.dims), places = ToIntegers(indices);
+  const size_t slices = depth == 0 ? 1 : places.size() / depth;
+  const size_t size = slices == 0 ? 0 : updates.values.size() / slices;
+  for (size_t i = 0; i < slices; ++i) {
+    int64_t first = 0;
+    for (size_t axis = 0; axis < depth; ++axis) {
+      const int64_t given = places[i * depth + axis], extent = data.dims[axis];
+      const int64_t place = given < 0 ? given + extent : given;
+      if (place < 0 || place >= extent) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("it scatters to element ", given, " of ", extent));
+      }
+      first += place * strides[axis];
+    }
+    const auto from = updates.values.begin() + static_cast<std::ptrdiff_t>(i * size);
+    std::copy_n(from, size, data.values.begin() + first);
+  }
+  return data;
+}
+
 struct Folded {
   std::string_view op;
   absl::StatusOr<Constant> (*compute)(NodeReader& node, NetworkBuilder& network);
@@ -257,10 +288,11 @@ constexpr Folded kFolded[] = {
     {"CumSum", FoldCumSum},
     {"Expand", FoldExpand},
     {"Gather", FoldGather},
+    {"Gemm", FoldGemm},
     {"MatMul", FoldMatMul},
-    {"Mod", FoldMod},
     {"Pad", FoldPad},
     {"Range", FoldRange},
+    {"ScatterND", FoldScatterNd},
     {"Shape", FoldShape},
     {"Size", FoldSize},
     {"Slice", FoldSlice},

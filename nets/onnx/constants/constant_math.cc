@@ -110,8 +110,8 @@ constexpr Unary kUnary[] = {
 double Least(double a, double b) { return std::isnan(a) || a < b ? a : b; }
 double Greatest(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 
-// With the sign of the divisor.
-double Modulo(double a, double b) {
+// With the sign of b.
+double Remainder(double a, double b) {
   const double rest = std::fmod(a, b);
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
@@ -133,7 +133,7 @@ constexpr Binary kBinary[] = {
     {"LessOrEqual", [](double a, double b) { return a <= b ? 1.0 : 0.0; }, true},
     {"Max", Greatest, false, true},
     {"Min", Least, false, true},
-    {"Mod", Modulo},
+    {"Mod", Remainder},
     {"Mul", [](double a, double b) { return a * b; }},
     {"Or", [](double a, double b) { return a != 0 || b != 0 ? 1.0 : 0.0; }, true},
     {"Pow", [](double a, double b) { return std::pow(a, b); }},

@@ -40,6 +40,20 @@ absl::StatusOr<Constant> FoldMatMul(NodeReader& node, NetworkBuilder& network) {
   return MatrixProduct(a, b);
 }
 
+absl::StatusOr<Constant> FoldGemm(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(const Constant a, node.Constant(0));
+  ASSIGN_OR_RETURN(Constant b, node.Constant(1));
+  const bool is_plain = node.Int("transA", 0) == 0 && node.Float("alpha", 1) == 1 &&
+                        node.Float("beta", 1) == 1 && a.dims.size() == 2 && b.dims.size() == 2;
+  if (!is_plain) return NotComputed("by a matrix product with other numbers than 1 before it");
+  if (node.Int("transB", 0) != 0) b = View(b, {b.dims[1], b.dims[0]}, {1, b.dims[1]});
+  RETURN_IF_ERROR(network.CountConstant({a.dims[0], b.dims[1]}));
+  ASSIGN_OR_RETURN(Constant y, MatrixProduct(a, b));
+  if (!node.HasInput(2)) return y;
+  ASSIGN_OR_RETURN(const Constant c, node.Constant(2));
+  return Elementwise("Add", {y, c});
+}
+
 absl::StatusOr<Constant> FoldConv(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(Constant x, node.Constant(0));
   ASSIGN_OR_RETURN(Constant weight, node.Constant(1));

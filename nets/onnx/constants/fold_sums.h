@@ -11,6 +11,7 @@ namespace neap::nets {
 
 absl::StatusOr<Constant> FoldReduce(NodeReader& node, NetworkBuilder& network);
 absl::StatusOr<Constant> FoldMatMul(NodeReader& node, NetworkBuilder& network);
+absl::StatusOr<Constant> FoldGemm(NodeReader& node, NetworkBuilder& network);
 absl::StatusOr<Constant> FoldConv(NodeReader& node, NetworkBuilder& network);
 absl::StatusOr<Constant> FoldCumSum(NodeReader& node, NetworkBuilder& network);
 // With the statistics of the constant itself if the node says that it trains, as exporters write

@@ -27,6 +27,7 @@
 #include "neap/nets/onnx/constants/constant_math.h"
 #include "neap/nets/onnx/node_axes.h"
 #include "neap/nets/onnx/operators.h"
+#include "neap/nets/onnx/tokens/constant_query.h"
 #include "neap/nets/onnx/tokens/head_axes.h"
 
 namespace neap::nets::operators {
@@ -333,10 +334,17 @@ absl::StatusOr<ImageValue> WithFourAxes(NodeReader& node, int i, int64_t heads) 
 }  // namespace
 
 absl::Status AttentionScores(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(const ImageValue query, node.ImageOfAnyLayout(0));
   ASSIGN_OR_RETURN(ImageValue key, node.ImageOfAnyLayout(1));
-  if (key.rank() < 3 || query.rank() != key.rank()) return NoAttention();
+  if (key.rank() < 3) return NoAttention();
   key.arrangement = key.arrangement.Transposed(Swapped(key.rank()));
+  ImageValue query;
+  if (node.IsConstant(0)) {
+    ASSIGN_OR_RETURN(const Constant constant, node.Constant(0));
+    ASSIGN_OR_RETURN(query, ConstantQuery(node.proto(), network, constant, key));
+  } else {
+    ASSIGN_OR_RETURN(query, node.ImageOfAnyLayout(0));
+  }
+  if (query.rank() != key.rank()) return NoAttention();
   ASSIGN_OR_RETURN(AttentionPart part, ScoresOf(node, network, query, key));
   network.Set(node.proto().output(0), std::move(part));
   return absl::OkStatus();

@@ -129,13 +129,13 @@ T Reshape(const Run& run) {
   return y;
 }
 
-// `count` entries along the axis from `first` on, each `step` behind the one before it.
+// So many entries along the axis, from the first on, `step` apart.
 T Range(const T& x, size_t axis, int64_t first, int64_t count, int64_t step = 1) {
-  Dims dims = x.dims, steps = Strides(x.dims);
+  Dims dims = x.dims, strides = Strides(x.dims);
   dims[axis] = count;
-  const int64_t offset = first * steps[axis];
-  steps[axis] *= step;
-  return Taken(x, dims, steps, offset);
+  const int64_t offset = first * strides[axis];
+  strides[axis] *= step;
+  return Taken(x, dims, strides, offset);
 }
 
 T Slice(const Run& run) {
@@ -144,7 +144,7 @@ T Slice(const Run& run) {
     const auto axis = static_cast<size_t>(run.in[3].values[i]);
     const auto first = static_cast<int64_t>(run.in[1].values[i]);
     const int64_t last = std::min<int64_t>(static_cast<int64_t>(run.in[2].values[i]), y.dims[axis]);
-    const int64_t step = run.in.size() > 4 ? static_cast<int64_t>(run.in[4].values[i]) : 1;
+    const int64_t step = run.in.size() < 5 ? 1 : static_cast<int64_t>(run.in[4].values[i]);
     y = Range(y, axis, first, (last - first + step - 1) / step, step);
   }
   return y;
