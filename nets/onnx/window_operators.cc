@@ -20,6 +20,7 @@
 #include "neap/layers/pooling.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
+#include "neap/nets/onnx/axes/mirrored_pad.h"
 #include "neap/nets/onnx/even_window.h"
 #include "neap/nets/onnx/node_axes.h"
 #include "neap/nets/onnx/operators.h"
@@ -374,11 +375,11 @@ absl::Status Pad(NodeReader& node, NetworkBuilder& network) {
     network.Set(node.proto().output(0), std::move(x));
     return absl::OkStatus();
   }
+  if (mode != "constant") return AddMirroredPad(node, network, mode, std::move(x));
   ASSIGN_OR_RETURN(x, node.Image(0));
   RETURN_IF_ERROR(CheckIsImage(x));
   ASSIGN_OR_RETURN(const double value, node.Scalar(2, stated));
-  if (mode != "constant" || value != 0)
-    return absl::UnimplementedError("it pads with other values than 0");
+  if (value != 0) return absl::UnimplementedError("it pads with other values than 0");
   ASSIGN_OR_RETURN(const Padding pads, ReadPads(node, x.spec.shape));
   Padding zeros, cut;
   for (size_t i = 0; i < zeros.before.size(); ++i) {

@@ -242,6 +242,41 @@ TEST_CASE("constants for each position and dimension of all heads are one layer"
   CheckImages(vit.model());
 }
 
+// The dimensions attend to each other, as in XCiT: rows of unit length, and a number for each head.
+TEST_CASE("queries and keys of unit length, and numbers of heads, become layers") {
+  Vit vit;
+  const std::string x = vit.Patches();
+  std::vector<std::string> parts = vit.HeadsOf(x, kPatches);
+  for (std::string& part : parts) part = vit.Transpose(part, {0, 1, 3, 2});
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    const std::string length =
+        vit.Node("ReduceL2", {parts[i]}, {{"axes", Ints{-1}}, {"keepdims", int64_t{1}}});
+    const std::string positive = vit.Node("Clip", {length, vit.Number(1e-12F)});
+    const std::string repeated =
+        vit.Node("Expand", {positive, vit.Ints64({1, kAttentionHeads, kDims, kPatches})});
+    parts[i] = vit.Node("Div", {parts[i], repeated});
+  }
+  std::string y = vit.Node("MatMul", {parts[0], vit.Transpose(parts[1], {0, 1, 3, 2})});
+  y = vit.Node("Mul", {y, vit.model().RandomPositive("temperature", {kAttentionHeads, 1, 1})});
+  y = vit.Node("MatMul", {vit.Node("Softmax", {y}, {{"axis", int64_t{-1}}}), parts[2]});
+  y = vit.Node("Add", {x, vit.Joined(vit.Transpose(y, {0, 1, 3, 2}), kPatches)});
+  vit.End(vit.Node("ReduceMean", {y}, {{"axes", Ints{1}}, {"keepdims", int64_t{0}}}));
+  CHECK(LayersOf(ReadVit(vit.model()), "attention").size() == 1);
+  CheckImages(vit.model());
+}
+
+TEST_CASE("an attention whose query is a constant reads it from tokens") {
+  Vit vit;
+  const std::vector<std::string> parts = vit.HeadsOf(vit.Patches(), kPatches);
+  const std::string query = vit.model().Random("latent", {1, kAttentionHeads, 1, kDims});
+  std::string y = vit.Node("MatMul", {query, vit.Transpose(parts[1], {0, 1, 3, 2})});
+  y = vit.Node("MatMul", {vit.Node("Softmax", {y}, {{"axis", int64_t{-1}}}), parts[2]});
+  vit.End(
+      vit.Node("ReduceMean", {vit.Joined(y, 1)}, {{"axes", Ints{1}}, {"keepdims", int64_t{0}}}));
+  CHECK(LayersOf(ReadVit(vit.model()), "prepend_token").size() == 1);
+  CheckImages(vit.model());
+}
+
 TEST_CASE("layers between tokens move them, and back") {
   Vit vit;
   const std::string x = vit.Patches();
