@@ -287,6 +287,18 @@ TEST_CASE("layers between tokens move them, and back") {
   CheckImages(vit.model());
 }
 
+TEST_CASE("axes in an order that one permutation has too few axes for are moved in two") {
+  for (const Ints& order : {Ints{0, 5, 2, 4, 1, 3}, Ints{0, 5, 4, 2, 1, 3}}) {
+    Vit vit;
+    const std::string blocks = vit.Transpose(vit.Reshape("x", {1, 3, 2, 4, 2, 4}), order);
+    const std::string mixed =
+        vit.Linear("mix", vit.Reshape(vit.Node("Relu", {blocks}), {1, 16, 12}), 12, kModelWidth);
+    vit.End(vit.Node("ReduceMean", {mixed}, {{"axes", Ints{1}}, {"keepdims", int64_t{0}}}));
+    CHECK(LayersOf(ReadVit(vit.model()), "permute").size() == 2);
+    CheckImages(vit.model());
+  }
+}
+
 TEST_CASE("a product of two layers' outputs that is no attention is refused by its node") {
   Vit vit;
   const std::vector<std::string> parts = vit.HeadsOf(vit.Patches(), kPatches);
