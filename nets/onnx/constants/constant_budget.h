@@ -26,8 +26,8 @@ class ConstantBudget {
     constexpr int64_t kMaxTimes = 16;
     constexpr int64_t kAlways = int64_t{1} << 28;
     constexpr int64_t kAlwaysOfOne = int64_t{1} << 24;
-    const bool fits = count <= kAlwaysOfOne + kMaxTimes * read_ &&
-                      count <= kAlways + kMaxTimes * read_ - used_;
+    const bool fits =
+        count <= kAlwaysOfOne + kMaxTimes * read_ && count <= kAlways + kMaxTimes * read_ - used_;
     if (fits) {
       used_ += count;
       return absl::OkStatus();
