@@ -1,5 +1,5 @@
-// The axes of queries, keys and values in an ONNX graph: {N, heads, positions, dimensions}, where the
-// axes before the last two may be several, or be joined with N.
+// The axes of queries, keys and values in an ONNX graph: {N, heads, positions, dimensions}, where
+// those before the last two may be several, or be joined with N.
 #pragma once
 
 #include <optional>
