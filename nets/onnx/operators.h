@@ -57,8 +57,8 @@ absl::StatusOr<ImageValue> AddMultiplied(NodeReader& node, NetworkBuilder& netwo
 // nets/onnx/formula_operators.cc. A Step reads a formula (NodeReader::ReadsFormula), or twice the
 // same value.
 Operator Step, Erf, Pow;
-// The value of a formula without functions as the layers of a polynomial, called after the node that
-// reads it. Errors: UNIMPLEMENTED, "is ...", for any other formula.
+// The value of a formula without functions as the layers of a polynomial, called after the node
+// that reads it. Errors: UNIMPLEMENTED, "is ...", for any other formula.
 absl::StatusOr<ImageValue> AsLayers(const onnx_schema::Node& node, NetworkBuilder& network,
                                     const ImageValue& x);
 // nets/onnx/shape_operators.cc
