@@ -25,8 +25,22 @@ import sys
 import tempfile
 
 STATES = ["read", "differs", "refused", "export", "timeout", "failed"]
-MAX_PARAMETERS = 400_000_000  # above, a file has 2 GiB
+MAX_PARAMETERS = 530_000_000  # above, a file has 2 GiB
 TOLERANCE = 1e-4
+
+
+def normalise(model, size):
+    """Gives batch norms the statistics of two random images. Otherwise the values of some networks grow from layer to layer until
+    a rounding error changes the scores."""
+    import torch
+    norms = [module for module in model.modules() if isinstance(module, torch.nn.BatchNorm2d)]
+    for norm in norms:
+        norm.train()
+        norm.momentum = 1.0
+    if norms:
+        with torch.no_grad():
+            model(torch.randn(2, *size))
+    model.eval()
 
 
 def export(name, seed, path):
@@ -43,6 +57,7 @@ def export(name, seed, path):
         if parameter.abs().max() < 1e-3:
             torch.nn.init.normal_(parameter, std=0.1)
     size = model.pretrained_cfg.get("input_size", (3, 224, 224))
+    normalise(model, size)
     torch.onnx.export(model, torch.zeros(1, *size), str(path), dynamo=False, opset_version=17, input_names=["x"])
 
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +16,7 @@
 #include "neap/layers/multiply.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/scale_shift.h"
+#include "neap/nets/onnx/axes/rearrange.h"
 #include "neap/nets/onnx/operators.h"
 
 namespace neap::nets::operators {
@@ -98,12 +100,6 @@ absl::Status AddScaleShift(NodeReader& node, NetworkBuilder& network, ImageValue
   return network.AddLayer(node.proto(), layer, {std::move(x)});
 }
 
-absl::Status WrongConstant(std::string_view name, const std::vector<int64_t>& dims) {
-  return absl::UnimplementedError(absl::StrCat("its ", std::string(name), " is ",
-                                               absl::StrJoin(dims, "x"),
-                                               "; one value, or one for each channel, is needed"));
-}
-
 // x and the constant that the node combines with it, of which `x_is_first`. The constant may be the
 // tensor `stored` of the file.
 struct Operands {
@@ -145,11 +141,45 @@ absl::Status AddPerChannel(NodeReader& node, NetworkBuilder& network, Operands o
     for (double& value : constant.values) value = op == "Div" ? 1 / value : -value;
   }
   if (op == "Sub" && !x_is_first) {
-    ASSIGN_OR_RETURN(
-        x, network.AddExtra(node.proto(), {}, "_negative", ScaleShift{.scale = -1, .shift = 0}, x));
+    ASSIGN_OR_RETURN(x, network.AddExtra(node.proto(), {}, "_negative",
+                                         ScaleShift{.scale = -1, .shift = 0}, {x}));
   }
   return network.AddConstants(node.proto(), KindOf(node), x, std::move(constant), std::move(name),
                               std::move(stored));
+}
+
+// x with all axes along which the constant varies as the channels, and the others as positions.
+// Absent if the constant does not fit x, or varies from image to image.
+absl::StatusOr<std::optional<ImageValue>> WithVaryingAsChannels(const NodeReader& node,
+                                                                NetworkBuilder& network,
+                                                                const ImageValue& x,
+                                                                const std::vector<int64_t>& dims) {
+  const std::vector<int64_t> of_x = x.dims();
+  if (dims.size() > of_x.size()) return std::nullopt;
+  const size_t offset = of_x.size() - dims.size();
+  std::vector<Factors> wanted(2);
+  for (size_t i = 0; i < of_x.size(); ++i) {
+    const int64_t extent = i < offset ? 1 : dims[i - offset];
+    if (extent != 1 && extent != of_x[i]) return std::nullopt;
+    for (const Factor& factor : x.arrangement.axes()[i]) {
+      if (factor.axis == 0 && extent != 1) return std::nullopt;
+      if (factor.axis != 0) wanted[extent == 1 ? 1 : 0].push_back(factor);
+    }
+  }
+  return WithAxes(node.proto(), network, x, wanted);
+}
+
+absl::Status AddForAxes(NodeReader& node, NetworkBuilder& network, Operands operands) {
+  const std::vector<int64_t> dims = operands.constant.dims;
+  ASSIGN_OR_RETURN(std::optional<ImageValue> by_channel,
+                   WithVaryingAsChannels(node, network, operands.x, dims));
+  if (!by_channel.has_value()) {
+    return absl::UnimplementedError(absl::StrCat("its constant is ", absl::StrJoin(dims, "x"),
+                                                 ", which is not the same for all images of ",
+                                                 absl::StrJoin(operands.x.dims(), "x")));
+  }
+  operands.x = *std::move(by_channel);
+  return AddPerChannel(node, network, std::move(operands));
 }
 
 absl::Status AddConstant(NodeReader& node, NetworkBuilder& network, bool x_is_first) {
@@ -174,7 +204,7 @@ absl::Status AddConstant(NodeReader& node, NetworkBuilder& network, bool x_is_fi
   const bool is_of_channel = is_of_layer || (is_per_channel && network.written_by_neap());
   if (is_scalar && !is_of_channel) return AddScalar(node, network, std::move(operands));
   if (is_per_channel) return AddPerChannel(node, network, std::move(operands));
-  return WrongConstant("constant", dims);
+  return AddForAxes(node, network, std::move(operands));
 }
 
 // Whether one of two inputs is a constant.
@@ -192,6 +222,14 @@ absl::Status AddTensors(const NodeReader& node, NetworkBuilder& network,
 
 }  // namespace
 
+absl::StatusOr<ImageValue> AddMultiplied(NodeReader& node, NetworkBuilder& network,
+                                         const ImageValue& x, int constant) {
+  ASSIGN_OR_RETURN(const Constant factors, node.Constant(constant));
+  Operands operands = {x, factors, node.IfStored(constant), constant == 1};
+  RETURN_IF_ERROR(AddForAxes(node, network, std::move(operands)));
+  return std::get<ImageValue>(*network.Find(node.proto().output(0)));
+}
+
 absl::Status Sum(NodeReader& node, NetworkBuilder& network) {
   if (node.ReadsFormula()) return Step(node, network);
   if (HasConstant(node)) return AddConstant(node, network, node.IsConstant(1));
@@ -207,7 +245,7 @@ absl::Status Sub(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(std::vector<ImageValue> inputs, node.AllImages());
   if (inputs.size() != 2) return absl::InvalidArgumentError("it needs two inputs");
   ASSIGN_OR_RETURN(inputs[1], network.AddExtra(node.proto(), {}, "_negative",
-                                               ScaleShift{.scale = -1, .shift = 0}, inputs[1]));
+                                               ScaleShift{.scale = -1, .shift = 0}, {inputs[1]}));
   return AddTensors(node, network, std::move(inputs));
 }
 
@@ -248,7 +286,7 @@ absl::Status HardSigmoid(NodeReader& node, NetworkBuilder& network) {
   if (std::abs(alpha - 1.0F / 6) <= 1e-6F && beta == 0.5F)
     return network.AddLayer(node.proto(), neap::HardSigmoid{}, {std::move(x)});
   ASSIGN_OR_RETURN(x, network.AddExtra(node.proto(), {}, "_linear",
-                                       ScaleShift{.scale = alpha, .shift = beta}, x));
+                                       ScaleShift{.scale = alpha, .shift = beta}, {x}));
   return network.AddLayer(node.proto(), neap::Clip{.low = 0, .high = 1}, {std::move(x)});
 }
 
@@ -261,7 +299,11 @@ absl::Status PRelu(NodeReader& node, NetworkBuilder& network) {
   int64_t count = 1;
   for (const int64_t extent : dims) count = SaturatingProduct(count, extent);
   const bool is_one = count == 1 && dims.size() <= x.dims().size();
-  if (!is_one && !IsPerChannel(dims, x)) return WrongConstant("slope", dims);
+  if (!is_one && !IsPerChannel(dims, x)) {
+    return absl::UnimplementedError(
+        absl::StrCat("its slope is ", absl::StrJoin(dims, "x"),
+                     "; one value, or one for each channel, is needed"));
+  }
   slopes.Flatten(count);
   return network.AddLayer(node.proto(), Prelu{.slopes = count}, {std::move(x)},
                           {std::move(slopes)});

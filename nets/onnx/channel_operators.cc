@@ -134,7 +134,7 @@ absl::Status Gemm(NodeReader& node, NetworkBuilder& network) {
 }
 
 absl::Status MatMul(NodeReader& node, NetworkBuilder& network) {
-  if (node.IfImage(0) != nullptr && node.IfImage(1) != nullptr)
+  if (node.IfImage(1) != nullptr && (node.IfImage(0) != nullptr || node.IsConstant(0)))
     return AttentionScores(node, network);
   std::vector<Weight> weights(1);
   ASSIGN_OR_RETURN(weights[0], Matrix(node, /*is_transposed=*/false));

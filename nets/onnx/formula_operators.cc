@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
+#include "neap/layers/multiply.h"
 #include "neap/layers/scale_shift.h"
 #include "neap/nets/onnx/formula.h"
 #include "neap/nets/onnx/operators.h"
@@ -119,6 +120,35 @@ absl::Status Pow(NodeReader& node, NetworkBuilder& network) {
   }
   const std::vector<Formula> factors(static_cast<size_t>(exponent), Formula::Linear(1, 0));
   return SetFormula(node, network, x, Combined("Mul", factors));
+}
+
+absl::StatusOr<ImageValue> AsLayers(const onnx_schema::Node& node, NetworkBuilder& network,
+                                    const ImageValue& x) {
+  const Formula::Polynomial& term = x.formula->term;
+  if (x.formula->function != Function::kNone) {
+    return absl::UnimplementedError(
+        "is a step of a formula, which neap only has as a whole, as in GELU");
+  }
+  size_t degree = term.size() - 1;
+  while (degree > 1 && term[degree] == 0) --degree;
+  ImageValue plain = x;
+  plain.formula.reset();
+  plain.arrangement = Arrangement::OfLayer(x.arrangement.layer());
+  const auto linear = [&](const ImageValue& y, double scale, double shift,
+                          const std::string& suffix) -> absl::StatusOr<ImageValue> {
+    const ScaleShift layer = {.scale = static_cast<float>(scale),
+                              .shift = static_cast<float>(shift)};
+    return network.AddExtra(node, {}, suffix, layer, {y});
+  };
+  ASSIGN_OR_RETURN(ImageValue value, linear(plain, term[degree], term[degree - 1], "_linear"));
+  for (size_t i = degree - 1; i-- > 0;) {
+    ASSIGN_OR_RETURN(value, network.AddExtra(node, {}, "_power", Multiply{}, {value, plain}));
+    if (term[i] == 0) continue;
+    ASSIGN_OR_RETURN(value, linear(value, 1, term[i], "_shift"));
+  }
+  value.arrangement = x.arrangement;
+  value.transpose = x.transpose;
+  return value;
 }
 
 }  // namespace neap::nets::operators

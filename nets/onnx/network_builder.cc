@@ -224,6 +224,14 @@ const Value* NetworkBuilder::Find(const std::string& name) const {
   return found == values_.end() ? nullptr : &found->second;
 }
 
+void NetworkBuilder::ForgetRead(const Node& node) {
+  for (const std::string& input : node.input()) {
+    const auto found = values_.find(input);
+    if (++read_[input] < ReaderCount(input) || found == values_.end()) continue;
+    if (std::holds_alternative<Constant>(found->second)) values_.erase(found);
+  }
+}
+
 int64_t NetworkBuilder::ReaderCount(const std::string& name) const {
   const auto found = readers_.find(name);
   return found == readers_.end() ? 0 : found->second;
@@ -274,9 +282,10 @@ absl::Status NetworkBuilder::AddLayer(const Node& node, Layer layer,
 absl::StatusOr<ImageValue> NetworkBuilder::AddExtra(const Node& node,
                                                     const std::vector<Weight>& weights,
                                                     std::string_view suffix, Layer layer,
-                                                    const ImageValue& x) {
+                                                    const std::vector<ImageValue>& inputs) {
   const std::string wished = Wished(node, weights, !weights.empty(), written_by_neap());
-  return Append(absl::StrCat(wished, std::string(suffix)), std::move(layer), {x}, {}, std::nullopt);
+  return Append(absl::StrCat(wished, std::string(suffix)), std::move(layer), inputs, {},
+                std::nullopt);
 }
 
 absl::StatusOr<ImageValue> NetworkBuilder::Append(const std::string& wished, Layer layer,

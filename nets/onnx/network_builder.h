@@ -97,12 +97,23 @@ struct Stored {
 // The result of a node that neap does not support, or of one that reads such a result.
 struct Unsupported {};
 
-// What a node computes of a layer's output on the way to a layer norm, which its last node makes.
+// What a node computes of a layer's output on the way to a norm, which its last node makes.
 struct NormPart {
-  enum class Stage : uint8_t { kMean, kCentred, kSquares, kVariance, kShifted, kDeviation };
+  enum class Stage : uint8_t {
+    kMean,
+    kCentred,
+    kSquares,
+    kVariance,
+    kShifted,
+    kDeviation,
+    kInverse
+  };
   Stage stage = Stage::kMean;  // the mean over the channels, x less it, that squared, ...
   ImageValue x;
   float epsilon = 0;  // from kShifted on
+  // Without a mean, the squares are those of x along this axis of the graph, and perhaps their sum.
+  std::optional<size_t> axis = std::nullopt;
+  bool is_sum = false;
 };
 
 // What nodes compute of queries and keys on the way to an attention, which the product with the
@@ -116,6 +127,7 @@ struct AttentionPart {
   int64_t kv_heads = 1;
   double scale = 1;
   bool causal = false;
+  bool is_transposed = false;                      // the weights are {..., Tk, Tq}
   std::optional<Constant> bias = std::nullopt;     // {heads, query positions, key positions}
   std::string bias_name = "";                      // in the graph
   std::optional<ImageValue> added = std::nullopt;  // a bias of each image
@@ -184,6 +196,8 @@ class NetworkBuilder {
   // Null if no node before has it.
   const Value* Find(const std::string& name) const;
   void Set(const std::string& name, Value value) { values_[name] = std::move(value); }
+  // Forgets the constants that no node behind this one reads, which may be large.
+  void ForgetRead(const onnx_schema::Node& node);
   // Nodes and outputs of the graph that read the value.
   int64_t ReaderCount(const std::string& name) const;
 
@@ -199,7 +213,7 @@ class NetworkBuilder {
   // called like the node's layer with these weights, followed by `suffix`.
   absl::StatusOr<ImageValue> AddExtra(const onnx_schema::Node& node,
                                       const std::vector<Weight>& weights, std::string_view suffix,
-                                      Layer layer, const ImageValue& x);
+                                      Layer layer, const std::vector<ImageValue>& inputs);
 
   // Adds the layer of a node that adds or multiplies by a constant for each channel, which the
   // graph calls `value`, and which may be the tensor `stored` of the file.
@@ -304,6 +318,7 @@ class NetworkBuilder {
   absl::flat_hash_map<std::string, int64_t> name_counts_;  // names of layers that were asked for
   absl::flat_hash_map<std::string, Value> values_;
   absl::flat_hash_map<std::string, int64_t> readers_;
+  absl::flat_hash_map<std::string, int64_t> read_;  // how often nodes have read a value
 };
 
 }  // namespace neap::nets

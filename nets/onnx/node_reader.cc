@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/nets/onnx/axes/rearrange.h"
+#include "neap/nets/onnx/operators.h"
 
 namespace neap::nets {
 
@@ -130,15 +131,18 @@ const AttentionPart* NodeReader::IfAttentionPart(int i) const {
   return value == nullptr ? nullptr : std::get_if<AttentionPart>(value);
 }
 
-absl::Status NodeReader::CheckNoFormula(int i) const {
-  if (!IfImage(i)->formula.has_value()) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat(
-      Input(i), " is a step of a formula, which neap only has as a whole, as in GELU"));
+absl::StatusOr<ImageValue> NodeReader::ComputedImage(int i) const {
+  ASSIGN_OR_RETURN(ImageValue image, AnyImage(i));
+  if (!image.formula.has_value()) return image;
+  absl::StatusOr<ImageValue> computed = operators::AsLayers(node_, network_, image);
+  if (!computed.ok())
+    return absl::UnimplementedError(absl::StrCat(Input(i), " ", computed.status().message()));
+  network_.Set(node_.input(i), *computed);  // other nodes read what the layers have made
+  return computed;
 }
 
 absl::StatusOr<ImageValue> NodeReader::PaddedImage(int i) const {
-  ASSIGN_OR_RETURN(ImageValue image, AnyImage(i));
-  RETURN_IF_ERROR(CheckNoFormula(i));
+  ASSIGN_OR_RETURN(ImageValue image, ComputedImage(i));
   if (image.is_image() || image.is_flat()) return image;
   image = WithPadding(std::move(image));
   if (image.rank() == 2) {
@@ -162,8 +166,7 @@ absl::StatusOr<ImageValue> NodeReader::Image(int i) const {
 }
 
 absl::StatusOr<ImageValue> NodeReader::ImageOfAnyLayout(int i) const {
-  ASSIGN_OR_RETURN(ImageValue image, AnyImage(i));
-  RETURN_IF_ERROR(CheckNoFormula(i));
+  ASSIGN_OR_RETURN(ImageValue image, ComputedImage(i));
   return WithPadding(std::move(image));
 }
 

@@ -97,8 +97,8 @@ class NodeReader {
   const Value* InputValue(int i) const;
   // A layer's output, perhaps a step of a formula, or with the zeros of a Pad.
   absl::StatusOr<ImageValue> AnyImage(int i) const;
-  // UNIMPLEMENTED otherwise. The input is a layer's output.
-  absl::Status CheckNoFormula(int i) const;
+  // The same without a formula: layers compute that of the input, if there are layers that do.
+  absl::StatusOr<ImageValue> ComputedImage(int i) const;
   const onnx_schema::Attribute* Ask(std::string_view name, onnx_schema::Attribute::Type type);
   // "its input 1 ('x')"
   std::string Input(int i) const;

@@ -30,6 +30,8 @@ Operator Conv, ConvTranspose, MaxPool, AveragePool, GlobalAveragePool, Pad;
 Operator Gemm, MatMul, BatchNormalization, Lrn;
 // nets/onnx/norms/norm_operators.cc
 Operator GroupNormalization, InstanceNormalization, LayerNormalization, StepOfNorm;
+// nets/onnx/norms/square_norms.cc
+Operator MeanOfSquares, ReduceL2;
 // nets/onnx/element_operators.cc
 Operator Activation, LeakyRelu, Elu, Gelu, Clip, Dropout, Softmax;
 // nets/onnx/axes/part_operators.cc
@@ -48,13 +50,21 @@ absl::Status AddPositions(const NodeReader& node, NetworkBuilder& network, const
                           Constant constant, const std::string& name);
 // nets/onnx/affine_operators.cc
 Operator Sum, Sub, Mul, Div, Neg, HardSigmoid, PRelu;
+// Adds the layer of x and a constant of any axes of it, input `constant` of a node that multiplies
+// them, and returns what it computes.
+absl::StatusOr<ImageValue> AddMultiplied(NodeReader& node, NetworkBuilder& network,
+                                         const ImageValue& x, int constant);
 // nets/onnx/formula_operators.cc. A Step reads a formula (NodeReader::ReadsFormula), or twice the
 // same value.
 Operator Step, Erf, Pow;
+// The value of a formula without functions as the layers of a polynomial, called after the node
+// that reads it. Errors: UNIMPLEMENTED, "is ...", for any other formula.
+absl::StatusOr<ImageValue> AsLayers(const onnx_schema::Node& node, NetworkBuilder& network,
+                                    const ImageValue& x);
 // nets/onnx/shape_operators.cc
 Operator ChangeAxes, Transpose, ReduceMean, Same, Shape;
 // nets/onnx/resize_operators.cc
-Operator Resize, DepthToSpace, SpaceToDepth;
+Operator Resize, Expand, DepthToSpace, SpaceToDepth;
 
 }  // namespace operators
 }  // namespace neap::nets

@@ -94,6 +94,7 @@ absl::Status AddNodes(const onnx_schema::Graph& graph, NetworkBuilder& network) 
     NodeReader node(proto, network);
     ASSIGN_OR_RETURN(const std::optional<Refusal> refusal, AddNode(node, network));
     if (refusal.has_value()) report.Add(proto, *refusal);
+    network.ForgetRead(proto);
   }
   return report.ToStatus(graph.node_size());
 }

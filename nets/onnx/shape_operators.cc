@@ -25,7 +25,7 @@ namespace {
 // A value whose axes the node changes, in any order of them.
 absl::StatusOr<ImageValue> AnyImage(NodeReader& node) {
   ASSIGN_OR_RETURN(ImageValue x, node.FormulaImage(0));
-  if (x.formula.has_value()) return node.Image(0);  // the error
+  if (x.formula.has_value()) return node.ImageOfAnyLayout(0);  // layers compute it
   return x;
 }
 
@@ -178,6 +178,8 @@ absl::Status Transpose(NodeReader& node, NetworkBuilder& network) {
 }
 
 absl::Status ReduceMean(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(const bool is_of_squares, IsMeanOfSquares(node));
+  if (is_of_squares) return MeanOfSquares(node, network);
   ASSIGN_OR_RETURN(ImageValue x, AnyImage(node));
   ASSIGN_OR_RETURN(const bool begins_norm, IsChannelMean(node, x));
   if (begins_norm) {

@@ -20,6 +20,7 @@
 #include "neap/layers/pooling.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
+#include "neap/nets/onnx/axes/mirrored_pad.h"
 #include "neap/nets/onnx/even_window.h"
 #include "neap/nets/onnx/node_axes.h"
 #include "neap/nets/onnx/operators.h"
@@ -126,7 +127,7 @@ absl::StatusOr<Placed> PlaceWindow(NodeReader& node, NetworkBuilder& network, co
   const auto even = fit(inner, pad, true);
   if (!even.has_value()) return NoSuchWindow(window, x.spec.shape.spatial().size());
   ASSIGN_OR_RETURN(ImageValue padded,
-                   network.AddExtra(node.proto(), weights, "_pad", even->zeros, inner));
+                   network.AddExtra(node.proto(), weights, "_pad", even->zeros, {inner}));
   return Placed{std::move(padded), *even};
 }
 
@@ -143,7 +144,8 @@ absl::Status CutOff(NodeReader& node, NetworkBuilder& network, const std::vector
                     const Crop& crop) {
   const std::string& output = node.proto().output(0);
   const ImageValue whole = std::get<ImageValue>(*network.Find(output));
-  ASSIGN_OR_RETURN(ImageValue part, network.AddExtra(node.proto(), weights, "_crop", crop, whole));
+  ASSIGN_OR_RETURN(ImageValue part,
+                   network.AddExtra(node.proto(), weights, "_crop", crop, {whole}));
   network.Set(output, std::move(part));
   return absl::OkStatus();
 }
@@ -247,6 +249,13 @@ absl::StatusOr<Padding> ReadPads(NodeReader& node, const neap::Shape& x) {
   }
   if (!fits) return Not("pads", pads, "only spatial axes can be padded");
   return padding;
+}
+
+// Whether a Pad adds and takes nothing, in whatever mode.
+absl::StatusOr<bool> HasNoPads(NodeReader& node, size_t rank) {
+  ASSIGN_OR_RETURN(const std::vector<int64_t> pads, node.IntsOrInput("pads", 1));
+  const bool fits = node.HasInput(3) || pads.size() == 2 * rank;
+  return fits && std::all_of(pads.begin(), pads.end(), [](int64_t pad) { return pad == 0; });
 }
 
 // The output is the image with zeros around it, which a reader may add itself.
@@ -358,13 +367,19 @@ absl::Status GlobalAveragePool(NodeReader& node, NetworkBuilder& network) {
 }
 
 absl::Status Pad(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(ImageValue x, node.Image(0));
-  RETURN_IF_ERROR(CheckIsImage(x));
+  ASSIGN_OR_RETURN(ImageValue x, node.ImageOfAnyLayout(0));
   const std::string mode = node.String("mode", "constant");
   const double stated = node.Float("value", 0);  // before opset 11
+  ASSIGN_OR_RETURN(const bool changes_nothing, HasNoPads(node, x.rank()));
+  if (changes_nothing && !network.written_by_neap()) {  // whatever axes it has
+    network.Set(node.proto().output(0), std::move(x));
+    return absl::OkStatus();
+  }
+  if (mode != "constant") return AddMirroredPad(node, network, mode, std::move(x));
+  ASSIGN_OR_RETURN(x, node.Image(0));
+  RETURN_IF_ERROR(CheckIsImage(x));
   ASSIGN_OR_RETURN(const double value, node.Scalar(2, stated));
-  if (mode != "constant" || value != 0)
-    return absl::UnimplementedError("it pads with other values than 0");
+  if (value != 0) return absl::UnimplementedError("it pads with other values than 0");
   ASSIGN_OR_RETURN(const Padding pads, ReadPads(node, x.spec.shape));
   Padding zeros, cut;
   for (size_t i = 0; i < zeros.before.size(); ++i) {
@@ -375,7 +390,7 @@ absl::Status Pad(NodeReader& node, NetworkBuilder& network) {
   }
   if (cut != Padding{}) {  // negative pads
     const Crop crop = CropOf(x.spec.shape, cut);
-    ASSIGN_OR_RETURN(x, network.AddExtra(node.proto(), {}, "_crop", crop, x));
+    ASSIGN_OR_RETURN(x, network.AddExtra(node.proto(), {}, "_crop", crop, {x}));
   }
   return AddZeros(node, network, x, ZerosOf(zeros, x.spec.shape.spatial_axes()));
 }

@@ -79,7 +79,7 @@ absl::Status TakeRange(const NodeReader& node, NetworkBuilder& network, const Ra
   const Layer part = PartOf(x, range);
   Arrangement arrangement = ArrangementOfPart(x, range);
   x.arrangement = Arrangement::OfLayer(x.arrangement.layer());
-  ASSIGN_OR_RETURN(x, network.AddExtra(node.proto(), {}, suffix, part, x));
+  ASSIGN_OR_RETURN(x, network.AddExtra(node.proto(), {}, suffix, part, {x}));
   x.arrangement = std::move(arrangement);
   return absl::OkStatus();
 }

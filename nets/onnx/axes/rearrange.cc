@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -94,10 +95,40 @@ std::vector<std::vector<Factors>> FirstSteps(const std::vector<Factors>& wanted)
   return {channels_first, wanted_first, wanted_last};
 }
 
+// All that a permutation of up to kMaxAxes runs of the layer's factors makes.
+std::vector<std::vector<Factors>> AllSteps(const std::vector<Factors>& wanted) {
+  Factors factors;
+  for (const Factors& axis : wanted) factors.insert(factors.end(), axis.begin(), axis.end());
+  std::sort(factors.begin(), factors.end(), IsBefore);
+  constexpr size_t kMaxFactors = 8;
+  std::vector<std::vector<Factors>> steps;
+  if (factors.size() > kMaxFactors || factors.size() < 2) return steps;
+  const size_t places = factors.size() - 1;  // where a run may end
+  for (size_t ends = 1; ends < size_t{1} << places; ++ends) {
+    std::vector<Factors> runs(1);
+    for (size_t i = 0; i <= places; ++i) {
+      runs.back().push_back(factors[i]);
+      if (i < places && (ends >> i & 1) != 0) runs.emplace_back();
+    }
+    if (runs.size() > kMaxAxes) continue;
+    std::vector<size_t> order(runs.size());
+    std::iota(order.begin(), order.end(), 0);
+    while (std::next_permutation(order.begin(), order.end())) {
+      std::vector<Factors> step = {runs[order[0]], {}};
+      for (size_t i = 1; i < order.size(); ++i)
+        step[1].insert(step[1].end(), runs[order[i]].begin(), runs[order[i]].end());
+      steps.push_back(std::move(step));
+    }
+  }
+  return steps;
+}
+
 // Where one permutation has too many axes, another one comes before it.
 absl::StatusOr<ImageValue> InTwoSteps(const Node& node, NetworkBuilder& network,
                                       const ImageValue& x, const std::vector<Factors>& wanted) {
-  for (const std::vector<Factors>& first : FirstSteps(wanted)) {
+  std::vector<std::vector<Factors>> steps = FirstSteps(wanted);
+  for (std::vector<Factors>& step : AllSteps(wanted)) steps.push_back(std::move(step));
+  for (const std::vector<Factors>& first : steps) {
     const std::optional<Rearrangement> parts = Rearrange(x.arrangement, first, kMaxAxes);
     if (!parts.has_value() || parts->IsNothing()) continue;
     std::vector<int64_t> layer = parts->arrangement.layer();
@@ -140,7 +171,7 @@ absl::StatusOr<ImageValue> WithAxes(const Node& node, NetworkBuilder& network, c
   const Node& named = x.transpose == nullptr ? node : *x.transpose;
   ImageValue made = Plain(x);
   const auto add = [&](const char* suffix, const Layer& layer) -> absl::Status {
-    ASSIGN_OR_RETURN(made, network.AddExtra(named, {}, suffix, layer, made));
+    ASSIGN_OR_RETURN(made, network.AddExtra(named, {}, suffix, layer, {made}));
     return absl::OkStatus();
   };
   if (const std::optional<Layer> shuffle = ShuffleOf(x, wanted)) {

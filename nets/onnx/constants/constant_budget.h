@@ -24,8 +24,11 @@ class ConstantBudget {
       count = SaturatingProduct(count, extent);
     }
     constexpr int64_t kMaxTimes = 16;
-    constexpr int64_t kAlways = int64_t{1} << 24;
-    if (count <= kAlways + kMaxTimes * read_ - used_) {
+    constexpr int64_t kAlways = int64_t{1} << 26;
+    constexpr int64_t kAlwaysOfOne = int64_t{1} << 24;
+    const bool fits =
+        count <= kAlwaysOfOne + kMaxTimes * read_ && count <= kAlways + kMaxTimes * read_ - used_;
+    if (fits) {
       used_ += count;
       return absl::OkStatus();
     }

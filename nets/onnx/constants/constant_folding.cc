@@ -12,6 +12,8 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/nets/onnx/constants/constant_arrays.h"
 #include "neap/nets/onnx/constants/constant_math.h"
+#include "neap/nets/onnx/constants/constant_sums.h"
+#include "neap/nets/onnx/constants/fold_sums.h"
 #include "neap/nets/onnx/node_axes.h"
 
 namespace neap::nets {
@@ -163,6 +165,52 @@ absl::StatusOr<Constant> FoldClip(NodeReader& node, NetworkBuilder& network) {
   return data;
 }
 
+absl::StatusOr<Constant> FoldTile(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(Constant data, node.Constant(0));
+  ASSIGN_OR_RETURN(const Constant times, node.Constant(1));
+  if (times.values.size() != data.dims.size())
+    return absl::InvalidArgumentError("it does not say how often each axis is repeated");
+  for (size_t axis = 0; axis < data.dims.size(); ++axis) {
+    const int64_t count = ToInteger(times.values[axis]), extent = data.dims[axis];
+    Dims dims = data.dims;
+    dims[axis] = SaturatingProduct(extent, count);
+    RETURN_IF_ERROR(network.CountConstant(dims));
+    Dims positions(static_cast<size_t>(dims[axis]));
+    for (size_t i = 0; i < positions.size(); ++i) positions[i] = static_cast<int64_t>(i) % extent;
+    if (count != 1) data = Taken(data, axis, positions);
+  }
+  return data;
+}
+
+absl::StatusOr<Constant> FoldPad(NodeReader& node, NetworkBuilder& network) {
+  ASSIGN_OR_RETURN(Constant data, node.Constant(0));
+  ASSIGN_OR_RETURN(const Dims pads, node.IntsOrInput("pads", 1));
+  ASSIGN_OR_RETURN(const double value, node.Scalar(2, 0));
+  const size_t rank = data.dims.size();
+  if (node.String("mode", "constant") != "constant" || node.HasInput(3) || pads.size() != 2 * rank)
+    return NotComputed("by other pads than those of one number for all axes");
+  for (size_t axis = 0; axis < rank; ++axis) {
+    std::vector<Constant> parts;
+    Dims dims = data.dims;
+    for (const int64_t pad : {pads[axis], int64_t{-1}, pads[axis + rank]}) {
+      if (pad == -1) {
+        parts.push_back(data);
+        continue;
+      }
+      if (pad < 0) return NotComputed("by negative pads");
+      Dims of_pad = data.dims;
+      of_pad[axis] = pad;
+      dims[axis] += pad;
+      RETURN_IF_ERROR(network.CountConstant(of_pad));
+      const Constant number = {.values = {value}, .type = data.type};
+      parts.push_back(BroadcastTo(number, of_pad));
+    }
+    RETURN_IF_ERROR(network.CountConstant(dims));
+    data = Concatenated(parts, axis);
+  }
+  return data;
+}
+
 absl::StatusOr<Constant> OfElements(NodeReader& node, NetworkBuilder& network) {
   if (node.op() == "Mod" && node.Int("fmod", 0) != 0)
     return NotComputed("by a remainder that has the sign of what is divided");
@@ -231,12 +279,25 @@ struct Folded {
   absl::StatusOr<Constant> (*compute)(NodeReader& node, NetworkBuilder& network);
 };
 constexpr Folded kFolded[] = {
-    {"Cast", FoldCast},     {"Clip", FoldClip},
-    {"Concat", FoldConcat}, {"ConstantOfShape", FoldConstantOfShape},
-    {"Expand", FoldExpand}, {"Gather", FoldGather},
-    {"Range", FoldRange},   {"ScatterND", FoldScatterNd},
-    {"Shape", FoldShape},   {"Size", FoldSize},
-    {"Slice", FoldSlice},   {"Transpose", FoldTranspose},
+    {"BatchNormalization", FoldBatchNorm},
+    {"Cast", FoldCast},
+    {"Clip", FoldClip},
+    {"Concat", FoldConcat},
+    {"ConstantOfShape", FoldConstantOfShape},
+    {"Conv", FoldConv},
+    {"CumSum", FoldCumSum},
+    {"Expand", FoldExpand},
+    {"Gather", FoldGather},
+    {"Gemm", FoldGemm},
+    {"MatMul", FoldMatMul},
+    {"Pad", FoldPad},
+    {"Range", FoldRange},
+    {"ScatterND", FoldScatterNd},
+    {"Shape", FoldShape},
+    {"Size", FoldSize},
+    {"Slice", FoldSlice},
+    {"Tile", FoldTile},
+    {"Transpose", FoldTranspose},
 };
 
 const Folded* FindFolded(std::string_view op) {
@@ -305,9 +366,12 @@ absl::StatusOr<Value> FoldOne(NodeReader& node, NetworkBuilder& network) {
     return Value(std::move(data));
   }
   const Folded* const folded = FindFolded(node.op());
-  if (folded == nullptr && !IsElementwise(node.op())) return NotComputed("by this operator");
-  ASSIGN_OR_RETURN(Constant result,
-                   folded == nullptr ? OfElements(node, network) : folded->compute(node, network));
+  const bool reduces = IsReduction(node.op());
+  if (folded == nullptr && !reduces && !IsElementwise(node.op()))
+    return NotComputed("by this operator");
+  ASSIGN_OR_RETURN(Constant result, folded != nullptr ? folded->compute(node, network)
+                                    : reduces         ? FoldReduce(node, network)
+                                                      : OfElements(node, network));
   return Value(std::move(result));
 }
 
@@ -315,7 +379,7 @@ absl::StatusOr<Value> FoldOne(NodeReader& node, NetworkBuilder& network) {
 
 bool CanFold(std::string_view op) {
   return op == "Constant" || op == "Identity" || op == "Split" || ChangesAxes(op) ||
-         FindFolded(op) != nullptr || IsElementwise(op);
+         FindFolded(op) != nullptr || IsReduction(op) || IsElementwise(op);
 }
 
 absl::Status Fold(NodeReader& node, NetworkBuilder& network) {

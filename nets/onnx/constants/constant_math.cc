@@ -88,6 +88,8 @@ struct Unary {
 constexpr Unary kUnary[] = {
     {"Abs", [](double x) { return std::abs(x); }},
     {"Ceil", [](double x) { return std::ceil(x); }},
+    {"Cos", [](double x) { return std::cos(x); }},
+    {"Erf", [](double x) { return std::erf(x); }},
     {"Exp", [](double x) { return std::exp(x); }},
     {"Floor", [](double x) { return std::floor(x); }},
     {"Log", [](double x) { return std::log(x); }},
@@ -100,6 +102,7 @@ constexpr Unary kUnary[] = {
     {"Sign", [](double x) { return x > 0   ? 1.0
                                    : x < 0 ? -1.0
                                            : x; }},
+    {"Sin", [](double x) { return std::sin(x); }},
     {"Sqrt", [](double x) { return std::sqrt(x); }},
     {"Tanh", [](double x) { return std::tanh(x); }},
 };

@@ -141,6 +141,8 @@ absl::Status StepOf(NodeReader& node, NetworkBuilder& network, NormPart part) {
     part.stage = Stage::kVariance;
   } else if (op == "Sqrt" && part.stage == Stage::kShifted) {
     part.stage = Stage::kDeviation;
+  } else if (op == "Reciprocal" && part.stage == Stage::kDeviation) {
+    part.stage = Stage::kInverse;
   } else {
     return NotANorm();
   }
@@ -156,6 +158,10 @@ absl::Status StepWithConstant(NodeReader& node, NetworkBuilder& network, NormPar
   } else if (node.op() == "Add" && part.stage == Stage::kVariance) {
     part.stage = Stage::kShifted;
     part.epsilon = static_cast<float>(constant);
+  } else if (node.op() == "Div" && i == 0 && part.stage == Stage::kDeviation && constant == 1) {
+    part.stage = Stage::kInverse;
+  } else if (node.op() == "Clip" && part.is_sum && !node.HasInput(2)) {
+    part.epsilon = static_cast<float>(constant * constant);
   } else {
     return NotANorm();
   }
@@ -163,10 +169,18 @@ absl::Status StepWithConstant(NodeReader& node, NetworkBuilder& network, NormPar
   return absl::OkStatus();
 }
 
+// An Expand to the extents of x.
+absl::Status Repeat(NodeReader& node, NetworkBuilder& network, const NormPart& part) {
+  ASSIGN_OR_RETURN(const Constant dims, node.Constant(1));
+  if (ToIntegers(dims) != part.x.dims()) return NotANorm();
+  network.Set(node.proto().output(0), NormPart(part));
+  return absl::OkStatus();
+}
+
 // The same of two parts.
 absl::Status StepOfBoth(NodeReader& node, NetworkBuilder& network, NormPart a, const NormPart& b) {
   if (!IsSame(a.x, b.x) || a.stage != Stage::kCentred) return NotANorm();
-  if (node.op() == "Div" && b.stage == Stage::kDeviation)
+  if (node.op() == "Div" && b.stage == Stage::kDeviation && !b.axis.has_value())
     return AddNorm(node, network, LayerNorm{.epsilon = b.epsilon}, std::move(a.x), {});
   if (node.op() != "Mul" || b.stage != Stage::kCentred) return NotANorm();
   a.stage = Stage::kSquares;
@@ -239,10 +253,14 @@ absl::Status StepOfNorm(NodeReader& node, NetworkBuilder& network) {
   if (a != nullptr && b != nullptr) return StepOfBoth(node, network, *a, *b);
   const NormPart& part = a != nullptr ? *a : *b;
   const int other = a != nullptr ? 1 : 0;
+  if (node.op() == "Expand" && part.axis.has_value()) return Repeat(node, network, part);
   if (node.IsConstant(other) && node.op() != "ReduceMean")
     return StepWithConstant(node, network, part, other);
   if (const ImageValue* const x = node.IfImage(other)) {
     const bool centres = node.op() == "Sub" && part.stage == Stage::kMean && other == 0;
+    const bool divides = node.op() == "Div" && part.stage == Stage::kDeviation && other == 0;
+    const bool multiplies = node.op() == "Mul" && part.stage == Stage::kInverse;
+    if ((divides || multiplies) && IsSame(*x, part.x)) return AddNormOfSquares(node, network, part);
     if (!centres || !IsSame(*x, part.x)) return NotANorm();
     network.Set(node.proto().output(0), NormPart{Stage::kCentred, part.x});
     return absl::OkStatus();

@@ -1,4 +1,4 @@
-// Layer norms that a graph computes step by step.
+// Norms that a graph computes step by step.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -10,5 +10,10 @@ namespace neap::nets {
 // Whether the node, a ReduceMean of these images, computes the mean over the channels alone, and
 // keeps their axis.
 absl::StatusOr<bool> IsChannelMean(NodeReader& node, const ImageValue& x);
+
+// Whether the node, a ReduceMean, computes the mean of the squares along one axis that it keeps.
+absl::StatusOr<bool> IsMeanOfSquares(NodeReader& node);
+// Adds the layers of the images by the root of the mean, or of the sum, of their squares.
+absl::Status AddNormOfSquares(NodeReader& node, NetworkBuilder& network, const NormPart& part);
 
 }  // namespace neap::nets

@@ -27,47 +27,13 @@
 #include "neap/nets/onnx/constants/constant_math.h"
 #include "neap/nets/onnx/node_axes.h"
 #include "neap/nets/onnx/operators.h"
+#include "neap/nets/onnx/tokens/constant_query.h"
+#include "neap/nets/onnx/tokens/head_axes.h"
 
 namespace neap::nets::operators {
 namespace {
 
 using Stage = AttentionPart::Stage;
-
-absl::Status NoAttention() {
-  return absl::UnimplementedError(
-      "it reads the product of two layers' outputs, which neap has in an attention only");
-}
-
-// The heads, positions and dimensions of a query, key or value in the graph, without N.
-struct HeadAxes {
-  Factors heads, positions, dims;
-};
-
-// Absent unless the tensor has N before the heads, and then positions and dimensions.
-std::optional<HeadAxes> HeadAxesOf(const ImageValue& x) {
-  const std::vector<Factors>& axes = x.arrangement.axes();
-  if (axes.size() < 3 || axes[0].empty() || axes[0][0].axis != 0) return std::nullopt;
-  HeadAxes found = {.heads = {}, .positions = axes[axes.size() - 2], .dims = axes.back()};
-  for (size_t i = 0; i + 2 < axes.size(); ++i)
-    found.heads.insert(found.heads.end(), axes[i].begin(), axes[i].end());
-  found.heads.erase(found.heads.begin());  // N
-  return found;
-}
-
-// x with all heads as its channels. Where the positions are those of the layer, they stay so.
-absl::StatusOr<ImageValue> WithHeads(const NodeReader& node, NetworkBuilder& network,
-                                     const ImageValue& x) {
-  const std::optional<HeadAxes> axes = HeadAxesOf(x);
-  if (!axes.has_value()) return NoAttention();
-  Factors channels = axes->heads;
-  channels.insert(channels.end(), axes->dims.begin(), axes->dims.end());
-  const std::vector<Factors> of_layer = Arrangement::OfLayer(x.arrangement.layer()).axes();
-  Factors spatial;
-  for (size_t i = 2; i < of_layer.size(); ++i)
-    spatial.insert(spatial.end(), of_layer[i].begin(), of_layer[i].end());
-  if (Joined(channels) == of_layer[1] && Joined(axes->positions) == Joined(spatial)) return x;
-  return WithAxes(node.proto(), network, x, {channels, axes->positions});
-}
 
 // The layer's output before products with numbers, which `scale` gets.
 ImageValue WithoutScale(const ImageValue& x, const NetworkBuilder& network, double& scale) {
@@ -101,8 +67,10 @@ absl::StatusOr<AttentionPart> ScoresOf(const NodeReader& node, NetworkBuilder& n
   }
   if (!fits || !HeadAxesOf(query).has_value() || !HeadAxesOf(key).has_value()) return NoAttention();
   AttentionPart part;
-  ASSIGN_OR_RETURN(part.query, WithHeads(node, network, WithoutScale(query, network, part.scale)));
-  ASSIGN_OR_RETURN(part.key, WithHeads(node, network, WithoutScale(key, network, part.scale)));
+  ASSIGN_OR_RETURN(part.query,
+                   WithHeads(node.proto(), network, WithoutScale(query, network, part.scale)));
+  ASSIGN_OR_RETURN(part.key,
+                   WithHeads(node.proto(), network, WithoutScale(key, network, part.scale)));
   part.heads = ExtentOf(HeadAxesOf(part.query)->heads);
   part.kv_heads = ExtentOf(HeadAxesOf(part.key)->heads);
   part.dims = q;
@@ -234,7 +202,7 @@ absl::Status AddAttention(const NodeReader& node, NetworkBuilder& network,
   const bool fits = v.size() == part.dims.size() && v[v.size() - 2] == part.dims.back() &&
                     HeadAxesOf(given).has_value();
   if (!fits) return NoAttention();
-  ASSIGN_OR_RETURN(const ImageValue value, WithHeads(node, network, given));
+  ASSIGN_OR_RETURN(const ImageValue value, WithHeads(node.proto(), network, given));
   if (ExtentOf(HeadAxesOf(value)->heads) != part.kv_heads) return NoAttention();
   const int64_t dims = part.query.spec.shape.c() / part.heads;
   const bool is_default = std::abs(part.scale * std::sqrt(static_cast<double>(dims)) - 1) < 1e-5;
@@ -260,6 +228,23 @@ absl::Status AddAttention(const NodeReader& node, NetworkBuilder& network,
   return absl::OkStatus();
 }
 
+// The product of the weights with values {N, heads, Tk, d}, or of values {N, heads, d, Tk} with the
+// weights {N, heads, Tk, Tq}.
+absl::Status AddWithValue(NodeReader& node, NetworkBuilder& network, int at,
+                          const AttentionPart& part) {
+  const int other = 1 - at;
+  const bool fits = node.op() == "MatMul" && (at == 1) == part.is_transposed;
+  if (!fits || node.IfImage(other) == nullptr) return NoAttention();
+  ASSIGN_OR_RETURN(ImageValue value, node.ImageOfAnyLayout(other));
+  if (value.rank() != part.dims.size()) return NoAttention();
+  if (!part.is_transposed) return AddAttention(node, network, part, value);
+  value.arrangement = value.arrangement.Transposed(Swapped(value.rank()));
+  RETURN_IF_ERROR(AddAttention(node, network, part, value));
+  const auto& output = std::get<ImageValue>(*network.Find(node.proto().output(0)));
+  network.SetArrangement(node.proto(), output.arrangement.Transposed(Swapped(output.rank())));
+  return absl::OkStatus();
+}
+
 // The scores where the mask is true, and else the number.
 absl::Status HideScores(NodeReader& node, NetworkBuilder& network, AttentionPart& part) {
   if (node.IfAttentionPart(1) == nullptr && node.IfAttentionPart(2) == nullptr)
@@ -282,6 +267,19 @@ absl::Status DivideScores(NodeReader& node, AttentionPart& part) {
   return absl::OkStatus();
 }
 
+// A number for each head, {heads, 1, 1}, which multiplies the query instead.
+absl::Status ScaleHeads(NodeReader& node, NetworkBuilder& network, int factors,
+                        AttentionPart& part) {
+  ASSIGN_OR_RETURN(const Constant constant, node.Constant(factors));
+  const size_t rank = constant.dims.size();
+  const bool is_of_heads = rank >= 3 && rank <= part.dims.size() &&
+                           constant.dims[rank - 1] * constant.dims[rank - 2] == 1;
+  if (!is_of_heads || part.query.rank() != part.dims.size()) return NoAttention();
+  ASSIGN_OR_RETURN(const ImageValue query, AddMultiplied(node, network, part.query, factors));
+  ASSIGN_OR_RETURN(part.query, WithHeads(node.proto(), network, query));
+  return absl::OkStatus();
+}
+
 // What an operator makes of the scores.
 absl::Status ChangeScores(NodeReader& node, NetworkBuilder& network, int at, AttentionPart& part) {
   const std::string_view op = node.op();
@@ -300,6 +298,8 @@ absl::Status ChangeScores(NodeReader& node, NetworkBuilder& network, int at, Att
   if (!scales || !node.IsConstant(other) || part.bias.has_value() || part.causal ||
       part.added.has_value())
     return NoAttention();
+  ASSIGN_OR_RETURN(const Constant factor, node.Constant(other));
+  if (op == "Mul" && factor.values.size() > 1) return ScaleHeads(node, network, other, part);
   ASSIGN_OR_RETURN(const double number, node.Scalar(other, 1));
   part.scale *= op == "Mul" ? number : 1 / number;
   return absl::OkStatus();
@@ -334,10 +334,17 @@ absl::StatusOr<ImageValue> WithFourAxes(NodeReader& node, int i, int64_t heads) 
 }  // namespace
 
 absl::Status AttentionScores(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(const ImageValue query, node.ImageOfAnyLayout(0));
   ASSIGN_OR_RETURN(ImageValue key, node.ImageOfAnyLayout(1));
-  if (key.rank() < 3 || query.rank() != key.rank()) return NoAttention();
+  if (key.rank() < 3) return NoAttention();
   key.arrangement = key.arrangement.Transposed(Swapped(key.rank()));
+  ImageValue query;
+  if (node.IsConstant(0)) {
+    ASSIGN_OR_RETURN(const Constant constant, node.Constant(0));
+    ASSIGN_OR_RETURN(query, ConstantQuery(node.proto(), network, constant, key));
+  } else {
+    ASSIGN_OR_RETURN(query, node.ImageOfAnyLayout(0));
+  }
+  if (query.rank() != key.rank()) return NoAttention();
   ASSIGN_OR_RETURN(AttentionPart part, ScoresOf(node, network, query, key));
   network.Set(node.proto().output(0), std::move(part));
   return absl::OkStatus();
@@ -347,11 +354,13 @@ absl::Status StepOfAttention(NodeReader& node, NetworkBuilder& network) {
   int at = 0;
   while (node.IfAttentionPart(at) == nullptr) ++at;
   AttentionPart part = *node.IfAttentionPart(at);
-  ASSIGN_OR_RETURN(const bool keeps, KeepsAll(node));
+  ASSIGN_OR_RETURN(bool keeps, KeepsAll(node));
   if (!keeps && part.stage == Stage::kWeights) {
-    if (node.op() != "MatMul" || at != 0 || node.IfImage(1) == nullptr) return NoAttention();
-    ASSIGN_OR_RETURN(const ImageValue value, node.ImageOfAnyLayout(1));
-    return AddAttention(node, network, part, value);
+    if (node.op() != "Transpose") return AddWithValue(node, network, at, part);
+    ASSIGN_OR_RETURN(const std::vector<int64_t> order, ReadOrder(node, std::ssize(part.dims)));
+    if (order != Swapped(order.size())) return NoAttention();
+    part.is_transposed = !part.is_transposed;
+    keeps = true;
   }
   if (!keeps) RETURN_IF_ERROR(ChangeScores(node, network, at, part));
   network.Set(node.proto().output(0), std::move(part));

@@ -222,7 +222,6 @@ TEST_CASE("a step of a formula that is not GELU is refused where it is read") {
   const std::string step = " is a step of a formula, which neap only has as a whole, as in GELU";
   refused([](auto& f, auto& x) { return f.model.Node("Relu", {f.Erf(x)}); }, step);
   refused([](auto& f, auto& x) { return f.Mul(x, f.Add(f.Erfs(x), f.Number(1))); }, step);
-  refused([](auto& f, auto& x) { return f.Mul(x, x); }, step);
   const std::string no_step = "it is no step of a formula that neap has, such as GELU";
   refused([](auto& f, auto& x) { return f.Mul(f.Erf(x), f.Erf(x)); }, no_step);
   refused([](auto& f, auto& x) { return f.Mul(f.model.Node("Relu", {x}), f.Erf(x)); }, no_step);
@@ -237,6 +236,27 @@ TEST_CASE("a step of a formula that is not GELU is refused where it is read") {
   const ScratchDirectory directory;
   const absl::Status status = ReadOnnx(model.Write(directory), {.batch = 2}).status();
   CHECK(std::string(status.message()).find("the output 'value1'" + step) != std::string::npos);
+}
+
+// The activation of CAFormer, and other polynomials of degree 2 and 3.
+TEST_CASE("a polynomial is the layers of its products and sums") {
+  const std::vector<Write> all = {
+      [](auto& f, auto& x) { return f.Mul(x, x); },
+      [](auto& f, auto& x) {
+        const std::string relu = f.model.Node("Relu", {x});
+        const std::string square = f.model.Node("Pow", {relu, f.Number(2)});
+        return f.Add(f.Mul(f.Number(0.9F), square), f.Number(-0.4F));
+      },
+      [](auto& f, auto& x) {
+        const std::string cube = f.model.Node("Pow", {x, f.Number(3)});
+        return f.Add(f.Mul(f.Number(0.3F), cube), f.Add(x, f.Number(0.5F)));
+      }};
+  for (const Write& write : all) {
+    FormulaBuilder f;
+    f.model.EndWithClasses(f.model.Node("Relu", {write(f, "x")}), 3 * 4 * 5);
+    CheckPredicts(f.model, kImage);
+    CheckPredicts(f.model, kImage, Layout::kChannelsLast);
+  }
 }
 
 TEST_CASE("the slopes of a PRelu are one number, or one for each channel") {

@@ -282,10 +282,22 @@ T RunNode(const Run& run) {
   if (op == "Softmax") return Softmax(run.in[0]);
   if (op == "LayerNormalization") return LayerNorm(run);
   if (op == "ReduceMean") return Mean(run);
+  if (op == "ReduceL2") {
+    T y = run.in[0];
+    const int64_t length = y.dims.back();
+    y.dims.back() = 1;
+    y.values.assign(y.values.size() / static_cast<size_t>(length), 0);
+    for (size_t i = 0; i < run.in[0].values.size(); ++i)
+      y.values[i / static_cast<size_t>(length)] += run.in[0].values[i] * run.in[0].values[i];
+    return Each(y, [](double sum) { return std::sqrt(sum); });
+  }
+  if (op == "Clip")
+    return Each(run.in[0], [&](double x) { return std::max(x, run.in[1].values[0]); });
   if (op == "Expand") return Broadcast(run.in[0], Common(run.in[0].dims, Integers(run.in[1])));
   if (op == "Add") return Both(run, std::plus<>());
   if (op == "Mul") return Both(run, std::multiplies<>());
   if (op == "Div") return Both(run, std::divides<>());
+  if (op == "Neg") return Each(run.in[0], [](double x) { return -x; });
   if (op == "Relu") return Each(run.in[0], [](double x) { return std::max(x, 0.0); });
   FAIL("the reference of arrays does not know " << op);
   return {};

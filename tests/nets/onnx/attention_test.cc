@@ -257,6 +257,84 @@ TEST_CASE("windows of an image are heads of one attention, and positions merge i
   }
 }
 
+TEST_CASE("an attention of values before the transposed weights is one layer") {
+  Vit vit;
+  const std::string x = vit.Patches();
+  std::vector<std::string> parts = vit.HeadsOf(x, kPatches);
+  for (std::string& part : parts) part = vit.Transpose(part, {0, 1, 3, 2});
+  std::string y = vit.Node("MatMul", {vit.Transpose(parts[0], {0, 1, 3, 2}), parts[1]});
+  y = vit.Node("Softmax", {y}, {{"axis", int64_t{-1}}});
+  y = vit.Node("MatMul", {parts[2], vit.Transpose(y, {0, 1, 3, 2})});
+  y = vit.Node("Add", {x, vit.Joined(vit.Transpose(y, {0, 1, 3, 2}), kPatches)});
+  vit.End(vit.Node("ReduceMean", {y}, {{"axes", Ints{1}}, {"keepdims", int64_t{0}}}));
+  const OnnxModel read = ReadVit(vit.model());
+  CHECK(LayersOf(read, "attention").size() == 1);
+  CHECK(LayersOf(read, "permute").empty());
+  CheckImages(vit.model());
+}
+
+// x cos + rotated(x) sin for each position and dimension, as timm rotates queries and keys.
+TEST_CASE("constants for each position and dimension of all heads are one layer") {
+  Vit vit;
+  constexpr int64_t kWide = 4;
+  const std::string patches = vit.Patches();
+  const std::string wide = vit.Linear("qkv", patches, kModelWidth, kAttentionHeads * kWide);
+  const std::string heads =
+      vit.Transpose(vit.Reshape(wide, {1, kPatches, kAttentionHeads, kWide}), {0, 2, 1, 3});
+  const auto every_second = [&](int64_t first) {
+    const std::vector<std::string> from = {heads, vit.Ints64({first}), vit.Ints64({1000}),
+                                           vit.Ints64({3}), vit.Ints64({2})};
+    return vit.Reshape(vit.Node("Slice", from), {1, kAttentionHeads, kPatches, kWide / 2, 1});
+  };
+  std::string rotated = vit.Node("Concat", {vit.Node("Neg", {every_second(1)}), every_second(0)},
+                                 {{"axis", int64_t{4}}});
+  rotated = vit.Reshape(rotated, {1, kAttentionHeads, kPatches, kWide});
+  const std::string cos = vit.Node("Mul", {heads, vit.model().Random("cos", {kPatches, kWide})});
+  const std::string sin = vit.Node("Mul", {rotated, vit.model().Random("sin", {kPatches, kWide})});
+  const std::string y = vit.Transpose(vit.Node("Add", {cos, sin}), {0, 2, 1, 3});
+  vit.End(vit.Node("ReduceMean",
+                   {vit.Linear("proj", vit.Reshape(y, {1, kPatches, kAttentionHeads * kWide}),
+                               kAttentionHeads * kWide, kModelWidth)},
+                   {{"axes", Ints{1}}, {"keepdims", int64_t{0}}}));
+  CHECK(LayersOf(ReadVit(vit.model()), "scale_shift").size() == 3);
+  CheckImages(vit.model());
+}
+
+// The dimensions attend to each other, as in XCiT: rows of unit length, and a number for each head.
+TEST_CASE("queries and keys of unit length, and numbers of heads, become layers") {
+  Vit vit;
+  const std::string x = vit.Patches();
+  std::vector<std::string> parts = vit.HeadsOf(x, kPatches);
+  for (std::string& part : parts) part = vit.Transpose(part, {0, 1, 3, 2});
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    const std::string length =
+        vit.Node("ReduceL2", {parts[i]}, {{"axes", Ints{-1}}, {"keepdims", int64_t{1}}});
+    const std::string positive = vit.Node("Clip", {length, vit.Number(1e-12F)});
+    const std::string repeated =
+        vit.Node("Expand", {positive, vit.Ints64({1, kAttentionHeads, kDims, kPatches})});
+    parts[i] = vit.Node("Div", {parts[i], repeated});
+  }
+  std::string y = vit.Node("MatMul", {parts[0], vit.Transpose(parts[1], {0, 1, 3, 2})});
+  y = vit.Node("Mul", {y, vit.model().RandomPositive("temperature", {kAttentionHeads, 1, 1})});
+  y = vit.Node("MatMul", {vit.Node("Softmax", {y}, {{"axis", int64_t{-1}}}), parts[2]});
+  y = vit.Node("Add", {x, vit.Joined(vit.Transpose(y, {0, 1, 3, 2}), kPatches)});
+  vit.End(vit.Node("ReduceMean", {y}, {{"axes", Ints{1}}, {"keepdims", int64_t{0}}}));
+  CHECK(LayersOf(ReadVit(vit.model()), "attention").size() == 1);
+  CheckImages(vit.model());
+}
+
+TEST_CASE("an attention whose query is a constant reads it from tokens") {
+  Vit vit;
+  const std::vector<std::string> parts = vit.HeadsOf(vit.Patches(), kPatches);
+  const std::string query = vit.model().Random("latent", {1, kAttentionHeads, 1, kDims});
+  std::string y = vit.Node("MatMul", {query, vit.Transpose(parts[1], {0, 1, 3, 2})});
+  y = vit.Node("MatMul", {vit.Node("Softmax", {y}, {{"axis", int64_t{-1}}}), parts[2]});
+  vit.End(
+      vit.Node("ReduceMean", {vit.Joined(y, 1)}, {{"axes", Ints{1}}, {"keepdims", int64_t{0}}}));
+  CHECK(LayersOf(ReadVit(vit.model()), "prepend_token").size() == 1);
+  CheckImages(vit.model());
+}
+
 TEST_CASE("layers between tokens move them, and back") {
   Vit vit;
   const std::string x = vit.Patches();
@@ -265,6 +343,18 @@ TEST_CASE("layers between tokens move them, and back") {
   vit.End(vit.Node("ReduceMean", {vit.Node("Relu", {y})},
                    {{"axes", Ints{1}}, {"keepdims", int64_t{0}}}));
   CheckImages(vit.model());
+}
+
+TEST_CASE("axes in an order that one permutation has too few axes for are moved in two") {
+  for (const Ints& order : {Ints{0, 5, 2, 4, 1, 3}, Ints{0, 5, 4, 2, 1, 3}}) {
+    Vit vit;
+    const std::string blocks = vit.Transpose(vit.Reshape("x", {1, 3, 2, 4, 2, 4}), order);
+    const std::string mixed =
+        vit.Linear("mix", vit.Reshape(vit.Node("Relu", {blocks}), {1, 16, 12}), 12, kModelWidth);
+    vit.End(vit.Node("ReduceMean", {mixed}, {{"axes", Ints{1}}, {"keepdims", int64_t{0}}}));
+    CHECK(LayersOf(ReadVit(vit.model()), "permute").size() == 2);
+    CheckImages(vit.model());
+  }
 }
 
 TEST_CASE("a product of two layers' outputs that is no attention is refused by its node") {

@@ -1,6 +1,7 @@
 // Constants that nodes compute, and those that layers take as their weights.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -257,15 +258,72 @@ TEST_CASE("entries of constants are replaced where a ScatterND says") {
             .find("it scatters to element 3 of 3") != std::string::npos);
 }
 
+TEST_CASE("constants are computed of others: sums, means, matrix products, repetitions") {
+  CHECK(Computed("Sin", {{0, 1, -1}})[1] == doctest::Approx(std::sin(1.0)));
+  CHECK(Computed("Cos", {{0, 1, -1}})[2] == doctest::Approx(std::cos(1.0)));
+  CHECK(Computed("Erf", {{0, 1, -1}})[1] == doctest::Approx(std::erf(1.0)));
+
+  OnnxBuilder model({1, 3});  // mean {3}, product {1, 6}, running sums {1, 6}
+  const std::string matrix = model.Floats("m", {2, 3}, {1, 2, 3, 5, 6, 7});
+  const std::string means = model.Node("ReduceMean", {matrix}, {{"axes", Ints{0}}});
+  const std::string other = model.Floats("o", {3, 2}, {1, 0, 0, 1, 2, 1});
+  const std::string product = model.Node("MatMul", {means, other});                      // 13, 9
+  const std::string tiled = model.Node("Tile", {product, model.Integers("t", {1, 2})});  // twice
+  const std::string sums = model.Node("CumSum", {tiled, model.Integers("axis", {1})});
+  model.Output(model.Node("Gemm", {"x", model.Random("w", {3, 4}), sums}));
+  const OnnxModel read = Read(model);
+  CHECK(read.weights.at("Gemm_5.bias") == std::vector<float>{13, 22, 35, 44});
+}
+
+TEST_CASE("a convolution has weights that the file standardises") {
+  OnnxBuilder model({1, 3, 4, 4});
+  const std::string given = model.Random("c.weight", {1, 2, 27});
+  const std::string one = model.Floats("one", {2}, {1, 1}),
+                    zero = model.Floats("zero", {2}, {0, 0});
+  const std::string weight =
+      model.Node("BatchNormalization", {given, one, zero, zero, one},
+                 {{"epsilon", 1e-5F}, {"momentum", 1.0F}, {"training_mode", int64_t{1}}});
+  const std::string kernel = model.Node("Reshape", {weight, model.Integers("k", {2, 3, 3, 3})});
+  model.Output(model.Node("Flatten", {model.Node("Conv", {"x", kernel})}));
+  const OnnxModel read = Read(model);
+  const std::vector<float> values = read.weights.at("Conv_3.weight");
+  REQUIRE(values.size() == 54);
+  for (const int64_t filter : {0, 1}) {
+    double mean = 0, squares = 0;
+    for (int64_t i = 0; i < 27; ++i) {
+      const auto value = static_cast<double>(values[static_cast<size_t>(27 * filter + i)]);
+      mean += value / 27;
+      squares += value * value / 27;
+    }
+    CHECK(std::abs(mean) < 1e-6);
+    CHECK(squares == doctest::Approx(1).epsilon(1e-3));
+  }
+}
+
 TEST_CASE("small files cannot make large constants") {
-  OnnxBuilder model({1, 3});
-  const std::string large =
-      model.Node("ConstantOfShape", {model.Integers("dims", {1 << 20, 1 << 20})});
-  model.Output(model.Node("MatMul", {"x", large}));
-  const ScratchDirectory directory;
-  const absl::Status status = ReadOnnx(model.Write(directory), {}).status();
-  CHECK(absl::IsUnimplemented(status));
-  CHECK(status.message().find("values are computed") != std::string::npos);
+  OnnxBuilder stated({1, 3}), multiplied({1, 3}), repeated({1, 3}), padded({1, 3});
+  const auto constant = [](OnnxBuilder& model, const std::string& name, const Ints& dims) {
+    return model.Node("ConstantOfShape", {model.Integers(name, dims)});
+  };
+  stated.Output(
+      stated.Node("MatMul", {"x", constant(stated, "dims", {int64_t{1} << 20, int64_t{1} << 20})}));
+  // 65,536 elements each: 65,536 products of {256, 1} and {1, 256}.
+  const std::string product =
+      multiplied.Node("MatMul", {constant(multiplied, "left", {256, 1, 256, 1}),
+                                 constant(multiplied, "right", {1, 256, 1, 256})});
+  multiplied.Output(multiplied.Node("MatMul", {"x", product}));
+  repeated.Output(repeated.Node(
+      "MatMul", {"x", repeated.Node("Tile", {constant(repeated, "one", {1, 1}),
+                                             repeated.Integers("times", {1 << 20, 1 << 20})})}));
+  padded.Output(padded.Node(
+      "MatMul", {"x", padded.Node("Pad", {constant(padded, "one", {1, 1}),
+                                          padded.Integers("pads", {1 << 20, 1 << 20, 0, 0})})}));
+  for (OnnxBuilder* const model : {&stated, &multiplied, &repeated, &padded}) {
+    const ScratchDirectory directory;
+    const absl::Status status = ReadOnnx(model->Write(directory), {}).status();
+    CHECK(absl::IsUnimplemented(status));
+    CHECK(status.message().find("values are computed") != std::string::npos);
+  }
 }
 
 }  // namespace

@@ -98,6 +98,12 @@ T Lrn(const Run& run) {
 }
 
 // The pads are those of all axes, or of height and width.
+// The pixel at this place of a Pad whose mode is not constant.
+int64_t PixelAt(int64_t place, int64_t extent, bool reflects) {
+  if (!reflects) return std::clamp<int64_t>(place, 0, extent - 1);
+  return place < 0 ? -place : place < extent ? place : 2 * (extent - 1) - place;
+}
+
 T Pad(const Run& run) {
   const T& x = run.in[0];
   const std::vector<double>& pads = run.in[1].values;
@@ -107,6 +113,14 @@ T Pad(const Run& run) {
   const int64_t left = pad(rank - 1);
   T y = Zeros({x.dims[0], x.dims[1], x.dims[2] + top + pad(2 * rank - 2),
                x.dims[3] + left + pad(2 * rank - 1)});
+  const std::string mode = run.Find("mode") == nullptr ? "constant" : run.Find("mode")->s();
+  if (mode != "constant") {
+    Each(y, [&](int64_t n, int64_t c, int64_t h, int64_t w) {
+      At(y, n, c, h, w) = At(x, n, c, PixelAt(h - top, x.dims[2], mode == "reflect"),
+                             PixelAt(w - left, x.dims[3], mode == "reflect"));
+    });
+    return y;
+  }
   Each(y, [&](int64_t n, int64_t c, int64_t h, int64_t w) {
     if (Inside(x, h - top, w - left)) At(y, n, c, h, w) = At(x, n, c, h - top, w - left);
   });

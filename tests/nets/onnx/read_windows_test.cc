@@ -355,5 +355,17 @@ TEST_CASE("negative pads take pixels away") {
   CheckPredicts(model, {1, 2, 5, 6});
 }
 
+TEST_CASE("a pad by reflection, or with the pixels at the edge, is joined of slices") {
+  for (const char* const mode : {"reflect", "edge"}) {
+    OnnxBuilder model({2, 3, 4, 5});
+    const std::string padded =
+        model.Node("Pad", {"x", model.Integers("pads", {0, 0, 1, 2, 0, 0, 2, 0})},
+                   {{"mode", std::string(mode)}});
+    model.EndWithClasses(model.Node("Relu", {padded}), 3 * 7 * 7);
+    CheckPredicts(model, {2, 3, 4, 5});
+    CheckPredicts(model, {2, 3, 4, 5}, Layout::kChannelsLast);
+  }
+}
+
 }  // namespace
 }  // namespace neap::testing
