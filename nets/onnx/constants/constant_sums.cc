@@ -71,6 +71,10 @@ absl::StatusOr<Constant> Reduced(std::string_view op, const Constant& from, cons
   if (reduction == nullptr) return NotComputed("by this operator");
   Constant result = {.dims = from.dims, .values = {}, .type = from.type};
   for (const int64_t axis : axes) result.dims[static_cast<size_t>(axis)] = 1;
+  // Floats have an infinity or NaN for the greatest, least or mean of nothing.
+  if (from.values.empty() && IsInteger(from.type) &&
+      !std::isfinite(reduction->end(reduction->begin, 0)))
+    return NotComputed("by this operator, of no elements that are no floats");
   int64_t count = 1;
   for (const int64_t extent : result.dims) count *= extent;
   result.values.assign(static_cast<size_t>(count), reduction->begin);

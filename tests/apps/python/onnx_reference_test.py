@@ -399,13 +399,13 @@ def transpose(model):
 
 
 TYPES = {"And": "?", "Or": "?", "Not": "?", "Where": "?", "Exp": "f4", "Log": "f4", "Sqrt": "f4", "Reciprocal": "f4", "Ceil": "f4",
-         "Floor": "f4", "Round": "f4"}
+         "Floor": "f4", "Round": "f4", "Cos": "f4", "Sin": "f4"}
 ARGUMENTS = {"And": 2, "Or": 2, "Equal": 2, "Greater": 2, "GreaterOrEqual": 2, "Less": 2, "LessOrEqual": 2, "Max": 3, "Min": 2,
              "Pow": 2, "Where": 3}
 
 
-@case("Abs", "And", "Ceil", "Equal", "Exp", "Floor", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Log", "Max", "Min", "Not",
-      "Or", "Pow", "Reciprocal", "Round", "Sign", "Sqrt", "Where")
+@case("Abs", "And", "Ceil", "Cos", "Equal", "Exp", "Floor", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Log", "Max", "Min",
+      "Not", "Or", "Pow", "Reciprocal", "Round", "Sign", "Sin", "Sqrt", "Where")
 def computed(model):
     """An operator on constants, whose result is added to the channels of images."""
     shape = (model.shape[1], 1, 1)
@@ -427,6 +427,26 @@ def counted(model):
     numbers = model.add("Range", model.tensor(numpy.int64(0)), count, model.tensor(numpy.int64(1)))
     numbers = model.add("Unsqueeze", model.add("Cast", numbers, to=TensorProto.FLOAT), model.vector(1, 2))
     return model.add("Add", "x", model.add("Expand", numbers, model.vector(1, 1, 1, 1)))
+
+
+@case("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare")
+def reduced(model):
+    """A constant for each channel, reduced of one with two axes more."""
+    values, axes = model.weight(model.shape[1], 3, 2), model.pick([1, 2], [-1, 1])
+    as_attribute = model.opset < (13 if model.operator == "ReduceSum" else 18)
+    inputs, attributes = ([], {"axes": axes}) if as_attribute else ([model.vector(*axes)], {})
+    keep = model.pick(0, 1)
+    y = model.add(model.operator, values, *inputs, keepdims=keep, **attributes)
+    return model.add("Add", "x", y if keep else model.add("Unsqueeze", y, model.vector(1, 2)))
+
+
+@case("CumSum", "Tile")
+def repeated(model):
+    """Running sums of constants for the channels."""
+    channels = model.shape[1]
+    values = model.add("Tile", model.weight(1, 1, 1), model.vector(channels, 1, 1))
+    values = model.add("Add", values, model.weight(channels, 1, 1))
+    return model.add("Add", "x", model.add("CumSum", values, model.tensor(numpy.int64(model.pick(0, -3))), exclusive=model.pick(0, 1)))
 
 
 def documented_operators():
