@@ -12,6 +12,7 @@
 #include "neap/nets/onnx/constants/constant_arrays.h"
 #include "neap/nets/onnx/constants/constant_folding.h"
 #include "neap/nets/onnx/constants/constant_math.h"
+#include "neap/nets/onnx/constants/constant_sums.h"
 #include "neap/nets/onnx/formula.h"
 #include "neap/nets/onnx/network_builder.h"
 #include "neap/nets/onnx/node_axes.h"
@@ -83,6 +84,12 @@ absl::Status FoldConstants(NodeReader& node, NetworkBuilder& network) {
 // nets/onnx/constants/constant_arrays.h
 Constant Transposed(const Constant& matrix, int64_t rows, int64_t columns) {
   return View(matrix, {columns, rows}, {1, columns});  // its transpose
+}
+
+// nets/onnx/constants/constant_sums.h
+absl::StatusOr<Dims> MeansOfFilters(const Constant& weight) {
+  ASSIGN_OR_RETURN(Constant means, Reduced("ReduceMean", weight, {1, 2, 3}));
+  return means.dims;  // {64, 1, 1, 1}
 }
 
 // nets/onnx/constants/constant_math.h

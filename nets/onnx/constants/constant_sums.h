@@ -2,7 +2,7 @@
 // products, batch norms and running sums. Each is computed in fp64 and rounded once, to its type.
 //
 //   ASSIGN_OR_RETURN(Constant means, Reduced("ReduceMean", weight, {1, 2, 3}));
-//   means.dims;  // {64, 1, 1, 1}
+//   return means.dims;  // {64, 1, 1, 1}
 //
 // *Errors*: UNIMPLEMENTED for an operator that is not computed; INVALID_ARGUMENT for extents that
 // do not fit.
