@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -139,6 +140,12 @@ TEST_CASE("a plans file is a network by name") {
         absl::StrCat("network '", name, "' takes no image: the plan has its patch"));
   CHECK(absl::IsInvalidArgument(Build(name, {.depth = 3}).status()));
   CHECK(absl::IsNotFound(Build("nnunet:/no/such/file.json", {}).status()));
+  const ScratchDirectory numbered;  // whose path has a '#' that begins no configuration
+  std::filesystem::create_directory(numbered.File("#1"));
+  std::filesystem::copy_file(folder.path(), numbered.File("#1/plans.json"));
+  const std::string within = absl::StrCat("nnunet:", numbered.File("#1/plans.json"));
+  CHECK(Build(within, {.classes = 2})->options().batch == 2);
+  CHECK(Build(within + "#2d", {.classes = 2})->options().batch == 12);
 }
 
 TEST_CASE("the number of classes is that of dataset.json, or given") {
@@ -181,6 +188,9 @@ TEST_CASE("what neap's networks do not have is refused by name") {
         "'normalization_schemes' is "
         "[\"CTNormalization\",\"ZScoreNormalization\"]");
   CHECK(ReadNnUNetPlans(ct.path(), {.configuration = "2d", .other_normalizations = true}).ok());
+  const std::string by_name = absl::StrCat("nnunet:", ct.path(), "#2d");
+  CHECK_FALSE(Build(by_name, {}).ok());
+  CHECK(Build(by_name, {.other_normalizations = true}).ok());
   const PlansFolder masked = changed("\"batch_dice\": true,",
                                      "\"batch_dice\": true, \"use_mask_for_norm\": [false, true],");
   CHECK(RefusalOf(masked, "2d") ==
