@@ -104,6 +104,10 @@ TEST_CASE("a network of volumes that are normalised otherwise is planned, but re
   CHECK(RunForJson({"plan", net, "--device", "cpu"}).back().at("batch") == 3);
   CheckRefused({"train", net, "--device", "cpu", "--data", files.data()}, 2,
                {"no nnU-Net whose 'normalization_schemes' is"});
+  const std::string weights = plans.File("weights.safetensors");
+  RunForJson({"train", net, "--device", "cpu", "--steps", "1", "--weights-out", weights});
+  CheckRefused({"eval", "--weights", weights, "--device", "cpu", "--data", files.data()}, 2,
+               {"no nnU-Net whose 'normalization_schemes' is"});
 }
 
 TEST_CASE("volumes train a network, and the best weights are those of the highest mean Dice") {
