@@ -48,10 +48,14 @@ struct NetOptions {
   std::optional<std::array<int64_t, 4>> blocks = {};  // "resnet" and "densenet" only
   std::optional<int64_t> growth_rate = {};            // "densenet..." without a number only
   std::optional<float> dropout = {};                  // probability; for networks with dropout
-  bool aux_logits = false;  // auxiliary classifiers; for networks that can have them
+  bool aux_logits = false;            // auxiliary classifiers; for networks that can have them
+  bool other_normalizations = false;  // NnUNetPlansOptions::other_normalizations
   DType dtype = DType::kFp32;
   Layout layout = Layout::kChannelsFirst;
 };
+
+// Whether the name is that of a plans file: "nnunet:FILE" or "nnunet:FILE#CONFIGURATION".
+bool IsPlansName(std::string_view name);
 
 // The depths that a network accepts: step * n + offset with n from 1 to most_n.
 struct Depths {

@@ -42,6 +42,27 @@ std::optional<float> WeightOfLabelled(const Layer& loss) {
   return std::nullopt;
 }
 
+// That of a loss of neap's for targets; nothing of others.
+std::optional<float> WeightOfTargeted(const Layer& loss) {
+  if (const auto* const squared = loss.As<MeanSquaredError>()) return squared->weight;
+  if (const auto* const binary = loss.As<BinaryCrossEntropy>()) return binary->weight;
+  if (const auto* const focal = loss.As<FocalLoss>()) return focal->weight;
+  return std::nullopt;
+}
+
+// `loss` in the place of another, times that one's weight.
+absl::StatusOr<Layer> InPlaceOf(const ResolvedLayer& replaced, const Layer& loss) {
+  const float weight = replaced.spec.loss_weight;
+  if (const std::optional<float> given = WeightOfTargeted(loss); given.has_value())
+    return *WeightedOfTargets(loss, *given * weight);
+  const bool is_main = replaced.role == LayerRole::kLoss;
+  if (is_main && weight == 1) return loss;
+  return absl::InvalidArgumentError(
+      absl::StrCat("layer '", replaced.name, is_main ? "': a" : "': an auxiliary", " loss of type ",
+                   std::string(replaced.layer.type()), " cannot become one of type ",
+                   std::string(loss.type()), " with the same weight"));
+}
+
 // Of one image.
 Shape WithoutBatch(const Shape& shape) {
   return Shape(Shape::Dims(shape.dims().begin() + 1, shape.dims().end()));
@@ -141,17 +162,13 @@ absl::StatusOr<Graph> WithTargetLoss(const Graph& net, const Layer& loss) {
   const LayerOutput predictions = main->inputs[0];
   const std::string wanted =
       changed.Input("targets", WithoutBatch(resolved.SpecOf(predictions).shape), DType::kFp32);
+  ASSIGN_OR_RETURN(Layer main_loss, InPlaceOf(*main, loss));
   // Its name stays, because the loss may be an output.
-  changed.Loss(main->name, loss, {resolved.NameOf(predictions), wanted});
+  changed.Loss(main->name, std::move(main_loss), {resolved.NameOf(predictions), wanted});
   for (const ResolvedLayer& layer : resolved.layers) {
     if (layer.role != LayerRole::kAuxiliaryLoss) continue;
-    std::optional<Layer> auxiliary = WeightedOfTargets(loss, layer.spec.loss_weight);
-    if (!auxiliary.has_value()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "layer '", layer.name, "': an auxiliary loss of type ", std::string(layer.layer.type()),
-          " cannot become one of type ", std::string(loss.type()), " with the same weight"));
-    }
-    changed.AuxiliaryLoss(resolved.NameOf(layer.inputs[0]), *std::move(auxiliary));
+    ASSIGN_OR_RETURN(Layer auxiliary, InPlaceOf(layer, loss));
+    changed.AuxiliaryLoss(resolved.NameOf(layer.inputs[0]), std::move(auxiliary));
   }
   return changed;
 }

@@ -31,10 +31,10 @@ absl::StatusOr<Graph> WithLabelLoss(const Graph& net, const Layer& loss);
 absl::StatusOr<Graph> WithLogits(const Graph& net);
 
 // The same layers, but for the losses and what they read besides the predictions: `loss`, which has
-// the name of the main loss and reads the feed "targets", of the predictions' shape. Auxiliary
-// losses become losses of its type with the weights that they had. Errors: those of Resolve(net);
-// INVALID_ARGUMENT for a network with no main loss or several, or naming the layer of an auxiliary
-// loss if `loss` is none of neap's.
+// the name of the main loss and reads the feed "targets", of the predictions' shape, times the
+// weight that the main loss had. Auxiliary losses become `loss` times theirs. Errors: those of
+// Resolve(net); INVALID_ARGUMENT for a network with no main loss or several, or naming the layer of
+// an auxiliary loss, or of one whose weight is not 1, if `loss` is none of neap's for targets.
 absl::StatusOr<Graph> WithTargetLoss(const Graph& net, const Layer& loss);
 
 }  // namespace neap::nets

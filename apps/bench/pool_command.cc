@@ -82,6 +82,7 @@ absl::StatusOr<int> RunPoolBench(const std::vector<std::string>& args) {
   AddFlags(command, flags);
   RETURN_IF_ERROR(flags.Parse(args));
   if (flags.help()) return PrintHelp(flags);
+  RETURN_IF_ERROR(command.net.TakePlannedBatch(flags));
   RETURN_IF_ERROR(command.net.CheckEngines(command.kernels.engines));
   WatchForInterrupt();
   ASSIGN_OR_RETURN(const Graph graph, command.net.Build());

@@ -109,7 +109,8 @@ void NetFlags::AddSizesTo(FlagSet& flags) {
 }
 
 void NetFlags::AddBatchTo(FlagSet& flags) {
-  flags.Add("batch", "N", "images in a batch", Integer(1, kMaxNetNumber, &options.batch));
+  flags.Add("batch", "N", "images in a batch, unless nnunet:FILE plans another",
+            Integer(1, kMaxNetNumber, &options.batch));
 }
 
 void NetFlags::AddDepthTo(FlagSet& flags) {
@@ -247,6 +248,15 @@ absl::StatusOr<Graph> NetFlags::BuildAsGiven() {
   absl::StatusOr<Graph> built = nets::Build(name, options);
   if (!built.ok()) return AsBadUsage(built.status());
   return no_fusion ? WithoutFusion(*built) : built;
+}
+
+absl::Status NetFlags::TakePlannedBatch(const FlagSet& flags) {
+  if (!nets::IsPlansName(name) || flags.Given("batch")) return absl::OkStatus();
+  NetFlags planned = *this;
+  planned.options.batch.reset();
+  ASSIGN_OR_RETURN(const Graph net, planned.Build());
+  options.batch = net.options().batch;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::optional<NamedValues>> NetFlags::Weights() {

@@ -17,11 +17,13 @@
 namespace neap::apps {
 
 // The text on NET in --help.
-inline constexpr char kNetHelp[] = "a network (neap nets lists them), or a file that ends in .onnx";
+inline constexpr char kNetHelp[] =
+    "a network (neap nets lists them), nnunet:FILE with plans of nnU-Net, or a file that ends in "
+    ".onnx";
 // The same for commands that take the network from the file of --weights if NET is not given.
 inline constexpr char kOptionalNetHelp[] =
-    "a network (neap nets lists them), or a file that ends in .onnx; without it, the one that the "
-    "file of\n--weights names";
+    "a network (neap nets lists them), nnunet:FILE with plans of nnU-Net, or a file that ends in "
+    ".onnx; without\nit, the one that the file of --weights names";
 
 // Whether the name is that of an ONNX file: it ends in .onnx.
 bool IsOnnxFile(const std::string& name);
@@ -33,7 +35,8 @@ struct NetFlags {
   std::string name;
   // A network of the caller's own instead of one by name; of the flags, it takes only the batch.
   std::optional<Graph> graph = {};
-  nets::NetOptions options = {.batch = 32};
+  // Commands that read volumes for training or evaluation do without other normalizations.
+  nets::NetOptions options = {.batch = 32, .other_normalizations = true};
   std::string loss = "cross-entropy";
   std::optional<float> label_smoothing = {};
   std::string dtype = "fp32";
@@ -58,6 +61,9 @@ struct NetFlags {
   // Errors: BadUsage() for an unknown network or an option that it does not take; those of
   // ReadOnnx() (nets/onnx/onnx_file.h).
   absl::StatusOr<Graph> Build();
+  // Takes the batch that a plans file has, unless `flags` were given another. Errors: those of
+  // Build().
+  absl::Status TakePlannedBatch(const FlagSet& flags);
   // The weights that come with the network: those of an ONNX file.
   absl::StatusOr<std::optional<NamedValues>> Weights();
   // BadUsage(), of a command that needs weights and was given neither such a file nor --weights.

@@ -55,8 +55,9 @@ absl::StatusOr<Inference> OpenInference(InferenceFlags& flags, const FlagSet& gi
   ASSIGN_OR_RETURN(SavedModel saved, CompleteFromFile(flags.weights, given, flags.net));
   if (flags.weights.empty() && flags.net.File().path.empty()) return flags.net.WeightsMissing();
   const bool decodes = !flags.images.empty() || absl::StartsWith(flags.data, kImageFolderPrefix);
-  if (flags.reading.skip_bad && !decodes)
-    return BadUsage("--skip-bad needs --data imagefolder:DIR");
+  RETURN_IF_ERROR(flags.reading.Check(decodes, "--data imagefolder:DIR"));
+  flags.net.options.other_normalizations = !absl::StartsWith(flags.data, kVolumesPrefix);
+  RETURN_IF_ERROR(flags.net.TakePlannedBatch(given));
   ASSIGN_OR_RETURN(const Graph graph, flags.net.Build());
   ASSIGN_OR_RETURN(std::unique_ptr<Device> device, OpenDevice(flags.device));
   ASSIGN_OR_RETURN(const Program program,

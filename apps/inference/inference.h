@@ -53,8 +53,8 @@ struct Inference {
 };
 
 // Sets `weights` to the file with the weights, and takes the network from it where it is not given
-// (apps/cli/saved_model.h). Errors: BadUsage() if there is none, and for --skip-bad without a
-// folder of images; those of the network, the device, the dataset and the file.
+// (apps/cli/saved_model.h). Errors: BadUsage() if there is none, and for a flag of ReadingFlags
+// that needs a folder of images; those of the network, the device, the dataset and the file.
 absl::StatusOr<Inference> OpenInference(InferenceFlags& flags, const FlagSet& given);
 
 }  // namespace neap::apps

@@ -272,6 +272,7 @@ absl::StatusOr<int> RunPlan(const std::vector<std::string>& args) {
   given.AddTo(flags);
   RETURN_IF_ERROR(flags.Parse(args));
   if (flags.help()) return PrintHelp(flags);
+  RETURN_IF_ERROR(given.net.TakePlannedBatch(flags));
   RETURN_IF_ERROR(given.Check(flags));
   NetFlags net = given.net;
   net.options.batch = given.ranks.ImagesOf(*given.net.options.batch);

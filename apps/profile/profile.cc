@@ -276,6 +276,7 @@ absl::StatusOr<int> RunProfile(const std::vector<std::string>& args) {
   AddFlags(command, flags);
   RETURN_IF_ERROR(flags.Parse(args));
   if (flags.help()) return PrintHelp(flags);
+  RETURN_IF_ERROR(command.net.TakePlannedBatch(flags));
   RETURN_IF_ERROR(CheckFiles(command));
   RETURN_IF_ERROR(command.optimizer.Check(flags));
   RETURN_IF_ERROR(command.net.CheckEngines(command.measuring.engines));

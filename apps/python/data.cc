@@ -12,6 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "apps/python/arrays.h"
 #include "apps/python/bindings.h"
 #include "apps/python/errors.h"
@@ -23,6 +26,8 @@ namespace {
 
 namespace nb = nanobind;
 using nb::literals::operator""_a;
+
+constexpr double kForeground = 1.0 / 3;  // as in DatasetOptions
 
 // {T}, {C, H, W} or {C, D, H, W}.
 std::optional<ImageShape> ToImageShape(const std::optional<std::vector<int64_t>>& extents) {
@@ -62,6 +67,14 @@ std::shared_ptr<Dataset> Open(const std::string& spec, const std::string& split,
                               bool allow_empty_classes, bool apply_orientation, double foreground,
                               bool label_pixels, std::optional<int64_t> classes, int64_t size,
                               uint64_t seed) {
+  const auto check = [&](const char* argument, bool is_given, const std::string& format) {
+    if (!is_given || absl::StartsWith(DatasetSpec(spec), format)) return;
+    Raise(absl::InvalidArgumentError(
+        absl::StrCat("open_dataset: ", argument, " is for '", format, "DIR' alone")));
+  };
+  check("allow_empty_classes", allow_empty_classes, "imagefolder:");
+  check("apply_orientation", apply_orientation, "imagefolder:");
+  check("foreground", foreground != kForeground, "volumes:");
   const DatasetOptions options = {.split = Checked(ParseSplit(split)),
                                   .shape = ToImageShape(shape),
                                   .allow_empty_classes = allow_empty_classes,
@@ -139,14 +152,14 @@ void BindData(nb::module_& module) {
            "Images and labels of `count` images from number `first` on, fewer at the end.");
   module.def(
       "open_dataset", Open, "spec"_a, "split"_a = "train", nb::kw_only(), "shape"_a = nb::none(),
-      "allow_empty_classes"_a = false, "apply_orientation"_a = false, "foreground"_a = 1.0 / 3,
+      "allow_empty_classes"_a = false, "apply_orientation"_a = false, "foreground"_a = kForeground,
       "label_pixels"_a = false, "classes"_a = nb::none(), "size"_a = 0, "seed"_a = 1,
       "Opens 'idx:DIR' (MNIST's format), 'cifar10:DIR', 'cifar100:DIR', 'imagefolder:DIR', a "
-      "folder of one of these\nformats, or 'synthetic'. The split is 'train', or 'test', "
-      "which 'val' names, too. Images are resized to\n`shape` (channels, height, width), by "
-      "default (3, 224, 224) for photographs. In image folders, a class\nwithout images is "
-      "an error unless `allow_empty_classes`, and `apply_orientation` turns photographs as "
-      "their\nEXIF data says.\n\n"
+      "folder of one of these\nformats, or 'synthetic'. The split is 'train', 'test' or 'val', of "
+      "which formats without a part for validation\ntake that for tests. Images are resized to "
+      "`shape` (channels, height, width), by default (3, 224, 224) for\nphotographs. In image "
+      "folders, a class without images is an error unless `allow_empty_classes`, and\n"
+      "`apply_orientation` turns photographs as their EXIF data says.\n\n"
       "With a label for each pixel, voxel or token: 'masks:DIR', images and masks; 'volumes:DIR', "
       "patches of\n.npy and NIfTI files, of `shape` (channels, depth, height, width), of which "
       "a loader draws the share\n`foreground` around a voxel of another class than 0; "

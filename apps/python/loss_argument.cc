@@ -26,15 +26,19 @@ Layer LossCalled(const std::string& name) {
 
 // The attributes with which a criterion of PyTorch computes something else.
 void CheckDefaults(nb::handle criterion, const std::string& type) {
-  const auto refuse = [&](const char* attribute) {
+  const auto refuse = [&](const char* attribute, const char* instead = "") {
     throw nb::value_error(
-        absl::StrCat("loss: neap's has no ", attribute, " as this ", type, " has").c_str());
+        absl::StrCat("loss: neap's has no ", attribute, " as this ", type, " has", instead)
+            .c_str());
   };
   if (nb::cast<std::string>(nb::getattr(criterion, "reduction", nb::str("mean"))) != "mean")
     refuse("reduction but 'mean'");
-  for (const char* const weight : {"weight", "pos_weight"}) {
-    if (!nb::getattr(criterion, weight, nb::none()).is_none()) refuse(weight);
-  }
+  const auto has = [&](const char* attribute) {
+    return !nb::getattr(criterion, attribute, nb::none()).is_none();
+  };
+  if (has("weight")) refuse("weight");
+  if (has("pos_weight"))
+    refuse("pos_weight", "; neap.BinaryCrossEntropy(positive_weight=...) has one for all channels");
   if (nb::cast<int64_t>(nb::getattr(criterion, "ignore_index", nb::int_(-100))) != -100)
     refuse("ignore_index but -100");
 }

@@ -1,4 +1,4 @@
-// neap.nets: one function for each network of the registry.
+// neap.nets: one function for each network of the registry, and one for plans files of nnU-Net.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
@@ -68,6 +68,26 @@ void BindNets(nb::module_& module) {
                                           " and ", network.classes, " classes by default.");
     BindNet(nets, PythonName(network.name), text, std::string(network.name));
   }
+  nets.def(
+      "nnunet",
+      [](const std::string& file, std::optional<int64_t> batch, std::optional<int64_t> channels,
+         std::optional<int64_t> classes, bool other_normalizations, const DTypeName& dtype,
+         const std::string& layout) {
+        return Checked(nets::Build(absl::StrCat("nnunet:", file),
+                                   {.batch = batch,
+                                    .channels = channels,
+                                    .classes = classes,
+                                    .other_normalizations = other_normalizations,
+                                    .dtype = dtype.Parsed(),
+                                    .layout = Checked(ParseLayout(layout))}));
+      },
+      "file"_a, nb::kw_only(), "batch"_a = nb::none(), "channels"_a = nb::none(),
+      "classes"_a = nb::none(), "other_normalizations"_a = false, "dtype"_a = "fp32",
+      "layout"_a = "nchw",
+      "The network of a plans file of nnU-Net, 'FILE' or 'FILE#CONFIGURATION'. Without numbers, it "
+      "has the plan's batch\nand channels, and the classes of dataset.json beside the file. One "
+      "whose volumes are not normalised as\nopen_dataset() does it is refused, unless "
+      "`other_normalizations`.");
 }
 
 }  // namespace neap::python

@@ -1,5 +1,7 @@
 #include "apps/train/reading_flags.h"
 
+#include <utility>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "apps/cli/outcome.h"
@@ -34,6 +36,15 @@ void ReadingFlags::AddTo(FlagSet& flags, const std::string& folders, const std::
             absl::StrCat("turn the photographs of ", folders,
                          " upright, as their EXIF data says; torchvision does not"),
             &exif_orientation);
+}
+
+absl::Status ReadingFlags::Check(bool has_folder, const std::string& what) const {
+  for (const auto& [flag, is_given] : {std::pair("--skip-bad", skip_bad),
+                                       {"--allow-empty", allow_empty},
+                                       {"--exif-orientation", exif_orientation}}) {
+    if (is_given && !has_folder) return BadUsage(absl::StrCat(flag, " needs ", what));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace neap::apps

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
 #include "apps/cli/flags.h"
 
 namespace neap::apps {
@@ -25,6 +26,9 @@ struct ReadingFlags {
   // The flags refer to this object, which must not move. `folders` and `when` complete the help:
   // "an imagefolder or --val", "after every epoch".
   void AddTo(FlagSet& flags, const std::string& folders, const std::string& when);
+  // BadUsage() for a flag that only folders of images have, "--skip-bad needs WHAT", unless
+  // `has_folder`.
+  absl::Status Check(bool has_folder, const std::string& what) const;
 };
 
 }  // namespace neap::apps

@@ -41,6 +41,7 @@
 #include "neap/core/program/program.h"
 #include "neap/core/run/ranks.h"
 #include "neap/core/run/session.h"
+#include "neap/nets/registry.h"
 
 namespace neap::apps {
 namespace {
@@ -180,6 +181,7 @@ class Training {
   FileMetadata Metadata() const {
     NetFlags net = flags_.net;
     if (net.File().path.empty()) input_.SetIn(net.options);
+    if (nets::IsPlansName(net.name)) net.options.image.reset();  // the plan has the patch
     FileMetadata metadata =
         ToMetadata({.net = net.name, .flags = net.NetworkFlags(), .classes = data_.class_names});
     metadata.merge(RateMetadata(flags_.Rate(last_step_)));
@@ -387,7 +389,9 @@ absl::StatusOr<int> RunTrain(const std::vector<std::string>& args) {
   RETURN_IF_ERROR(flags.Parse(args));
   if (flags.help()) return PrintHelp(flags);
   RETURN_IF_ERROR(given.Check(flags));
+  given.net.options.other_normalizations = !given.batches.has_volumes();
   RETURN_IF_ERROR(TakeClasses(given));
+  RETURN_IF_ERROR(given.net.TakePlannedBatch(flags));
   return RunRanks(given.ranks, given.planning.device,
                   [&](RankGroup& ranks) { return TrainAsRank(given, ranks); });
 }

@@ -116,8 +116,10 @@ absl::Status CheckImages(const TrainFlags& train, const FlagSet& flags) {
   if (flags.Given("color-jitter") &&
       !(batches.augment && (batches.decodes() || batches.has_masks())))
     return BadUsage("--color-jitter needs --augment and --data imagefolder:DIR or masks:DIR");
-  if (batches.reading.skip_bad && !batches.decodes() && batches.validation.empty())
-    return BadUsage("--skip-bad needs --data imagefolder:DIR or --val imagefolder:DIR");
+  const bool has_folder =
+      batches.decodes() || absl::StartsWith(batches.validation, kImageFolderPrefix);
+  RETURN_IF_ERROR(
+      batches.reading.Check(has_folder, "--data imagefolder:DIR or --val imagefolder:DIR"));
   if (train.evaluate && batches.decodes() &&
       !HasSplits(std::string(absl::StripPrefix(batches.data, kImageFolderPrefix))))
     return BadUsage("an imagefolder without train/ and val/ has no test split; use --val DIR");
@@ -153,6 +155,10 @@ bool BatchFlags::decodes() const {
 
 bool BatchFlags::has_masks() const {
   return batch_file.empty() && absl::StartsWith(data, kMasksPrefix);
+}
+
+bool BatchFlags::has_volumes() const {
+  return absl::StartsWith(data, kVolumesPrefix) || absl::StartsWith(validation, kVolumesPrefix);
 }
 
 void TrainFlags::AddTo(FlagSet& flags) {

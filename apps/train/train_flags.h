@@ -32,6 +32,7 @@ struct BatchFlags {
 
   bool decodes() const;  // whether data is a folder of images with a label each
   bool has_masks() const;
+  bool has_volumes() const;  // also for validation
 };
 
 struct RateFlags {

@@ -9,6 +9,7 @@
 #include "apps/cli/saved_model.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/core/vision/image_folder.h"
+#include "neap/nets/registry.h"
 
 namespace neap::apps {
 namespace {
@@ -115,6 +116,9 @@ absl::Status TakeClasses(TrainFlags& flags) {
     ASSIGN_OR_RETURN(classes, SavedClasses(start, flags.net.name));
     return absl::OkStatus();
   }
+  // A plan has the classes of dataset.json, of which no training data need have all.
+  if (nets::IsPlansName(flags.net.name) && NetFlags(flags.net).Build().ok())
+    return absl::OkStatus();
   // A text has some tokens of a vocabulary, which is that of the network.
   if (flags.batches.data == kSynthetic || !flags.batches.batch_file.empty() ||
       absl::StartsWith(flags.batches.data, kTokensPrefix)) {

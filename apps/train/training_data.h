@@ -16,8 +16,9 @@
 namespace neap::apps {
 
 // Gives the network as many classes as the file with which training begins, or else the dataset, if
-// --classes is not given and the network is neither a file's nor a plan's. A network of tokens
-// keeps its vocabulary, of which no text need have all. Errors: those of the file and the dataset.
+// --classes is not given and the network is neither a file's nor a plan's (--plan). A network of
+// tokens keeps its vocabulary, of which no text need have all, and one of a plans file the classes
+// of the file dataset.json beside it, if there is one. Errors: those of the file and the dataset.
 absl::Status TakeClasses(TrainFlags& flags);
 
 struct TrainingData {

@@ -62,9 +62,9 @@ void ConvertVoxels(const nifti_image& image, const std::byte* bytes, std::vector
 }
 
 // The voxels' bytes, decompressed if the file is.
-absl::StatusOr<std::vector<std::byte>> VoxelBytes(const nifti_image& image,
+absl::StatusOr<std::vector<std::byte>> VoxelBytes(const nifti_image& image, const std::string& path,
                                                   const ImageShape& shape) {
-  ASSIGN_OR_RETURN(const ReadableFile file, ReadableFile::Open(image.iname));
+  ASSIGN_OR_RETURN(const ReadableFile file, ReadableFile::Open(path));
   const int64_t begin = image.iname_offset, count = shape.elements() * image.nbyper;
   if (begin < 0) return file.Corrupt(0, "the header says that voxels begin before the file");
   std::vector<std::byte> bytes;
@@ -124,8 +124,12 @@ absl::StatusOr<NiftiImage> ReadNiftiHeader(const std::string& path) {
   RETURN_IF_ERROR(ReadableFile::Open(path).status());  // the library would not say why it fails
   QuietenLibrary();
   NiftiImage image(nifti_image_read(path.c_str(), /*read_data=*/0));
-  if (image != nullptr) return image;
-  return absl::DataLossError(absl::StrCat(path, ": not a NIfTI-1 file, or a damaged header"));
+  if (image == nullptr)
+    return absl::DataLossError(absl::StrCat(path, ": not a NIfTI-1 file, or a damaged header"));
+  // The library also reads older files, and headers of text, whose voxels may be in any file.
+  if (image->nifti_type == NIFTI_FTYPE_NIFTI1_1) return image;
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": not a NIfTI-1 file with header and voxels in one"));
 }
 
 }  // namespace
@@ -145,7 +149,7 @@ absl::StatusOr<Volume> ReadNifti(const std::string& path) {
         absl::StrCat(path, ": voxels of the type ", nifti_datatype_string(image->datatype),
                      " are not read; integers and floating-point numbers of up to 8 bytes are"));
   }
-  ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, VoxelBytes(*image, shape));
+  ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, VoxelBytes(*image, path, shape));
   Volume volume = {.shape = shape};
   try {
     volume.values.resize(static_cast<size_t>(shape.elements()));

@@ -9,8 +9,8 @@
 //
 // *Errors*: NOT_FOUND and the like, as those of ReadableFile; DATA_LOSS naming the file for one
 // that is damaged or shorter than its header says; INVALID_ARGUMENT for types that are not read,
-// and for more than kMaxNiftiVoxels voxels; RESOURCE_EXHAUSTED; UNIMPLEMENTED, naming the package,
-// in a build without the library.
+// for a file whose voxels are in another or whose header is text, and for more than kMaxNiftiVoxels
+// voxels; RESOURCE_EXHAUSTED; UNIMPLEMENTED, naming the package, in a build without the library.
 #pragma once
 
 #include <cstdint>

@@ -43,6 +43,11 @@ constexpr Entry kDecoders[] = {
     {{"unet", "U-Net with padded convolutions: a label for each pixel", 512, 1, 2},
      [](const NetOptions& o) { return UNet(WithOverrides(UNetOptions{}, o)); },
      {.image_unit = 16}},
+    {{"unet-bn", "U-Net with batch norms as in Pytorch-UNet: a label for each pixel", 512, 3, 2},
+     [](const NetOptions& o) {
+       return UNet(WithOverrides(UNetOptions{.channels = 3, .batch_norm = true}, o));
+     },
+     {.image_unit = 16}},
     {ForVoc("unet-resnet18", "U-Net on ResNet-18 as in segmentation_models_pytorch"),
      DecoderOf<ResNetUNet, kResNet18>},
     {ForVoc("unet-resnet34", "U-Net on ResNet-34 as in segmentation_models_pytorch"),

@@ -54,8 +54,11 @@ absl::StatusOr<Graph> BuildFromPlans(std::string_view name, const NetOptions& op
         absl::StrCat("network '", std::string(name), "' takes no image: the plan has its patch"));
   }
   std::string_view path = name.substr(kPlansPrefix.size());
-  NnUNetPlansOptions plans = {.classes = options.classes, .channels = options.channels};
-  if (const size_t mark = path.rfind('#'); mark != std::string_view::npos) {
+  NnUNetPlansOptions plans = {.classes = options.classes,
+                              .channels = options.channels,
+                              .other_normalizations = options.other_normalizations};
+  const size_t mark = path.rfind('#');
+  if (mark != std::string_view::npos && path.find('/', mark) == std::string_view::npos) {
     plans.configuration = std::string(path.substr(mark + 1));
     path = path.substr(0, mark);
   }

@@ -22,11 +22,10 @@ Graph ResEncUNetByName(const NetOptions& options) {
   return ResEncUNetOf(kPreset, options);
 }
 
-// "nnunet:FILE" and "nnunet:FILE#CONFIGURATION": a plans file of nnU-Net
-// (nets/segmentation/nnunet_plans.h).
-bool IsPlansName(std::string_view name);
-// Without a batch, that of the plan. Errors: those of ReadNnUNetPlans(), and INVALID_ARGUMENT for
-// an image, because the plan has its patch.
+// The network of a plans file (nets/segmentation/nnunet_plans.h), by a name for which IsPlansName()
+// is true. What follows the last '#' is a configuration unless it has a '/'. Without a batch, that
+// of the plan. Errors: those of ReadNnUNetPlans(), and INVALID_ARGUMENT for an image, because the
+// plan has its patch.
 absl::StatusOr<Graph> BuildFromPlans(std::string_view name, const NetOptions& options);
 
 }  // namespace neap::nets

@@ -22,6 +22,14 @@ constexpr LayerNorm kNorm = {.epsilon = 1e-6F};
 constexpr ScaleShift kLayerScale = {.scale = 1e-6F, .learns_scale = true};
 constexpr int64_t kBlockExpansion = 4;  // the inner channels of a block are so many times its own
 
+// torch.nn.Linear of each position.
+std::string AddLinear(Graph& net, const std::string& name, const std::string& x, int64_t in,
+                      int64_t out) {
+  net.Add(name, Convolution{.out_channels = out}, {x});
+  net.StoreAs(name + ".weight", {.shape = {out, in}});
+  return name;
+}
+
 // x plus a depthwise 7x7 convolution, a norm, and two linear layers with a GELU between them.
 std::string AddBlock(Graph& net, const std::string& name, const std::string& x, int64_t channels,
                      float stochastic_depth) {
@@ -29,9 +37,10 @@ std::string AddBlock(Graph& net, const std::string& name, const std::string& x, 
       .out_channels = channels, .kernel = 7, .padding = 3, .groups = channels};
   std::string y = net.Add(name + ".block.0", depthwise, {x});
   y = net.Add(name + ".block.2", kNorm, {y});
-  y = net.Add(name + ".block.3", Convolution{.out_channels = kBlockExpansion * channels}, {y});
+  const int64_t inner = kBlockExpansion * channels;
+  y = AddLinear(net, name + ".block.3", y, channels, inner);
   y = net.Add(name + ".block.4", Gelu{}, {y});
-  y = net.Add(name + ".block.5", Convolution{.out_channels = channels}, {y});
+  y = AddLinear(net, name + ".block.5", y, inner, channels);
   y = net.Add(name, kLayerScale, {y});
   if (stochastic_depth > 0)
     y = net.Add(name + ".stochastic_depth", StochasticDepth{.rate = stochastic_depth}, {y});

@@ -175,7 +175,11 @@ NnUNetOptions Planned(std::string name, int axes, int64_t edge, int64_t batch) {
 
 NnUNetOptions NnUNet3d(int64_t edge) { return Planned("nnunet3d", 3, edge, 2); }
 
-NnUNetOptions NnUNet2d(int64_t edge) { return Planned("nnunet2d", 2, edge, 12); }
+NnUNetOptions NnUNet2d(int64_t edge) {
+  NnUNetOptions options = Planned("nnunet2d", 2, edge, 12);
+  options.batch_dice = true;
+  return options;
+}
 
 NnUNetOptions ResEncUNet3d(int64_t edge) {
   constexpr int64_t kBlocks[] = {1, 3, 4, 6};  // 6 in all further stages

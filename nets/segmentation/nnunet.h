@@ -51,7 +51,7 @@ struct NnUNetOptions {
 
 // The topologies that nnU-Net plans for square images, or cubes of isotropic voxels, with this
 // edge: it halves the resolution while at least 4 positions are left, and doubles the features, up
-// to 320 in 3-D and 512 in 2-D.
+// to 320 in 3-D and 512 in 2-D. The Dice of 2-D is over the batch, which then is not run in parts.
 NnUNetOptions NnUNet3d(int64_t edge);
 NnUNetOptions NnUNet2d(int64_t edge);
 // With a residual encoder. nnU-Net's presets M, L and XL differ in the patch for which their GPU

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -54,7 +55,9 @@ class Configuration {
   const Json& Argument(const char* name) const {
     return In(In(Field("architecture"), "arch_kwargs"), name);
   }
-  const Json& NormArgument(const char* name) const { return In(Argument("norm_op_kwargs"), name); }
+  const Json& ArgumentIn(const char* arguments, const char* name) const {
+    return In(Argument(arguments), name);
+  }
   static std::string Text(const Json& value) {
     return value.is_string() ? value.get<std::string>() : "";
   }
@@ -100,10 +103,15 @@ class Configuration {
     return object.is_object() && object.contains(name) ? object.at(name) : null;
   }
 
-  // What stands in the fields of files from before "architecture".
+  // What stands in the fields of files from before "architecture", and what these left unsaid.
   Json OlderArchitecture() const {
     const bool residual = absl::EndsWith(Text(Field("UNet_class_name")), "ResidualEncoderUNet");
+    const size_t axes = Field("patch_size").size();
     Json arguments = {
+        {"conv_op", absl::StrCat("Conv", axes, "d")},
+        {"conv_bias", true},
+        {"norm_op", absl::StrCat("InstanceNorm", axes, "d")},
+        {"nonlin", "LeakyReLU"},
         {"kernel_sizes", Field("conv_kernel_sizes")},
         {"strides", Field("pool_op_kernel_sizes")},
         {residual ? "n_blocks_per_stage" : "n_conv_per_stage", Field("n_conv_per_stage_encoder")},
@@ -125,31 +133,48 @@ class Configuration {
   Json fields_;
 };
 
-// What the planners always write, and neap's networks have: unless it is left out, the field must
-// end in this.
+// What the planners always write, and neap's networks have. Fields whose absence means another
+// network to the package are needed, too.
 absl::Status CheckFixed(const Configuration& plan, size_t axes) {
-  const std::string norm = absl::StrCat("InstanceNorm", axes, "d");
   for (const auto& [field, wanted] :
-       {std::pair<const char*, std::string>{"norm_op", norm}, {"nonlin", "LeakyReLU"}}) {
+       {std::pair<const char*, std::string>{"conv_op", absl::StrCat("Conv", axes, "d")},
+        {"norm_op", absl::StrCat("InstanceNorm", axes, "d")},
+        {"nonlin", "LeakyReLU"}}) {
     const Json& value = plan.Argument(field);
-    if (!value.is_null() && !absl::EndsWith(plan.Text(value), wanted))
-      return plan.Unsupported(field, value);
+    if (!absl::EndsWith(plan.Text(value), wanted)) return plan.Unsupported(field, value);
   }
   for (const char* const field : {"dropout_op", "bottleneck_channels", "stem_channels"}) {
     if (!plan.Argument(field).is_null()) return plan.Unsupported(field, plan.Argument(field));
   }
-  for (const auto& [field, wanted] :
-       {std::pair<const char*, bool>{"conv_bias", true}, {"nonlin_first", false}}) {
-    const Json& value = plan.Argument(field);
-    if (!value.is_null() && value != wanted) return plan.Unsupported(field, value);
-  }
+  const Json& bias = plan.Argument("conv_bias");
+  if (bias != true) return plan.Unsupported("conv_bias", bias);
+  const Json& nonlin_first = plan.Argument("nonlin_first");
+  if (!nonlin_first.is_null() && nonlin_first != false)
+    return plan.Unsupported("nonlin_first", nonlin_first);
   const Json& block = plan.Argument("block");
   if (!block.is_null() && !absl::EndsWith(plan.Text(block), "BasicBlockD"))
     return plan.Unsupported("block", block);
-  const Json& epsilon = plan.NormArgument("eps");
+  const Json& slope = plan.ArgumentIn("nonlin_kwargs", "negative_slope");
+  if (!slope.is_null() && slope != 0.01) return plan.Unsupported("negative_slope", slope);
+  const Json& epsilon = plan.ArgumentIn("norm_op_kwargs", "eps");
   if (!epsilon.is_null() && epsilon != 1e-5) return plan.Unsupported("eps", epsilon);
-  const Json& affine = plan.NormArgument("affine");
+  const Json& affine = plan.ArgumentIn("norm_op_kwargs", "affine");
   return affine == true ? absl::OkStatus() : plan.Unsupported("affine", affine);
+}
+
+// Whether a VolumeFolder normalises volumes as the network's are: by the mean and deviation of all
+// voxels of each.
+absl::Status CheckNormalization(const Configuration& plan) {
+  const Json& schemes = plan.Field("normalization_schemes");
+  const Json& masks = plan.Field("use_mask_for_norm");
+  for (size_t c = 0; schemes.is_array() && c < schemes.size(); ++c) {
+    if (schemes[c] != "ZScoreNormalization")
+      return plan.Unsupported("normalization_schemes", schemes);
+  }
+  for (size_t c = 0; masks.is_array() && c < masks.size(); ++c) {
+    if (masks[c] != false) return plan.Unsupported("use_mask_for_norm", masks);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ReadStages(const Configuration& plan, NnUNetOptions& options) {
@@ -157,6 +182,12 @@ absl::Status ReadStages(const Configuration& plan, NnUNetOptions& options) {
   const size_t stages = features_of.size(), axes = options.patch.size();
   if (!features_of.is_array() || stages < 2 || stages > kMaxStages)
     return plan.Wrong("features_per_stage", "has not 2 to 16 numbers");
+  const Json& count = plan.Argument("n_stages");
+  if (!count.is_null() && count != stages) {
+    return plan.Wrong(
+        "n_stages",
+        absl::StrCat("is ", count.dump(), ", but 'features_per_stage' has ", stages, " numbers"));
+  }
   ASSIGN_OR_RETURN(const std::vector<int64_t> features,
                    plan.Integers("features_per_stage", features_of, stages, kMaxFeatures));
   ASSIGN_OR_RETURN(const std::vector<Extents> kernels, plan.Windows("kernel_sizes", stages, axes));
@@ -235,16 +266,10 @@ absl::StatusOr<Json> Inherited(const std::string& path, const Json& configuratio
   return all;
 }
 
-// The classes of the data set whose plans these are.
-absl::StatusOr<int64_t> ClassesBeside(const std::string& plans_path) {
-  const std::string path =
-      (std::filesystem::path(plans_path).parent_path() / "dataset.json").string();
+// The classes of the data set whose plans these are, as its file says; nullopt without a file.
+absl::StatusOr<std::optional<int64_t>> ClassesIn(const std::string& path) {
   const absl::StatusOr<Json> dataset = ReadJsonFile(path);
-  if (absl::IsNotFound(dataset.status())) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        plans_path, ": plans do not say how many classes there are; give their number, or have ",
-        path));
-  }
+  if (absl::IsNotFound(dataset.status())) return std::nullopt;
   RETURN_IF_ERROR(dataset.status());
   const bool has_labels =
       dataset->is_object() && dataset->contains("labels") && dataset->at("labels").is_object();
@@ -278,20 +303,22 @@ absl::StatusOr<NnUNetOptions> ReadNnUNetPlans(const std::string& path,
   ASSIGN_OR_RETURN(Json fields, Inherited(path, configurations, name));
   const Configuration plan(path, name, std::move(fields));
   ASSIGN_OR_RETURN(NnUNetOptions options, OptionsOf(plan));
-  if (given.classes.has_value()) {
-    options.classes = *given.classes;
-  } else {
-    ASSIGN_OR_RETURN(options.classes, ClassesBeside(path));
+  const std::string dataset = (std::filesystem::path(path).parent_path() / "dataset.json").string();
+  ASSIGN_OR_RETURN(const std::optional<int64_t> planned, ClassesIn(dataset));
+  const std::optional<int64_t> classes = given.classes.has_value() ? given.classes : planned;
+  if (!classes.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": plans do not say how many classes there are; give their number, or have ",
+        dataset));
   }
+  options.classes = *classes;
   const Json& schemes = plan.Field("normalization_schemes");
   if (!schemes.is_array() && !given.channels.has_value())
     return plan.Wrong("normalization_schemes", "is missing, so the channels are not known");
-  for (size_t c = 0; schemes.is_array() && !given.other_normalizations && c < schemes.size(); ++c) {
-    if (schemes[c] != "ZScoreNormalization")
-      return plan.Unsupported("normalization_schemes", schemes);
-  }
-  options.channels = given.channels.value_or(std::ssize(schemes));
-  if (plan.Field("previous_stage").is_string()) options.channels += options.classes - 1;
+  if (!given.other_normalizations) RETURN_IF_ERROR(CheckNormalization(plan));
+  const bool is_cascaded = plan.Field("previous_stage").is_string();
+  options.channels =
+      given.channels.value_or(std::ssize(schemes) + (is_cascaded ? options.classes - 1 : 0));
   return options;
 }
 

@@ -36,8 +36,10 @@ std::string AddDoubleConvolution(Graph& net, const std::string& prefix, int64_t 
 }  // namespace
 
 Graph UNet(const UNetOptions& options) {
-  Graph net(
-      {.name = "unet", .batch = options.batch, .dtype = options.dtype, .layout = options.layout});
+  Graph net({.name = options.batch_norm ? "unet-bn" : "unet",
+             .batch = options.batch,
+             .dtype = options.dtype,
+             .layout = options.layout});
   const auto add_double = [&](const std::string& prefix, int level, std::string x) {
     return AddDoubleConvolution(net, prefix, options.width << level, options.batch_norm,
                                 std::move(x));

@@ -105,6 +105,7 @@ TEST_CASE("networks built by name have their known parameter counts") {
                                                     {"densenet-bc-cifar", 769'162},
                                                     {"fcn8s", 134'489'759},
                                                     {"unet", 31'030'658},
+                                                    {"unet-bn", 31'037'698},
                                                     {"unet-resnet18", 14'331'109},
                                                     {"unet-resnet34", 24'439'269},
                                                     {"unet-resnet50", 32'524'005},

@@ -176,6 +176,22 @@ TEST_CASE("auxiliary losses change with the main one and keep their weights") {
   const Graph against_targets = nets::WithTargetLoss(net, BinaryCrossEntropy{}).value();
   CHECK(losses_of(against_targets) == std::vector<Layer>(2, BinaryCrossEntropy{.weight = 0.3F}));
   CHECK(Resolve(against_targets, Mode::kTraining).ok());
+  const Graph twice = nets::WithTargetLoss(net, MeanSquaredError{.weight = 2}).value();
+  CHECK(losses_of(twice) == std::vector<Layer>(2, MeanSquaredError{.weight = 0.6F}));
+  const auto main_of = [](const Graph& graph) {
+    return std::find_if(graph.layers().begin(), graph.layers().end(),
+                        [](const GraphLayer& layer) { return layer.role == LayerRole::kLoss; })
+        ->layer;
+  };
+  CHECK(main_of(twice) == Layer(MeanSquaredError{.weight = 2}));
+  Graph half({.name = "half", .batch = 2});
+  const std::string scores =
+      half.Add("scores", FullyConnected{.out_features = 3}, {half.Input({1, 2, 2})});
+  half.Loss(scores, SoftmaxCrossEntropy{.weight = 0.5F});
+  CHECK(main_of(nets::WithTargetLoss(half, MeanSquaredError{.weight = 3}).value()) ==
+        Layer(MeanSquaredError{.weight = 1.5F}));
+  CHECK(std::string(nets::WithTargetLoss(half, SoftmaxCrossEntropy{}).status().message())
+            .find("layer 'loss': a loss of type softmax_cross_entropy cannot become one") == 0);
   CHECK(
       nets::WithTargetLoss(net, SoftmaxCrossEntropy{}).status().message() ==
       "layer 'aux1.fc2.loss': an auxiliary loss of type softmax_cross_entropy cannot become one of "

@@ -1,2 +1,2 @@
-"""The networks that neap has, one function for each; `neap nets` lists them."""
+"""The networks that neap has, one function for each; `neap nets` lists them. `nnunet` has those of plans files."""
 from neap._neap.nets import *  # noqa: F403

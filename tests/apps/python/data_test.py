@@ -72,6 +72,13 @@ def test_folders_of_images_have_splits_and_may_have_empty_classes(tmp_path):
         neap.open_dataset(spec, "validation")
 
 
+@pytest.mark.parametrize("spec, argument", [("synthetic", "allow_empty_classes"), ("volumes:nowhere", "apply_orientation"),
+                                            ("masks:nowhere", "apply_orientation"), ("masks:nowhere", "foreground")])
+def test_an_argument_for_another_format_is_refused(spec, argument):
+    with pytest.raises(neap.Error, match=f"{argument} is for "):
+        neap.open_dataset(spec, **{argument: 1.0 if argument == "foreground" else True})
+
+
 def test_pixels_can_be_labelled():
     dataset = neap.open_dataset("synthetic", shape=(3, 16, 24), label_pixels=True, classes=4, size=8)
     images, labels = dataset.read(0, 8)

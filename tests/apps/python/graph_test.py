@@ -1,4 +1,5 @@
 """Graphs and the networks of neap.nets."""
+import json
 import subprocess
 
 import pytest
@@ -53,6 +54,20 @@ def test_every_network_of_the_command_is_there():
     assert neap.nets.resnet(blocks=(1, 1, 1, 1), batch=2, image=64).batch == 2
 
 
+def test_plans_of_nnunet_are_networks(tmp_path):
+    arguments = {"n_stages": 2, "features_per_stage": [4, 8], "conv_op": "Conv2d", "kernel_sizes": [[3, 3], [3, 3]],
+                 "strides": [[1, 1], [2, 2]], "n_conv_per_stage": [1, 1], "n_conv_per_stage_decoder": [1], "conv_bias": True,
+                 "norm_op": "InstanceNorm2d", "norm_op_kwargs": {"affine": True}, "nonlin": "LeakyReLU"}
+    planned = {"batch_size": 3, "patch_size": [8, 8], "normalization_schemes": ["CTNormalization"],
+               "architecture": {"network_class_name": "PlainConvUNet", "arch_kwargs": arguments}}
+    file = tmp_path / "plans.json"
+    file.write_text(json.dumps({"configurations": {"2d": planned}}))
+    with pytest.raises(neap.Error, match="CTNormalization"):
+        neap.nets.nnunet(str(file), classes=2)
+    assert neap.nets.nnunet(f"{file}#2d", classes=2, other_normalizations=True).batch == 3
+    assert neap.nets.nnunet(str(file), classes=2, batch=5, other_normalizations=True).batch == 5
+
+
 def test_any_network_may_have_another_loss(small_net):
     for loss in ("mse", neap.MeanSquaredError()):
         other = small_net.with_loss(loss)
@@ -80,7 +95,7 @@ def test_the_loss_may_be_a_criterion_of_pytorch(small_net):
         assert small_net.with_loss(criterion(name)).layers[-1][1] == layer
     smoothed = small_net.with_loss(criterion("CrossEntropyLoss", label_smoothing=0.25, ignore_index=-100))
     assert smoothed.layers[-1][1] == neap.SoftmaxCrossEntropy(0.25)
-    for attributes, text in (({"reduction": "sum"}, "reduction"), ({"weight": 1}, "weight"), ({"pos_weight": 1}, "pos_weight"),
+    for attributes, text in (({"reduction": "sum"}, "reduction"), ({"weight": 1}, "weight"), ({"pos_weight": 1}, "positive_weight="),
                              ({"ignore_index": 255}, "ignore_index")):
         with pytest.raises(ValueError, match=text):
             small_net.with_loss(criterion("CrossEntropyLoss", **attributes))

@@ -144,6 +144,8 @@ TEST_CASE("neap eval and predict skip and list files that cannot be decoded, wit
   for (const char* command : {"eval", "predict"}) {
     CheckRefused(Joined({command}, Joined(skips, {"--data", "synthetic"})), 2,
                  {"--skip-bad needs --data imagefolder:DIR"});
+    CheckRefused(Joined({command}, Joined(net, {"--exif-orientation", "--data", "synthetic"})), 2,
+                 {"--exif-orientation needs --data imagefolder:DIR"});
   }
 }
 
@@ -333,7 +335,12 @@ TEST_CASE("flags for images that contradict each other are refused") {
   CheckRefused(Joined(images, {"--eval"}), 2, {"no test split", "--val"});
   CheckRefused(Joined(images, {"--color-jitter", "0.4"}), 2, {"--augment"});
   CheckRefused(Joined(images, {"--repeat-batch", "--val", folders.val}), 2, {"--repeat-batch"});
-  CheckRefused(Joined(kTiny, {"--skip-bad"}), 2, {"--skip-bad", "imagefolder:DIR"});
+  const std::string masks = "masks:" + folders.train;
+  for (const char* const flag : {"--skip-bad", "--allow-empty", "--exif-orientation"}) {
+    CheckRefused(Joined(kTiny, {flag}), 2, {flag, "imagefolder:DIR"});
+    CheckRefused(Joined(kTiny, {flag, "--data", masks, "--val", masks}), 2,
+                 {flag, "needs --data imagefolder:DIR or --val imagefolder:DIR"});
+  }
   CheckRefused(Joined(images, {"--classes", "2"}), 1, {"has 3 classes", "--classes 3"});
   std::filesystem::rename(folders.val + "/red", folders.val + "/pink");
   CheckRefused(Joined(images, {"--val", folders.val}), 1, {"--val", "'pink'", folders.val});

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -48,6 +49,66 @@ struct SlicedVolumes {
   }
   ScratchDirectory root;
 };
+
+// Plans of a small network for SlicedVolumes, whose data set has a class that no volume has.
+std::string WritePlans(const ScratchDirectory& root,
+                       const std::string& scheme = "ZScoreNormalization") {
+  WriteText(root.File("dataset.json"),
+            R"({"labels": {"background": 0, "bright": 1, "unseen": 2}})");
+  WriteText(root.File("plans.json"),
+            R"({"configurations": {"3d_fullres": {
+  "batch_size": 3, "patch_size": [8, 8, 8], "normalization_schemes": [")" +
+                scheme + R"("],
+  "architecture": {"network_class_name": "PlainConvUNet", "arch_kwargs": {
+    "n_stages": 2, "features_per_stage": [4, 8], "conv_op": "Conv3d",
+    "kernel_sizes": [[3, 3, 3], [3, 3, 3]], "strides": [[1, 1, 1], [2, 2, 2]],
+    "n_conv_per_stage": [1, 1], "n_conv_per_stage_decoder": [1], "conv_bias": true,
+    "norm_op": "InstanceNorm3d", "norm_op_kwargs": {"affine": true}, "nonlin": "LeakyReLU"}}}}})");
+  return "nnunet:" + root.File("plans.json");
+}
+
+TEST_CASE("a network of a plans file is evaluated and exported as it was trained") {
+  const SlicedVolumes files;
+  const ScratchDirectory plans;
+  const std::string net = WritePlans(plans), best = plans.File("best.safetensors");
+  const std::vector<Json> lines =
+      RunForJson({"train", net, "--device", "cpu", "--data", files.data(), "--val", files.data(),
+                  "--epochs", "1", "--save-best", best});
+  CHECK(lines.back().at("peaks_equal") == true);
+  const Json evaluated =
+      RunForJson({"eval", "--weights", best, "--data", files.data(), "--device", "cpu"}).back();
+  CHECK(evaluated.at("net") == net);
+  CHECK(evaluated.at("class_dice").size() == 3);  // those of dataset.json
+  const Outcome exported =
+      RunNeap({"export", net, "--weights", best, "--onnx", plans.File("net.onnx")});
+  CHECK_MESSAGE(exported.exit_code == 0, exported.err);
+  std::filesystem::remove(plans.File("dataset.json"));  // now those of the data
+  const std::string data =
+      RunForJson({"train", net, "--device", "cpu", "--data", files.data(), "--steps", "1"})
+          .front()
+          .at("data");
+  CHECK(data.find("1x8x8x8, 2 classes") != std::string::npos);
+}
+
+TEST_CASE("a plans file's batch is that of the command, unless it has another") {
+  const ScratchDirectory plans;
+  const Args plan = {"plan", WritePlans(plans), "--device", "cpu"};
+  CHECK(RunForJson(plan).back().at("batch") == 3);
+  CHECK(RunForJson(Joined(plan, {"--batch", "5"})).back().at("batch") == 5);
+}
+
+TEST_CASE("a network of volumes that are normalised otherwise is planned, but reads none") {
+  const SlicedVolumes files;
+  const ScratchDirectory plans;
+  const std::string net = WritePlans(plans, "CTNormalization");
+  CHECK(RunForJson({"plan", net, "--device", "cpu"}).back().at("batch") == 3);
+  CheckRefused({"train", net, "--device", "cpu", "--data", files.data()}, 2,
+               {"no nnU-Net whose 'normalization_schemes' is"});
+  const std::string weights = plans.File("weights.safetensors");
+  RunForJson({"train", net, "--device", "cpu", "--steps", "1", "--weights-out", weights});
+  CheckRefused({"eval", "--weights", weights, "--device", "cpu", "--data", files.data()}, 2,
+               {"no nnU-Net whose 'normalization_schemes' is"});
+}
 
 TEST_CASE("volumes train a network, and the best weights are those of the highest mean Dice") {
   const SlicedVolumes files;

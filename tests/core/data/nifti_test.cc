@@ -83,6 +83,24 @@ TEST_CASE("labels may be floating-point numbers, if they are whole") {
         std::string::npos);
 }
 
+TEST_CASE("a header of text is refused, whatever file it says has the voxels") {
+  const ScratchDirectory directory;
+  const std::string path = directory.File("a.nii"), other = directory.File("other");
+  WriteText(other, std::string(8, '\1'));
+  for (const std::string& voxels : {std::string(), "  image_filename = '" + other + "'\n"}) {
+    WriteText(path, "<nifti_image\n  ndim = '3'\n  nx = '2'\n  ny = '2'\n  nz = '2'\n" + voxels +
+                        "  datatype = '2'\n/>\n" + std::string(8, '\1'));
+    for (const absl::Status& status : {ReadNifti(path).status(), ReadNiftiForm(path).status()}) {
+      CHECK_FALSE(status.ok());
+      CHECK(std::string(status.message()).find(path + ": not a NIfTI-1 file") == 0);
+    }
+  }
+  std::string apart = NiftiBytes({2, 2, 2}, std::string(32, '\1'));
+  apart.replace(344, 4, std::string("ni1\0", 4));
+  WriteText(path, apart);
+  CHECK_FALSE(ReadNifti(path).ok());
+}
+
 TEST_CASE("damaged files and other types are refused, naming the file") {
   const ScratchDirectory directory;
   const std::string path = directory.File("a.nii");

@@ -92,7 +92,9 @@ TEST_CASE("networks for segmentation that were written and read again have the s
   for (NnUNetOptions* const options : {&plain, &residual, &images}) {
     for (NnUNetStage& stage : options->stages) stage.features /= 8;
     options->deep_supervision = false;  // auxiliary losses are not in the file
-    CheckGraphRoundTrip(nets::NnUNet(*options), NnUNetLoss());
+    DiceLoss loss = NnUNetLoss();
+    loss.batch = options->batch_dice;
+    CheckGraphRoundTrip(nets::NnUNet(*options), loss);
   }
 }
 

@@ -26,6 +26,18 @@ TEST_CASE("ConvNeXts have torchvision's numbers of parameters and its keys") {
   }
 }
 
+TEST_CASE("files have the linear layers of a ConvNeXt as torchvision's have them") {
+  const Resolved net(ConvNeXt({}));
+  const auto in_files = [&](const std::string& layer) {
+    return net.layer(layer).spec.params[0].in_files.shape;
+  };
+  CHECK(in_files("features.1.0.block.3") == Shape{384, 96});
+  CHECK(in_files("features.1.0.block.5") == Shape{96, 384});
+  CHECK(in_files("features.7.2.block.3") == Shape{3072, 768});
+  CHECK(in_files("features.7.2.block.5") == Shape{768, 3072});
+  CHECK(in_files("features.2.1") == Shape{});  // a convolution
+}
+
 TEST_CASE("ConvNeXt-T halves the image before three stages, after a quarter in its stem") {
   const Resolved net(ConvNeXt({.batch = 2}));
   CHECK(net.shape("features.0.1") == "2x96x56x56");

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -42,6 +43,7 @@ constexpr char kPlans[] = R"({
         "network_class_name": "dynamic_network_architectures.architectures.unet.ResidualEncoderUNet",
         "arch_kwargs": {
           "n_stages": 3, "features_per_stage": [32, 64, 128],
+          "conv_op": "torch.nn.modules.conv.Conv3d",
           "kernel_sizes": [[1, 3, 3], [3, 3, 3], [3, 3, 3]],
           "strides": [[1, 1, 1], [1, 2, 2], [2, 2, 2]],
           "n_blocks_per_stage": [1, 3, 4], "n_conv_per_stage_decoder": [1, 1],
@@ -109,6 +111,9 @@ TEST_CASE("configurations inherit, and those behind others have further channels
   CHECK(folder.Read("3d_large")->graph.batch == 4);
   CHECK(folder.Read("3d_large")->stages.size() == 3);
   CHECK(folder.Read("3d_cascade")->channels == 2 + 2);  // one for each class but the background
+  const absl::StatusOr<NnUNetOptions> given =
+      ReadNnUNetPlans(folder.path(), {.configuration = "3d_cascade", .classes = 3, .channels = 4});
+  CHECK(given->channels == 4);  // those of the network, as files of its weights say
   CHECK(RefusalOf(folder, "loop") == ": configuration 'loop' inherits from itself");
   CHECK(absl::IsNotFound(folder.Read("3d_lowres").status()));
   CHECK(RefusalOf(folder, "3d_lowres") ==
@@ -135,6 +140,12 @@ TEST_CASE("a plans file is a network by name") {
         absl::StrCat("network '", name, "' takes no image: the plan has its patch"));
   CHECK(absl::IsInvalidArgument(Build(name, {.depth = 3}).status()));
   CHECK(absl::IsNotFound(Build("nnunet:/no/such/file.json", {}).status()));
+  const ScratchDirectory numbered;  // whose path has a '#' that begins no configuration
+  std::filesystem::create_directory(numbered.File("#1"));
+  std::filesystem::copy_file(folder.path(), numbered.File("#1/plans.json"));
+  const std::string within = absl::StrCat("nnunet:", numbered.File("#1/plans.json"));
+  CHECK(Build(within, {.classes = 2})->options().batch == 2);
+  CHECK(Build(within + "#2d", {.classes = 2})->options().batch == 12);
 }
 
 TEST_CASE("the number of classes is that of dataset.json, or given") {
@@ -144,6 +155,8 @@ TEST_CASE("the number of classes is that of dataset.json, or given") {
   CHECK(ReadNnUNetPlans(alone.path(), {.configuration = "2d", .classes = 4})->classes == 4);
   const PlansFolder regions(kPlans, R"({"labels": {"background": 0, "whole tumour": [1, 2]}})");
   CHECK(absl::IsUnimplemented(regions.Read("2d").status()));
+  CHECK(absl::IsUnimplemented(
+      ReadNnUNetPlans(regions.path(), {.configuration = "2d", .classes = 2}).status()));
 }
 
 TEST_CASE("what neap's networks do not have is refused by name") {
@@ -152,6 +165,15 @@ TEST_CASE("what neap's networks do not have is refused by name") {
   };
   CHECK(RefusalOf(changed("\"conv_bias\": true", "\"conv_bias\": false"), "2d") ==
         ": configuration '2d': neap has no nnU-Net whose 'conv_bias' is false");
+  CHECK(RefusalOf(changed("\"conv_bias\": true, ", ""), "2d") ==
+        ": configuration '2d': neap has no nnU-Net whose 'conv_bias' is null");
+  CHECK(RefusalOf(changed("{\"inplace\": true}", "{\"negative_slope\": 0.2}"), "2d") ==
+        ": configuration '2d': neap has no nnU-Net whose 'negative_slope' is 0.2");
+  CHECK(changed("{\"inplace\": true}", "{\"negative_slope\": 0.01}").Read("2d").ok());
+  CHECK(RefusalOf(changed("conv.Conv2d", "conv.Conv3d"), "2d").find("'conv_op' is") !=
+        std::string::npos);
+  CHECK(RefusalOf(changed("\"n_stages\": 3", "\"n_stages\": 4"), "2d") ==
+        ": configuration '2d': 'n_stages' is 4, but 'features_per_stage' has 3 numbers");
   CHECK(RefusalOf(changed("InstanceNorm2d", "BatchNorm2d"), "2d").find("'norm_op' is") !=
         std::string::npos);
   CHECK(RefusalOf(changed("unet.PlainConvUNet", "primus.Primus"), "2d").find("Primus") !=
@@ -166,6 +188,17 @@ TEST_CASE("what neap's networks do not have is refused by name") {
         "'normalization_schemes' is "
         "[\"CTNormalization\",\"ZScoreNormalization\"]");
   CHECK(ReadNnUNetPlans(ct.path(), {.configuration = "2d", .other_normalizations = true}).ok());
+  const std::string by_name = absl::StrCat("nnunet:", ct.path(), "#2d");
+  CHECK_FALSE(Build(by_name, {}).ok());
+  CHECK(Build(by_name, {.other_normalizations = true}).ok());
+  const PlansFolder masked = changed("\"batch_dice\": true,",
+                                     "\"batch_dice\": true, \"use_mask_for_norm\": [false, true],");
+  CHECK(RefusalOf(masked, "2d") ==
+        ": configuration '2d': neap has no nnU-Net whose 'use_mask_for_norm' is [false,true]");
+  CHECK(ReadNnUNetPlans(masked.path(), {.configuration = "2d", .other_normalizations = true}).ok());
+  CHECK(changed("\"batch_dice\": true,", "\"batch_dice\": true, \"use_mask_for_norm\": [false],")
+            .Read("2d")
+            .ok());
   CHECK(RefusalOf(PlansFolder("{}"), "2d") ==
         ": is no plans file of nnU-Net: it has no configurations");
   CHECK(RefusalOf(PlansFolder("{"), "2d").find("the text is not JSON") != std::string::npos);

@@ -150,6 +150,15 @@ TEST_CASE("each head has nnU-Net's loss, with half the weight of the head above"
   CHECK(alone.layer("loss").spec.loss_weight == 1);
 }
 
+TEST_CASE("Dice is over the batch for images, and of each volume") {
+  const auto is_over_batch = [](const Graph& net) {
+    return Resolved(net).layer("loss").layer.As<DiceLoss>()->batch;
+  };
+  CHECK(is_over_batch(NnUNet(NnUNet2d(64))));
+  CHECK_FALSE(is_over_batch(NnUNet(NnUNet3d(32))));
+  CHECK_FALSE(is_over_batch(NnUNet(ResEncUNet3d(32))));
+}
+
 TEST_CASE("MLPerf's 3-D U-Net has the reference's parameters") {
   CHECK(Parameters(UNet3d({})) ==
         31'190'243);  // by hand: no bias but of what enlarges and the head
