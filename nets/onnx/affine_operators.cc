@@ -186,7 +186,7 @@ absl::Status AddConstant(NodeReader& node, NetworkBuilder& network, bool x_is_fi
   ASSIGN_OR_RETURN(ImageValue x, node.ImageOfAnyLayout(x_is_first ? 0 : 1));
   if (node.op() == "Div" && !x_is_first)
     return absl::UnimplementedError("it divides a constant by a layer's output");
-  ASSIGN_OR_RETURN(Constant constant, node.Constant(x_is_first ? 1 : 0));
+  ASSIGN_OR_RETURN(Constant constant, node.ConstantForImages(x_is_first ? 1 : 0, x));
   const std::vector<int64_t> dims = constant.dims;
   const bool is_scalar = constant.values.size() == 1 && dims.size() <= x.dims().size();
   const bool is_per_channel = IsPerChannel(dims, x);

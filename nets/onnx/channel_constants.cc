@@ -1,4 +1,5 @@
 // Layers of constants for each channel, which are added or multiplied.
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -15,6 +16,18 @@
 namespace neap::nets {
 
 using onnx_schema::Node;
+
+namespace {
+
+// Whether the elements come in the order in which the file has them: a matrix that is transposed
+// has another one.
+bool IsInOrder(const Stored& stored) {
+  const std::vector<int64_t> dims = stored.dims();
+  return !stored.is_transposed ||
+         std::count_if(dims.begin(), dims.end(), [](int64_t extent) { return extent != 1; }) < 2;
+}
+
+}  // namespace
 
 std::optional<ScaledInput> NetworkBuilder::WrittenScale(const Node& node,
                                                         const ImageValue& x) const {
@@ -45,7 +58,7 @@ absl::Status NetworkBuilder::AddConstants(const Node& node, Constants kind, cons
   }
   RETURN_IF_ERROR(AddLayer(node, layer, {input}, std::move(weights)));
   drafts_.back().constants = kind;
-  drafts_.back().stored = std::move(stored);
+  if (stored.has_value() && IsInOrder(*stored)) drafts_.back().stored = std::move(stored);
   return absl::OkStatus();
 }
 
@@ -57,9 +70,9 @@ absl::StatusOr<bool> NetworkBuilder::JoinScale(Draft& before, Draft& draft) {
   const bool has_shift = before.layer.layer.As<ScaleShift>()->learns_shift;
   if (has_shift) {  // (x + shift) * scale, or another shift
     const bool adds = draft.constants == Constants::kAdds;
-    ASSIGN_OR_RETURN(own.tensor,
-                     Elementwise(adds ? "Add" : "Mul", {std::get<Constant>(own.tensor),
-                                                        std::get<Constant>(joined.tensor)}));
+    ASSIGN_OR_RETURN(own.tensor, Elementwise(constants_, adds ? "Add" : "Mul",
+                                             {std::get<Constant>(own.tensor),
+                                              std::get<Constant>(joined.tensor)}));
     if (adds) return true;
     before.constants = Constants::kNone;
   }

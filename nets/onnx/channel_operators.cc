@@ -106,7 +106,7 @@ absl::Status Multiply(float factor, NetworkBuilder& network, Weight& weight) {
   if (factor == 1) return absl::OkStatus();
   ASSIGN_OR_RETURN(const Constant values, network.ReadConstant(weight));
   const Constant scalar = {.values = {factor}, .type = values.type};
-  ASSIGN_OR_RETURN(weight.tensor, Elementwise("Mul", {values, scalar}));
+  ASSIGN_OR_RETURN(weight.tensor, Elementwise(network.budget(), "Mul", {values, scalar}));
   return absl::OkStatus();
 }
 

@@ -1,5 +1,4 @@
 // Operators on elements, and those where branches meet.
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -89,18 +88,9 @@ absl::Status Dropout(NodeReader& node, NetworkBuilder& network) {
 
 absl::Status Softmax(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(ImageValue x, node.ImageOfAnyLayout(0));
-  const std::vector<int64_t> dims = x.dims();
-  const bool takes_all = network.opset() < 13;  // from the axis on, as if they were one
-  const int64_t stated = node.Int("axis", takes_all ? 1 : -1);
-  ASSIGN_OR_RETURN(const size_t axis, CheckedAxis(stated, std::ssize(dims)));
-  const auto is_one = [](int64_t extent) { return extent == 1; };
-  const bool has_axis =
-      !takes_all || std::all_of(dims.begin() + static_cast<int64_t>(axis) + 1, dims.end(), is_one);
-  const bool is_image = !x.is_flat() || x.elements() == x.spec.shape.c();
-  if (axis == 0 || !has_axis || !is_image) {
-    return absl::UnimplementedError(
-        absl::StrCat("attribute 'axis' is ", stated, ", which is not one axis of an image"));
-  }
+  ASSIGN_OR_RETURN(const size_t axis, SoftmaxAxis(node, network.opset(), x.dims()));
+  if (x.is_flat() && x.elements() != x.spec.shape.c())
+    return absl::UnimplementedError("it is of the elements of an image that is made flat");
   std::optional<int64_t> own = LayersAxis(x, axis);
   if (!own.has_value()) {
     ASSIGN_OR_RETURN(x, node.Image(0));

@@ -1,4 +1,4 @@
-// The last steps of reading a network: joining layers, the weights, and the loss.
+// The last steps of reading a network: joining layers, and the weights.
 #include <algorithm>
 #include <cstddef>
 #include <map>
@@ -10,13 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "neap/core/base/status_macros.h"
-#include "neap/layers/activation.h"
 #include "neap/layers/convolution.h"
 #include "neap/layers/fully_connected.h"
-#include "neap/layers/loss/dice_loss.h"
-#include "neap/layers/norm/softmax.h"
-#include "neap/layers/target_loss.h"
-#include "neap/nets/onnx/axes/rearrange.h"
 #include "neap/nets/onnx/constants/constant_arrays.h"
 #include "neap/nets/onnx/constants/constant_math.h"
 #include "neap/nets/onnx/network_builder.h"
@@ -24,8 +19,6 @@
 
 namespace neap::nets {
 namespace {
-
-using onnx_schema::ValueInfo;
 
 // How many values layers have of the file's tensors. A small file may let many layers share a large
 // tensor, of which each gets a copy.
@@ -91,8 +84,12 @@ absl::StatusOr<Constant> NetworkBuilder::ReadConstant(const Stored& stored) {
   ASSIGN_OR_RETURN(const int64_t count, ElementsOf(*stored.tensor));
   ASSIGN_OR_RETURN(Constant constant, reader_.ReadConstant(*stored.tensor));
   constants_.Read(*stored.tensor, count);
-  RETURN_IF_ERROR(constants_.Add(constant.dims));
   if (stored.reshaped.has_value()) constant.dims = *stored.reshaped;
+  RETURN_IF_ERROR(constants_.Add(constant.dims));
+  if (stored.repeats > 1) {
+    RETURN_IF_ERROR(constants_.Add(stored.dims()));
+    return BroadcastTo(constant, stored.dims());
+  }
   if (!stored.is_transposed) return constant;
   const int64_t columns = constant.dims.back(), rows = count / std::max<int64_t>(columns, 1);
   Constant transposed = View(constant, {columns, rows}, {1, columns});
@@ -103,64 +100,6 @@ absl::StatusOr<Constant> NetworkBuilder::ReadConstant(const Stored& stored) {
 absl::StatusOr<Constant> NetworkBuilder::ReadConstant(const Weight& weight) {
   if (const auto* const stored = std::get_if<Stored>(&weight.tensor)) return ReadConstant(*stored);
   return std::get<Constant>(weight.tensor);
-}
-
-absl::Status NetworkBuilder::CheckOutputs() const {
-  if (graph_.output_size() == 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "the graph has ", graph_.output_size(), " outputs: ",
-      absl::StrJoin(graph_.output(), ", ",
-                    [](std::string* out, const ValueInfo& value) { out->append(value.name()); }),
-      "; one is needed, the scores of the classes"));
-}
-
-absl::StatusOr<ImageValue> NetworkBuilder::Output() const {
-  RETURN_IF_ERROR(CheckOutputs());
-  const Value* const value = Find(graph_.output(0).name());
-  if (value != nullptr && std::holds_alternative<NormPart>(*value)) {
-    return absl::UnimplementedError(
-        absl::StrCat("the output '", graph_.output(0).name(),
-                     "' is a step of a layer norm, which neap only has as a whole"));
-  }
-  if (value != nullptr && std::holds_alternative<AttentionPart>(*value)) {
-    return absl::UnimplementedError(absl::StrCat("the output '", graph_.output(0).name(),
-                                                 "' is a step of an attention, which neap only has "
-                                                 "as a whole"));
-  }
-  const auto* const images = value == nullptr ? nullptr : std::get_if<ImageValue>(value);
-  if (images == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the output '", graph_.output(0).name(), "' is no output of a layer"));
-  }
-  return *images;
-}
-
-// Scores have the axes of images, or are vectors.
-absl::StatusOr<ImageValue> NetworkBuilder::AsScores(const ImageValue& output) {
-  const bool is_plain = output.is_image() || output.is_flat() || output.is_channels_last();
-  if (is_plain || output.is_guess || graph_.node_size() == 0) return output;
-  const onnx_schema::Node& last = graph_.node(graph_.node_size() - 1);
-  if (output.rank() > 2) return AsImage(last, *this, output);
-  return InOrder(last, *this, output);
-}
-
-absl::StatusOr<ImageValue> NetworkBuilder::Predictions() {
-  ASSIGN_OR_RETURN(ImageValue output, Output());
-  if (output.formula.has_value()) {
-    return absl::UnimplementedError(
-        absl::StrCat("the output '", graph_.output(0).name(),
-                     "' is a step of a formula, which neap only has as a whole, as in GELU"));
-  }
-  const bool takes_sigmoid =
-      options_.loss.As<BinaryCrossEntropy>() != nullptr || options_.loss.As<FocalLoss>() != nullptr;
-  ASSIGN_OR_RETURN(output, AsScores(output));
-  // The softmax of scores is that of their logarithmic softmax.
-  const GraphLayer& last = LayerOf(output);
-  const auto* const softmax = last.layer.As<Softmax>();
-  if ((takes_sigmoid && last.layer.As<Sigmoid>() != nullptr) ||
-      (MakesSoftmax(options_.loss) && softmax != nullptr && softmax->axis == 1))
-    output.layer = last.inputs[0];
-  return output;
 }
 
 std::vector<bool> NetworkBuilder::Needed(const ImageValue& output) const {
@@ -223,7 +162,8 @@ absl::StatusOr<bool> NetworkBuilder::Join(Draft& before, Draft& draft) {
   added.Flatten(before.spec.output.shape.c());
   if (Weight* const bias = FindWeight(before.weights, "bias")) {
     ASSIGN_OR_RETURN(const Constant own, ReadConstant(*bias));
-    ASSIGN_OR_RETURN(bias->tensor, Elementwise("Add", {own, std::get<Constant>(added.tensor)}));
+    ASSIGN_OR_RETURN(bias->tensor,
+                     Elementwise(constants_, "Add", {own, std::get<Constant>(added.tensor)}));
     return true;
   }
   before.layer.layer = *std::move(with_bias);
@@ -352,27 +292,6 @@ void NetworkBuilder::ShareWeights(const std::vector<bool>& needed, OnnxModel& mo
     model.notices.push_back(absl::StrCat("the nodes ", Quoted(nodes), " share ", Quoted(names),
                                          ", of which each of them has a copy of its own"));
   }
-}
-
-absl::Status NetworkBuilder::AddLoss(const ImageValue& predictions, Graph& network) const {
-  const Shape& shape = predictions.spec.shape;
-  if (!MakesSoftmax(options_.loss)) {
-    network.TargetLoss(predictions.layer, options_.loss,
-                       Shape(Shape::Dims(shape.dims().begin() + 1, shape.dims().end())));
-    return absl::OkStatus();
-  }
-  if (shape.positions() == 1) {
-    network.Loss(predictions.layer, options_.loss);
-    return absl::OkStatus();
-  }
-  if (predictions.is_flat()) {
-    return absl::InvalidArgumentError(absl::StrCat("the output '", graph_.output(0).name(),
-                                                   "' is an image of ", shape.ToString(),
-                                                   " made flat; scores of classes are needed"));
-  }
-  network.PixelLoss(predictions.layer, options_.loss,
-                    Shape(Shape::Dims(shape.spatial().begin(), shape.spatial().end())));
-  return absl::OkStatus();
 }
 
 absl::StatusOr<OnnxModel> NetworkBuilder::Finish(std::string name) {

@@ -10,6 +10,7 @@
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/multiply.h"
 #include "neap/layers/scale_shift.h"
+#include "neap/nets/onnx/axes/rearrange.h"
 #include "neap/nets/onnx/formula.h"
 #include "neap/nets/onnx/operators.h"
 
@@ -35,8 +36,9 @@ std::optional<Formula> FormulaOf(const ImageValue& value, const ImageValue& x,
 absl::StatusOr<std::optional<Formula>> OperandOf(const NodeReader& node, int i, const ImageValue& x,
                                                  const NetworkBuilder& network) {
   if (node.IsConstant(i)) {
-    ASSIGN_OR_RETURN(const double number, node.Scalar(i, 0));
-    return Formula::Linear(0, number);
+    ASSIGN_OR_RETURN(const Constant constant, node.Constant(i));
+    if (constant.values.size() != 1) return std::nullopt;
+    return Formula::Linear(0, constant.values[0]);
   }
   ASSIGN_OR_RETURN(const ImageValue value, node.FormulaImage(i));
   return FormulaOf(value, x, network);
@@ -78,6 +80,22 @@ absl::Status SetFormula(NodeReader& node, NetworkBuilder& network, ImageValue x,
   return absl::OkStatus();
 }
 
+// The node's layer of what layers compute of the polynomials that it reads beside other values.
+absl::Status InLayers(NodeReader& node, NetworkBuilder& network) {
+  if (!node.ReadsFormula()) return NoStep();
+  for (int i = 0; i < node.input_count(); ++i) {
+    const ImageValue* const value = node.IfImage(i);
+    if (value == nullptr || !value->formula.has_value()) continue;
+    if (value->formula->function != Function::kNone) return NoStep();
+    RETURN_IF_ERROR(node.ImageOfAnyLayout(i).status());
+  }
+  const std::string_view op = node.op();
+  if (op == "Add" || op == "Sum") return Sum(node, network);
+  if (op == "Sub") return Sub(node, network);
+  if (op == "Mul") return Mul(node, network);
+  return op == "Div" ? Div(node, network) : NoStep();
+}
+
 // The output of the layer before `value` if that only multiplies it by a number and adds one.
 ImageValue BeforeScaleShift(const ImageValue& value, const NetworkBuilder& network) {
   const GraphLayer& layer = network.LayerOf(value);
@@ -99,7 +117,7 @@ absl::Status Step(NodeReader& node, NetworkBuilder& network) {
   std::vector<Formula> operands;
   for (int i = 0; i < node.input_count(); ++i) {
     ASSIGN_OR_RETURN(const std::optional<Formula> operand, OperandOf(node, i, *x, network));
-    if (!operand.has_value()) return NoStep();
+    if (!operand.has_value()) return InLayers(node, network);
     operands.push_back(*operand);
   }
   return SetFormula(node, network, *std::move(x), Combined(node.op(), operands));
@@ -116,7 +134,7 @@ absl::Status Pow(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(const double exponent, node.Scalar(1, 1));
   if (exponent != 2 && exponent != 3) {
     return absl::UnimplementedError(
-        absl::StrCat("its exponent is ", exponent, "; 2 and 3 are read, as parts of GELU"));
+        absl::StrCat("its exponent is ", exponent, "; 2 and 3 are read"));
   }
   const std::vector<Formula> factors(static_cast<size_t>(exponent), Formula::Linear(1, 0));
   return SetFormula(node, network, x, Combined("Mul", factors));
@@ -131,9 +149,7 @@ absl::StatusOr<ImageValue> AsLayers(const onnx_schema::Node& node, NetworkBuilde
   }
   size_t degree = term.size() - 1;
   while (degree > 1 && term[degree] == 0) --degree;
-  ImageValue plain = x;
-  plain.formula.reset();
-  plain.arrangement = Arrangement::OfLayer(x.arrangement.layer());
+  const ImageValue plain = Plain(x);
   const auto linear = [&](const ImageValue& y, double scale, double shift,
                           const std::string& suffix) -> absl::StatusOr<ImageValue> {
     const ScaleShift layer = {.scale = static_cast<float>(scale),

@@ -116,6 +116,7 @@ std::vector<int64_t> Stored::dims() const {
   std::vector<int64_t> dims =
       reshaped.value_or(std::vector<int64_t>(tensor->dims().begin(), tensor->dims().end()));
   if (is_transposed) std::reverse(dims.begin(), dims.end());
+  if (repeats > 1) dims[0] = repeats;
   return dims;
 }
 

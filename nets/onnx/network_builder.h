@@ -90,6 +90,7 @@ struct Stored {
   // Then a matrix, {columns, rows} of what the file has, perhaps with axes of 1 behind them.
   bool is_transposed = false;
   std::string alias = "";  // the output of the last Identity on the way, if there is one
+  int64_t repeats = 1;  // of its one entry along the first axis, which is the same for all images
   std::vector<int64_t> dims() const;
   const std::string& name() const { return alias.empty() ? tensor->name() : alias; }
 };
@@ -253,6 +254,7 @@ class NetworkBuilder {
   absl::StatusOr<Constant> ReadConstant(const Weight& weight);
   // Errors: UNIMPLEMENTED if constants have more elements than a network needs.
   absl::Status CountConstant(const std::vector<int64_t>& dims) { return constants_.Add(dims); }
+  ConstantBudget& budget() { return constants_; }
 
   // The layers that the graph's output needs, with a loss.
   absl::StatusOr<OnnxModel> Finish(std::string name);
@@ -280,8 +282,8 @@ class NetworkBuilder {
   // Whether all that reads the images makes the last of their axes, the channels, the second one.
   bool HasChannelsLast(const onnx_schema::ValueInfo& input) const;
   absl::StatusOr<ImageValue> Output() const;
-  // The output without what the loss computes itself. Errors: UNIMPLEMENTED for a step of a
-  // formula.
+  // nets/onnx/predictions.cc. The output without what the loss computes itself. Errors:
+  // UNIMPLEMENTED for a step of a formula that is no polynomial.
   absl::StatusOr<ImageValue> Predictions();
   absl::StatusOr<ImageValue> AsScores(const ImageValue& output);
   // Ends the network with the loss of these predictions.

@@ -1,6 +1,7 @@
 #include "neap/nets/onnx/node_axes.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +18,13 @@ int64_t Product(const std::vector<int64_t>& dims) {
   return product;
 }
 
+// More than any network needs, as a copy for each of a million would take hours.
+absl::Status CheckRank(int64_t rank) {
+  constexpr int64_t kMaxAxes = 64;
+  if (rank <= kMaxAxes) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat("it makes ", rank, " axes"));
+}
+
 absl::Status CannotReshape(const std::vector<int64_t>& dims, const std::vector<int64_t>& target) {
   return absl::InvalidArgumentError(
       absl::StrCat("it makes ", absl::StrJoin(target, "x"), " of ", absl::StrJoin(dims, "x")));
@@ -26,6 +34,7 @@ absl::Status CannotReshape(const std::vector<int64_t>& dims, const std::vector<i
 absl::StatusOr<std::vector<int64_t>> Reshaped(NodeReader& node, const std::vector<int64_t>& dims) {
   ASSIGN_OR_RETURN(const Constant constant, node.Constant(1));
   std::vector<int64_t> target = ToIntegers(constant);
+  RETURN_IF_ERROR(CheckRank(std::ssize(target)));
   const bool zero_copies = node.Int("allowzero", 0) == 0;  // otherwise 0 is an extent
   int64_t known = 1;
   for (size_t i = 0; i < target.size(); ++i) {
@@ -68,6 +77,7 @@ absl::StatusOr<std::vector<int64_t>> Unsqueezed(NodeReader& node,
                                                 const std::vector<int64_t>& dims) {
   ASSIGN_OR_RETURN(const std::vector<int64_t> given, node.IntsOrInput("axes", 1));
   const int64_t rank = std::ssize(dims) + std::ssize(given);
+  RETURN_IF_ERROR(CheckRank(rank));
   ASSIGN_OR_RETURN(const std::vector<int64_t> axes, CheckedAxes(given, rank));
   std::vector<int64_t> more = dims;
   for (const int64_t axis : axes) more.insert(more.begin() + axis, 1);
@@ -107,6 +117,18 @@ absl::StatusOr<std::vector<int64_t>> AxesAfter(NodeReader& node, const std::vect
   if (node.op() == "Reshape") return Reshaped(node, dims);
   if (node.op() == "Squeeze") return Squeezed(node, dims);
   return Unsqueezed(node, dims);
+}
+
+absl::StatusOr<size_t> SoftmaxAxis(NodeReader& node, int64_t opset,
+                                   const std::vector<int64_t>& dims) {
+  const bool takes_all = opset < 13;
+  const int64_t stated = node.Int("axis", takes_all ? 1 : -1);
+  ASSIGN_OR_RETURN(const size_t axis, CheckedAxis(stated, std::ssize(dims)));
+  const bool is_one = !takes_all || Product({dims.begin() + static_cast<std::ptrdiff_t>(axis) + 1,
+                                             dims.end()}) == 1;
+  if (axis > 0 && is_one) return axis;
+  return absl::UnimplementedError(
+      absl::StrCat("attribute 'axis' is ", stated, ", which is not one axis of an image"));
 }
 
 absl::StatusOr<std::vector<int64_t>> ReadOrder(NodeReader& node, int64_t rank) {

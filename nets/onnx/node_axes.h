@@ -32,6 +32,11 @@ bool ChangesAxes(std::string_view op);
 // The extents after such a node.
 absl::StatusOr<std::vector<int64_t>> AxesAfter(NodeReader& node, const std::vector<int64_t>& dims);
 
+// The one axis that a Softmax normalises. Before opset 13 all axes from the stated one on are one.
+// Errors: UNIMPLEMENTED if these are several, or N.
+absl::StatusOr<size_t> SoftmaxAxis(NodeReader& node, int64_t opset,
+                                   const std::vector<int64_t>& dims);
+
 // The order in which a Transpose node puts the axes.
 absl::StatusOr<std::vector<int64_t>> ReadOrder(NodeReader& node, int64_t rank);
 

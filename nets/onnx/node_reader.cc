@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/nets/onnx/axes/rearrange.h"
+#include "neap/nets/onnx/constants/constant_arrays.h"
 #include "neap/nets/onnx/operators.h"
 
 namespace neap::nets {
@@ -182,6 +183,10 @@ absl::StatusOr<std::vector<ImageValue>> NodeReader::AllImages() const {
 absl::StatusOr<Weight> NodeReader::Tensor(int i, std::string name) const {
   const Value* const value = InputValue(i);
   const auto* const stored = value == nullptr ? nullptr : std::get_if<Stored>(value);
+  if (stored != nullptr && stored->repeats > 1) {
+    ASSIGN_OR_RETURN(nets::Constant repeated, Constant(i));
+    return Weight{std::move(name), std::move(repeated), node_.input(i)};
+  }
   if (stored != nullptr) return Weight{std::move(name), *stored, node_.input(i)};
   const auto* const constant = value == nullptr ? nullptr : std::get_if<nets::Constant>(value);
   if (constant != nullptr) return Weight{std::move(name), *constant, node_.input(i)};
@@ -199,6 +204,20 @@ absl::StatusOr<Constant> NodeReader::Constant(int i) const {
       return network_.ReadConstant(*stored);
   }
   return absl::UnimplementedError(absl::StrCat(Input(i), " is no constant"));
+}
+
+absl::StatusOr<Constant> NodeReader::ConstantForImages(int i, const ImageValue& x) const {
+  const auto has_images = [&](const std::vector<int64_t>& dims) {
+    return dims.size() == x.rank() && x.arrangement.IsImages(0) && dims[0] == x.dims()[0];
+  };
+  std::optional<Stored> stored = IfStored(i);
+  if (stored.has_value() && stored->repeats > 1 && has_images(stored->dims())) {
+    stored->repeats = 1;
+    return network_.ReadConstant(*stored);
+  }
+  ASSIGN_OR_RETURN(nets::Constant constant, Constant(i));
+  if (!has_images(constant.dims) || !HasSameEntries(constant)) return constant;
+  return Taken(constant, 0, {0});
 }
 
 absl::StatusOr<double> NodeReader::Scalar(int i, double absent) const {

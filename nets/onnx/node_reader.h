@@ -36,7 +36,7 @@ class NodeReader {
   const onnx_schema::Node& proto() const { return node_; }
   std::string_view op() const { return node_.op_type(); }
   int input_count() const { return node_.input_size(); }
-  bool HasInput(int i) const { return i < node_.input_size() && !node_.input(i).empty(); }
+  bool HasInput(int i) const { return i >= 0 && i < node_.input_size() && !node_.input(i).empty(); }
   // Whether an output after the first is read by a node.
   bool HasSecondReader() const;
   // Whether every input is a constant, and there is one.
@@ -70,6 +70,9 @@ class NodeReader {
   // A constant, for the layer's parameter or state `name`.
   absl::StatusOr<Weight> Tensor(int i, std::string name) const;
   absl::StatusOr<neap::nets::Constant> Constant(int i) const;
+  // The same with one entry along the first axis if that is N of x, and the constant has the same
+  // for every image.
+  absl::StatusOr<neap::nets::Constant> ConstantForImages(int i, const ImageValue& x) const;
   // A constant with one element; `absent` without the input.
   absl::StatusOr<double> Scalar(int i, double absent) const;
   // The bounds of a Clip, {lowest, highest}.

@@ -74,6 +74,11 @@ absl::Status SetAxesOfOne(NodeReader& node, NetworkBuilder& network, ImageValue 
   ASSIGN_OR_RETURN(const std::vector<int64_t> dims, AxesAfter(node, x.dims()));
   ASSIGN_OR_RETURN(const std::vector<int64_t> given, node.IntsOrInput("axes", 1));
   const bool removes = node.op() == "Squeeze";
+  for (size_t i = 0; removes && given.empty() && i < x.rank(); ++i) {
+    if (network.file_batch() != 1 || !x.arrangement.IsImages(i)) continue;
+    return absl::UnimplementedError("it removes all axes of 1, of which the images' is one");
+  }
+  if (dims.empty()) return absl::UnimplementedError("it leaves no axis");
   ASSIGN_OR_RETURN(std::vector<int64_t> axes,
                    CheckedAxes(given, static_cast<int64_t>(removes ? x.rank() : dims.size())));
   for (size_t i = 0; removes && given.empty() && i < x.rank(); ++i) {
@@ -86,24 +91,6 @@ absl::Status SetAxesOfOne(NodeReader& node, NetworkBuilder& network, ImageValue 
   }
   network.Set(node.proto().output(0), std::move(x));
   return absl::OkStatus();
-}
-
-// The target of a reshape without its special entries, 0 and -1.
-absl::StatusOr<std::vector<int64_t>> Target(NodeReader& node, const ImageValue& x) {
-  ASSIGN_OR_RETURN(const Constant constant, node.Constant(1));
-  std::vector<int64_t> target = ToIntegers(constant);
-  const std::vector<int64_t> dims = x.dims();
-  const bool zero_copies = node.Int("allowzero", 0) == 0;  // otherwise 0 is an extent
-  int64_t known = 1, elements = 1;
-  for (const int64_t extent : dims) elements *= extent;
-  for (size_t i = 0; i < target.size(); ++i) {
-    if (target[i] == 0 && zero_copies && i < dims.size()) target[i] = dims[i];
-    if (target[i] != -1) known = SaturatingProduct(known, std::max<int64_t>(target[i], 0));
-  }
-  for (int64_t& extent : target) {
-    if (extent == -1 && known > 0) extent = elements / known;
-  }
-  return target;
 }
 
 // Whether the node is a layer that neap wrote: its other reshapes keep the images by 0.
@@ -161,8 +148,7 @@ absl::Status ChangeAxes(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(const bool is_layer, IsWrittenReshape(node, network));
   if (node.op() == "Squeeze" || node.op() == "Unsqueeze")
     return SetAxesOfOne(node, network, std::move(x));
-  ASSIGN_OR_RETURN(const std::vector<int64_t> dims,
-                   node.op() == "Reshape" ? Target(node, x) : AxesAfter(node, x.dims()));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> dims, AxesAfter(node, x.dims()));
   if (is_layer) return AddReshape(node, network, std::move(x), dims);
   return SetDims(node, network, std::move(x), dims);
 }

@@ -221,6 +221,14 @@ bool Arrangement::IsWhole(size_t axis, int of_layer) const {
   return axis < axes_.size() && axes_[axis] == Whole(layer_, of_layer);
 }
 
+bool Arrangement::IsImages(size_t axis) const {
+  return axis < rank() && axes_[axis].size() == 1 && IsBatch(axes_[axis][0]);
+}
+
+bool Arrangement::HasImages(size_t axis) const {
+  return axis < rank() && std::any_of(axes_[axis].begin(), axes_[axis].end(), IsBatch);
+}
+
 bool Arrangement::IsInOrder() const {
   return Joined(All(axes_)) == Joined(All(OfLayer(layer_).axes_));
 }

@@ -63,6 +63,10 @@ class Arrangement {
 
   // Whether the axis of the tensor is that one of the layer, all of it and nothing else.
   bool IsWhole(size_t axis, int of_layer) const;
+  // Whether the axis of the tensor is N and nothing else, and whether N is a part of it: N may be
+  // moved.
+  bool IsImages(size_t axis) const;
+  bool HasImages(size_t axis) const;
   bool IsOfLayer() const { return *this == OfLayer(layer_); }
   bool IsChannelsLast() const { return *this == ChannelsLast(layer_); }
   bool IsFlat() const { return *this == Flat(layer_); }

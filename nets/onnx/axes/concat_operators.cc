@@ -49,11 +49,8 @@ absl::StatusOr<std::vector<Constant>> VectorsOf(const Constant& constant, int64_
                     (constant.dims[0] == 1 || constant.dims[0] == batch);
   if (!fits) return absl::UnimplementedError("it joins a layer's output and a constant");
   const int64_t tokens = constant.dims[axis];
-  const auto of_image = static_cast<size_t>(tokens * channels);
-  for (size_t i = of_image; i < constant.values.size(); ++i) {
-    if (constant.values[i] == constant.values[i - of_image]) continue;
+  if (!HasSameEntries(constant))
     return absl::UnimplementedError("it joins a constant that differs between the images");
-  }
   std::vector<Constant> vectors;
   for (int64_t token = 0; token < tokens; ++token) {
     const bool is_last = axis == 1;  // the channels
@@ -74,12 +71,12 @@ struct Token {
 absl::Status Prepend(NodeReader& node, NetworkBuilder& network, size_t axis) {
   const int last = node.input_count() - 1;
   ASSIGN_OR_RETURN(ImageValue x, node.ImageOfAnyLayout(last));
-  if (x.rank() != 3 || axis == 0)
+  if (x.rank() != 3 || axis == 0 || !x.arrangement.IsImages(0))
     return absl::UnimplementedError("it joins a layer's output and a constant");
   ASSIGN_OR_RETURN(x, WithChannels(node.proto(), network, x, 3 - axis));
   std::vector<Token> tokens;
   for (int i = 0; i < last; ++i) {
-    ASSIGN_OR_RETURN(const Constant constant, node.Constant(i));
+    ASSIGN_OR_RETURN(const Constant constant, node.ConstantForImages(i, x));
     ASSIGN_OR_RETURN(const std::vector<Constant> vectors,
                      VectorsOf(constant, x.spec.shape.c(), axis, network.graph_batch()));
     const std::optional<Stored> stored = node.IfStored(i);
@@ -117,7 +114,11 @@ absl::Status Concat(NodeReader& node, NetworkBuilder& network) {
   if (inputs.empty()) return absl::InvalidArgumentError("it has no input");
   ASSIGN_OR_RETURN(const size_t axis,
                    CheckedAxis(node.Int("axis", 1), static_cast<int64_t>(inputs[0].rank())));
-  if (axis == 0) return absl::UnimplementedError("attribute 'axis' is 0, that of the images");
+  for (const ImageValue& input : inputs) {
+    if (!input.arrangement.HasImages(axis)) continue;
+    return absl::UnimplementedError(
+        absl::StrCat("attribute 'axis' is ", axis, ", that of the images"));
+  }
   if (inputs.size() > 1) return AddConcat(node, network, std::move(inputs), axis);
   network.Set(node.proto().output(0), inputs[0]);
   return absl::OkStatus();

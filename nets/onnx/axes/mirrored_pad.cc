@@ -31,8 +31,7 @@ absl::StatusOr<ImageValue> Padded(const onnx_schema::Node& node, NetworkBuilder&
                                   const ImageValue& given, size_t axis, int64_t before,
                                   int64_t after, bool reflects) {
   ASSIGN_OR_RETURN(const ImageValue x, WithChannels(node, network, given, axis));
-  ImageValue plain = x;
-  plain.arrangement = Arrangement::OfLayer(x.arrangement.layer());
+  const ImageValue plain = Plain(x);
   const int64_t extent = x.spec.shape.c();
   std::vector<ImageValue> parts;
   for (int64_t place = -before; place < extent + after; ++place) {
@@ -62,7 +61,8 @@ absl::Status AddMirroredPad(NodeReader& node, NetworkBuilder& network, const std
     const int64_t before = pads[axis], after = pads[axis + rank];
     if (before == 0 && after == 0) continue;
     const int64_t most = reflects ? std::min(kMaxEntries, x.dims()[axis] - 1) : kMaxEntries;
-    if (axis == 0 || before < 0 || after < 0 || before > most || after > most) return OtherPads();
+    if (x.arrangement.HasImages(axis) || before < 0 || after < 0 || before > most || after > most)
+      return OtherPads();
     ASSIGN_OR_RETURN(x, Padded(node.proto(), network, x, axis, before, after, reflects));
   }
   network.Set(node.proto().output(0), std::move(x));

@@ -39,9 +39,7 @@ bool IsOutermost(const Arrangement& arrangement, size_t axis) {
 absl::StatusOr<ImageValue> WithRangesAlong(const NodeReader& node, NetworkBuilder& network,
                                            const ImageValue& x, size_t axis) {
   if (IsOutermost(x.arrangement, axis)) return x;
-  for (const Factor& factor : x.arrangement.axes()[axis]) {
-    if (factor.axis == 0) return absl::UnimplementedError("it takes some of the images");
-  }
+  if (x.arrangement.HasImages(axis)) return absl::UnimplementedError("it takes some of the images");
   return WithAxes(node.proto(), network, x, Isolated(x.arrangement, axis));
 }
 
@@ -78,8 +76,7 @@ absl::Status TakeRange(const NodeReader& node, NetworkBuilder& network, const Ra
   ASSIGN_OR_RETURN(x, WithRangesAlong(node, network, x, range.axis));
   const Layer part = PartOf(x, range);
   Arrangement arrangement = ArrangementOfPart(x, range);
-  x.arrangement = Arrangement::OfLayer(x.arrangement.layer());
-  ASSIGN_OR_RETURN(x, network.AddExtra(node.proto(), {}, suffix, part, {x}));
+  ASSIGN_OR_RETURN(x, network.AddExtra(node.proto(), {}, suffix, part, {Plain(x)}));
   x.arrangement = std::move(arrangement);
   return absl::OkStatus();
 }
@@ -220,14 +217,11 @@ absl::Status GatherOne(NodeReader& node, NetworkBuilder& network) {
     return absl::InvalidArgumentError(
         absl::StrCat("it takes entry ", positions[0], " of ", extent));
   }
-  const auto has_images = [&](size_t i) {
-    const Factors& factors = x.arrangement.axes()[i];
-    return std::any_of(factors.begin(), factors.end(),
-                       [](const Factor& factor) { return factor.axis == 0; });
-  };
-  if (has_images(axis)) return absl::UnimplementedError("it takes some of the images");
+  if (x.arrangement.HasImages(axis)) return absl::UnimplementedError("it takes some of the images");
   RETURN_IF_ERROR(TakeRange(node, network, {axis, at, at + 1}, "", x));
+  // The axes of the indices, each of 1, are in the place of the axis.
   if (indices.dims.empty()) x.arrangement = x.arrangement.Removed(axis);
+  for (size_t i = 1; i < indices.dims.size(); ++i) x.arrangement = x.arrangement.Inserted(axis);
   network.Set(node.proto().output(0), std::move(x));
   return absl::OkStatus();
 }

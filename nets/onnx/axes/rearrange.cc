@@ -28,9 +28,6 @@ absl::Status NoLayers(const ImageValue& x) {
                                                ", which neap's layers do not make of {N, C, ...}"));
 }
 
-// Whether the axis is N and nothing else.
-bool IsImages(const Factors& axis) { return axis.size() == 1 && axis[0].axis == 0; }
-
 Factors WithoutImages(Factors factors) {
   std::erase_if(factors, [](const Factor& factor) { return factor.axis == 0; });
   return factors;
@@ -44,14 +41,6 @@ Factors Others(const Arrangement& arrangement, size_t axis) {
     if (i != axis) others.insert(others.end(), factors.begin(), factors.end());
   }
   return others;
-}
-
-// The value as the layer's output is.
-ImageValue Plain(const ImageValue& x) {
-  return {.layer = x.layer,
-          .spec = x.spec,
-          .arrangement = Arrangement::OfLayer(x.arrangement.layer()),
-          .is_guess = x.is_guess};
 }
 
 // The shuffle of channels or pixels that makes these axes; absent if there is none.
@@ -150,14 +139,33 @@ bool AreAll(const std::vector<ImageValue>& images, bool (ImageValue::*has_form)(
                      [&](const ImageValue& image) { return (image.*has_form)(); });
 }
 
-// Whether one of the values could be spread along axes of 1 to the extents of the other.
-bool Fit(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
-  bool fit = a.size() == b.size();
-  for (size_t i = 0; fit && i < a.size(); ++i) fit = a[i] == b[i] || a[i] == 1 || b[i] == 1;
-  return fit;
+// Whether both have the same axes, but for those along which the values of one are spread, and N in
+// the same place unless it is 1.
+bool Fit(const ImageValue& a, const ImageValue& b) {
+  if (a.rank() != b.rank() || !BroadcastDims(a.dims(), b.dims()).has_value()) return false;
+  const bool is_one = a.arrangement.layer()[0] == 1;
+  for (size_t i = 0; !is_one && i < a.rank(); ++i) {
+    if (a.arrangement.HasImages(i) != b.arrangement.HasImages(i)) return false;
+  }
+  return true;
+}
+
+// Whether one of the values, all of which fit each other, has the extents to which they are spread.
+bool OneHasAllExtents(const std::vector<ImageValue>& images) {
+  Dims all = images[0].dims();
+  for (const ImageValue& image : images) all = BroadcastDims(all, image.dims()).value_or(all);
+  return std::any_of(images.begin(), images.end(),
+                     [&](const ImageValue& image) { return image.dims() == all; });
 }
 
 }  // namespace
+
+ImageValue Plain(const ImageValue& x) {
+  return {.layer = x.layer,
+          .spec = x.spec,
+          .arrangement = Arrangement::OfLayer(x.arrangement.layer()),
+          .is_guess = x.is_guess};
+}
 
 absl::StatusOr<ImageValue> WithAxes(const Node& node, NetworkBuilder& network, const ImageValue& x,
                                     const std::vector<Factors>& wanted) {
@@ -193,7 +201,8 @@ absl::StatusOr<ImageValue> WithAxes(const Node& node, NetworkBuilder& network, c
 absl::StatusOr<ImageValue> AsImage(const Node& node, NetworkBuilder& network, const ImageValue& x) {
   if (x.is_image()) return x;
   const std::vector<Factors>& axes = x.arrangement.axes();
-  if (axes.size() < 3 || axes.size() > 1 + kMaxAxes || !IsImages(axes[0])) return NoLayers(x);
+  if (axes.size() < 3 || axes.size() > 1 + kMaxAxes || !x.arrangement.IsImages(0))
+    return NoLayers(x);
   return WithAxes(node, network, x, {axes.begin() + 1, axes.end()});
 }
 
@@ -206,27 +215,34 @@ absl::StatusOr<ImageValue> WithChannels(const Node& node, NetworkBuilder& networ
 absl::StatusOr<ImageValue> InOrder(const Node& node, NetworkBuilder& network, const ImageValue& x) {
   const std::vector<Factors>& axes = x.arrangement.axes();
   if (x.arrangement.IsInOrder()) return x;
-  if (!IsImages(axes[0])) return NoLayers(x);
+  if (!x.arrangement.IsImages(0)) return NoLayers(x);
   if (axes.size() >= 3 && axes.size() <= 1 + kMaxAxes) return AsImage(node, network, x);
   return WithAxes(node, network, x, {axes[1], Others(x.arrangement, 1)});
 }
 
 absl::StatusOr<std::vector<ImageValue>> WithSameAxes(const Node& node, NetworkBuilder& network,
                                                      std::vector<ImageValue> images) {
-  if (AreAll(images, &ImageValue::is_image) || AreAll(images, &ImageValue::is_flat) ||
-      AreAll(images, &ImageValue::is_channels_last))
-    return images;
   const ImageValue& first = images[0];
+  const auto has_same_rank = [&](const ImageValue& image) { return image.rank() == first.rank(); };
+  const bool have_same_rank = std::all_of(images.begin(), images.end(), has_same_rank);
+  if (have_same_rank &&
+      (AreAll(images, &ImageValue::is_image) || AreAll(images, &ImageValue::is_flat) ||
+       AreAll(images, &ImageValue::is_channels_last)))
+    return images;
   const auto is_same = [&](const ImageValue& image) {
     return image.arrangement == first.arrangement;
   };
   if (std::all_of(images.begin(), images.end(), is_same)) return images;
   const size_t axis = first.channel_axis().value_or(first.rank() - 1);
   for (size_t i = 1; i < images.size(); ++i) {
-    if (Fit(images[i].dims(), first.dims())) continue;
+    if (Fit(images[i], first)) continue;
     return absl::UnimplementedError(absl::StrCat("its input ", i, " ('",
                                                  node.input(static_cast<int>(i)),
                                                  "') has other axes than the first input"));
+  }
+  if (!OneHasAllExtents(images)) {
+    return absl::UnimplementedError(
+        "each of its inputs is repeated along an axis that another one has");
   }
   for (ImageValue& image : images) {
     ASSIGN_OR_RETURN(image, WithChannels(node, network, image, axis));

@@ -22,6 +22,8 @@ namespace neap::nets {
 // axes of the value but N.
 absl::StatusOr<ImageValue> WithAxes(const onnx_schema::Node& node, NetworkBuilder& network,
                                     const ImageValue& x, const std::vector<Factors>& wanted);
+// The value as the layer's output is, whatever axes the graph gives it.
+ImageValue Plain(const ImageValue& x);
 // With a layer that has the axes of the tensor, of which the first is N: {N, C, H, W}, say.
 absl::StatusOr<ImageValue> AsImage(const onnx_schema::Node& node, NetworkBuilder& network,
                                    const ImageValue& x);

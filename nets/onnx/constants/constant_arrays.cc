@@ -71,6 +71,12 @@ Constant BroadcastTo(const Constant& from, const Dims& dims) {
   return View(from, dims, strides);
 }
 
+bool HasSameEntries(const Constant& array) {
+  if (array.dims.empty() || array.dims[0] < 1) return false;
+  const auto entry = std::ssize(array.values) / array.dims[0];
+  return std::equal(array.values.begin() + entry, array.values.end(), array.values.begin());
+}
+
 Constant Taken(const Constant& from, size_t axis, const Dims& positions) {
   Constant taken = {.dims = from.dims, .values = {}, .type = from.type};
   taken.dims[axis] = std::ssize(positions);

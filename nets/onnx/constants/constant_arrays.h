@@ -26,6 +26,8 @@ std::optional<Dims> BroadcastDims(const Dims& a, const Dims& b);
 // The array with the extents `dims`, to which its own must be broadcastable.
 Constant BroadcastTo(const Constant& from, const Dims& dims);
 
+// Whether all entries along the first axis are the same, and there is at least one.
+bool HasSameEntries(const Constant& array);
 // The entries at these positions along an axis, which must be within it.
 Constant Taken(const Constant& from, size_t axis, const Dims& positions);
 // One after the other along an axis. All other extents must agree, and there must be an array.

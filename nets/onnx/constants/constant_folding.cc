@@ -189,24 +189,19 @@ absl::StatusOr<Constant> FoldPad(NodeReader& node, NetworkBuilder& network) {
   const size_t rank = data.dims.size();
   if (node.String("mode", "constant") != "constant" || node.HasInput(3) || pads.size() != 2 * rank)
     return NotComputed("by other pads than those of one number for all axes");
+  if (std::any_of(pads.begin(), pads.end(), [](int64_t pad) { return pad < 0; }))
+    return NotComputed("by negative pads");
+  const Constant number = {.values = {value}, .type = data.type};
   for (size_t axis = 0; axis < rank; ++axis) {
-    std::vector<Constant> parts;
-    Dims dims = data.dims;
-    for (const int64_t pad : {pads[axis], int64_t{-1}, pads[axis + rank]}) {
-      if (pad == -1) {
-        parts.push_back(data);
-        continue;
-      }
-      if (pad < 0) return NotComputed("by negative pads");
-      Dims of_pad = data.dims;
-      of_pad[axis] = pad;
-      dims[axis] += pad;
-      RETURN_IF_ERROR(network.CountConstant(of_pad));
-      const Constant number = {.values = {value}, .type = data.type};
-      parts.push_back(BroadcastTo(number, of_pad));
-    }
-    RETURN_IF_ERROR(network.CountConstant(dims));
-    data = Concatenated(parts, axis);
+    if (pads[axis] == 0 && pads[axis + rank] == 0) continue;
+    Dims before = data.dims, after = data.dims, all = data.dims;
+    before[axis] = pads[axis];
+    after[axis] = pads[axis + rank];
+    RETURN_IF_ERROR(network.CountConstant(before));
+    RETURN_IF_ERROR(network.CountConstant(after));
+    all[axis] += before[axis] + after[axis];
+    RETURN_IF_ERROR(network.CountConstant(all));
+    data = Concatenated({BroadcastTo(number, before), data, BroadcastTo(number, after)}, axis);
   }
   return data;
 }
@@ -215,13 +210,10 @@ absl::StatusOr<Constant> OfElements(NodeReader& node, NetworkBuilder& network) {
   if (node.op() == "Mod" && node.Int("fmod", 0) != 0)
     return NotComputed("by a remainder that has the sign of what is divided");
   std::vector<Constant> arguments;
-  Dims dims;
   for (int i = 0; i < node.input_count(); ++i) {
     ASSIGN_OR_RETURN(arguments.emplace_back(), node.Constant(i));
-    dims = BroadcastDims(dims, arguments.back().dims).value_or(dims);
   }
-  RETURN_IF_ERROR(network.CountConstant(dims));
-  return Elementwise(node.op(), arguments);
+  return Elementwise(network.budget(), node.op(), arguments);
 }
 
 absl::StatusOr<Constant> FoldTranspose(NodeReader& node, NetworkBuilder& network) {
@@ -306,8 +298,8 @@ const Folded* FindFolded(std::string_view op) {
   return found == std::end(kFolded) ? nullptr : found;
 }
 
-// Whether an Expand only repeats a tensor {1, T, C}, say, for every image. As one that is the same
-// for all of them, it stays as it is.
+// Whether an Expand only repeats a tensor {1, T, C}, say, for every image. It is not read then
+// before a node needs its elements.
 absl::StatusOr<bool> RepeatsForImages(NodeReader& node, const NetworkBuilder& network, Dims dims) {
   ASSIGN_OR_RETURN(const Constant shape, node.Constant(1));
   if (dims.size() < 3 || dims[0] != 1) return false;
@@ -322,8 +314,10 @@ absl::StatusOr<std::optional<Stored>> WithOtherAxes(NodeReader& node,
   std::optional<Stored> stored = node.IfStored(0);
   if (!stored.has_value()) return std::nullopt;
   if (node.op() == "Expand") {
-    ASSIGN_OR_RETURN(const bool is_same, RepeatsForImages(node, network, stored->dims()));
-    return is_same ? stored : std::nullopt;
+    ASSIGN_OR_RETURN(const bool repeats, RepeatsForImages(node, network, stored->dims()));
+    if (!repeats) return std::nullopt;
+    stored->repeats = network.graph_batch();
+    return stored;
   }
   if (node.op() == "Identity") {
     stored->alias = node.proto().output(0);
@@ -334,7 +328,7 @@ absl::StatusOr<std::optional<Stored>> WithOtherAxes(NodeReader& node,
     if (order[0] == 1) stored->is_transposed = !stored->is_transposed;
     return stored;
   }
-  if (!ChangesAxes(node.op()) || stored->is_transposed) return std::nullopt;
+  if (!ChangesAxes(node.op()) || stored->is_transposed || stored->repeats > 1) return std::nullopt;
   ASSIGN_OR_RETURN(stored->reshaped, AxesAfter(node, stored->dims()));
   return stored;
 }

@@ -155,18 +155,24 @@ absl::StatusOr<Constant> ComputeUnary(const Unary& unary, Constant values) {
   return values;
 }
 
-absl::StatusOr<Dims> CommonDims(const std::vector<Constant>& arguments) {
-  std::optional<Dims> dims = Dims{};
-  for (const Constant& argument : arguments) {
-    dims = BroadcastDims(*dims, argument.dims);
-    if (!dims.has_value())
-      return absl::InvalidArgumentError("it computes a constant of extents that do not fit");
+absl::StatusOr<Dims> CommonDims(const Dims& a, const Dims& b) {
+  std::optional<Dims> dims = BroadcastDims(a, b);
+  if (dims.has_value()) return *std::move(dims);
+  return absl::InvalidArgumentError("it computes a constant of extents that do not fit");
+}
+
+// The extents of the result. Those of each step to it are added to the budget.
+absl::StatusOr<Dims> CountedDims(ConstantBudget& budget, const std::vector<Constant>& arguments) {
+  Dims dims = arguments[0].dims;
+  for (size_t i = 1; i < arguments.size(); ++i) {
+    ASSIGN_OR_RETURN(dims, CommonDims(dims, arguments[i].dims));
+    RETURN_IF_ERROR(budget.Add(dims));
   }
-  return *std::move(dims);
+  return dims;
 }
 
 absl::StatusOr<Constant> ComputeBinary(const Binary& binary, const Constant& a, const Constant& b) {
-  ASSIGN_OR_RETURN(const Dims dims, CommonDims({a, b}));
+  ASSIGN_OR_RETURN(const Dims dims, CommonDims(a.dims, b.dims));
   Constant result = BroadcastTo(a, dims);
   const Constant other = BroadcastTo(b, dims);
   const bool divides = (binary.op == "Div" || binary.op == "Mod") && IsInteger(a.type);
@@ -179,8 +185,8 @@ absl::StatusOr<Constant> ComputeBinary(const Binary& binary, const Constant& a, 
   return result;
 }
 
-absl::StatusOr<Constant> Where(const std::vector<Constant>& arguments) {
-  ASSIGN_OR_RETURN(const Dims dims, CommonDims(arguments));
+absl::StatusOr<Constant> Where(ConstantBudget& budget, const std::vector<Constant>& arguments) {
+  ASSIGN_OR_RETURN(const Dims dims, CountedDims(budget, arguments));
   const Constant condition = BroadcastTo(arguments[0], dims);
   Constant result = BroadcastTo(arguments[1], dims);
   const Constant other = BroadcastTo(arguments[2], dims);
@@ -211,15 +217,20 @@ bool IsElementwise(std::string_view op) {
   return op == "Where" || Found(kUnary, op) != nullptr || Found(kBinary, op) != nullptr;
 }
 
-absl::StatusOr<Constant> Elementwise(std::string_view op, const std::vector<Constant>& arguments) {
+absl::StatusOr<Constant> Elementwise(ConstantBudget& budget, std::string_view op,
+                                     const std::vector<Constant>& arguments) {
   const auto wrong_count = absl::InvalidArgumentError("it has a wrong number of inputs");
-  if (op == "Where") return arguments.size() == 3 ? Where(arguments) : wrong_count;
-  if (const Unary* const unary = Found(kUnary, op))
-    return arguments.size() == 1 ? ComputeUnary(*unary, arguments[0]) : wrong_count;
+  if (op == "Where") return arguments.size() == 3 ? Where(budget, arguments) : wrong_count;
+  if (const Unary* const unary = Found(kUnary, op)) {
+    if (arguments.size() != 1) return wrong_count;
+    RETURN_IF_ERROR(budget.Add(arguments[0].dims));
+    return ComputeUnary(*unary, arguments[0]);
+  }
   const Binary* const binary = Found(kBinary, op);
   if (binary == nullptr) return NotComputed("by this operator");
   const bool any = binary->takes_any_number && !arguments.empty();
   if (!any && arguments.size() != 2) return wrong_count;
+  RETURN_IF_ERROR(CountedDims(budget, arguments).status());
   Constant result = arguments[0];
   for (size_t i = 1; i < arguments.size(); ++i) {
     ASSIGN_OR_RETURN(result, ComputeBinary(*binary, result, arguments[i]));

@@ -46,6 +46,9 @@ absl::StatusOr<Constant> FoldReduce(NodeReader& node, NetworkBuilder& network) {
     std::iota(axes.begin(), axes.end(), 0);
   }
   RETURN_IF_ERROR(network.CountConstant(data.dims));
+  Dims reduced = data.dims;
+  for (const int64_t axis : axes) reduced[static_cast<size_t>(axis)] = 1;
+  RETURN_IF_ERROR(network.CountConstant(reduced));
   ASSIGN_OR_RETURN(Constant result, Reduced(node.op(), data, axes));
   for (auto axis = axes.rbegin(); !keeps && axis != axes.rend(); ++axis)
     result.dims.erase(result.dims.begin() + *axis);
@@ -61,14 +64,19 @@ absl::StatusOr<Constant> FoldMatMul(NodeReader& node, NetworkBuilder& network) {
 absl::StatusOr<Constant> FoldGemm(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(const Constant a, node.Constant(0));
   ASSIGN_OR_RETURN(Constant b, node.Constant(1));
-  const bool is_plain = node.Int("transA", 0) == 0 && node.Float("alpha", 1) == 1 &&
-                        node.Float("beta", 1) == 1 && a.dims.size() == 2 && b.dims.size() == 2;
-  if (!is_plain) return NotComputed("by a matrix product with other numbers than 1 before it");
+  if (a.dims.size() != 2 || b.dims.size() != 2)
+    return absl::InvalidArgumentError("it multiplies constants that are no matrices");
+  const bool is_plain =
+      node.Int("transA", 0) == 0 && node.Float("alpha", 1) == 1 && node.Float("beta", 1) == 1;
+  if (!is_plain)
+    return NotComputed("by a Gemm whose 'transA' is not 0, or whose 'alpha' or 'beta' is not 1");
   if (node.Int("transB", 0) != 0) b = View(b, {b.dims[1], b.dims[0]}, {1, b.dims[1]});
   ASSIGN_OR_RETURN(Constant y, CountedProduct(network, a, b));
   if (!node.HasInput(2)) return y;
   ASSIGN_OR_RETURN(const Constant c, node.Constant(2));
-  return Elementwise("Add", {y, c});
+  if (BroadcastDims(c.dims, y.dims) != y.dims)
+    return absl::InvalidArgumentError("its C has other extents than its product");
+  return Elementwise(network.budget(), "Add", {y, c});
 }
 
 absl::StatusOr<Constant> FoldConv(NodeReader& node, NetworkBuilder& network) {
@@ -79,6 +87,7 @@ absl::StatusOr<Constant> FoldConv(NodeReader& node, NetworkBuilder& network) {
   const auto is_zero = [](int64_t pad) { return pad == 0; };
   const Dims strides = node.Ints("strides", {}), dilations = node.Ints("dilations", {});
   const Dims pads = node.Ints("pads", {}), kernel = node.Ints("kernel_shape", {});
+  node.String("auto_pad", "NOTSET");  // pads nothing beside one pixel either way
   const bool is_of_pixels = dims.size() >= 3 && weight.dims.size() == dims.size() &&
                             node.Int("group", 1) == 1 &&
                             std::all_of(weight.dims.begin() + 2, weight.dims.end(), is_one) &&
@@ -92,8 +101,10 @@ absl::StatusOr<Constant> FoldConv(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(Constant y, CountedProduct(network, weight, x));
   if (node.HasInput(2)) {
     ASSIGN_OR_RETURN(Constant bias, node.Constant(2));
+    if (bias.dims != Dims{weight.dims[0]})
+      return absl::InvalidArgumentError("its bias has other extents than its channels");
     bias.dims.push_back(1);
-    ASSIGN_OR_RETURN(y, Elementwise("Add", {y, bias}));
+    ASSIGN_OR_RETURN(y, Elementwise(network.budget(), "Add", {y, bias}));
   }
   y.dims = std::move(result);
   return y;
@@ -124,8 +135,10 @@ absl::StatusOr<Constant> FoldBatchNorm(NodeReader& node, NetworkBuilder& network
     if (axis != 1) axes.push_back(axis);
   }
   ASSIGN_OR_RETURN(statistics.mean, Reduced("ReduceMean", x, axes));
-  ASSIGN_OR_RETURN(const Constant centred, Elementwise("Sub", {x, statistics.mean}));
-  ASSIGN_OR_RETURN(const Constant squares, Elementwise("Mul", {centred, centred}));
+  ASSIGN_OR_RETURN(const Constant centred,
+                   Elementwise(network.budget(), "Sub", {x, statistics.mean}));
+  ASSIGN_OR_RETURN(const Constant squares,
+                   Elementwise(network.budget(), "Mul", {centred, centred}));
   ASSIGN_OR_RETURN(statistics.variance, Reduced("ReduceMean", squares, axes));
   return Normalised(x, statistics);
 }

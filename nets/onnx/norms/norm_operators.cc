@@ -107,8 +107,9 @@ absl::Status NormaliseGroups(NodeReader& node, NetworkBuilder& network, const Im
 // outermost part of it.
 bool HasGroups(const ImageValue& x) {
   if (x.is_image() || x.is_flat() || x.rank() < 3) return false;
+  if (!x.arrangement.IsImages(0)) return false;
   const Factors& axis = x.arrangement.axes()[1];
-  if (axis.empty()) return x.arrangement.axes()[0].size() == 1;
+  if (axis.empty()) return true;
   return axis.size() == 1 && axis[0].axis == 1 &&
          axis[0].stride * axis[0].extent == x.spec.shape.c();
 }
@@ -150,6 +151,26 @@ absl::Status StepOf(NodeReader& node, NetworkBuilder& network, NormPart part) {
   return absl::OkStatus();
 }
 
+// Keeps a length from 0 by a number, as torch.nn.functional.normalize does: it is added to the
+// squares, which differs only where the length is about as small. What is above 1e-5 may be the
+// length of no zero, as where vectors are made no longer than 1.
+absl::Status KeepFromZero(double least, NormPart& part) {
+  constexpr double kMaxLeast = 1e-5;
+  if (!(least <= kMaxLeast)) {
+    return absl::UnimplementedError(
+        absl::StrCat("it keeps lengths above ", least, "; neap does so up to ", kMaxLeast));
+  }
+  const double positive = std::max(least, 0.0);  // no length is below 0
+  part.epsilon = std::max(part.epsilon, static_cast<float>(positive * positive));
+  return absl::OkStatus();
+}
+
+// Whether the node gives the greater one of its first two inputs, of which input `i` is a constant.
+bool IsMaximum(const NodeReader& node, int i) {
+  if (node.op() == "Max") return node.input_count() == 2;
+  return node.op() == "Clip" && i == 1 && !node.HasInput(2);
+}
+
 // The same of a part and a constant, input `i`.
 absl::Status StepWithConstant(NodeReader& node, NetworkBuilder& network, NormPart part, int i) {
   ASSIGN_OR_RETURN(const double constant, node.Scalar(i, 0));
@@ -160,8 +181,8 @@ absl::Status StepWithConstant(NodeReader& node, NetworkBuilder& network, NormPar
     part.epsilon = static_cast<float>(constant);
   } else if (node.op() == "Div" && i == 0 && part.stage == Stage::kDeviation && constant == 1) {
     part.stage = Stage::kInverse;
-  } else if (node.op() == "Clip" && part.is_sum && !node.HasInput(2)) {
-    part.epsilon = static_cast<float>(constant * constant);
+  } else if (IsMaximum(node, i) && part.is_sum && part.stage == Stage::kDeviation) {
+    RETURN_IF_ERROR(KeepFromZero(constant, part));
   } else {
     return NotANorm();
   }
@@ -260,7 +281,8 @@ absl::Status StepOfNorm(NodeReader& node, NetworkBuilder& network) {
     const bool centres = node.op() == "Sub" && part.stage == Stage::kMean && other == 0;
     const bool divides = node.op() == "Div" && part.stage == Stage::kDeviation && other == 0;
     const bool multiplies = node.op() == "Mul" && part.stage == Stage::kInverse;
-    if ((divides || multiplies) && IsSame(*x, part.x)) return AddNormOfSquares(node, network, part);
+    const bool ends = (divides || multiplies) && part.axis.has_value();  // otherwise of a centred x
+    if (ends && IsSame(*x, part.x)) return AddNormOfSquares(node, network, part);
     if (!centres || !IsSame(*x, part.x)) return NotANorm();
     network.Set(node.proto().output(0), NormPart{Stage::kCentred, part.x});
     return absl::OkStatus();

@@ -23,13 +23,15 @@
 namespace neap::nets {
 namespace {
 
-// The one axis that the node reduces, and keeps as 1; absent if it is another number of axes, or N.
+// The one axis that the node reduces, and keeps as 1; absent if it is another number of axes, or N
+// is a part of it.
 absl::StatusOr<std::optional<size_t>> ReducedAxis(NodeReader& node, const ImageValue& x) {
   ASSIGN_OR_RETURN(const std::vector<int64_t> given, node.IntsOrInput("axes", 1));
   ASSIGN_OR_RETURN(const std::vector<int64_t> axes, CheckedAxes(given, std::ssize(x.dims())));
   node.Int("noop_with_empty_axes", 0);
-  if (axes.size() != 1 || axes[0] == 0 || node.Int("keepdims", 1) == 0) return std::nullopt;
-  return static_cast<size_t>(axes[0]);
+  if (axes.size() != 1 || node.Int("keepdims", 1) == 0) return std::nullopt;
+  const auto axis = static_cast<size_t>(axes[0]);
+  return x.arrangement.HasImages(axis) ? std::nullopt : std::optional(axis);
 }
 
 }  // namespace
@@ -49,8 +51,7 @@ absl::Status AddNormOfSquares(NodeReader& node, NetworkBuilder& network, const N
   const onnx_schema::Node& proto = node.proto();
   ASSIGN_OR_RETURN(const ImageValue x, WithChannels(proto, network, part.x, axis));
   const int64_t channels = x.spec.shape.c();
-  ImageValue plain = x;
-  plain.arrangement = Arrangement::OfLayer(x.arrangement.layer());
+  const ImageValue plain = Plain(x);
   ASSIGN_OR_RETURN(const ImageValue negative,
                    network.AddExtra(proto, {}, "_negative", ScaleShift{.scale = -1}, {plain}));
   ASSIGN_OR_RETURN(ImageValue both,

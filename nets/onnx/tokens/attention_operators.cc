@@ -18,17 +18,15 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/attention/attention.h"
 #include "neap/layers/scale_shift.h"
 #include "neap/nets/onnx/axes/rearrange.h"
-#include "neap/nets/onnx/constants/constant_arrays.h"
-#include "neap/nets/onnx/constants/constant_math.h"
 #include "neap/nets/onnx/node_axes.h"
 #include "neap/nets/onnx/operators.h"
 #include "neap/nets/onnx/tokens/constant_query.h"
 #include "neap/nets/onnx/tokens/head_axes.h"
+#include "neap/nets/onnx/tokens/score_bias.h"
 
 namespace neap::nets::operators {
 namespace {
@@ -78,93 +76,6 @@ absl::StatusOr<AttentionPart> ScoresOf(const NodeReader& node, NetworkBuilder& n
   return part;
 }
 
-// Whether all entries along the first axis are the same.
-bool AreSame(const Constant& constant) {
-  const size_t count = constant.values.size() / static_cast<size_t>(constant.dims[0]);
-  for (size_t i = count; i < constant.values.size(); ++i) {
-    if (constant.values[i] != constant.values[i - count]) return false;
-  }
-  return true;
-}
-
-// A constant that is added to the scores, as {heads, Tq, Tk}.
-absl::StatusOr<Constant> ForHeads(const AttentionPart& part, Constant constant,
-                                  NetworkBuilder& network) {
-  const size_t rank = part.dims.size();
-  std::vector<int64_t> of_image = part.dims;
-  of_image[0] /= network.graph_batch();  // N, or N and what is joined with it
-  const bool is_of_images = constant.dims.size() == rank && of_image[0] == 1 &&
-                            constant.dims[0] == part.dims[0] && constant.dims[0] > 0;
-  if (is_of_images && AreSame(constant)) constant = Taken(constant, 0, {0});
-  if (BroadcastDims(constant.dims, of_image) != of_image) {
-    return absl::UnimplementedError(
-        absl::StrCat("its constant is ", absl::StrJoin(constant.dims, "x"), ", and the scores ",
-                     absl::StrJoin(part.dims, "x")));
-  }
-  RETURN_IF_ERROR(network.CountConstant(of_image));
-  Constant all = BroadcastTo(constant, of_image);
-  all.dims = {part.heads, part.dims[rank - 2], part.dims[rank - 1]};
-  return all;
-}
-
-// Whether the constant hides the keys behind each query, and nothing else.
-bool IsCausal(const Constant& bias) {
-  constexpr double kHidden = -1e4;
-  const auto queries = static_cast<size_t>(bias.dims[1]), keys = static_cast<size_t>(bias.dims[2]);
-  for (size_t i = 0; i < bias.values.size(); ++i) {
-    const size_t key = i % keys, query = i / keys % queries;
-    const double value = bias.values[i];
-    if (key > query ? !(value <= kHidden) : value != 0) return false;
-  }
-  return keys > 1 && queries > 1;
-}
-
-absl::Status AddBias(const NodeReader& node, NetworkBuilder& network, const Constant& constant,
-                     const std::string& name, AttentionPart& part) {
-  if (part.added.has_value()) return absl::UnimplementedError("it adds a constant to another bias");
-  ASSIGN_OR_RETURN(Constant bias, ForHeads(part, constant, network));
-  const bool is_nothing =
-      std::all_of(bias.values.begin(), bias.values.end(), [](double value) { return value == 0; });
-  if (is_nothing && !node.IfStored(0).has_value() && !node.IfStored(1).has_value())
-    return absl::OkStatus();
-  if (!part.bias.has_value() && !part.causal && IsCausal(bias)) {
-    part.causal = true;
-    return absl::OkStatus();
-  }
-  if (part.bias.has_value()) {
-    ASSIGN_OR_RETURN(bias, Elementwise("Add", {*part.bias, bias}));
-  }
-  // A number that no softmax tells from -infinity, which training would make NaN.
-  constexpr double kLowest = -1e9;
-  for (double& value : bias.values) value = std::max(value, kLowest);
-  part.bias_name = part.bias.has_value() ? "" : name;
-  part.bias = std::move(bias);
-  return absl::OkStatus();
-}
-
-// A bias of each image {N, heads or 1, Tq, Tk}.
-absl::Status AddImages(const NodeReader& node, NetworkBuilder& network, const ImageValue& added,
-                       AttentionPart& part) {
-  const std::vector<int64_t> dims = added.dims();
-  const bool fits = dims.size() == 4 && part.dims.size() == 4 && dims[0] == part.dims[0] &&
-                    (dims[1] == 1 || dims[1] == part.heads) && dims[2] == part.dims[2] &&
-                    dims[3] == part.dims[3];
-  if (!fits || part.bias.has_value() || part.added.has_value())
-    return absl::UnimplementedError("it adds a layer's output to the scores of an attention");
-  ASSIGN_OR_RETURN(part.added, AsImage(node.proto(), network, added));
-  return absl::OkStatus();
-}
-
-absl::Status AddToScores(NodeReader& node, NetworkBuilder& network, int other,
-                         AttentionPart& part) {
-  if (const ImageValue* const added = node.IfImage(other))
-    return AddImages(node, network, *added, part);
-  ASSIGN_OR_RETURN(const Constant constant, node.Constant(other));
-  const std::optional<Stored> stored = node.IfStored(other);
-  const std::string name = stored.has_value() ? stored->name() : node.proto().input(other);
-  return AddBias(node, network, constant, name, part);
-}
-
 // The output of the layer, with the axes of the query and the dimensions of the value.
 Arrangement ArrangementOf(const ImageValue& query, const neap::Shape& output, int64_t batch) {
   const int64_t dims = ExtentOf(query.arrangement.axes().back());
@@ -187,10 +98,8 @@ absl::Status WithSamePositions(const NodeReader& node, NetworkBuilder& network,
   if (inputs[1].spec.shape.spatial() == inputs[2].spec.shape.spatial()) return absl::OkStatus();
   for (size_t i = 1; i < 3; ++i) {
     const HeadAxes axes = *HeadAxesOf(inputs[i]);
-    Factors channels = axes.heads;
-    channels.insert(channels.end(), axes.dims.begin(), axes.dims.end());
     ASSIGN_OR_RETURN(inputs[i],
-                     WithAxes(node.proto(), network, inputs[i], {channels, axes.positions}));
+                     WithAxes(node.proto(), network, inputs[i], {axes.channels(), axes.positions}));
   }
   return absl::OkStatus();
 }
@@ -245,23 +154,12 @@ absl::Status AddWithValue(NodeReader& node, NetworkBuilder& network, int at,
   return absl::OkStatus();
 }
 
-// The scores where the mask is true, and else the number.
-absl::Status HideScores(NodeReader& node, NetworkBuilder& network, AttentionPart& part) {
-  if (node.IfAttentionPart(1) == nullptr && node.IfAttentionPart(2) == nullptr)
-    return NoAttention();
-  const bool keeps_true = node.IfAttentionPart(1) != nullptr;
-  ASSIGN_OR_RETURN(const Constant mask, node.Constant(0));
-  ASSIGN_OR_RETURN(const Constant hidden, node.Constant(keeps_true ? 2 : 1));
-  const Constant zero = {.values = {0}, .type = hidden.type};
-  ASSIGN_OR_RETURN(const Constant bias, keeps_true ? Elementwise("Where", {mask, zero, hidden})
-                                                   : Elementwise("Where", {mask, hidden, zero}));
-  return AddBias(node, network, bias, "", part);
-}
-
 // Other axes before the last two, as Swin adds the masks of its windows by.
-absl::Status DivideScores(NodeReader& node, AttentionPart& part) {
+absl::Status DivideScores(NodeReader& node, const NetworkBuilder& network, AttentionPart& part) {
   ASSIGN_OR_RETURN(std::vector<int64_t> dims, AxesAfter(node, part.dims));
-  const bool keeps = dims.size() > 2 && std::equal(dims.end() - 2, dims.end(), part.dims.end() - 2);
+  const bool keeps = dims.size() > 2 &&
+                     std::equal(dims.end() - 2, dims.end(), part.dims.end() - 2) &&
+                     dims[0] % network.graph_batch() == 0;  // N stays the outermost one
   if (!keeps) return NoAttention();
   part.dims = std::move(dims);
   return absl::OkStatus();
@@ -285,12 +183,11 @@ absl::Status ChangeScores(NodeReader& node, NetworkBuilder& network, int at, Att
   const std::string_view op = node.op();
   const int other = 1 - at;
   if (op == "Where") return HideScores(node, network, part);
-  if (ChangesAxes(op)) return DivideScores(node, part);
+  if (ChangesAxes(op)) return DivideScores(node, network, part);
   if (op == "Add") return AddToScores(node, network, other, part);
   if (op == "Softmax") {
-    const int64_t rank = std::ssize(part.dims);
-    ASSIGN_OR_RETURN(const size_t axis, CheckedAxis(node.Int("axis", -1), rank));
-    if (static_cast<int64_t>(axis) != rank - 1) return NoAttention();
+    ASSIGN_OR_RETURN(const size_t axis, SoftmaxAxis(node, network.opset(), part.dims));
+    if (axis + 1 != part.dims.size()) return NoAttention();
     part.stage = Stage::kWeights;
     return absl::OkStatus();
   }
@@ -335,16 +232,16 @@ absl::StatusOr<ImageValue> WithFourAxes(NodeReader& node, int i, int64_t heads) 
 
 absl::Status AttentionScores(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(ImageValue key, node.ImageOfAnyLayout(1));
-  if (key.rank() < 3) return NoAttention();
-  key.arrangement = key.arrangement.Transposed(Swapped(key.rank()));
+  const bool has_positions = key.rank() >= 3;
+  if (has_positions) key.arrangement = key.arrangement.Transposed(Swapped(key.rank()));
   ImageValue query;
   if (node.IsConstant(0)) {
-    ASSIGN_OR_RETURN(const Constant constant, node.Constant(0));
+    ASSIGN_OR_RETURN(const Constant constant, node.ConstantForImages(0, key));
     ASSIGN_OR_RETURN(query, ConstantQuery(node.proto(), network, constant, key));
   } else {
     ASSIGN_OR_RETURN(query, node.ImageOfAnyLayout(0));
   }
-  if (query.rank() != key.rank()) return NoAttention();
+  if (!has_positions || query.rank() != key.rank()) return NoAttention();
   ASSIGN_OR_RETURN(AttentionPart part, ScoresOf(node, network, query, key));
   network.Set(node.proto().output(0), std::move(part));
   return absl::OkStatus();
@@ -354,6 +251,10 @@ absl::Status StepOfAttention(NodeReader& node, NetworkBuilder& network) {
   int at = 0;
   while (node.IfAttentionPart(at) == nullptr) ++at;
   AttentionPart part = *node.IfAttentionPart(at);
+  const bool takes_two =
+      node.op() == "Add" || node.op() == "Div" || node.op() == "MatMul" || node.op() == "Mul";
+  const bool fits = takes_two ? node.input_count() == 2 : at == 0 || node.op() == "Where";
+  if (!fits) return NoAttention();
   ASSIGN_OR_RETURN(bool keeps, KeepsAll(node));
   if (!keeps && part.stage == Stage::kWeights) {
     if (node.op() != "Transpose") return AddWithValue(node, network, at, part);
@@ -377,6 +278,7 @@ absl::Status Attention(NodeReader& node, NetworkBuilder& network) {
     return absl::UnimplementedError("heads of its query share those of its key");
   if (node.HasInput(4) || node.HasInput(5))
     return absl::UnimplementedError("it reads keys and values of the past");
+  if (node.HasInput(6)) return absl::UnimplementedError("it reads how many keys each image has");
   if (node.Float("softcap", 0) != 0) return absl::UnimplementedError("attribute 'softcap'");
   node.Int("qk_matmul_output_mode", 0);  // only for an output that is refused
   node.Int("softmax_precision", 0);

@@ -7,6 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "neap/core/base/status_macros.h"
 #include "neap/layers/crop.h"
 #include "neap/layers/tokens/prepend_token.h"
@@ -15,6 +17,15 @@
 #include "neap/nets/onnx/tokens/head_axes.h"
 
 namespace neap::nets {
+namespace {
+
+absl::Status NoQuery(const Constant& constant, const ImageValue& key) {
+  return absl::UnimplementedError(absl::StrCat(
+      "its constant is ", absl::StrJoin(constant.dims, "x"), ", which is no query {1, heads, ",
+      "positions, dimensions} of the keys ", absl::StrJoin(key.dims(), "x")));
+}
+
+}  // namespace
 
 absl::StatusOr<ImageValue> ConstantQuery(const onnx_schema::Node& node, NetworkBuilder& network,
                                          const Constant& constant, const ImageValue& key) {
@@ -23,13 +34,11 @@ absl::StatusOr<ImageValue> ConstantQuery(const onnx_schema::Node& node, NetworkB
   constexpr int64_t kMaxQueries = 64;  // each is a layer
   const bool fits = q.size() == 4 && k.size() == 4 && q[0] == 1 && q[1] == k[1] && q[3] == k[3] &&
                     q[2] >= 1 && q[2] <= kMaxQueries && HeadAxesOf(key).has_value();
-  if (!fits) return NoAttention();
+  if (!fits) return NoQuery(constant, key);
   const int64_t heads = q[1], queries = q[2], dims = q[3];
   const HeadAxes axes = *HeadAxesOf(key);
-  Factors channels = axes.heads;
-  channels.insert(channels.end(), axes.dims.begin(), axes.dims.end());
-  ASSIGN_OR_RETURN(ImageValue x, WithAxes(node, network, key, {channels, axes.positions}));
-  x.arrangement = Arrangement::OfLayer(x.arrangement.layer());
+  ASSIGN_OR_RETURN(ImageValue x, WithAxes(node, network, key, {axes.channels(), axes.positions}));
+  x = Plain(x);
   for (int64_t i = queries; i-- > 0;) {
     Weight weight = {.name = "weight",
                      .tensor = View(constant, {heads, dims}, {queries * dims, 1}, i * dims)};

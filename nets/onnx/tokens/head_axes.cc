@@ -13,6 +13,12 @@ absl::Status NoAttention() {
       "it reads the product of two layers' outputs, which neap has in an attention only");
 }
 
+Factors HeadAxes::channels() const {
+  Factors channels = heads;
+  channels.insert(channels.end(), dims.begin(), dims.end());
+  return channels;
+}
+
 std::optional<HeadAxes> HeadAxesOf(const ImageValue& x) {
   const std::vector<Factors>& axes = x.arrangement.axes();
   if (axes.size() < 3 || axes[0].empty() || axes[0][0].axis != 0) return std::nullopt;
@@ -27,8 +33,7 @@ absl::StatusOr<ImageValue> WithHeads(const onnx_schema::Node& node, NetworkBuild
                                      const ImageValue& x) {
   const std::optional<HeadAxes> axes = HeadAxesOf(x);
   if (!axes.has_value()) return NoAttention();
-  Factors channels = axes->heads;
-  channels.insert(channels.end(), axes->dims.begin(), axes->dims.end());
+  const Factors channels = axes->channels();
   const std::vector<Factors> of_layer = Arrangement::OfLayer(x.arrangement.layer()).axes();
   Factors spatial;
   for (size_t i = 2; i < of_layer.size(); ++i)

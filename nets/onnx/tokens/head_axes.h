@@ -18,6 +18,7 @@ absl::Status NoAttention();
 // The heads, positions and dimensions of a query, key or value in the graph, without N.
 struct HeadAxes {
   Factors heads, positions, dims;
+  Factors channels() const;  // the heads, with the dimensions of each
 };
 
 // Absent unless the tensor has N before the heads, and then positions and dimensions.

@@ -35,7 +35,7 @@ bool IsPerPosition(std::vector<int64_t> dims, const ImageValue& x) {
   std::vector<int64_t> wanted = x.dims();
   if (dims.size() == wanted.size() && dims[0] == 1) dims.erase(dims.begin());
   wanted.erase(wanted.begin());
-  return !x.is_flat() && x.arrangement.axes()[0].size() == 1 && dims == wanted;
+  return !x.is_flat() && x.arrangement.IsImages(0) && dims == wanted;
 }
 
 }  // namespace

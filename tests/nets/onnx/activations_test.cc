@@ -230,7 +230,7 @@ TEST_CASE("a step of a formula that is not GELU is refused where it is read") {
       [](auto& f, auto& x) {
         return f.model.Node("Pow", {x, f.Number(4)});
       },
-      "its exponent is 4; 2 and 3 are read, as parts of GELU");
+      "its exponent is 4; 2 and 3 are read");
   OnnxBuilder model(kImage);
   model.Output(model.Node("Erf", {"x"}));
   const ScratchDirectory directory;
@@ -250,6 +250,12 @@ TEST_CASE("a polynomial is the layers of its products and sums") {
       [](auto& f, auto& x) {
         const std::string cube = f.model.Node("Pow", {x, f.Number(3)});
         return f.Add(f.Mul(f.Number(0.3F), cube), f.Add(x, f.Number(0.5F)));
+      },
+      [](auto& f, auto& x) {  // beside other values
+        const std::string square = f.model.Node("Pow", {x, f.Number(2)});
+        const std::string scaled = f.Mul(square, f.model.Random("w", {3, 1, 1}));
+        const std::string sigmoid = f.model.Node("Sigmoid", {x});
+        return f.Add(f.Mul(square, sigmoid), f.Add(scaled, sigmoid));
       }};
   for (const Write& write : all) {
     FormulaBuilder f;

@@ -240,7 +240,8 @@ T Patches(const Run& run) {
 T Gather(const Run& run) {
   const auto axis = static_cast<size_t>(run.Axis(0, std::ssize(run.in[0].dims)));
   T y = Range(run.in[0], axis, static_cast<int64_t>(run.in[1].values[0]), 1);
-  y.dims.erase(y.dims.begin() + static_cast<std::ptrdiff_t>(axis));
+  const auto place = y.dims.erase(y.dims.begin() + static_cast<std::ptrdiff_t>(axis));
+  y.dims.insert(place, run.in[1].dims.begin(), run.in[1].dims.end());
   return y;
 }
 
@@ -295,7 +296,11 @@ T RunNode(const Run& run) {
     return Each(run.in[0], [&](double x) { return std::max(x, run.in[1].values[0]); });
   if (op == "Expand") return Broadcast(run.in[0], Common(run.in[0].dims, Integers(run.in[1])));
   if (op == "Add") return Both(run, std::plus<>());
+  if (op == "Max") return Both(run, [](double a, double b) { return std::max(a, b); });
   if (op == "Mul") return Both(run, std::multiplies<>());
+  if (op == "Pow") return Both(run, [](double a, double b) { return std::pow(a, b); });
+  if (op == "Sqrt") return Each(run.in[0], [](double x) { return std::sqrt(x); });
+  if (op == "Sub") return Both(run, std::minus<>());
   if (op == "Div") return Both(run, std::divides<>());
   if (op == "Neg") return Each(run.in[0], [](double x) { return -x; });
   if (op == "Relu") return Each(run.in[0], [](double x) { return std::max(x, 0.0); });

@@ -300,31 +300,5 @@ TEST_CASE("a convolution has weights that the file standardises") {
   }
 }
 
-TEST_CASE("small files cannot make large constants") {
-  OnnxBuilder stated({1, 3}), multiplied({1, 3}), repeated({1, 3}), padded({1, 3});
-  const auto constant = [](OnnxBuilder& model, const std::string& name, const Ints& dims) {
-    return model.Node("ConstantOfShape", {model.Integers(name, dims)});
-  };
-  stated.Output(
-      stated.Node("MatMul", {"x", constant(stated, "dims", {int64_t{1} << 20, int64_t{1} << 20})}));
-  // 65,536 elements each: 65,536 products of {256, 1} and {1, 256}.
-  const std::string product =
-      multiplied.Node("MatMul", {constant(multiplied, "left", {256, 1, 256, 1}),
-                                 constant(multiplied, "right", {1, 256, 1, 256})});
-  multiplied.Output(multiplied.Node("MatMul", {"x", product}));
-  repeated.Output(repeated.Node(
-      "MatMul", {"x", repeated.Node("Tile", {constant(repeated, "one", {1, 1}),
-                                             repeated.Integers("times", {1 << 20, 1 << 20})})}));
-  padded.Output(padded.Node(
-      "MatMul", {"x", padded.Node("Pad", {constant(padded, "one", {1, 1}),
-                                          padded.Integers("pads", {1 << 20, 1 << 20, 0, 0})})}));
-  for (OnnxBuilder* const model : {&stated, &multiplied, &repeated, &padded}) {
-    const ScratchDirectory directory;
-    const absl::Status status = ReadOnnx(model->Write(directory), {}).status();
-    CHECK(absl::IsUnimplemented(status));
-    CHECK(status.message().find("values are computed") != std::string::npos);
-  }
-}
-
 }  // namespace
 }  // namespace neap::testing

@@ -284,6 +284,56 @@ TEST_CASE("norms over other axes, of which neap has none, are refused") {
   CHECK(NormRefusal(cubes.model()).find("neap has in a layer norm only") != std::string::npos);
 }
 
+TEST_CASE("a deviation that divides what is not centred is refused, also by its inverse") {
+  for (const bool multiplies : {false, true}) {
+    NormModel given;
+    const Attributes over = {{"axes", Ints{1}}};
+    const std::string centred = given.Node("Sub", {"x", given.Node("ReduceMean", {"x"}, over)});
+    const std::string squares = given.Node("Mul", {centred, centred});
+    const std::string shifted = given.Node(
+        "Add", {given.Node("ReduceMean", {squares}, over), given.model().Scalar("e", 1e-3F)});
+    const std::string deviation = given.Node("Sqrt", {shifted});
+    given.End(multiplies ? given.Node("Mul", {"x", given.Node("Reciprocal", {deviation})})
+                         : given.Node("Div", {"x", deviation}));
+    const std::string message = NormRefusal(given.model());
+    CAPTURE(message);
+    CHECK(message.find(multiplies ? "'/norm/Mul' (Mul): it reads the mean over the channels"
+                                  : "'/norm/Div' (Div): it reads the mean over the channels") !=
+          std::string::npos);
+  }
+}
+
+// Sequences {1, 5, 3}, each divided by its length along the last axis, which an operator with a
+// number keeps from 0, or the inverse of the length.
+OnnxBuilder UnitLength(const std::string& op, float least, bool inverse = false) {
+  OnnxBuilder model({1, 5, 3});
+  std::string length = model.Node("ReduceL2", {"x"}, {{"axes", Ints{2}}});
+  if (inverse) length = model.Node("Reciprocal", {length});
+  length = model.Node(op, {length, model.Scalar("least", least)});
+  const std::string y = model.Node(inverse ? "Mul" : "Div", {"x", length});
+  model.Output(model.Node("Transpose", {y}, {{"perm", Ints{0, 2, 1}}}));
+  return model;
+}
+
+TEST_CASE("lengths are kept from 0 by small numbers, and larger ones are refused") {
+  for (const char* const op : {"Clip", "Max"}) {
+    for (const float least : {1e-12F, 1e-6F, 0.0F, -1.0F}) {
+      CAPTURE(least);
+      OnnxBuilder model = UnitLength(op, least);
+      CheckArrays(model, 2);
+    }
+    for (const float least : {1e-3F, 1.0F}) {
+      const std::string message = NormRefusal(UnitLength(op, least));
+      CAPTURE(message);
+      CHECK(message.find("'" + std::string(op) + "_2' (" + op + "): it keeps lengths above ") !=
+            std::string::npos);
+    }
+    const std::string message = NormRefusal(UnitLength(op, 1e-12F, /*inverse=*/true));
+    CHECK(message.find("'" + std::string(op) + "_3' (" + op + "): it reads the mean over") !=
+          std::string::npos);
+  }
+}
+
 TEST_CASE("norms are read as they were written, with the parameters that they share") {
   Graph net({.name = "n", .batch = 2});
   std::string x = net.Input({6, 4, 3});

@@ -9,8 +9,10 @@
 
 #include "neap/core/run/session.h"
 #include "neap/layers/cpu/cpu_device.h"
+#include "neap/layers/target_loss.h"
 #include "neap/memory/create_session.h"
 #include "neap/nets/onnx/onnx_file.h"
+#include "tests/nets/onnx/array_reference.h"
 #include "tests/nets/onnx/onnx_reference.h"
 #include "tests/scratch_directory.h"
 
@@ -87,6 +89,29 @@ void CheckComputes(const OnnxBuilder& builder, Ints dims, const Layer& loss) {
       Predicted(builder.Write(directory), {.batch = dims[0], .loss = loss}, images);
   OnnxBuilder same = builder;
   CheckClose(got, RunReference(same.graph(), {dims, {images.begin(), images.end()}}).values);
+}
+
+void CheckArrays(OnnxBuilder& builder, int64_t batch) {
+  ReferenceTensor x;
+  for (const auto& dim : builder.graph().input(0).type().tensor_type().shape().dim())
+    x.dims.push_back(dim.dim_value());
+  const int64_t each = Elements(x.dims);
+  const std::vector<float> images = RandomImages(each / x.dims[0] * batch);
+  std::vector<double> want;
+  for (auto first = images.begin(); first != images.end(); first += each) {
+    x.values.assign(first, first + each);
+    const ReferenceTensor y = RunArrays(builder.graph(), x);
+    want.insert(want.end(), y.values.begin(), y.values.end());
+  }
+  const ScratchDirectory directory;
+  const std::string path = builder.Write(directory);
+  for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
+    const std::vector<float> got =
+        Predicted(path, {.batch = batch, .layout = layout, .loss = MeanSquaredError{}}, images);
+    REQUIRE(got.size() == want.size());
+    for (size_t i = 0; i < want.size(); ++i)
+      CHECK(static_cast<double>(got[i]) == doctest::Approx(want[i]).epsilon(1e-4));
+  }
 }
 
 void CheckOneNode(const OneNode& given) {

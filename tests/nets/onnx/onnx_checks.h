@@ -20,6 +20,10 @@ void CheckPredicts(OnnxBuilder& builder, Ints dims, Layout layout = Layout::kCha
 // The same with a loss whose predictions are what the file computes.
 void CheckComputes(const OnnxBuilder& builder, Ints dims, const Layer& loss);
 
+// The same of `batch` images with a mean squared error, in both layouts and in the reference of
+// arrays, which computes as many of them at a time as the file states.
+void CheckArrays(OnnxBuilder& builder, int64_t batch);
+
 // Values for all parameters of the network, each parameter's others than the next one's.
 NamedValues WeightsOf(const Graph& net);
 
