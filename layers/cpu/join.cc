@@ -25,8 +25,8 @@ void ForEachOfSlot(const StepSignature& signature, Slot slot, F f) {
 }
 
 // y may share memory with any of the terms, because each chunk is summed in a local buffer before
-// it is stored. `for_each_term(add)` calls add(term) for each term. Sums begin with -0, to which any
-// term, also -0, adds as itself.
+// it is stored. `for_each_term(add)` calls add(term) for each term. Sums begin with -0, to which
+// any term, also -0, adds as itself.
 template <typename ForEachTerm>
 void Sum(int64_t elements, const ForEachTerm& for_each_term, float* y) {
   constexpr int64_t kChunk = 512;

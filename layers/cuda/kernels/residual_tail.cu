@@ -17,8 +17,8 @@ constexpr int64_t kTailRound = int64_t{kThreads} * kTailVectors;
 constexpr int64_t kTableAlignment = 256;
 
 // The vectors of a launch: `vectors` of each image, which has `of_image`, from its vector number
-// `begin`. A block has one of `parts` parts of them. The channel of a vector follows from a division
-// by `divisor`.
+// `begin`. A block has one of `parts` parts of them. The channel of a vector follows from a
+// division by `divisor`.
 struct TailShape {
   uint32_t vectors;
   Divider<uint32_t> parts;
