@@ -33,9 +33,9 @@
 // operands and traits that its Specify() returns, so planners and kernels treat it as any other. It
 // has the name of the first layer, and runs where the last one ran. Its parameters keep the names
 // that they have in the layers that it replaces, it draws the random numbers of the one that drew
-// some, and its results have their bits, unless its header says where they differ
-// (layers/fusion/fused_convolution.h, layers/fusion/folded_convolution.h,
-// layers/fusion/residual_convolution.h).
+// some, and its results have their bits, unless its header says where they differ (of layers/fusion
+// fused_convolution.h, folded_convolution.h, residual_convolution.h, activated_group_norm.h,
+// biased_gelu.h and residual_tail.h).
 //
 //   ASSIGN_OR_RETURN(ResolvedGraph graph, Resolve(net, Mode::kTraining));
 //   graph = Fuse(std::move(graph), Mode::kTraining, device.description().rules);

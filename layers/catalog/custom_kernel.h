@@ -83,8 +83,8 @@ struct CustomKernel {
   // kernel that does not.
   bool takes_16_bits = false;
   // Whether the kernel adds addend[i], if the signature has it, to the gradient input_grad[i], as
-  // those of a LayerNorm do (Slot::kAddend in StepSpec::accumulates_natively). Steps with one
-  // refuse a kernel that does not.
+  // those of a LayerNorm and of a depthwise Convolution do (Slot::kAddend in
+  // StepSpec::accumulates_natively). Steps with one refuse a kernel that does not.
   bool takes_addends = false;
 };
 

@@ -9,16 +9,22 @@
 // reference (Engine::is_reference) loses hundreds of times. An engine that knows its own loss
 // (Engine::slowdown) has that one.
 //
+// Most steps that were measured compute much for the bytes that they move. There an engine without
+// matrix units is hundreds of times slower than a first one that has them, but far less where that
+// waits for memory: the time of the slow one is that of its arithmetic (MostLossOf).
+//
 //   ASSIGN_OR_RETURN(const std::vector<Engine> engines, catalog.Engines(signature));
 //   const CostFeatures features = FeaturesOf(signature, step.flops, device);
 //   const std::vector<double> slower = SlowdownsOf(engines, features.group);
 //   const double first = slower.front();  // 1 in usual lists
 #pragma once
 
+#include <limits>
 #include <string_view>
 #include <vector>
 
 #include "absl/types/span.h"
+#include "neap/core/device/device.h"
 #include "neap/core/step/kernel.h"
 
 namespace neap {
@@ -26,8 +32,15 @@ namespace neap {
 // By position: the engine's time over that of the first deterministic engine, at least 1; 1 for the
 // others, of which nothing is known. If AllLoseMuch(), it is the time over that of the first engine
 // of usual lists. `group` is CostFeatures::group of the step. Engines that compute a ReLU, too, and
-// others have orders of their own, and the firsts of both are taken to be equally fast.
-std::vector<double> SlowdownsOf(absl::Span<const Engine> engines, std::string_view group);
+// others have orders of their own, and the firsts of both are taken to be equally fast. `most` is
+// MostLossOf() the step.
+std::vector<double> SlowdownsOf(absl::Span<const Engine> engines, std::string_view group,
+                                double most = std::numeric_limits<double>::infinity());
+
+// The most that a family without matrix units loses in a step of so many flops, for which the first
+// engine, which has them, takes `seconds`: the time of the arithmetic at a thousandth of the
+// device's rate in fp32 over that, or 4 if it is less. Infinity if one of them is not known.
+double MostLossOf(double flops, double seconds, const DeviceDescription& device);
 
 // Whether there are deterministic engines, and all of them are of families that take four times as
 // long as usual first ones, or more: for tensors of more than 2^31 elements cuDNN may list only an

@@ -80,14 +80,18 @@ class Estimator {
     std::vector<double> seconds;  // by the cost model, before calibration
   };
 
-  double ModelSeconds(const StepSignature& part) const {
+  double FlopsOfPart(const StepSignature& part) const {
     const double share = static_cast<double>(BatchOf(part)) / static_cast<double>(batch_);
-    return PredictSeconds(part, options_.flops * share, options_.device);
+    return options_.flops * share;
+  }
+  double ModelSeconds(const StepSignature& part) const {
+    return PredictSeconds(part, FlopsOfPart(part), options_.device);
   }
 
   Listed ModelOf(const StepSignature& part, const std::vector<Engine>& engines) const {
     const double first = ModelSeconds(part);
-    Listed listed = {.engines = engines, .seconds = SlowdownsOf(engines, GroupOf(part))};
+    const double most = MostLossOf(FlopsOfPart(part), first, options_.device);
+    Listed listed = {.engines = engines, .seconds = SlowdownsOf(engines, GroupOf(part), most)};
     for (double& seconds : listed.seconds) seconds *= first;
     return listed;
   }

@@ -35,7 +35,6 @@ void BiasedGeluBackward(const LoopArgs& args) {
   const float* const dy = args.Get<float>(Dy());
   const float* const bias = args.Get<float>(Param(0));
   float* const dx = args.Get<float>(Dx());
-  float* const dbias = args.Get<float>(ParamGrad(0));
   const ChannelRows rows = ChannelRowsOf(spec);
   double* const sums = args.Workspace<double>();
   std::fill_n(sums, rows.channels, 0.0);
@@ -45,10 +44,7 @@ void BiasedGeluBackward(const LoopArgs& args) {
       sums[c] += static_cast<double>(dx[i]);
     });
   });
-  const bool adds = args.signature.Accumulates(ParamGrad(0));
-  std::transform(sums, sums + rows.channels, dbias, dbias, [=](double sum, float before) {
-    return adds ? before + static_cast<float>(sum) : static_cast<float>(sum);
-  });
+  StoreSums(args, ParamGrad(0), sums);
 }
 
 }  // namespace

@@ -25,13 +25,15 @@ void ForEachOfSlot(const StepSignature& signature, Slot slot, F f) {
 }
 
 // y may share memory with any of the terms, because each chunk is summed in a local buffer before
-// it is stored. `for_each_term(add)` calls add(term) for each term.
+// it is stored. `for_each_term(add)` calls add(term) for each term. Sums begin with -0, to which
+// any term, also -0, adds as itself.
 template <typename ForEachTerm>
 void Sum(int64_t elements, const ForEachTerm& for_each_term, float* y) {
   constexpr int64_t kChunk = 512;
   for (int64_t begin = 0; begin < elements; begin += kChunk) {
-    float sum[kChunk] = {};
+    float sum[kChunk];
     const int64_t count = std::min(kChunk, elements - begin);
+    std::fill_n(sum, count, -0.0F);
     for_each_term([&](const float* term) {
       for (int64_t i = 0; i < count; ++i) sum[i] += term[begin + i];
     });

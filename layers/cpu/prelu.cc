@@ -31,7 +31,6 @@ void PreluBackwardLoop(const LoopArgs& args) {
   const float* const slopes = args.Get<float>(Param(0));
   const float* const dy = args.Get<float>(Dy());
   float* const dx = args.Get<float>(Dx());
-  float* const gradient = args.Get<float>(ParamGrad(0));
   auto* const sums = args.Workspace<double>();
   std::fill_n(sums, rows.channels, 0.0);
   ForEachElement(rows, [=](int64_t i, int64_t c) {
@@ -40,10 +39,7 @@ void PreluBackwardLoop(const LoopArgs& args) {
     sums[c] += passes ? 0 : static_cast<double>(dz) * static_cast<double>(x[i]);
     dx[i] = passes ? dz : dz * slopes[c];
   });
-  const bool adds = args.signature.Accumulates(ParamGrad(0));
-  std::transform(sums, sums + rows.channels, gradient, gradient, [=](double sum, float before) {
-    return adds ? before + static_cast<float>(sum) : static_cast<float>(sum);
-  });
+  StoreSums(args, ParamGrad(0), sums);
 }
 
 }  // namespace

@@ -70,21 +70,17 @@ void TailBackward(const LoopArgs& args) {
   const float* const dy = args.Get<float>(Dy());
   float* const dx = args.Get<float>(Dx(0));
   double* const sums = args.Workspace<double>();
-  float* const dscale = args.Find<float>(ParamGrad(0));
-  if (dscale != nullptr) std::fill_n(sums, spec.shape.c(), 0.0);
+  const bool sums_products = args.signature.Has(ParamGrad(0));
+  if (sums_products) std::fill_n(sums, spec.shape.c(), 0.0);
   RoundAs(spec.dtype, [&](auto round) {
     ForEachOfTail(spec, numbers, [=, &numbers](int64_t i, int64_t c, float factor) {
       const float gradient = round(Masked(dy[i], factor));
-      if (dscale != nullptr && factor != 0)
+      if (sums_products && factor != 0)
         sums[c] += static_cast<double>(gradient) * static_cast<double>(branch[i]);
       dx[i] = gradient * numbers.Scale(c) + numbers.shift;
     });
   });
-  if (dscale == nullptr) return;
-  const bool adds = args.signature.Accumulates(ParamGrad(0));
-  std::transform(sums, sums + spec.shape.c(), dscale, dscale, [=](double sum, float before) {
-    return adds ? before + static_cast<float>(sum) : static_cast<float>(sum);
-  });
+  StoreSums(args, ParamGrad(0), sums);
 }
 
 }  // namespace

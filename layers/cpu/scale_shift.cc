@@ -39,15 +39,6 @@ void Forward(const LoopArgs& args) {
                  [=](int64_t i, int64_t c) { y[i] = x[i] * numbers.Scale(c) + numbers.Shift(c); });
 }
 
-// Stores the sums in the gradient of a parameter, or adds them to it.
-void PutSums(const LoopArgs& args, Operand gradient, const double* sums) {
-  float* const to = args.Get<float>(gradient);
-  const bool adds = args.signature.Accumulates(gradient);
-  std::transform(sums, sums + args.Elements(gradient), to, to, [=](double sum, float before) {
-    return adds ? before + static_cast<float>(sum) : static_cast<float>(sum);
-  });
-}
-
 void Backward(const LoopArgs& args) {
   const ChannelNumbers numbers(args);
   const ScaleShift& layer = numbers.layer;
@@ -65,8 +56,8 @@ void Backward(const LoopArgs& args) {
     if (x != nullptr) products[c] += static_cast<double>(gradient) * static_cast<double>(x[i]);
     dx[i] = gradient * numbers.Scale(c);
   });
-  if (layer.learns_scale) PutSums(args, ParamGrad(0), products);
-  if (layer.learns_shift) PutSums(args, ParamGrad(layer.shift_param()), sums);
+  if (layer.learns_scale) StoreSums(args, ParamGrad(0), products);
+  if (layer.learns_shift) StoreSums(args, ParamGrad(layer.shift_param()), sums);
 }
 
 }  // namespace

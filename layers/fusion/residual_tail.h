@@ -5,7 +5,8 @@
 // Networks do not contain it. The fusion pass (core/program/fuse.h) makes it of a ScaleShift that
 // learns no shift, a StochasticDepth, or both in this order, and the Add of two tensors behind
 // them. It computes the same bits as these layers one after another: what they would store is
-// rounded to the tensors' type.
+// rounded to the tensors' type. Only dlayer_scale differs, where the branch of a dropped image is
+// not finite: the layers apart sum its product with 0, which is NaN.
 //
 //   step           reads                                 writes                in place
 //   forward        x_0, x_1, [layer_scale], [iteration]  y                     y over x_0 or x_1

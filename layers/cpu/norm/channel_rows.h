@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "neap/core/base/tensor.h"
+#include "neap/layers/catalog/step_run.h"
 
 namespace neap::cpu {
 
@@ -83,6 +84,17 @@ void SumChannels(const ChannelRows& rows, Value value, double* sums, float* resu
   ForEachElement(rows, [=](int64_t i, int64_t c) { sums[c] += static_cast<double>(value(i)); });
   std::transform(sums, sums + rows.channels, result,
                  [](double sum) { return static_cast<float>(sum); });
+}
+
+// Writes the sums, or adds them to what is there, if the step has the operand.
+inline void StoreSums(const StepRun& step, Operand operand, const double* sums) {
+  float* const to = step.Find<float>(operand);
+  if (to == nullptr) return;
+  const bool adds = step.signature.Accumulates(operand);
+  std::transform(sums, sums + step.Elements(operand), to, to, [adds](double sum, float before) {
+    const auto value = static_cast<float>(sum);
+    return adds ? before + value : value;
+  });
 }
 
 inline float ReluOf(float x) { return x <= 0 ? 0 : x; }  // NaN passes

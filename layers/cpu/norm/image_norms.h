@@ -2,23 +2,11 @@
 // that include it are compiled without contraction of products and sums (CMakeLists.txt).
 #pragma once
 
-#include <algorithm>
-
 #include "neap/layers/cpu/candidates.h"
 #include "neap/layers/cpu/converted.h"
+#include "neap/layers/cpu/norm/channel_rows.h"
 
 namespace neap::cpu {
-
-// Writes the sums, or adds them to what is there, if the step has the operand.
-inline void StoreSums(const LoopArgs& args, Operand operand, const double* sums) {
-  float* const to = args.Find<float>(operand);
-  if (to == nullptr) return;
-  const bool adds = args.signature.Accumulates(operand);
-  std::transform(sums, sums + args.Elements(operand), to, to, [adds](double sum, float before) {
-    const auto value = static_cast<float>(sum);
-    return adds ? before + value : value;
-  });
-}
 
 // Adds the addend, if the step has one, to dx, which is rounded as if it were stored.
 inline void AddAddend(const LoopArgs& args) {

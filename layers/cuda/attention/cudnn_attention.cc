@@ -20,7 +20,7 @@ using SdpaNode = std::shared_ptr<fe::graph::Tensor_attributes>;
 // (CudnnConvolutions::ForDevice), so this is for descriptions.
 constexpr size_t kOldestVersion = 91900;
 constexpr int kHopper = 90;
-constexpr int64_t kMaxDescribedDims = 128;  // of a head, for which cuDNN has deterministic engines
+constexpr int64_t kDescribedDims = 64;  // of a head, for which the workspace was measured
 
 enum SdpaUid : int64_t {
   kQuery = 1,
@@ -261,7 +261,8 @@ class PresentAttention final : public CudnnAttention {
 };
 
 // What cuDNN 9.19 lists on an H200 for heads of 64 dimensions, 197 and 1,024 positions, and 3 to
-// 128 images: 16 bits for each pair of positions, in tiles, and a number of fp32 for each query.
+// 128 images, causal or not: 16 bits for each pair of positions, in tiles, and a number of fp32 for
+// each query (cudnn_attention.h).
 int64_t WorkspaceOnHopper(const SdpaProblem& problem) {
   constexpr int64_t kTile = 128, kUnit = 1024;
   if (problem.phase == Phase::kForward) return kUnit;
@@ -272,15 +273,21 @@ int64_t WorkspaceOnHopper(const SdpaProblem& problem) {
   return heads * pairs * 2 + (sums / kUnit + 1) * kUnit;
 }
 
+// Whether that is known of a problem like this one, but for its numbers of images, heads and
+// positions.
+bool IsLikeMeasured(const SdpaProblem& problem) {
+  return !problem.bias.has_value() && (problem.phase == Phase::kForward || problem.deterministic) &&
+         problem.query.dims == kDescribedDims && problem.value.dims == kDescribedDims &&
+         problem.key.heads == problem.query.heads && problem.value.heads == problem.query.heads;
+}
+
 class DescribedAttention final : public CudnnAttention {
  public:
   explicit DescribedAttention(int sm_version) : sm_version_(sm_version) {}
 
   absl::StatusOr<Engine> Find(const SdpaProblem& problem) override {
-    const bool is_known = cudnnGetVersion() >= kOldestVersion && sm_version_ == kHopper &&
-                          !problem.bias.has_value() &&
-                          (problem.phase == Phase::kForward || problem.deterministic) &&
-                          std::max(problem.query.dims, problem.value.dims) <= kMaxDescribedDims;
+    const bool is_known =
+        cudnnGetVersion() >= kOldestVersion && sm_version_ == kHopper && IsLikeMeasured(problem);
     if (is_known) return EngineOf(problem, WorkspaceOnHopper(problem));
     return absl::UnimplementedError(absl::StrCat(
         "it is not known what cuDNN has on a described device for ", problem.ToString()));

@@ -4,10 +4,15 @@
 // cuDNN's heuristics name the engine without running it, and a plan has the first of their
 // configurations that can be built in the workspace of the best; if there is none, the caller plans
 // again without cuDNN (EngineCatalog::Engines). For a description of a device they name none
-// (cuDNN 9.19), so of Hopper neap knows what they name there: deterministic engines without a bias,
-// for heads of up to 128 dimensions, and their workspace. The engine reads and writes 16-bit heads
-// whose dimensions lie next to each other, whatever the steps between positions, heads and images,
-// so a tensor with query, key and value is read as it is.
+// (cuDNN 9.19), so of Hopper neap knows what they name there, and their workspace: deterministic
+// engines without a bias, for heads of 64 dimensions of query, key and value alike, as many of
+// each. That was measured on an H200 with 12 and 16 heads, 197 positions and, as in GPT-2, 1,024
+// causal ones, and 3 to 128 images. Of other heads, and of groups that share a key, nothing is
+// known, and a plan for a described device has neap's own kernels.
+//
+// The engine reads and writes 16-bit heads whose dimensions lie next to each other, whatever the
+// steps between positions, heads and images, so a tensor with query, key and value is read as it
+// is.
 //
 //   ASSIGN_OR_RETURN(auto cudnn, CudnnAttention::ForDevice(stream));
 //   ASSIGN_OR_RETURN(const Engine engine, cudnn->Find(problem));

@@ -1,6 +1,8 @@
 // The end of a residual branch (layers/fusion/residual_tail.h): a map over the vectors of each
 // image, and backward with scales of channels a reduction that also writes dx. A thread finds once
 // whether its image is dropped; the branch of such an image is not read.
+#include <algorithm>
+
 #include "neap/layers/cuda/kernels/channel_map.cuh"
 #include "neap/layers/cuda/kernels/channel_reduce.cuh"
 #include "neap/layers/cuda/kernels/dependent_launch.cuh"
@@ -14,11 +16,15 @@ constexpr int kTailVectors = 4;  // of a thread
 constexpr int64_t kTailRound = int64_t{kThreads} * kTailVectors;
 constexpr int64_t kTableAlignment = 256;
 
-// Images of `vectors` vectors; the channel of a vector follows from a division by `divisor`.
+// The vectors of a launch: `vectors` of each image, which has `of_image`, from its vector number
+// `begin`. A block has one of `parts` parts of them. The channel of a vector follows from a
+// division by `divisor`.
 struct TailShape {
   uint32_t vectors;
   Divider<uint32_t> parts;
   Divider<uint32_t> divisor;
+  uint32_t first_channel;  // of vector `begin` (NCHW)
+  size_t of_image, begin;
 };
 
 template <typename T>
@@ -35,7 +41,7 @@ __global__ void __launch_bounds__(kThreads)
   AwaitKernelBefore();
   uint32_t part = 0;
   const uint32_t image = shape.parts.Split(blockIdx.x, part);
-  const size_t before = static_cast<size_t>(image) * shape.vectors;
+  const size_t before = image * shape.of_image + shape.begin;
   const uint32_t first = part * static_cast<uint32_t>(kTailRound) + threadIdx.x;
   Packed<T, kVec> bypass[kTailVectors], branch[kTailVectors] = {};
   if constexpr (kForward) {
@@ -57,7 +63,7 @@ __global__ void __launch_bounds__(kThreads)
     if (v >= shape.vectors) return;
     uint32_t within = 0;
     const uint32_t quotient = shape.divisor.Split(v, within);
-    const size_t c = kLast ? size_t{within} * kVec : quotient;
+    const size_t c = kLast ? size_t{within} * kVec : shape.first_channel + quotient;
     const Vec<kVec> scale = NumbersOf<kLast, kVec>(numbers.scales, numbers.scale, c);
     Vec<kVec> values = Unpack(branch[u]);
     if constexpr (kForward) {
@@ -82,13 +88,26 @@ template <typename T, int kVec, bool kLast, bool kForward>
 cudaError_t LaunchTailMap(const ChannelShape& s, const TailArrays<T>& arrays,
                           const ScaleShiftNumbers& numbers, const DropoutMask& mask,
                           cudaStream_t stream) {
-  const int64_t vectors = s.channels * s.inner / kVec, parts = CeilDiv(vectors, kTailRound);
-  if (!Fits32(vectors + kTailRound) || !Fits32(s.outer * parts)) return cudaErrorInvalidValue;
-  const TailShape shape = {static_cast<uint32_t>(vectors), Divider<uint32_t>(parts),
-                           Divider<uint32_t>((kLast ? s.channels : s.inner) / kVec)};
-  return LaunchDependent(s.outer * vectors, TailMap<T, kVec, kLast, kForward>,
-                         static_cast<unsigned>(s.outer * parts), kThreads, stream, arrays, shape,
-                         numbers, UnitFactors(mask));
+  // Launches begin where a channel (NCHW) or a pixel (NHWC) does, if those have numbers.
+  const int64_t row = numbers.scales != nullptr ? (kLast ? s.channels : s.inner) / kVec : 1;
+  if (!Fits32(row)) return cudaErrorInvalidValue;
+  const int64_t of_image = s.channels * s.inner / kVec;
+  const int64_t most = std::max<int64_t>(kMaxLaunchVectors / row, 1) * row;
+  for (int64_t begin = 0; begin < of_image; begin += most) {
+    const int64_t vectors = std::min(most, of_image - begin), parts = CeilDiv(vectors, kTailRound);
+    if (!Fits32(s.outer * parts)) return cudaErrorInvalidValue;
+    const TailShape shape = {.vectors = static_cast<uint32_t>(vectors),
+                             .parts = Divider<uint32_t>(parts),
+                             .divisor = Divider<uint32_t>(row),
+                             .first_channel = static_cast<uint32_t>(begin / row),
+                             .of_image = static_cast<size_t>(of_image),
+                             .begin = static_cast<size_t>(begin)};
+    const cudaError_t error = LaunchDependent(s.outer * of_image, TailMap<T, kVec, kLast, kForward>,
+                                              static_cast<unsigned>(s.outer * parts), kThreads,
+                                              stream, arrays, shape, numbers, UnitFactors(mask));
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
 }
 
 template <bool kForward, typename T>

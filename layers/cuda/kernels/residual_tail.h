@@ -8,7 +8,7 @@ namespace neap::kernels {
 
 // y = (scale * branch + shift) times the factor of its image, plus bypass; y may be either. What is
 // between is rounded to the arrays' type. No image is dropped if the mask has no scalars; the units
-// of others are images. Fewer than 2^31 elements in an image.
+// of others are images. With scales of channels, NCHW has fewer than 2^31 positions in a plane.
 cudaError_t ResidualTail(const ChannelShape& shape, const ScaleShiftNumbers& numbers,
                          const DropoutMask& mask, ConstArray branch, ConstArray bypass, Array y,
                          cudaStream_t stream);

@@ -73,11 +73,10 @@ struct ScaleShiftGradientOp {
 struct StoreScaleShiftSums {
   ScaleShiftGradients gradients;
   __device__ void operator()(uint32_t c, const Sums<2>::Of<double>& sums) const {
-    Store(gradients.scales, gradients.adds_scales, c, sums.v[0]);
-    Store(gradients.shifts, gradients.adds_shifts, c, sums.v[1]);
-  }
-  static __device__ void Store(float* to, bool adds, uint32_t c, double sum) {
-    if (to != nullptr) to[c] = adds ? to[c] + static_cast<float>(sum) : static_cast<float>(sum);
+    if (gradients.scales != nullptr)
+      StoreSum{gradients.scales, gradients.adds_scales}(c, {{sums.v[0]}});
+    if (gradients.shifts != nullptr)
+      StoreSum{gradients.shifts, gradients.adds_shifts}(c, {{sums.v[1]}});
   }
 };
 

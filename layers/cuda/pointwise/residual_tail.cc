@@ -58,7 +58,7 @@ absl::StatusOr<Candidates> ResidualTailCandidates(const StepSignature& signature
   const TensorSpec& y = signature.Spec(signature.phase == Phase::kForward ? Y() : Dy());
   const kernels::ChannelShape shape = ChannelShapeOf(y);
   if (!signature.Has(ParamGrad(0))) {
-    RETURN_IF_ERROR(CheckFits32(signature, shape.channels * shape.inner));
+    if (signature.Has(Param(0))) RETURN_IF_ERROR(CheckPlanesFit32(signature, shape));
     return OwnKernel(signature, runtime, LaunchTail);
   }
   RETURN_IF_ERROR(CheckFits32(signature, shape.outer * shape.inner));

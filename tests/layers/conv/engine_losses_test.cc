@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "neap/layers/catalog/engine_id.h"
+#include "neap/layers/devices/device_description.h"
 
 namespace neap {
 namespace {
@@ -128,6 +129,28 @@ TEST_CASE("unknown engines without matrix units lose what such engines lose behi
   const std::vector<double> after =
       SlowdownsOf(std::vector<Engine>{Named("c"), OnTensorCores("a")}, kGroup);
   CHECK(after[1] == Approx(LossOf(kGroup, "*tensor-core")));
+}
+
+TEST_CASE("an engine without matrix units loses no more than its arithmetic takes") {
+  const DeviceDescription h200 = DescribedDevice("h200").value();
+  constexpr std::string_view kWeights = "dense backward_params 16-bit nhwc";
+  const double lost = LossOf(kWeights, "cast:eng0");
+  const std::vector<Engine> engines = {OnTensorCores("cast:eng10"), Named("cast:eng0")};
+  // 32 channels of one, for two volumes of 224^3 voxels: the first engine moves bytes.
+  constexpr double kFlops = 2.0 * 27 * 32 * 2 * 224 * 224 * 224, kSeconds = 6e-3;
+  const double most = MostLossOf(kFlops, kSeconds, h200);
+  CHECK(most < lost / 4);
+  CHECK(most * kSeconds > 0.1);
+  CHECK(SlowdownsOf(engines, kWeights, most).back() == Approx(most));
+  // The first engine computes.
+  CHECK(MostLossOf(1e12, 3e-3, h200) > lost);
+  CHECK(SlowdownsOf(engines, kWeights, MostLossOf(1e12, 3e-3, h200)).back() == Approx(lost));
+  // A launch takes longer than either.
+  CHECK(MostLossOf(1e6, 5e-6, h200) == Approx(4).epsilon(0.02));
+  CHECK(std::isinf(MostLossOf(0, 5e-6, h200)));
+  // Engines of a kind differ by more than their arithmetic.
+  const std::vector<Engine> alike = {Named("cast:a"), Named("cast:eng0")};
+  CHECK(SlowdownsOf(alike, kWeights, most).back() == Approx(lost));
 }
 
 TEST_CASE("the first deterministic engine is the measure, and of others nothing is known") {

@@ -302,6 +302,22 @@ TEST_CASE("parts are estimated only where they may save time or workspace") {
         whole);
 }
 
+TEST_CASE("an engine without matrix units is a few times slower where there is little to compute") {
+  const StepSignature step = PartedStep();
+  const std::vector<Engine> engines = {{.id = "first", .uses_tensor_cores = true}, {.id = "eng0"}};
+  ProportionalCatalog catalog(engines, kBatch);
+  const DeviceDescription h200 = DescribedDevice("h200").value();
+  const auto slower = [&](double flops) {
+    const EstimateOptions options = {
+        .device = h200, .flops = flops, .divisions = DivisionPolicy::kUndivided};
+    const std::vector<TimedEngine> known =
+        EstimatedPartsOf(step, engines, options, catalog).value();
+    return Of(known, "eng0", kBatch).seconds / Of(known, "first", kBatch).seconds;
+  };
+  CHECK(slower(1e6) < 5);
+  CHECK(slower(Flops(kBatch)) > 10);
+}
+
 TEST_CASE("a batch that is too large for all engines runs in parts, if it may") {
   const Estimate large = {.engines = {{"only", 0}}, .largest = kBatch / 4};
   const std::vector<TimedEngine> known = large.With(nullptr);

@@ -89,18 +89,38 @@ TEST_CASE("attention on Hopper has the workspace that cuDNN lists on a real H200
                          Row{12, 128, 197, 202'537'984}, Row{12, 3, 197, 4'747'264}}) {
     const TensorSpec qkv = {
         {row.images, 3 * 64 * row.heads, row.positions}, DType::kBf16, Layout::kChannelsLast};
-    const std::vector<StepSignature> steps = Signatures(Attention{.heads = row.heads}, qkv);
-    const Engine forward = h200->Engines(steps[0]).value().front();
-    CHECK(forward.id == "cudnn-sdpa");
-    CHECK(forward.workspace_bytes == 1024);
-    const Engine backward = h200->Engines(steps[1]).value().front();
-    CHECK(backward.id == "cudnn-sdpa-deterministic");
-    CHECK(backward.workspace_bytes == row.backward_bytes);
+    for (const bool causal : {false, true}) {
+      CAPTURE(causal);
+      const std::vector<StepSignature> steps =
+          Signatures(Attention{.heads = row.heads, .causal = causal}, qkv);
+      const Engine forward = h200->Engines(steps[0]).value().front();
+      CHECK(forward.id == "cudnn-sdpa");
+      CHECK(forward.workspace_bytes == 1024);
+      const Engine backward = h200->Engines(steps[1]).value().front();
+      CHECK(backward.id == "cudnn-sdpa-deterministic");
+      CHECK(backward.workspace_bytes == row.backward_bytes);
+    }
   }
   // Of other generations it is not known.
   const std::unique_ptr<EngineCatalog> a100 = DescribedCatalog("a100-80gb").value();
   const TensorSpec qkv = {{16, 2304, 1024}, DType::kBf16, Layout::kChannelsLast};
   CHECK(a100->Engines(Signatures(Attention{.heads = 12}, qkv)[0]).value().front().id == "neap");
+}
+
+TEST_CASE("attention whose workspace on Hopper was not measured has neap's kernels there") {
+  if (CatalogOrSkip() == nullptr) return;
+  const std::unique_ptr<EngineCatalog> h200 = DescribedCatalog("h200").value();
+  struct Row {
+    int64_t heads, kv_heads, dims;
+  };
+  for (const Row& row : {Row{16, 16, 32}, Row{16, 16, 128}, Row{16, 4, 64}}) {
+    CAPTURE(row.dims);
+    const TensorSpec qkv = {
+        {8, (row.heads + 2 * row.kv_heads) * row.dims, 1024}, DType::kBf16, Layout::kChannelsLast};
+    const Attention layer = {.heads = row.heads, .kv_heads = row.kv_heads};
+    for (const StepSignature& step : Signatures(layer, qkv))
+      CHECK(h200->Engines(step).value().front().id == "neap");
+  }
 }
 
 TEST_CASE("a card that cuDNN does not support has placeholders, and a reason for them") {

@@ -8,11 +8,14 @@
 #include "neap/layers/batch_norm.h"
 #include "neap/layers/conv/measured_parts.h"
 #include "neap/layers/convolution.h"
+#include "neap/layers/dropout.h"
 #include "neap/layers/fusion/fused_convolution.h"
 #include "neap/layers/fusion/fused_relu.h"
 #include "neap/layers/fusion/norm_pass.h"
+#include "neap/layers/fusion/residual_tail.h"
 #include "neap/layers/loss/dice_loss.h"
 #include "neap/layers/pooling.h"
+#include "neap/layers/scale_shift.h"
 #include "tests/layers/cuda/described_h200.h"
 
 namespace neap::testing {
@@ -105,6 +108,31 @@ TEST_CASE("maps with values per channel are refused for planes of 2^31 positions
   const TensorSpec image = {{1, 1, 65536, 32768}};
   CHECK_FALSE(is_listed(Convolution{.out_channels = 1}, image));
   CHECK(is_listed(Convolution{.out_channels = 1, .bias = false}, image));
+}
+
+TEST_CASE("ends of residual branches take images of 2^31 elements, as the layers apart do") {
+  const std::unique_ptr<EngineCatalog> catalog = CatalogOrSkip();
+  if (!catalog) return;
+  const auto is_listed = [&](const ResidualTail& tail, const TensorSpec& x) {
+    const LayerContext context = {.inputs = {x, x}};
+    const LayerSpec spec = tail.Specify(context).value();
+    for (const StepSpec& step : spec.steps) {
+      const StepSignature signature =
+          SignatureOf(step, {.layer = tail, .spec = spec, .inputs = context.inputs});
+      if (!IsListed(*catalog, signature)) return false;
+    }
+    return true;
+  };
+  const ScaleShift fixed = {.scale = 0.5F}, learned = {.learns_scale = true};
+  const StochasticDepth drop = {.rate = 0.2F};
+  for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
+    const TensorSpec x = {{1, 32, 256, 512, 512}, DType::kFp16, layout};
+    CHECK(is_listed({.scale = fixed}, x));
+    CHECK(is_listed({.drop = drop}, x));
+    CHECK(is_listed({.scale = learned, .drop = drop}, x));
+  }
+  CHECK(is_listed({.scale = fixed, .drop = drop}, {kPlaneOf2e9}));
+  CHECK_FALSE(is_listed({.scale = learned}, {kPlaneOf2e9}));
 }
 
 TEST_CASE("convolutions of volumes of 2^31 elements are refused by name, but not their parts") {

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -37,11 +39,28 @@ struct StepsOfTail {
   }
 };
 
+// Zeros are equal if their signs are.
 void CheckBitsOfTail(const Values& fused, const Values& apart) {
   for (const auto& result : fused) {
-    const std::string difference = Difference(result.second, apart.at(result.first), 0);
+    const std::vector<double>& want = apart.at(result.first);
+    const std::string difference = Difference(result.second, want, 0);
     CHECK_MESSAGE(difference.empty(), ToString(result.first), ": ", difference);
+    const bool same_signs =
+        std::equal(want.begin(), want.end(), result.second.begin(), result.second.end(),
+                   [](double a, double b) { return std::signbit(a) == std::signbit(b); });
+    CHECK_MESSAGE(same_signs, ToString(result.first), " has zeros of other signs");
   }
+}
+
+// Random values, of which some are -0, such as a GELU of large negative numbers.
+Values ValuesOfTail(const LayerCase& layer_case, const LayerSpec& spec) {
+  constexpr size_t kEvery = 7;
+  Values values = RandomValues(layer_case, spec, 7);
+  for (const Operand& operand : {X(0), X(1), Dy()}) {
+    std::vector<double>& of_operand = values.at(operand);
+    for (size_t i = 0; i < of_operand.size(); i += kEvery) of_operand[i] = -0.0;
+  }
+  return values;
 }
 
 // The layers one after another.
@@ -60,7 +79,7 @@ void CheckTailOf(const StepsOfTail& steps, const ResidualTail& tail) {
   CAPTURE(tail.Parameters());
   const std::vector<TensorSpec> inputs(2, steps.x);
   const LayerSpec spec = Layer(tail).Specify({.inputs = inputs}).value();
-  const Values given = RandomValues({.name = "", .layer = tail, .inputs = inputs}, spec, 7);
+  const Values given = ValuesOfTail({.name = "", .layer = tail, .inputs = inputs}, spec);
   for (const Mode mode : {Mode::kTraining, Mode::kInference})
     CheckBitsOfTail(steps.Run(tail, 2, 0, given, mode), ForwardApart(steps, tail, given, mode));
   for (const bool adds : {false, true}) {
