@@ -1,13 +1,16 @@
 // Layers that repeat images along their axes from and to ONNX: Tile, and Expand of axes of 1.
 #include <doctest/doctest.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "neap/layers/cpu/cpu_device.h"
 #include "neap/layers/shape/tile.h"
 #include "neap/layers/target_loss.h"
+#include "neap/memory/create_session.h"
 #include "neap/nets/onnx/onnx_file.h"
+#include "tests/nets/onnx/array_reference.h"
 #include "tests/nets/onnx/onnx_builder.h"
 #include "tests/nets/onnx/onnx_checks.h"
 #include "tests/scratch_directory.h"
@@ -66,21 +69,60 @@ TEST_CASE("an Expand repeats axes of 1, and others it leaves") {
   CheckComputes(channels, {1, 1, 4, 5}, MeanSquaredError{});
 }
 
+// What neap computes of two images is what the graph computes of each.
+void CheckImages(OnnxBuilder& model, Ints image) {
+  const absl::StatusOr<OnnxModel> read = Read(model);
+  REQUIRE_MESSAGE(read.ok(), read.status().ToString());
+  const int64_t each = Elements(image);
+  std::vector<float> images(static_cast<size_t>(2 * each));
+  for (size_t i = 0; i < images.size(); ++i) images[i] = static_cast<float>(i);
+  const std::unique_ptr<CpuDevice> device = CpuDevice::Open().value();
+  absl::StatusOr<Session> session =
+      CreateSession(read->graph, *device, {}, {.inference_only = true});
+  REQUIRE_MESSAGE(session.ok(), session.status().ToString());
+  const std::vector<float> got = session->Predict(images).value().logits;
+  std::vector<float> want;
+  for (const int64_t n : {0, 1}) {
+    ReferenceTensor x = {image, {images.begin() + n * each, images.begin() + (n + 1) * each}};
+    for (const double value : RunArrays(model.graph(), x).values)
+      want.push_back(static_cast<float>(value));
+  }
+  CHECK(got == want);
+}
+
 TEST_CASE("an axis that no layer has gets one before it is repeated") {
-  // Each channel twice, and each pixel as a block of 2 x 3.
+  // Each channel twice, each pixel as a block of 2 x 3, or both.
   const Ints image = {1, 3, 4, 5};
-  for (const Ints& by : {Ints{1, 3, 2, 4, 1, 5, 1}, {1, 3, 1, 4, 2, 5, 3}}) {
+  for (const Ints& by : {Ints{1, 3, 2, 4, 1, 5, 1}, {1, 3, 1, 4, 2, 5, 3}, {1, 1, 2, 1, 2, 1, 3}}) {
     OnnxBuilder model(image);
     const Ints between = {1, 3, 1, 4, 1, 5, 1};
     const Ints after = {1, 3 * by[2], 4 * by[4], 5 * by[6]};
     std::string x = model.Node("Reshape", {"x", model.Integers("between", between)});
     x = model.Node("Expand", {x, model.Integers("by", by)});
     model.Output(model.Node("Reshape", {x, model.Integers("after", after)}));
-    const absl::StatusOr<OnnxModel> read = Read(model);
-    REQUIRE_MESSAGE(read.ok(), read.status().ToString());
-    const Shape y = Resolve(read->graph, Mode::kTraining)->layers.end()[-3].spec.output.shape;
-    CHECK(y == Shape{2, after[1], after[2], after[3]});
+    CheckImages(model, image);
   }
+}
+
+TEST_CASE("a Tile of other axes than images have repeats those") {
+  const Ints image = {1, 6, 4, 5};
+  OnnxBuilder last(image);  // the channels
+  std::string x = last.Node("Transpose", {"x"}, {{"perm", Ints{0, 2, 3, 1}}});
+  x = last.Node("Tile", {x, last.Integers("by", {1, 2, 1, 3})});
+  last.Output(last.Node("Transpose", {x}, {{"perm", Ints{0, 3, 1, 2}}}));
+  CHECK(LayersOf(last)[1] == Layer(Tile{.repeats = {2, 1}, .channels = 3}));
+  CheckImages(last, image);
+
+  OnnxBuilder groups(image);  // of channels, and rows
+  x = groups.Node("Reshape", {"x", groups.Integers("between", {1, 2, 3, 4, 5})});
+  x = groups.Node("Tile", {x, groups.Integers("by", {1, 2, 3, 2, 1})});
+  groups.Output(groups.Node("Reshape", {x, groups.Integers("after", {1, 36, 8, 5})}));
+  CheckImages(groups, image);
+
+  OnnxBuilder vectors(image);
+  x = vectors.Node("Reshape", {"x", vectors.Integers("flat", {1, 120})});
+  vectors.Output(vectors.Node("Tile", {x, vectors.Integers("by", {1, 2})}));
+  CheckImages(vectors, image);
 }
 
 TEST_CASE("images are not repeated, and no axis less than once") {
