@@ -104,6 +104,7 @@ set(NEAP_INSTALLED_HEADERS
   layers/shape/permute.h
   layers/shape/reshape.h
   layers/shape/roll.h
+  layers/shape/tile.h
   layers/shape/windows.h
   layers/softmax_cross_entropy.h
   layers/target_loss.h

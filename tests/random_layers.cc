@@ -5,10 +5,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "neap/layers/activation.h"
+#include "neap/layers/crop.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/shape/permute.h"
 #include "neap/layers/shape/reshape.h"
 #include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/tile.h"
 
 namespace neap::testing {
 
@@ -55,7 +57,10 @@ KindOfLayer RandomActivation(RandomChoices& choices, int64_t channels) {
 }
 
 std::vector<KindOfLayer> MovesOf(int number, int64_t axes, int64_t size) {
-  if (number % 3 == 0) return {{"roll", Roll{number % 5 - 2}}};
+  if (number % 3 == 0) {
+    if (number % 8 < 4) return {{"tile", Tile{.repeats = 2}}, {"cut", Crop{size, size / 2}}};
+    return {{"roll", Roll{number % 5 - 2}}};
+  }
   const size_t all = static_cast<size_t>(axes) + 1;  // channels, too
   if (number % 3 == 1) {
     std::vector<int64_t> extents(all, size);

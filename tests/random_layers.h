@@ -37,7 +37,7 @@ using KindOfLayer = std::pair<const char*, Layer>;
 KindOfLayer RandomActivation(RandomChoices& choices, int64_t channels);
 
 // The layers, one behind the other, that `number` chooses to leave the same elements in other
-// places, and, if they had other axes, these again.
+// places, or some of them twice, and, if they had other axes, these again.
 std::vector<KindOfLayer> MovesOf(int number, int64_t axes, int64_t size);
 
 // Some layers use the weights, biases, or both, of an earlier layer with the same ones.

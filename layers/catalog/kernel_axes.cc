@@ -19,6 +19,7 @@
 #include "neap/layers/shape/permute.h"
 #include "neap/layers/shape/reshape.h"
 #include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/tile.h"
 #include "neap/layers/shape/windows.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
@@ -78,7 +79,7 @@ bool TakesAllAxes(const Layer& layer) {
          layer.As<PixelUnshuffle>() != nullptr || layer.As<Softmax>() != nullptr ||
          layer.As<Reshape>() != nullptr || layer.As<Permute>() != nullptr ||
          layer.As<WindowPartition>() != nullptr || layer.As<WindowMerge>() != nullptr ||
-         layer.As<Roll>() != nullptr;
+         layer.As<Roll>() != nullptr || layer.As<Tile>() != nullptr;
 }
 
 // Whether a loss's labels are finer than its predictions (core/graph/label_grid.h).

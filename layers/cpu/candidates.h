@@ -89,6 +89,7 @@ absl::StatusOr<Candidates> ConcatBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> CropForward(const StepSignature& signature);
 absl::StatusOr<Candidates> CropBackward(const StepSignature& signature);
 absl::StatusOr<Candidates> PermutationSteps(const StepSignature& signature);
+absl::StatusOr<Candidates> TileSteps(const StepSignature& signature);
 absl::StatusOr<Candidates> ResampleSteps(const StepSignature& signature);
 absl::StatusOr<Candidates> ChannelSliceForward(const StepSignature& signature);
 absl::StatusOr<Candidates> ChannelSliceBackward(const StepSignature& signature);

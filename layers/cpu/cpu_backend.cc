@@ -47,6 +47,7 @@
 #include "neap/layers/shape/permute.h"
 #include "neap/layers/shape/reshape.h"
 #include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/tile.h"
 #include "neap/layers/shape/windows.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
@@ -125,6 +126,7 @@ std::vector<KernelRow> Rows() {
       {kLayer<WindowPartition>, std::nullopt, cpu::PermutationSteps},
       {kLayer<WindowMerge>, std::nullopt, cpu::PermutationSteps},
       {kLayer<Roll>, std::nullopt, cpu::PermutationSteps},
+      {kLayer<Tile>, std::nullopt, cpu::TileSteps},
       {kLayer<Resize>, std::nullopt, cpu::ResampleSteps},
       {kLayer<AdaptiveAveragePool>, std::nullopt, cpu::ResampleSteps},
       {kLayer<ChannelSlice>, Phase::kForward, cpu::ChannelSliceForward},

@@ -28,6 +28,27 @@ float* CopyAxes(const Permutation& permutation, int axis, const float* from, flo
   return to;
 }
 
+// Adds the axes from number `axis` on of a repeated tensor to the elements that they are copies of,
+// and returns the end of what is read.
+const float* AddAxes(const Permutation& permutation, int axis, const float* from, float* to) {
+  const Permutation::Axis& along = permutation.axes[static_cast<size_t>(axis)];
+  for (int64_t i = 0; i < along.extent; ++i) {
+    float* const copied = to + i * along.stride;
+    if (axis + 1 < permutation.count) {
+      from = AddAxes(permutation, axis + 1, from, copied);
+    } else {
+      *copied += *from++;
+    }
+  }
+  return from;
+}
+
+void SumRepeats(const LoopArgs& args) {
+  float* const dx = args.Get<float>(Dx());
+  std::fill_n(dx, args.signature.Spec(Dx()).elements(), 0.0F);
+  AddAxes(PermutationOf(args.signature), 0, args.Get<float>(Dy()), dx);
+}
+
 void Permute(const LoopArgs& args) {
   const bool forward = args.signature.phase == Phase::kForward;
   const float* const from = args.Get<float>(forward ? X() : Dy());
@@ -39,6 +60,10 @@ void Permute(const LoopArgs& args) {
 
 absl::StatusOr<Candidates> PermutationSteps(const StepSignature& signature) {
   return OwnLoop(signature, Permute);
+}
+
+absl::StatusOr<Candidates> TileSteps(const StepSignature& signature) {
+  return OwnLoop(signature, signature.phase == Phase::kForward ? Permute : SumRepeats);
 }
 
 }  // namespace neap::cpu

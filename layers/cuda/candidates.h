@@ -192,6 +192,8 @@ absl::StatusOr<Candidates> CropCandidates(const StepSignature& signature,
                                           const SharedRuntime& runtime);
 absl::StatusOr<Candidates> PermutationCandidates(const StepSignature& signature,
                                                  const SharedRuntime& runtime);
+absl::StatusOr<Candidates> TileCandidates(const StepSignature& signature,
+                                          const SharedRuntime& runtime);
 absl::StatusOr<Candidates> ResampleCandidates(const StepSignature& signature,
                                               const SharedRuntime& runtime);
 absl::StatusOr<Candidates> ChannelSliceCandidates(const StepSignature& signature,

@@ -48,6 +48,7 @@
 #include "neap/layers/shape/permute.h"
 #include "neap/layers/shape/reshape.h"
 #include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/tile.h"
 #include "neap/layers/shape/windows.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
@@ -135,6 +136,7 @@ constexpr TableEntry kTable[] = {
     {kLayer<WindowPartition>, PermutationCandidates},
     {kLayer<WindowMerge>, PermutationCandidates},
     {kLayer<Roll>, PermutationCandidates},
+    {kLayer<Tile>, TileCandidates},
     {kLayer<Resize>, ResampleCandidates},
     {kLayer<ChannelSlice>, ChannelSliceCandidates},
     {kLayer<ChannelSplit>, ChannelSplitCandidates},

@@ -12,6 +12,7 @@
 #include "neap/layers/shape/permute.h"
 #include "neap/layers/shape/reshape.h"
 #include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/tile.h"
 #include "neap/layers/shape/windows.h"
 
 namespace neap {
@@ -23,11 +24,12 @@ using namespace operands;
 using AxisOrder = absl::InlinedVector<size_t, Permutation::kMaxAxes>;
 using AxisExtents = absl::InlinedVector<int64_t, Permutation::kMaxAxes>;
 
-// A tensor of the extents in the order `from` becomes one in the order `to`. Axes that stay
-// neighbours are one. `first` has the first element of each axis, if it is not 0 for all.
+// A tensor of the extents in the order `from` becomes one in the order `to`, in which axes that
+// `from` lacks repeat elements. Axes that stay neighbours are one. `first` has the first element of
+// each axis, if it is not 0 for all.
 Permutation Reordered(const AxisExtents& extents, const AxisOrder& from, const AxisOrder& to,
                       const AxisExtents& first = {}) {
-  AxisExtents strides(extents.size());
+  AxisExtents strides(extents.size(), 0);
   int64_t distance = 1;
   for (auto axis = from.rbegin(); axis != from.rend(); ++axis) {
     strides[*axis] = distance;
@@ -152,6 +154,21 @@ Permutation OfRoll(const Roll& roll, const TensorSpec& x, bool forward) {
   return Reordered(extents, order, order, first);
 }
 
+// Axes 1 and 2 are the copies of the channels and the channels, then come those of each spatial
+// axis.
+Permutation OfTile(const Tile& tile, const TensorSpec& x) {
+  AxisExtents extents = {x.shape.n(), tile.channels, x.shape.c()};
+  AxisOrder pixels, tiled;
+  for (int i = 0; i < x.shape.spatial_axes(); ++i) {
+    pixels.push_back(extents.size() + 1);
+    tiled.insert(tiled.end(), {extents.size(), pixels.back()});
+    extents.push_back(tile.repeats[i]);
+    extents.push_back(x.shape[2 + i]);
+  }
+  const AxisOrder from = InMemory(x.layout, {2}, pixels), to = InMemory(x.layout, {1, 2}, tiled);
+  return Reordered(extents, from, to);
+}
+
 }  // namespace
 
 Permutation PermutationOf(const StepSignature& signature) {
@@ -171,6 +188,8 @@ Permutation PermutationOf(const StepSignature& signature) {
   if (const auto* const merge = signature.layer.As<WindowMerge>())
     return OfWindows(merge->window, forward ? written : read, !forward);
   if (const auto* const roll = signature.layer.As<Roll>()) return OfRoll(*roll, read, forward);
+  if (const auto* const tile = signature.layer.As<Tile>())
+    return OfTile(*tile, forward ? read : written);
   const auto& unshuffle = *signature.layer.As<PixelUnshuffle>();
   return OfBlocks(unshuffle.factor, unshuffle.blocks_first, forward ? written : read, forward);
 }

@@ -7,7 +7,7 @@
 namespace neap {
 
 // What a step of ChannelShuffle, PixelShuffle, PixelUnshuffle, or of a layer in layers/shape makes
-// of the tensor that it reads.
+// of the tensor that it reads; in both phases of Tile, what forward makes of x.
 Permutation PermutationOf(const StepSignature& signature);
 
 }  // namespace neap

@@ -15,11 +15,11 @@ namespace neap {
 struct Permutation {
   // Of the result, which is contiguous. `stride` is the distance in the source between neighbours.
   // The result begins with element `first` of the source's axis, whose first element follows its
-  // last one.
+  // last one. With a stride of 0, the same elements of the source are repeated.
   struct Axis {
     int64_t extent = 1, stride = 1, first = 0;
   };
-  static constexpr int kMaxAxes = 8;
+  static constexpr int kMaxAxes = 9;     // the images, and two for each other axis
   std::array<Axis, kMaxAxes> axes = {};  // outermost first
   int count = 1;
 

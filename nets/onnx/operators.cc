@@ -73,6 +73,7 @@ constexpr OperatorEntry kOperators[] = {
     {"Sub", Sub, true},
     {"Sum", Sum, true},
     {"Tanh", Activation},
+    {"Tile", Tile, true},
     {"Transpose", Transpose, true},
     {"Unsqueeze", ChangeAxes, true},
     {"Upsample", Resize},

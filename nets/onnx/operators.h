@@ -38,6 +38,8 @@ Operator Activation, LeakyRelu, Elu, Gelu, Clip, Dropout, Softmax;
 Operator Slice, Split, GatherOne;
 // nets/onnx/axes/concat_operators.cc
 Operator Concat;
+// nets/onnx/axes/repeat_operators.cc
+Operator Tile, Expand;
 // nets/onnx/tokens/token_operators.cc
 Operator Gather;
 // nets/onnx/tokens/attention_operators.cc. A StepOfAttention reads an AttentionPart, and
@@ -64,7 +66,7 @@ absl::StatusOr<ImageValue> AsLayers(const onnx_schema::Node& node, NetworkBuilde
 // nets/onnx/shape_operators.cc
 Operator ChangeAxes, Transpose, ReduceMean, Same, Shape;
 // nets/onnx/resize_operators.cc
-Operator Resize, Expand, DepthToSpace, SpaceToDepth;
+Operator Resize, DepthToSpace, SpaceToDepth;
 
 }  // namespace operators
 }  // namespace neap::nets

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <functional>
 #include <numeric>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,7 +13,6 @@
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resample_axes.h"
 #include "neap/layers/resize/resize.h"
-#include "neap/nets/onnx/constants/constant_arrays.h"
 #include "neap/nets/onnx/node_axes.h"
 #include "neap/nets/onnx/operators.h"
 #include "neap/nets/onnx/scaled_extents.h"
@@ -254,25 +252,6 @@ absl::Status Resize(NodeReader& node, NetworkBuilder& network) {
     return absl::OkStatus();
   }
   return network.AddLayer(node.proto(), resize, {x});
-}
-
-absl::Status Expand(NodeReader& node, NetworkBuilder& network) {
-  ASSIGN_OR_RETURN(ImageValue x, node.ImageOfAnyLayout(0));
-  ASSIGN_OR_RETURN(const Constant shape, node.Constant(1));
-  const std::optional<Dims> dims = BroadcastDims(x.dims(), ToIntegers(shape));
-  if (!dims.has_value()) return absl::InvalidArgumentError("its shape does not fit its input");
-  if (*dims == x.dims()) {
-    network.Set(node.proto().output(0), std::move(x));
-    return absl::OkStatus();
-  }
-  const bool repeats_positions = dims->size() >= 3 && dims->size() == x.rank() &&
-                                 (*dims)[0] == x.dims()[0] && (*dims)[1] == x.dims()[1];
-  if (!repeats_positions)
-    return absl::UnimplementedError("it repeats other axes of a layer's output than spatial ones");
-  ASSIGN_OR_RETURN(x, node.Image(0));
-  neap::Resize repeated;
-  repeated.sizes = Extents::Of(absl::MakeConstSpan(*dims).subspan(2));
-  return network.AddLayer(node.proto(), repeated, {std::move(x)}, {}, Form::kImage);
 }
 
 absl::Status DepthToSpace(NodeReader& node, NetworkBuilder& network) {

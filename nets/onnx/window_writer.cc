@@ -16,6 +16,7 @@
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
 #include "neap/layers/scale_shift.h"
+#include "neap/layers/shape/tile.h"
 #include "neap/layers/transposed_convolution.h"
 #include "neap/layers/zero_pad.h"
 #include "neap/nets/onnx/axes/pixel_blocks.h"
@@ -172,7 +173,7 @@ bool NodeWriter::WriteAdaptive(const ResolvedLayer& layer) {
   return true;
 }
 
-// Parts of images, and images with zeros around them.
+// Parts of images, images with zeros around them, and repeated ones.
 bool NodeWriter::WriteBorder(const ResolvedLayer& layer) {
   const int axes = layer.spec.output.shape.spatial_axes();
   if (const auto* const crop = layer.layer.As<Crop>()) {
@@ -197,6 +198,12 @@ bool NodeWriter::WriteBorder(const ResolvedLayer& layer) {
       pads.insert(pads.end(), side.begin(), side.begin() + axes);
     }
     AddIntegers("pads", pads, node);
+    return true;
+  }
+  if (const auto* const tile = layer.layer.As<Tile>()) {
+    std::vector<int64_t> repeats = {1, tile->channels};
+    for (int i = 0; i < axes; ++i) repeats.push_back(tile->repeats[i]);
+    AddIntegers("repeats", repeats, AddNode(layer, "Tile", Axes::kImages));
     return true;
   }
   return false;

@@ -16,6 +16,7 @@
 #include "neap/layers/shape/permute.h"
 #include "neap/layers/shape/reshape.h"
 #include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/tile.h"
 #include "neap/layers/shape/windows.h"
 #include "neap/layers/steps/window_places.h"
 #include "neap/layers/tokens/embedding.h"
@@ -73,6 +74,11 @@ void AddReshape(Graph& net, std::string x) {
 // layers/shape/permute.h
 void AddPermute(Graph& net, std::string x) {
   x = net.Add("transposed", Permute{.axes = {2, 1}}, {x});  // {N, C, T} -> {N, T, C}
+}
+
+// layers/shape/tile.h
+void AddTile(Graph& net, std::string x) {
+  x = net.Add("wide", Tile{.repeats = {1, 2}}, {x});  // {N, C, H, W} -> {N, C, H, 2 W}
 }
 
 // layers/shape/windows.h

@@ -61,6 +61,7 @@ class CaseList {
   void Permutes();
   void Windows();
   void Rolls();
+  void Tiles();
   // axes_cases.cc
   void Sequences();
   void Volumes();

@@ -223,6 +223,7 @@ std::vector<LayerCase> AllLayerCases(uint32_t seed) {
   list.Permutes();
   list.Windows();
   list.Rolls();
+  list.Tiles();
   list.ResizedSequences();
   list.ResizedVolumes();
   list.ImageNorms();

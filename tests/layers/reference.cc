@@ -293,6 +293,7 @@ Values ReferenceStep(const StepSignature& signature, const Values& given) {
                               {"window_partition", ReferenceShapes},
                               {"window_merge", ReferenceShapes},
                               {"roll", ReferenceShapes},
+                              {"tile", ReferenceTile},
                               {"relu", ReferenceActivation},
                               {"leaky_relu", ReferenceActivation},
                               {"clip", ReferenceActivation},

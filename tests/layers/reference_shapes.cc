@@ -4,6 +4,7 @@
 
 #include "neap/layers/shape/permute.h"
 #include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/tile.h"
 #include "neap/layers/shape/windows.h"
 
 namespace neap::testing {
@@ -81,6 +82,25 @@ Values ReferenceShapes(const StepSignature& signature, const Values& given) {
     result[static_cast<size_t>(forward ? in_y : in_x)] = read[read_at];
   }
   return {{to, result}};
+}
+
+Values ReferenceTile(const StepSignature& signature, const Values& given) {
+  const bool forward = signature.phase == Phase::kForward;
+  const Shape& x = signature.Spec(forward ? X() : Dx()).shape;
+  const Shape& y = signature.Spec(forward ? Y() : Dy()).shape;
+  const std::vector<double>& read = given.at(forward ? X() : Dy());
+  std::vector<double> result(static_cast<size_t>((forward ? y : x).elements()));
+  for (int64_t i = 0; i < y.elements(); ++i) {
+    Indices at = IndicesOf(y, i);
+    for (int axis = 0; axis < y.rank(); ++axis) at[static_cast<size_t>(axis)] %= x[axis];
+    const auto in_x = static_cast<size_t>(ElementAt(x, at)), in_y = static_cast<size_t>(i);
+    if (forward) {
+      result[in_y] = read[in_x];
+    } else {
+      result[in_x] += read[in_y];
+    }
+  }
+  return {{forward ? Y() : Dx(), result}};
 }
 
 }  // namespace neap::testing

@@ -1,8 +1,9 @@
-// Cases of layers that give the elements of images other places.
+// Cases of layers that give the elements of images other places, or repeat them.
 #include "absl/strings/str_cat.h"
 #include "neap/layers/shape/permute.h"
 #include "neap/layers/shape/reshape.h"
 #include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/tile.h"
 #include "neap/layers/shape/windows.h"
 #include "tests/layers/case_list.h"
 
@@ -62,6 +63,19 @@ void CaseList::Rolls() {
     AddShapeLayer(layer, {2, 8, 7, 16});
   AddShapeLayer(Roll{2}, {2, 3, 5});
   AddShapeLayer(Roll{{1, -1, 2}}, {2, 4, 3, 5, 6});
+}
+
+void CaseList::Tiles() {
+  for (const Tile& layer :
+       {Tile{}, Tile{2}, Tile{{1, 3}}, Tile{{2, 1}}, Tile{1, 3}, Tile{{2, 3}, 2}})
+    AddShapeLayer(layer, {2, 8, 3, 4});
+  AddShapeLayer(Tile{.repeats = 5, .channels = 2}, {3, 3, 7});
+  AddShapeLayer(Tile{.repeats = {2, 3, 2}, .channels = 2}, {2, 3, 2, 4, 3});
+  AddShapeLayer(Tile{.repeats = {1, 5}}, {2, 16, 6, 1});  // spreads one element
+  AddShapeLayer(Tile{.repeats = {4, 8}}, {2, 16, 1, 1});
+  AddShapeLayer(Tile{.repeats = 1, .channels = 24}, {2, 1, 5, 8});
+  AddShapeLayer(Tile{.repeats = {20, 17}}, {2, 5, 1, 1});  // blocks sum so many copies
+  AddShapeLayer(Tile{.repeats = {16, 16}}, {2, 8, 2, 1});
 }
 
 }  // namespace neap::testing

@@ -1,4 +1,5 @@
-// Layers that give the elements of images other places, as functions of their fields.
+// Layers that give the elements of images other places, or repeat them, as functions of their
+// fields.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/vector.h>
 
@@ -11,6 +12,7 @@
 #include "neap/layers/shape/permute.h"
 #include "neap/layers/shape/reshape.h"
 #include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/tile.h"
 #include "neap/layers/shape/windows.h"
 
 namespace neap::python {
@@ -45,6 +47,13 @@ void BindShapeLayers(nb::module_& module) {
   module.def(
       "Roll", [](const Extent& shift) { return Layer(Roll{.shift = ToExtent(shift)}); }, "shift"_a,
       "As torch.roll along the spatial axes.");
+  module.def(
+      "Tile",
+      [](const Extent& repeats, int64_t channels) {
+        return Layer(Tile{.repeats = ToExtent(repeats), .channels = channels});
+      },
+      "repeats"_a = 1, "channels"_a = 1,
+      "As torch.tile: `repeats` times along the spatial axes, and all channels `channels` times.");
 }
 
 }  // namespace neap::python

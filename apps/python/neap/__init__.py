@@ -11,7 +11,7 @@ from neap._neap import (AdaptiveAveragePool, Add, Attention, AveragePool, BatchN
                         InstanceNorm, Layer, LayerNorm, LeakyRelu, LearningRate, LinearCrossEntropy, LocalResponseNorm, MaxPool,
                         MeanSquaredError, MemoryUse, Mish, Multiply, OnnxGraph, Permute, PixelShuffle, PixelUnshuffle, Plan,
                         PositionEmbedding, Prelu, PrependToken, Profile, Relu, Reshape, Resize, Roll, ScaleShift, Sigmoid, Silu,
-                        Softmax, SoftmaxCrossEntropy, Softplus, StepResult, StochasticDepth, Tanh, TransposedConvolution,
+                        Softmax, SoftmaxCrossEntropy, Softplus, StepResult, StochasticDepth, Tanh, Tile, TransposedConvolution,
                         WindowMerge, WindowPartition, ZeroPad, curve, from_onnx, open_dataset, peak_batch, plan, profile)
 
 if _passive:
@@ -32,5 +32,5 @@ __all__ = ["Accuracy", "AdaptiveAveragePool", "Add", "Attention", "AveragePool",
            "MaxPool", "MeanSquaredError", "MemoryUse", "Mish", "Multiply", "NonFiniteLossError", "OnnxGraph", "Parameter",
            "Permute", "PixelShuffle", "PixelUnshuffle", "Plan", "PositionEmbedding", "Prelu", "PrependToken", "Profile", "Relu",
            "Reshape", "Resize", "Roll", "ScaleShift", "Session", "Sigmoid", "Silu", "Softmax", "SoftmaxCrossEntropy", "Softplus",
-           "StepResult", "StochasticDepth", "Tanh", "TransposedConvolution", "WindowMerge", "WindowPartition", "ZeroPad",
+           "StepResult", "StochasticDepth", "Tanh", "Tile", "TransposedConvolution", "WindowMerge", "WindowPartition", "ZeroPad",
            "curve", "from_onnx", "from_torch", "nets", "open_dataset", "peak_batch", "plan", "profile"]

@@ -43,6 +43,7 @@
 #include "neap/layers/shape/permute.h"
 #include "neap/layers/shape/reshape.h"
 #include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/tile.h"
 #include "neap/layers/shape/windows.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
@@ -204,6 +205,7 @@ constexpr std::array kRows = {
     RowOf<WindowPartition, &WindowPartition::window>(),
     RowOf<WindowMerge, &WindowMerge::window, &WindowMerge::size>(),
     RowOf<Roll, &Roll::shift>(),
+    RowOf<Tile, &Tile::repeats, &Tile::channels>(),
     RowOf<Crop, &Crop::size, &Crop::offset>(),
     RowOf<ChannelShuffle, &ChannelShuffle::groups>(),
     RowOf<ChannelSlice, &ChannelSlice::first, &ChannelSlice::count>(),

@@ -25,6 +25,7 @@ def test_layers_are_copied_with_their_fields():
               neap.Resize((3, 4), mode="linear", coordinates="align_corners"), neap.PixelShuffle(3),
               neap.PixelUnshuffle(blocks_first=True), neap.Reshape([0, -1]), neap.Permute([2, 1]),
               neap.WindowPartition((2, 3)), neap.WindowMerge(2, size=(4, 6)), neap.Roll((-1, 2)),
+              neap.Tile((2, 3), channels=4),
               neap.Crop((3, 4), offset=1), neap.ChannelSlice(2, 3), neap.ChannelSplit([2, 3]), neap.ChannelShuffle(3),
               neap.ScaleShift(2, shift=0.1),
               neap.ZeroPad(top=1, right=2), neap.Relu(), neap.LeakyRelu(0.3), neap.Clip(-1, 1),

@@ -420,7 +420,7 @@ def computed(model):
     return model.add("Add", "x", model.add("Cast", result, to=TensorProto.FLOAT))
 
 
-@case("Size", "Range", "Expand")
+@case("Size", "Range")
 def counted(model):
     """0, 1, 2 and so on, up to the number of a constant's elements."""
     count = model.add("Size", model.weight(model.shape[1]))
@@ -440,13 +440,38 @@ def reduced(model):
     return model.add("Add", "x", y if keep else model.add("Unsqueeze", y, model.vector(1, 2)))
 
 
-@case("CumSum", "Tile")
-def repeated(model):
+@case("CumSum")
+def summed(model):
     """Running sums of constants for the channels."""
     channels = model.shape[1]
     values = model.add("Tile", model.weight(1, 1, 1), model.vector(channels, 1, 1))
     values = model.add("Add", values, model.weight(channels, 1, 1))
     return model.add("Add", "x", model.add("CumSum", values, model.tensor(numpy.int64(model.pick(0, -3))), exclusive=model.pick(0, 1)))
+
+
+@case("Tile")
+def tiled(model):
+    """Images, or their positions' channels, repeated along all axes but N, or their vectors."""
+    axes = model.pick("images", "channels last", "vectors")
+    if axes == "vectors":
+        return model.add("Tile", model.flat()[0], model.vector(1, model.pick(2, 3)))
+    x = "x" if axes == "images" else model.add("Transpose", "x", perm=[0, 2, 3, 1])
+    x = model.add("Tile", x, model.vector(1, model.pick(1, 2), model.pick(1, 3), model.pick(2, 3)))
+    return x if axes == "images" else model.add("Transpose", x, perm=[0, 3, 1, 2])
+
+
+@case("Expand")
+def expanded(model):
+    """One value of each channel for all positions, every channel or pixel several times."""
+    _, channels, height, width = model.shape
+    form = model.pick("values", "channels", "rows", "columns")
+    if form == "values":
+        return model.add("Expand", model.pooled(), model.vector(1, *model.pick((channels, 1, 5), (1, 3, 2))))
+    times = {"channels": (2, 1, 1), "rows": (1, 3, 1), "columns": (1, 1, 2)}[form]
+    x = model.add("Reshape", "x", model.vector(0, channels, 1, height, 1, width, 1))
+    x = model.add("Expand", x, model.vector(1, 1, times[0], 1, times[1], 1, times[2]))
+    extents = (channels * times[0], height * times[1], width * times[2])
+    return model.add("Reshape", x, model.vector(0, *extents))
 
 
 def documented_operators():

@@ -34,6 +34,7 @@
 #include "neap/layers/shape/permute.h"
 #include "neap/layers/shape/reshape.h"
 #include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/tile.h"
 #include "neap/layers/shape/windows.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
@@ -96,6 +97,10 @@ auto Fields(WindowMerge& d) {
 auto Fields(Roll& d) {
   auto& [a] = d;
   return std::tie(a);
+}
+auto Fields(Tile& d) {
+  auto& [a, b] = d;
+  return std::tie(a, b);
 }
 auto Fields(LeakyRelu& d) {
   auto& [a] = d;
@@ -316,6 +321,7 @@ TEST_CASE("two definitions never have the same text, whichever field they differ
   all.AddVariants(WindowPartition{});
   all.AddVariants(WindowMerge{});
   all.AddVariants(Roll{});
+  all.AddVariants(Tile{});
   all.AddVariants(LeakyRelu{});
   all.AddVariants(Clip{});
   all.AddVariants(Gelu{});

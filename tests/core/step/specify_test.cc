@@ -30,6 +30,7 @@
 #include "neap/layers/shape/permute.h"
 #include "neap/layers/shape/reshape.h"
 #include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/tile.h"
 #include "neap/layers/shape/windows.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/transposed_convolution.h"
@@ -335,6 +336,7 @@ TEST_CASE("layers declare the traits that the papers' policies and accounting us
                              Layer(Permute{{2, 1, 3}}),
                              Layer(WindowPartition{2}),
                              Layer(Roll{1}),
+                             Layer(Tile{.repeats = 2, .channels = 3}),
                              Layer(ScaleShift{}),
                              Layer(ScaleShift{.learns_scale = true}),
                              Layer(ChannelSlice{}),

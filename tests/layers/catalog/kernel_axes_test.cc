@@ -38,6 +38,7 @@
 #include "neap/layers/shape/permute.h"
 #include "neap/layers/shape/reshape.h"
 #include "neap/layers/shape/roll.h"
+#include "neap/layers/shape/tile.h"
 #include "neap/layers/shape/windows.h"
 #include "neap/layers/softmax_cross_entropy.h"
 #include "neap/layers/target_loss.h"
@@ -185,6 +186,7 @@ const std::vector<Layer> kLayers = {Convolution{.out_channels = 4, .kernel = 2},
                                     Reshape{{-1, 6}},
                                     WindowPartition{2},
                                     Roll{1},
+                                    Tile{.repeats = 2},
                                     Crop{.size = 2},
                                     ChannelShuffle{},
                                     ChannelSlice{},

@@ -19,6 +19,7 @@
 #include "neap/layers/prelu.h"
 #include "neap/layers/resize/pixel_shuffle.h"
 #include "neap/layers/resize/resize.h"
+#include "neap/layers/shape/tile.h"
 #include "neap/layers/tokens/position_embedding.h"
 #include "neap/layers/tokens/prepend_token.h"
 #include "tests/gpu_test.h"
@@ -138,7 +139,9 @@ TEST_CASE("CUDA kernels agree with the CPU's at sizes of real networks") {
        {Resize{.scales = {2}, .mode = Resize::Mode::kLinear}, {{4, 64, 56, 56}}},
        {Resize{.scales = {2}, .mode = Resize::Mode::kLinear}, {{2, 32, 12, 24, 24}}},
        {Resize{.scales = {4}, .mode = Resize::Mode::kCubic}, {{2, 16, 28, 28}}},
-       {PixelShuffle{}, {{4, 64, 56, 56}}}},
+       {PixelShuffle{}, {{4, 64, 56, 56}}},
+       {Tile{.repeats = {2, 3}}, {{4, 64, 28, 28}}},
+       {Tile{.repeats = 28}, {{4, 64, 1, 1}}}},
       {DType::kFp32});
 }
 

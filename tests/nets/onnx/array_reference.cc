@@ -220,6 +220,20 @@ T Mean(const Run& run) {
   return y;
 }
 
+T Tile(const Run& run) {
+  T y = run.in[0];
+  for (size_t axis = 0; axis < y.dims.size(); ++axis) {
+    Dims with_copies = y.dims, tiled = y.dims;
+    const auto count = static_cast<int64_t>(run.in[1].values[axis]);
+    y.dims.insert(y.dims.begin() + static_cast<std::ptrdiff_t>(axis), 1);
+    with_copies.insert(with_copies.begin() + static_cast<std::ptrdiff_t>(axis), count);
+    tiled[axis] *= count;
+    y = Broadcast(y, with_copies);
+    y.dims = tiled;
+  }
+  return y;
+}
+
 // A convolution of patches: kernel and stride are the same.
 T Patches(const Run& run) {
   const T &x = run.in[0], &weight = run.in[1];
@@ -294,6 +308,7 @@ T RunNode(const Run& run) {
   }
   if (op == "Clip")
     return Each(run.in[0], [&](double x) { return std::max(x, run.in[1].values[0]); });
+  if (op == "Tile") return Tile(run);
   if (op == "Expand") return Broadcast(run.in[0], Common(run.in[0].dims, Integers(run.in[1])));
   if (op == "Add") return Both(run, std::plus<>());
   if (op == "Max") return Both(run, [](double a, double b) { return std::max(a, b); });

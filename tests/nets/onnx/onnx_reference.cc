@@ -208,6 +208,31 @@ T SoftmaxAlong(const Run& run, bool logarithm) {
   return x;
 }
 
+// Element i of the result is element i modulo the extent, along each axis.
+T Repeated(const T& x, const Dims& dims) {
+  T y = Zeros(dims);
+  for (size_t i = 0; i < y.values.size(); ++i) {
+    int64_t rest = static_cast<int64_t>(i), from = 0, step = 1;
+    for (size_t axis = dims.size(); axis-- > 0;) {
+      from += rest % dims[axis] % x.dims[axis] * step;
+      rest /= dims[axis];
+      step *= x.dims[axis];
+    }
+    y.values[i] = x.values[static_cast<size_t>(from)];
+  }
+  return y;
+}
+
+// A Tile has the number of times for each axis, an Expand the least extents.
+T RepeatedBy(const Run& run, bool has_counts) {
+  Dims dims = run.in[0].dims;
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    const auto given = static_cast<int64_t>(run.in[1].values[axis]);
+    dims[axis] = has_counts ? dims[axis] * given : std::max(dims[axis], given);
+  }
+  return Repeated(run.in[0], dims);
+}
+
 T RunNode(const Run& run) {
   const std::string& op = run.node.op_type();
   const auto at_most = [](double low, double high) {
@@ -231,6 +256,7 @@ T RunNode(const Run& run) {
   if (op == "Pad") return Pad(run);
   if (op == "Slice") return Slice(run);
   if (op == "Concat") return Concat(run);
+  if (op == "Tile" || op == "Expand") return RepeatedBy(run, op == "Tile");
   if (op == "Resize") return Resize(run, false);
   if (op == "Upsample") return Resize(run, true);
   if (op == "DepthToSpace") return DepthToSpace(run);
