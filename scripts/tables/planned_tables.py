@@ -95,13 +95,29 @@ def fractions(neap, lines):
     return with_rows(lines, row)
 
 
+def sizes(neap, lines):
+    """Networks in the memory of several GPUs; the first cell is the network with its flags, the cells behind the second are budgets."""
+    budgets = [cell.replace(" ", "") for cell in cells(lines[0])[2:]]
+
+    def row(old, _):
+        net = [*old[0].strip("`").split(), *BF16]
+        unlimited = neap.plan(*net)
+        made = [old[0], f"{unlimited['arena_bytes'] / 2**30:.1f} GiB, {unlimited['predicted_ms']:.0f} ms"]
+        for budget in budgets:
+            plan = neap.plan(*net, "--budget", budget, "--host-budget", "64GiB")
+            more = plan and 100 * (plan["predicted_ms"] / unlimited["predicted_ms"] - 1)
+            made.append("does not fit" if plan is None else f"{max(more, 0):+.0f}%")
+        return made
+    return with_rows(lines, row)
+
+
 def curve(neap, lines):
     """A text block: what neap plan --curve prints."""
     text = neap.text("plan", "resnet50", "--batch", "128", "--curve", *PLANNED).rstrip("\n")
     return [lines[0], *text.split("\n"), lines[-1]]
 
 
-TABLES = {"policies": policies, "resnet50": resnet50, "fractions": fractions, "curve": curve}
+TABLES = {"policies": policies, "resnet50": resnet50, "fractions": fractions, "sizes": sizes, "curve": curve}
 
 
 def block_at(lines, begin):
