@@ -11,6 +11,7 @@
 #include "neap/nets/onnx/axes/rearrange.h"
 #include "neap/nets/onnx/constants/constant_arrays.h"
 #include "neap/nets/onnx/constants/constant_folding.h"
+#include "neap/nets/onnx/constants/constant_budget.h"
 #include "neap/nets/onnx/constants/constant_math.h"
 #include "neap/nets/onnx/constants/constant_sums.h"
 #include "neap/nets/onnx/formula.h"
@@ -93,9 +94,10 @@ absl::StatusOr<Dims> MeansOfFilters(const Constant& weight) {
 }
 
 // nets/onnx/constants/constant_math.h
-absl::Status ComputeConstants(const Constant& thirds, const Constant& a, const Constant& b) {
+absl::Status ComputeConstants(ConstantBudget& budget, const Constant& thirds, const Constant& a,
+                              const Constant& b) {
   ASSIGN_OR_RETURN(Constant halves, Cast(thirds, onnx_schema::Tensor::FLOAT16));
-  ASSIGN_OR_RETURN(Constant sum, Elementwise("Add", {a, b}));
+  ASSIGN_OR_RETURN(Constant sum, Elementwise(budget, "Add", {a, b}));
   return absl::OkStatus();
 }
 
