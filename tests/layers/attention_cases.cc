@@ -43,6 +43,7 @@ void CaseList::Attentions() {
   AddAttention({.heads = 2, .causal = true}, {{1, 200, 35}, {1, 200, 20}, {1, 200, 20}});
   AddAttention({.heads = 2, .causal = true, .rotary_dims = 64}, {{1, 1020, 18}});
   AddAttention({.heads = 1}, {{1, 256, 9}, {1, 256, 17}, {1, 250, 17}});
+  AddAttention({.heads = 1}, {{1, 512, 5}, {1, 512, 9}, {1, 510, 9}});
   AddAttention({.heads = 2}, {{2, 48, 4, 5}});                                // images
   AddAttention({.heads = 2}, {{2, 16, 4, 5}, {2, 16, 7}, {2, 16, 7}});        // that read a text
   AddAttention({.heads = 2}, {{1, 8, 2, 3, 2}, {1, 8, 3, 3}, {1, 8, 3, 3}});  // volumes

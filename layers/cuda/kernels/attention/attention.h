@@ -18,7 +18,7 @@
 
 namespace neap::kernels {
 
-inline constexpr int64_t kMaxHeadDims = 256;
+inline constexpr int64_t kMaxHeadDims = 512;
 
 // From one to the next, in elements.
 struct HeadSteps {

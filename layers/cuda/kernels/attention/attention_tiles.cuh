@@ -20,7 +20,7 @@ namespace neap::kernels {
 
 inline constexpr int kTileThreads = 128;
 
-// Of heads with at most kDims dimensions: 32, 64, 128 or 256.
+// Of heads with at most kDims dimensions: 32, 64, 128, 256 or 512.
 template <int kDims>
 struct AttentionTile {
   static constexpr int kRows = kDims <= 64 ? 32 : 2048 / kDims;
@@ -302,7 +302,8 @@ cudaError_t WithDims(int dims, const Run& run) {
   if (dims <= 32) return run.template operator()<32>();
   if (dims <= 64) return run.template operator()<64>();
   if (dims <= 128) return run.template operator()<128>();
-  return dims <= kMaxHeadDims ? run.template operator()<256>() : cudaErrorInvalidValue;
+  if (dims <= 256) return run.template operator()<256>();
+  return dims <= kMaxHeadDims ? run.template operator()<512>() : cudaErrorInvalidValue;
 }
 // The same for the heads of a step.
 template <typename Run>
