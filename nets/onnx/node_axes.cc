@@ -119,6 +119,12 @@ absl::StatusOr<std::vector<int64_t>> AxesAfter(NodeReader& node, const std::vect
   return Unsqueezed(node, dims);
 }
 
+absl::StatusOr<std::vector<int64_t>> ReducedAxes(NodeReader& node, int64_t rank) {
+  ASSIGN_OR_RETURN(const std::vector<int64_t> given, node.IntsOrInput("axes", 1));
+  node.Int("noop_with_empty_axes", 0);
+  return CheckedAxes(given, rank);
+}
+
 absl::StatusOr<size_t> SoftmaxAxis(NodeReader& node, int64_t opset,
                                    const std::vector<int64_t>& dims) {
   const bool takes_all = opset < 13;

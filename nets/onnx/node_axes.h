@@ -32,6 +32,10 @@ bool ChangesAxes(std::string_view op);
 // The extents after such a node.
 absl::StatusOr<std::vector<int64_t>> AxesAfter(NodeReader& node, const std::vector<int64_t>& dims);
 
+// The axes that a node reduces, sorted. Without any it reduces all, or none if its attribute
+// `noop_with_empty_axes` says so.
+absl::StatusOr<std::vector<int64_t>> ReducedAxes(NodeReader& node, int64_t rank);
+
 // The one axis that a Softmax normalises. Before opset 13 all axes from the stated one on are one.
 // Errors: UNIMPLEMENTED if these are several, or N.
 absl::StatusOr<size_t> SoftmaxAxis(NodeReader& node, int64_t opset,

@@ -172,10 +172,8 @@ absl::Status ReduceMean(NodeReader& node, NetworkBuilder& network) {
     network.Set(node.proto().output(0), NormPart{.x = std::move(x)});
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(const std::vector<int64_t> given, node.IntsOrInput("axes", 1));
   ASSIGN_OR_RETURN(const std::vector<int64_t> axes,
-                   CheckedAxes(given, static_cast<int64_t>(x.rank())));
-  node.Int("noop_with_empty_axes", 0);  // without axes it is refused either way
+                   ReducedAxes(node, static_cast<int64_t>(x.rank())));
   if (axes.empty() || x.is_flat() || !ReducesPositions(x, axes))
     return absl::UnimplementedError("it reduces other axes than the spatial ones");
   return AddMean(node, network, x, axes, node.Int("keepdims", 1) != 0);

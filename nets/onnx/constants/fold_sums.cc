@@ -37,8 +37,7 @@ absl::StatusOr<Constant> CountedProduct(NetworkBuilder& network, const Constant&
 
 absl::StatusOr<Constant> FoldReduce(NodeReader& node, NetworkBuilder& network) {
   ASSIGN_OR_RETURN(const Constant data, node.Constant(0));
-  ASSIGN_OR_RETURN(const Dims given, node.IntsOrInput("axes", 1));
-  ASSIGN_OR_RETURN(Dims axes, CheckedAxes(given, std::ssize(data.dims)));
+  ASSIGN_OR_RETURN(Dims axes, ReducedAxes(node, std::ssize(data.dims)));
   const bool keeps = node.Int("keepdims", 1) != 0;
   if (axes.empty() && node.Int("noop_with_empty_axes", 0) != 0) return data;
   if (axes.empty()) {

@@ -214,9 +214,7 @@ absl::Status StepOfBoth(NodeReader& node, NetworkBuilder& network, NormPart a, c
 absl::StatusOr<bool> IsChannelMean(NodeReader& node, const ImageValue& x) {
   const bool has_channels = x.channel_axis().has_value() && CheckHasChannels(x).ok();
   if (!has_channels || node.Int("keepdims", 1) == 0) return false;
-  ASSIGN_OR_RETURN(const std::vector<int64_t> given, node.IntsOrInput("axes", 1));
-  ASSIGN_OR_RETURN(const std::vector<int64_t> axes, CheckedAxes(given, std::ssize(x.dims())));
-  node.Int("noop_with_empty_axes", 0);
+  ASSIGN_OR_RETURN(const std::vector<int64_t> axes, ReducedAxes(node, std::ssize(x.dims())));
   return axes == std::vector<int64_t>{ChannelAxis(x)};
 }
 

@@ -26,9 +26,7 @@ namespace {
 // The one axis that the node reduces, and keeps as 1; absent if it is another number of axes, or N
 // is a part of it.
 absl::StatusOr<std::optional<size_t>> ReducedAxis(NodeReader& node, const ImageValue& x) {
-  ASSIGN_OR_RETURN(const std::vector<int64_t> given, node.IntsOrInput("axes", 1));
-  ASSIGN_OR_RETURN(const std::vector<int64_t> axes, CheckedAxes(given, std::ssize(x.dims())));
-  node.Int("noop_with_empty_axes", 0);
+  ASSIGN_OR_RETURN(const std::vector<int64_t> axes, ReducedAxes(node, std::ssize(x.dims())));
   if (axes.size() != 1 || node.Int("keepdims", 1) == 0) return std::nullopt;
   const auto axis = static_cast<size_t>(axes[0]);
   return x.arrangement.HasImages(axis) ? std::nullopt : std::optional(axis);

@@ -17,6 +17,7 @@
 #include "neap/layers/multiply.h"
 #include "neap/layers/prelu.h"
 #include "neap/layers/softmax_cross_entropy.h"
+#include "neap/layers/target_loss.h"
 #include "neap/nets/onnx/onnx_file.h"
 #include "tests/nets/onnx/onnx_builder.h"
 #include "tests/nets/onnx/onnx_checks.h"
@@ -263,6 +264,12 @@ TEST_CASE("a polynomial is the layers of its products and sums") {
     CheckPredicts(f.model, kImage);
     CheckPredicts(f.model, kImage, Layout::kChannelsLast);
   }
+}
+
+TEST_CASE("a polynomial may be what a network computes") {
+  OnnxBuilder model(kImage);
+  model.Output(model.Node("Pow", {"x", model.Scalar("two", 2)}));
+  CheckComputes(model, kImage, MeanSquaredError{});
 }
 
 TEST_CASE("the slopes of a PRelu are one number, or one for each channel") {

@@ -110,6 +110,25 @@ TEST_CASE("an instance norm of frames that are joined with the images is no grou
   CheckRefusesAxes(model, "(InstanceNormalization): its input is 4x6x3 with the axes [N, ");
 }
 
+TEST_CASE("an output that no layers bring into its order is refused by its name") {
+  OnnxBuilder model({1, 6, 4, 3});
+  const std::string frames =
+      model.Node("Reshape", {Permuted(model, "x", {0, 2, 1, 3}), model.Integers("d", {4, 6, 3})});
+  model.Output(model.Node("Relu", {frames}));
+  CheckRefusesAxes(model,
+                   "the output 'value3' cannot be put in order: its input is 4x6x3 with the axes");
+}
+
+TEST_CASE("a constant that multiplies tokens from the left is refused by its extents") {
+  OnnxBuilder model({1, 6, 4});  // {N, C, T}
+  const std::string mixed =
+      model.Node("MatMul", {model.Random("w", {4, 4}), Permuted(model, "x", {0, 2, 1})});
+  model.Output(Permuted(model, mixed, {0, 2, 1}));
+  CheckRefusesAxes(model,
+                   "(MatMul): its constant is 4x4, which is no query {1, heads, positions, "
+                   "dimensions} of the keys 1x6x4");
+}
+
 TEST_CASE("constants of heads are no positions where tokens come before the images") {
   OnnxBuilder model({1, 6, 4});  // {N, C, T}
   std::string y = Permuted(model, "x", {2, 0, 1});
