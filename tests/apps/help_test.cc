@@ -87,7 +87,7 @@ TEST_CASE("a subcommand's --help lists its flags with their defaults") {
     const Outcome outcome = RunNeap({subcommand, "--help"});
     CHECK(outcome.exit_code == 0);
     for (const char* line :
-         {"  --batch N                 images in a batch (32)\n",
+         {"  --batch N                 images in a batch, unless nnunet:FILE plans another (32)\n",
           "  --dtype TYPE              element type: fp32, tf32, fp16, bf16 (fp32)\n",
           "auto (auto with --budget, else liveness)\n",
           "offloaded tensors (75% of the host's memory, on a CPU 0)\n",
@@ -132,7 +132,8 @@ TEST_CASE("the --help of a search has no flag for the size that is searched") {
   const std::string depth = RunNeap({"peak-depth", "--help"}).out;
   CHECK(depth.find("  --depth N") == std::string::npos);
   for (const std::string& help : {batch, depth}) CHECK(help.find("60%") == std::string::npos);
-  CHECK(depth.find("  --batch N                 images in a batch (16)\n") != std::string::npos);
+  CHECK(depth.find("  --batch N                 images in a batch, unless nnunet:FILE plans "
+                   "another (16)\n") != std::string::npos);
 }
 
 TEST_CASE("--help is printed even if other arguments are wrong") {

@@ -44,7 +44,8 @@ class MaskedAttention {
   // Queries, keys or values.
   std::string Heads(const std::string& name) {
     const std::string matrix = model_.Random(name, {kMaskWidth, kMaskWidth});
-    const std::string x = Node("MatMul", {Transpose("x", {0, 2, 1}), matrix});
+    const std::string tokens = Transpose(Node("Relu", {"x"}), {0, 2, 1});
+    const std::string x = Node("MatMul", {tokens, matrix});
     return Transpose(Reshape(x, {batch_, kMaskTokens, kMaskHeads, kMaskDims}), {0, 2, 1, 3});
   }
   std::string Scores() {

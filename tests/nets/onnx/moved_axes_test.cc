@@ -168,7 +168,7 @@ TEST_CASE("a Squeeze without axes removes that of a single image, too, and is re
 
 TEST_CASE("a transposed matrix behind a norm of groups keeps the order that it has there") {
   OnnxBuilder model({1, 6, 4});
-  const std::string x = Permuted(model, "x", {0, 2, 1});
+  const std::string x = Permuted(model, model.Node("Relu", {"x"}), {0, 2, 1});
   const Attributes over = {{"axes", Ints{2}}};
   const std::string centred = model.Node("Sub", {x, model.Node("ReduceMean", {x}, over)});
   const std::string squares = model.Node("Pow", {centred, model.Scalar("two", 2)});
