@@ -155,8 +155,13 @@ absl::StatusOr<PlanReport> MakeReport(const Graph& graph, const Program& program
   const bool is_whole = program.options.sub_batches == 1;
   if (program.options.accounting == Accounting::kExact && is_whole &&
       !flags.planning.has_budget()) {
-    ASSIGN_OR_RETURN(report.paper,
-                     CompareWithPaper(graph, program, report.result, options, target.description));
+    absl::StatusOr<PaperComparison> compared =
+        CompareWithPaper(graph, program, report.result, options, target.description);
+    if (compared.ok()) {
+      report.paper = *std::move(compared);
+    } else if (!absl::IsUnimplemented(compared.status())) {  // networks that the paper has not
+      return compared.status();
+    }
   }
   return report;
 }

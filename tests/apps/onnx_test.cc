@@ -6,6 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "neap/core/checkpoint/checkpoint.h"
+#include "neap/core/graph/graph.h"
+#include "neap/layers/channel_split.h"
+#include "neap/layers/fully_connected.h"
+#include "neap/layers/join.h"
+#include "neap/layers/softmax_cross_entropy.h"
 #include "neap/nets/onnx/onnx_file.h"
 #include "tests/apps/command.h"
 #include "tests/scratch_directory.h"
@@ -35,6 +42,27 @@ std::string TensorsOf(const std::string& path) {
   uint64_t header_bytes = 0;
   std::memcpy(&header_bytes, text.data(), sizeof(header_bytes));
   return text.substr(sizeof(header_bytes) + header_bytes);
+}
+
+TEST_CASE("a network with layers of several outputs is planned, which the paper does not have") {
+  if (!nets::BuiltWithOnnx()) return SkipCase("this build has no ONNX");
+  Graph net({.name = "parts", .batch = 2});
+  const std::string x = net.Add("fc", FullyConnected{.out_features = 4}, {net.Input({3, 1, 1})});
+  net.Add("parts", ChannelSplit{.channels = {1, 3}}, {x});
+  net.Loss(net.Add("joined", Concat{}, {"parts:1", "parts"}), SoftmaxCrossEntropy{});
+  const ScratchDirectory directory;
+  const std::string file = directory.File("parts.onnx");
+  const NamedValues weights = {{"fc.weight", std::vector<float>(12)},
+                               {"fc.bias", std::vector<float>(4)}};
+  const absl::Status written = nets::WriteOnnx(file, net, weights);
+  REQUIRE_MESSAGE(written.ok(), written.ToString());
+  const std::vector<std::string> plan = {"plan", file, "--batch", "2", "--device", "cpu"};
+  const Outcome exact = RunNeap(plan), paper = RunNeap(Joined(plan, {"--accounting", "paper"}));
+  CHECK_MESSAGE(exact.exit_code == 0, exact.err);
+  CHECK(exact.out.find("paper's accounting") == std::string::npos);
+  CHECK(paper.exit_code == 1);
+  CHECK(paper.err.find("the paper's accounting knows no layers with several outputs") !=
+        std::string::npos);
 }
 
 TEST_CASE("an exported network is planned, trained and evaluated like the one that it was") {

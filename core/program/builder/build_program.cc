@@ -21,7 +21,7 @@ namespace {
 // Whether the network is one of the kind that the paper's accounting knows.
 absl::Status CheckPaper(const ResolvedGraph& graph, const ProgramOptions& options) {
   const auto lacks = [](std::string_view what) {
-    return absl::InvalidArgumentError(
+    return absl::UnimplementedError(
         absl::StrCat("the paper's accounting knows no ", std::string(what)));
   };
   if (options.sub_batches != 1) return lacks("sub-batches");
