@@ -308,9 +308,9 @@ struct Program {
 
 // Every layer of the graph has steps of its own. Errors: those of Resolve(), CheckOptimizer(),
 // CheckRanks(), CheckHomes(), CheckSums() and InSubBatches(); INVALID_ARGUMENT for training that is
-// not trainable, or for a layer that reads what LayerSpec::passes_linear_grad forbids;
-// UNIMPLEMENTED for what the paper's accounting does not know (sub-batches, ranks, homes, sums over
-// batches, gradients that are given, layers with several outputs).
+// not trainable, for a layer that reads what LayerSpec::passes_linear_grad forbids, or for options
+// that the paper's accounting does not know (sub-batches, ranks, homes, sums over batches);
+// UNIMPLEMENTED for such networks (gradients that are given, layers with several outputs).
 absl::StatusOr<Program> BuildProgram(const Graph& graph, const ProgramOptions& options);
 // The same for the result of Resolve() with the mode of `options`, or of Fuse().
 absl::StatusOr<Program> BuildProgram(ResolvedGraph graph, const ProgramOptions& options);

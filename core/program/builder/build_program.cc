@@ -20,18 +20,21 @@ namespace {
 
 // Whether the network is one of the kind that the paper's accounting knows.
 absl::Status CheckPaper(const ResolvedGraph& graph, const ProgramOptions& options) {
-  const auto lacks = [](std::string_view what) {
-    return absl::UnimplementedError(
-        absl::StrCat("the paper's accounting knows no ", std::string(what)));
+  constexpr char kUnknown[] = "the paper's accounting knows no ";
+  const auto excludes = [&](const char* option) {
+    return absl::InvalidArgumentError(absl::StrCat(kUnknown, option));
   };
-  if (options.sub_batches != 1) return lacks("sub-batches");
-  if (options.share.ranks != 1) return lacks("ranks");
-  if (options.accumulation.is_on()) return lacks("sums over batches");
-  if (!options.homes.empty()) return lacks("homes of tensors");
-  if (graph.layers.back().role == LayerRole::kCaller) return lacks("gradients that are given");
+  if (options.sub_batches != 1) return excludes("sub-batches");
+  if (options.share.ranks != 1) return excludes("ranks");
+  if (options.accumulation.is_on()) return excludes("sums over batches");
+  if (!options.homes.empty()) return excludes("homes of tensors");
+  if (graph.layers.back().role == LayerRole::kCaller)
+    return absl::UnimplementedError(absl::StrCat(kUnknown, "gradients that are given"));
   for (const ResolvedLayer& layer : graph.layers) {
-    if (layer.spec.output_count() > 1)
-      return lacks(absl::StrCat("layers with several outputs, as '", layer.name, "'"));
+    if (layer.spec.output_count() > 1) {
+      return absl::UnimplementedError(
+          absl::StrCat(kUnknown, "layers with several outputs, as '", layer.name, "'"));
+    }
   }
   return absl::OkStatus();
 }
