@@ -239,7 +239,7 @@ StepResult Finish(HeldSession& held) {
   }));
 }
 
-StepResult EvaluateBatch(HeldSession& held, const InArray<float>& images, const Answers& labels) {
+StepResult EvaluateBatch(HeldSession& held, const Images& images, const Answers& labels) {
   return Checked(held.Use([&](Session& session) -> absl::StatusOr<StepResult> {
     ASSIGN_OR_RETURN(const Batch* const batch, ToBatch(held, images, labels));
     return session.Evaluate(*batch);

@@ -182,3 +182,22 @@ def test_windows_of_tokens_are_followed_by_their_labels(tmp_path):
     assert len(neap.open_dataset(f"tokens:{tmp_path}", "val", shape=(8,))) == 2
     with pytest.raises(ValueError, match="channels, height, width"):
         neap.open_dataset(f"tokens:{tmp_path}", shape=(8, 8))
+
+
+def test_a_network_of_tokens_is_evaluated_on_a_text(tmp_path):
+    tokens = numpy.random.default_rng(1).integers(0, 11, 81).astype(numpy.uint16)
+    tokens.tofile(tmp_path / "train.bin")
+    tokens.tofile(tmp_path / "val.bin")
+    text = neap.open_dataset(f"tokens:{tmp_path}", "val", shape=(8,), classes=11)
+    windows, labels = text.read(0, len(text))
+    net = neap.nets.gpt2(batch=4, image=8, classes=11, depth=1)
+    with neap.Session(net, device="cpu") as session:
+        found = session.evaluate(text)
+        of_arrays = session.evaluate((windows, labels))
+        parts = [session.evaluate_feeds({"input": windows[first:first + 4], "labels": labels[first:first + 4]})
+                 for first in range(0, len(windows), 4)]
+        trained = session.fit(neap.Loader(text, 4), val=text)
+    wanted = sum(part.loss * part.labels for part in parts) / sum(part.labels for part in parts)
+    assert found.loss == pytest.approx(wanted, rel=1e-6)
+    assert found == of_arrays
+    assert len(trained.val) == 1
