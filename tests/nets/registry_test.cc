@@ -2,9 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <limits>
 #include <set>
 
+#include "absl/strings/str_cat.h"
 #include "neap/nets/residual/resnet.h"
 #include "tests/nets/resolved.h"
 
@@ -227,6 +229,20 @@ TEST_CASE("options out of range are refused by name") {
   CHECK(Contains(Refusal("resnet-cifar", {.depth = 2}), "depth must be 6n + 2"));
   CHECK(Contains(Refusal("resnet-cifar", {.depth = 21}), "depth must be 6n + 2"));
   CHECK(Contains(Refusal("resnet50", {.dtype = DType::kInt32}), "floating-point dtype, not int32"));
+}
+
+TEST_CASE("images that a decoder cannot halve as often as its encoder does are refused") {
+  struct Row {
+    const char* name;
+    int64_t unit;
+  };
+  for (const Row& row : {Row{"unet-resnet34", 32}, Row{"fpn-resnet18", 32},
+                         Row{"deeplabv3plus-resnet18", 16}, Row{"unet", 16}}) {
+    CAPTURE(row.name);
+    BuildResolved(row.name, {.image = 3 * row.unit});
+    CHECK(Refusal(row.name, {.image = 3 * row.unit + 1}) ==
+          absl::StrCat("image must be a multiple of ", row.unit, ", not ", 3 * row.unit + 1));
+  }
 }
 
 TEST_CASE("options that are too large only together are refused") {
