@@ -283,7 +283,7 @@ class NetworkBuilder {
   bool HasChannelsLast(const onnx_schema::ValueInfo& input) const;
   absl::StatusOr<ImageValue> Output() const;
   // nets/onnx/predictions.cc. The output without what the loss computes itself. Errors:
-  // UNIMPLEMENTED for a step of a formula that is no polynomial.
+  // UNIMPLEMENTED if the output is part of a formula, such as a GELU's, and no polynomial.
   absl::StatusOr<ImageValue> Predictions();
   absl::StatusOr<ImageValue> AsScores(const ImageValue& output);
   // Ends the network with the loss of these predictions.

@@ -1,5 +1,4 @@
 // Operators that repeat images along their axes: Tile, and Expand, of axes of 1.
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -27,11 +26,6 @@ std::optional<int> LayerAxisOf(const Arrangement& arrangement, size_t axis) {
   return std::nullopt;
 }
 
-bool HasImages(const Factors& factors) {
-  return std::any_of(factors.begin(), factors.end(),
-                     [](const Factor& factor) { return factor.axis == 0; });
-}
-
 // x with an axis of the layer for this one.
 absl::StatusOr<ImageValue> WithAxis(const NodeReader& node, NetworkBuilder& network,
                                     const ImageValue& x, size_t axis) {
@@ -45,12 +39,12 @@ absl::StatusOr<ImageValue> WithAxis(const NodeReader& node, NetworkBuilder& netw
 
 // Adds a layer that repeats x, along each axis of the layer that computes it. The result lies so in
 // the graph.
-absl::StatusOr<ImageValue> Repeated(const NodeReader& node, NetworkBuilder& network, ImageValue x,
-                                    const std::vector<int64_t>& counts, Arrangement arrangement) {
+absl::StatusOr<ImageValue> Repeated(const NodeReader& node, NetworkBuilder& network,
+                                    const ImageValue& x, const std::vector<int64_t>& counts,
+                                    Arrangement arrangement) {
   const neap::Tile tile = {.repeats = Extents::Of(absl::MakeConstSpan(counts).subspan(2)),
                            .channels = counts[1]};
-  x.arrangement = Arrangement::OfLayer(x.arrangement.layer());
-  ASSIGN_OR_RETURN(ImageValue repeated, network.AddExtra(node.proto(), {}, "", tile, {x}));
+  ASSIGN_OR_RETURN(ImageValue repeated, network.AddExtra(node.proto(), {}, "", tile, {Plain(x)}));
   repeated.arrangement = std::move(arrangement);
   return repeated;
 }
@@ -66,7 +60,7 @@ absl::Status Repeat(NodeReader& node, NetworkBuilder& network, ImageValue x,
     if (counts[axis] < 1) {
       return absl::UnimplementedError(absl::StrCat("it repeats an axis ", counts[axis], " times"));
     }
-    if (HasImages(arrangement.axes()[axis])) return absl::UnimplementedError("it repeats images");
+    if (arrangement.HasImages(axis)) return absl::UnimplementedError("it repeats images");
     const std::optional<int> along = LayerAxisOf(arrangement, axis);
     if (along.has_value()) {
       of_layer[static_cast<size_t>(*along)] = counts[axis];

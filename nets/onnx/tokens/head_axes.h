@@ -12,7 +12,7 @@
 
 namespace neap::nets {
 
-// UNIMPLEMENTED: a product of two layers' outputs that is no attention.
+// The error for a product of two layers' outputs which is not part of an attention: UNIMPLEMENTED.
 absl::Status NoAttention();
 
 // The heads, positions and dimensions of a query, key or value in the graph, without N.
